@@ -1,0 +1,220 @@
+"""What a claim gives its holder: the items, and the ways to settle them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_queue.delta import items, settle
+from spark_queue.delta.claims import Granted
+from spark_queue.delta.settle import Verdict
+from spark_queue.delta.store import Store
+from spark_queue.errors import InvalidArgumentError, LeaseLostError, SchemaMismatchError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settlement:
+    """What settling items did."""
+
+    step: int
+    """The step that it became; 0 where there was nothing left to settle."""
+    acked: int = 0
+    """Items that are done."""
+    retried: int = 0
+    """Items that went back: failed ones after their delay, released ones at once."""
+    dead: int = 0
+    """Items that went to the dead letters."""
+
+    def _repr_html_(self) -> str:
+        return (
+            f"<b>step {self.step}</b>: {self.acked} acked, {self.retried} to run again, "
+            f"{self.dead} dead"
+        )
+
+
+class Claim:
+    """Items that this holder, and nobody else, may work on until its lease ends.
+
+    A claim is a context manager: leaving the block acks what was not settled, an exception nacks
+    it with the exception's text, and an interruption (``KeyboardInterrupt``, ``SystemExit``)
+    releases it without charging an attempt.
+
+    Attributes
+    ----------
+    id : str
+        The id of the claim: claiming again with it gives the same items.
+    lease : int
+        The step that granted the lease, which names it; 0 for an empty claim.
+    count : int
+        How many items were claimed.
+    lease_expires_at : datetime
+        When others may take the items, unless the lease is renewed.
+    """
+
+    def __init__(self, store: Store, granted: Granted) -> None:
+        self._store = store
+        self.id = granted.claim_id
+        self.lease = granted.step
+        self.count = granted.count
+        self.lease_expires_at = granted.lease_expires_at
+
+    @property
+    def items(self) -> DataFrame:
+        """The claimed items: the user's columns, ``_seq``, ``_lease`` and ``_attempts``.
+
+        The frame reads the queue when it is used, each time the same rows; nothing passes through
+        the driver. ``_attempts`` counts failed attempts before this one.
+        """
+        return items.claimed(self._store, self.lease)
+
+    def ack(self) -> Settlement:
+        """Settle all that is left as done.
+
+        Raises
+        ------
+        LeaseLostError
+            When some items were lost to a later claim or ended; the others were acked.
+        """
+        return self._settle(settle.every("ack"))
+
+    def nack(self, error: str) -> Settlement:
+        """Settle all that is left as failed: an attempt is charged, and it is retried or dead.
+
+        Raises
+        ------
+        LeaseLostError
+            As for :meth:`ack`.
+        """
+        return self._settle(settle.every("nack", error))
+
+    def release(self) -> Settlement:
+        """Give all that is left back to its place, without charging an attempt.
+
+        Raises
+        ------
+        LeaseLostError
+            As for :meth:`ack`.
+        """
+        return self._settle(settle.every("release"))
+
+    def dead(self, error: str) -> Settlement:
+        """Send all that is left to the dead letters.
+
+        Raises
+        ------
+        LeaseLostError
+            As for :meth:`ack`.
+        """
+        return self._settle(settle.every("dead", error))
+
+    def settle(self, outcomes: DataFrame) -> Settlement:
+        """Settle single items.
+
+        Parameters
+        ----------
+        outcomes : DataFrame
+            ``_seq``, ``outcome`` (``"ack"``, ``"nack"``, ``"release"`` or ``"dead"``) and,
+            optionally, ``error``. It is evaluated once.
+
+        Raises
+        ------
+        LeaseLostError
+            When items are not held by this claim; the others were settled.
+        SchemaMismatchError
+            When ``_seq`` or ``outcome`` is missing.
+        InvalidArgumentError
+            When an outcome is unknown, or an item has two; nothing was written.
+        """
+        return self._settle(settle.each(_checked(outcomes)))
+
+    def renew(self, by: timedelta | None = None) -> datetime:
+        """Extend the lease of all that is left.
+
+        Parameters
+        ----------
+        by : timedelta, optional
+            How long from now on; the queue's ``lease`` by default.
+
+        Returns
+        -------
+        datetime
+            When the lease ends now.
+
+        Raises
+        ------
+        LeaseLostError
+            When some items were lost; the others were renewed.
+        """
+        if by is None:
+            by = self._store.settings(self._store.status_head()).config.lease
+        if by <= timedelta(0):
+            raise InvalidArgumentError(f"renew by {by}: the duration must be above zero")
+        self.lease_expires_at = self._store.clock.now() + by
+        self._settle(settle.renewed(by), "renew")
+        return self.lease_expires_at
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self.ack()
+        elif issubclass(kind, Exception):
+            self.nack(f"{kind.__name__}: {error}")
+        else:
+            self.release()
+
+    def _settle(self, verdict: Verdict, action: str = "settle") -> Settlement:
+        if self.count == 0:
+            return Settlement(step=0)
+        done = settle.settle(self._store, self.lease, verdict, action=action)
+        if done.lost:
+            raise LeaseLostError(done.lost)
+        return Settlement(
+            step=done.step,
+            acked=done.counts.get("acked", 0),
+            retried=done.counts.get("ready", 0),
+            dead=done.counts.get("dead", 0),
+        )
+
+    def __repr__(self) -> str:
+        return f"Claim(id={self.id!r}, lease={self.lease}, count={self.count})"
+
+    def _repr_html_(self) -> str:
+        return (
+            f"<b>Claim</b> of {self.count} item(s), lease {self.lease}, "
+            f"until {self.lease_expires_at:%H:%M:%S}"
+        )
+
+
+def _checked(outcomes: DataFrame) -> DataFrame:
+    for column in ("_seq", "outcome"):
+        if column not in outcomes.columns:
+            raise SchemaMismatchError(column, f"is missing; the frame has {outcomes.columns}")
+    error = F.col("error") if "error" in outcomes.columns else F.lit(None)
+    rows = outcomes.select(
+        F.col("_seq").cast("long"), "outcome", error.cast("string").alias("error")
+    ).localCheckpoint()
+    known = F.col("outcome").isin(*settle.OUTCOMES)
+    wrong = rows.where(~known | F.col("outcome").isNull()).first()
+    if wrong is not None:
+        raise InvalidArgumentError(
+            f"outcome {wrong['outcome']!r} of seq {wrong['_seq']}: use {', '.join(settle.OUTCOMES)}"
+        )
+    twice = rows.groupBy("_seq").count().where("count > 1").first()
+    if twice is not None:
+        raise InvalidArgumentError(f"seq {twice['_seq']} has {twice['count']} outcomes; give one")
+    return rows

@@ -1,0 +1,67 @@
+"""Where a queue's tables are: a path, or a table name in a catalog."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from spark_queue.errors import InvalidArgumentError
+
+_NAME = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+){0,2}")
+_PATH_FORBIDDEN = re.compile(r"[`\x00-\x1f]")
+
+
+@dataclass(frozen=True, slots=True)
+class TableAddress:
+    """One Delta table: by path where ``is_path``, else by name."""
+
+    target: str
+    is_path: bool
+
+    def sql(self) -> str:
+        """Return the table as SQL names it."""
+        if self.is_path:
+            return f"delta.`{self.target}`"
+        return ".".join(f"`{part}`" for part in self.target.split("."))
+
+
+@dataclass(frozen=True, slots=True)
+class QueueAddress:
+    """The two tables of a queue.
+
+    Whatever contains a ``/`` is a path, and its tables are folders in it; anything else is a table
+    name, whose tables are ``<name>_queue`` and ``<name>_status``.
+    """
+
+    name: str
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise InvalidArgumentError(f"a queue is named by a path or a table name: {self.name!r}")
+        if self.is_path and _PATH_FORBIDDEN.search(self.name):
+            raise InvalidArgumentError(f"queue path {self.name!r} has a backtick or control sign")
+        if not self.is_path and not _NAME.fullmatch(self.name):
+            raise InvalidArgumentError(
+                f"queue name {self.name!r}: use letters, digits and _ in at most three parts "
+                "(catalog.schema.name), or a path with a /"
+            )
+
+    @property
+    def is_path(self) -> bool:
+        """Whether the queue is addressed by path."""
+        return "/" in self.name
+
+    @property
+    def queue(self) -> TableAddress:
+        """The log of items."""
+        return self._table("queue")
+
+    @property
+    def status(self) -> TableAddress:
+        """The log of transitions."""
+        return self._table("status")
+
+    def _table(self, which: str) -> TableAddress:
+        if self.is_path:
+            return TableAddress(f"{self.name.rstrip('/')}/{which}", is_path=True)
+        return TableAddress(f"{self.name}_{which}", is_path=False)

@@ -1,0 +1,150 @@
+"""What an operator does to a queue: create, configure, pause, cancel, redrive, purge."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import datetime
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from spark_queue.config import QueueConfig
+from spark_queue.delta import checkpoint, views
+from spark_queue.delta.heads import StatusHead, following
+from spark_queue.delta.inputs import require_keys, require_user_schema, sql_expression
+from spark_queue.delta.schema import (
+    CANCELLED,
+    CLAIMED,
+    CONFIG,
+    EXPIRED,
+    ITEM,
+    META_LANE,
+    QUEUE_COLUMNS,
+    READY,
+    SCHEDULE,
+    STATUS_COLUMNS,
+    TERMINAL,
+)
+from spark_queue.delta.settings import Settings
+from spark_queue.delta.store import Store, tries
+from spark_queue.errors import QueueExistsError
+
+#: Changes the settings, given those in force and the head they are in force at.
+Change = Callable[[Settings, StatusHead], Settings]
+
+
+def create(store: Store, schema: StructType, config: QueueConfig) -> None:
+    """Make the tables of a queue and log its configuration as the first step."""
+    require_user_schema(schema)
+    require_keys(store.spark, schema, config)
+    if store.status.exists() or store.queue.exists():
+        raise QueueExistsError(store.name)
+    store.queue.create(StructType([*QUEUE_COLUMNS.fields, *schema.fields]))
+    store.status.create(STATUS_COLUMNS)
+    settings = Settings.initial(config)
+    with store.writing("status"):
+        head = following(StatusHead(), config_step=1)
+        if not store.commit_status(head, _config_row(store, settings, store.clock.now())):
+            raise QueueExistsError(store.name)
+
+
+def configure(store: Store, change: Change, action: str = "configure") -> int:
+    """Log another configuration, in force from this step on; return the step."""
+    started = time.monotonic()
+    for count in tries(action):
+        with store.writing("status"):
+            before = store.status_head()
+            old = store.settings(before)
+            new = change(old, before)
+            row = _config_row(store, new, store.clock.now())
+            head = following(before)
+            if new.stretches != old.stretches:
+                # Tags above the pointer are stretched, so the fold must start at the pointer.
+                stage = checkpoint.staged(store, before, old)
+                head, row = stage.head, row.unionByName(stage.rows, allowMissingColumns=True)
+            head = _in_force(head)
+            if store.commit_status(head, row):
+                store.report("status", head.step, action, {}, started, count)
+                return head.step
+    raise AssertionError
+
+
+def _in_force(head: StatusHead) -> StatusHead:
+    from dataclasses import replace  # noqa: PLC0415
+
+    return replace(head, config_step=head.step)
+
+
+def _config_row(store: Store, settings: Settings, now: datetime) -> DataFrame:
+    return store.spark.createDataFrame(
+        [(META_LANE, CONFIG, now, settings.to_json())],
+        "_gen int, _kind string, _at timestamp, _body string",
+    )
+
+
+def matching(store: Store, where: str, states: tuple[str, ...]) -> DataFrame:
+    """Return the items in some states for which a SQL predicate is true."""
+    predicate = sql_expression("where", where)
+    current = views.status(store.queue.read(), store.status.read())
+    return current.where(F.col("_state").isin(*states)).where(predicate)
+
+
+def cancel(store: Store, where: str) -> tuple[int, int]:
+    """End every live item for which a predicate is true; return the step and the count."""
+    return _end(store, "cancel", lambda: matching(store, where, (READY, CLAIMED)), CANCELLED)
+
+
+def expire(store: Store) -> tuple[int, int]:
+    """Log the expiry of every ready item whose time is over; return the step and the count."""
+    now = store.clock.now()
+
+    def due() -> DataFrame:
+        current = views.status(store.queue.read(), store.status.read())
+        return current.where((F.col("_state") == READY) & (F.col("_expires_at") <= now))
+
+    return _end(store, "expire", due, EXPIRED)
+
+
+def _end(store: Store, action: str, find: Callable[[], DataFrame], state: str) -> tuple[int, int]:
+    started = time.monotonic()
+    now = store.clock.now()
+    for count in tries(action):
+        with store.writing("status"):
+            before = store.status_head()
+            found = (
+                find()
+                .select("_seq", "_gen", "_state", "_attempts", "_losses", *SCHEDULE)
+                .localCheckpoint()
+            )
+            was = {r[0]: r[1] for r in found.groupBy("_state").count().collect()}
+            total = sum(was.values())
+            if total == 0:
+                return 0, 0
+            head = following(
+                before,
+                claimed=before.claimed - was.get(CLAIMED, 0),
+                finished=before.finishing({state: total}),
+                log_rows=before.log_rows + total,
+            )
+            rows = found.withColumns(
+                {"_kind": F.lit(ITEM), "_state": F.lit(state), "_at": F.lit(now)}
+            )
+            if store.commit_status(head, rows, small=total <= _SMALL):
+                store.report("status", head.step, action, {state: total}, started, count)
+                return head.step, total
+    raise AssertionError
+
+
+#: Steps of up to this many rows are written as one file.
+_SMALL = 100_000
+
+
+def redrivable(store: Store, where: str) -> DataFrame:
+    """Return the finished items for which a predicate is true, as a frame to enqueue again."""
+    found = matching(store, where, tuple(s for s in TERMINAL if s != "acked"))
+    users = views.user_columns(store.queue.read())
+    return found.orderBy("_seq").select(
+        *users, F.col("_seq").alias("_origin"), F.col("_cost").alias("cost")
+    )

@@ -1,0 +1,126 @@
+"""The head row of a step: what the next step needs to know, read from one row."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, TypeVar
+
+#: Where an order of service stands at one priority: the highest (turn, seq) handed out.
+Pointer = tuple[float, int]
+
+_Head = TypeVar("_Head", "QueueHead", "StatusHead")
+
+
+def new_token() -> str:
+    """Return a token that tells this writer's attempt at a step from any other."""
+    return uuid.uuid4().hex
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueHead:
+    """The state of the item log after a step."""
+
+    step: int = 0
+    token: str = ""
+    last_seq: int = 0
+    """The highest seq given to a row, refused ones included."""
+    items: int = 0
+    """Items ever accepted."""
+    refused: int = 0
+    """Rows ever refused as duplicates."""
+    gen: int = 0
+    """The generation that new items enter."""
+    status_step: int = 0
+    """The step of the status log that this step read."""
+    tops: Mapping[int, float] = field(default_factory=dict)
+    """Per priority, the highest tag given to an item."""
+    forgotten: int = 0
+    """Items that left the tables with their generation."""
+    streams: Mapping[str, int] = field(default_factory=dict)
+    """Streaming queries that enqueue here, with the last batch of each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """Where the fold of the status log starts.
+
+    The ``open`` rows of ``step`` hold every item of ``queue_step`` or before that the pointers had
+    passed or that was touched, and that still matters; everything else is found by its tag.
+    """
+
+    step: int = 0
+    queue_step: int = 0
+    pointers: Mapping[int, Pointer] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusHead:
+    """The state of the status log after a step."""
+
+    step: int = 0
+    token: str = ""
+    config_step: int = 0
+    """The step whose configuration row is in force."""
+    pointers: Mapping[int, Pointer] = field(default_factory=dict)
+    """Per priority, how far the order of service has come."""
+    claimed: int = 0
+    """Items in flight, those with a run-out lease included."""
+    finished: Mapping[str, int] = field(default_factory=dict)
+    """Items per terminal state, ever."""
+    forgotten: int = 0
+    """Finished items that left the tables with their generation."""
+    checkpoint: Checkpoint = field(default_factory=Checkpoint)
+    log_rows: int = 0
+    """Item rows written since the checkpoint: the length of the fold."""
+    width: float = 0.0
+    """How far above the pointer the last claim had to look."""
+
+    def advanced(self, pointers: Mapping[int, Pointer]) -> dict[int, Pointer]:
+        """Return the pointers after more turns were handed out; a pointer never goes back."""
+        merged = dict(self.pointers)
+        for priority, pointer in pointers.items():
+            merged[priority] = max(merged.get(priority, pointer), pointer)
+        return merged
+
+    def finishing(self, counts: Mapping[str, int]) -> dict[str, int]:
+        """Return the totals per terminal state after more items finished."""
+        totals = dict(self.finished)
+        for state, count in counts.items():
+            totals[state] = totals.get(state, 0) + count
+        return totals
+
+
+def to_json(head: QueueHead | StatusHead) -> str:
+    """Write a head as the text of its row."""
+    return json.dumps(asdict(head), separators=(",", ":"))
+
+
+def queue_head(text: str) -> QueueHead:
+    """Read the head row of an item step."""
+    plain: dict[str, Any] = json.loads(text)
+    tops = {int(priority): float(tag) for priority, tag in plain.pop("tops").items()}
+    return QueueHead(**plain, tops=tops)
+
+
+def status_head(text: str) -> StatusHead:
+    """Read the head row of a status step."""
+    plain: dict[str, Any] = json.loads(text)
+    checkpoint = plain.pop("checkpoint")
+    return StatusHead(
+        **{**plain, "pointers": _pointers(plain["pointers"])},
+        checkpoint=Checkpoint(
+            **{**checkpoint, "pointers": _pointers(checkpoint["pointers"])},
+        ),
+    )
+
+
+def following(head: _Head, **changes: Any) -> _Head:
+    """Return the head of the next step, with a token of its own."""
+    return replace(head, step=head.step + 1, token=new_token(), **changes)
+
+
+def _pointers(plain: Mapping[str, list[Any]]) -> dict[int, Pointer]:
+    return {int(priority): (float(turn), int(seq)) for priority, (turn, seq) in plain.items()}

@@ -1,0 +1,46 @@
+"""The items of a claim, read from the item log through what the claim knows of their place."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_queue.delta.schema import CLAIMED, ITEM
+from spark_queue.delta.store import Store
+from spark_queue.delta.views import user_columns
+
+
+def claimed(store: Store, lease: int) -> DataFrame:
+    """Return the items of a lease: the user's columns, ``_seq``, ``_lease``, ``_attempts``."""
+    frame = leased(store, lease)
+    return frame.drop("_group_key")
+
+
+def leased(store: Store, lease: int) -> DataFrame:
+    """Return the items of a lease with the ``_group_key`` that orders their processing."""
+    queue = store.queue.read()
+    granted = store.status.read().where(
+        (F.col("_step") == lease) & (F.col("_kind") == ITEM) & (F.col("_state") == CLAIMED)
+    )
+    names = user_columns(queue)
+    bounds = granted.agg(
+        F.min("_seq"), F.max("_seq"), F.min("_round"), F.max("_round"), F.collect_set("_gen")
+    ).head()
+    if bounds is None or bounds[0] is None:
+        return (
+            queue.limit(0)
+            .select(*names, "_seq", "_group_key")
+            .withColumns({"_lease": F.lit(lease).cast("long"), "_attempts": F.lit(0)})
+        )
+    rows = queue.where(
+        F.col("_gen").isin(*bounds[4])
+        & F.col("_round").between(bounds[2], bounds[3])
+        & F.col("_seq").between(bounds[0], bounds[1])
+        & (F.col("_kind") == ITEM)
+    )
+    held = granted.select("_seq", "_lease", "_attempts")
+    return (
+        rows.select(*names, "_seq", "_group_key")
+        .join(held, "_seq")
+        .select(*names, "_seq", "_lease", "_attempts", "_group_key")
+    )

@@ -1,0 +1,190 @@
+"""A Delta table as a log of numbered steps.
+
+Step ``n`` is committed with Delta's transaction version ``n``: of several writers one wins, the
+others fail or are skipped without an error. So a writer reads its own token back before it
+believes that a step is its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from spark_queue.delta.address import TableAddress
+from spark_queue.delta.heads import QueueHead, StatusHead, to_json
+from spark_queue.delta.schema import HEAD, META_LANE, SKIPPING_COLUMNS
+from spark_queue.errors import UnsafeSessionError
+
+#: The application id under which steps are committed; it is scoped to the table.
+_APP_ID = "spark_queue"
+
+#: A commit that writes a checkpoint of Delta's own log takes seconds; the default is every tenth.
+_CHECKPOINT_INTERVAL = 100
+
+_TXN_SETTINGS = (
+    "spark.databricks.delta.write.txnAppId",
+    "spark.databricks.delta.write.txnVersion",
+)
+
+#: What Delta calls an attempt that lost to another writer, in its error conditions.
+_CONFLICTS = ("DELTA_CONCURRENT", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED")
+
+_Head = TypeVar("_Head", QueueHead, StatusHead)
+
+
+class Log(Generic[_Head]):
+    """One of the two tables of a queue.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        The caller's session.
+    address : TableAddress
+        Where the table is.
+    parse : callable
+        Reads a head from the text of its row.
+    """
+
+    def __init__(
+        self, spark: SparkSession, address: TableAddress, parse: Callable[[str], _Head]
+    ) -> None:
+        self.spark = spark
+        self.address = address
+        self._parse: Callable[[str], _Head] = parse
+
+    def exists(self) -> bool:
+        """Tell whether there is a Delta table at the address."""
+        try:
+            rows = self.spark.sql(f"DESCRIBE DETAIL {self.address.sql()}").select("format").head()
+        except Exception as exc:
+            if _is_missing(exc):
+                return False
+            raise
+        return rows is not None and rows[0] == "delta"
+
+    def location(self) -> str:
+        """Return where the table's files are."""
+        row = self.spark.sql(f"DESCRIBE DETAIL {self.address.sql()}").select("location").head()
+        return str(row[0]) if row else ""
+
+    def create(self, schema: StructType) -> None:
+        """Make the empty table, with the properties that a log of many small commits needs."""
+        writer = (
+            self.spark.createDataFrame([], schema)
+            .write.format("delta")
+            .partitionBy("_gen")
+            .option("delta.checkpointInterval", _CHECKPOINT_INTERVAL)
+            .option("delta.dataSkippingStatsColumns", SKIPPING_COLUMNS)
+        )
+        if self.address.is_path:
+            writer.save(self.address.target)
+        else:
+            writer.saveAsTable(self.address.target)
+
+    def drop(self) -> None:
+        """Remove the table from its catalog. A path is the caller's to delete."""
+        self.spark.sql(f"DROP TABLE IF EXISTS {self.address.sql()}")
+
+    def read(self, version: int | None = None) -> DataFrame:
+        """Return the rows of all steps, or of those up to a version of the table."""
+        reader = self.spark.read.format("delta")
+        if version is not None:
+            reader = reader.option("versionAsOf", version)
+        if self.address.is_path:
+            return reader.load(self.address.target)
+        return reader.table(self.address.target)
+
+    def head(self, since: int = 0) -> _Head | None:
+        """Return the newest head whose step is at least ``since``."""
+        rows = self._heads().where(F.col("_step") >= since)
+        newest = rows.orderBy(F.col("_step").desc()).select("_body").head()
+        return None if newest is None else self._parse(newest[0])
+
+    def head_at(self, step: int) -> _Head | None:
+        """Return the head of one step."""
+        row = self._heads().where(F.col("_step") == step).select("_body").head()
+        return None if row is None else self._parse(row[0])
+
+    def commit(self, head: _Head, rows: DataFrame | None, *, small: bool = True) -> bool:
+        """Append a step, and tell whether it is ours.
+
+        Parameters
+        ----------
+        head : QueueHead or StatusHead
+            The head of the step; its number and token say which step and whose.
+        rows : DataFrame, optional
+            The rows beside the head, already computed: nothing is evaluated in the transaction.
+        small : bool
+            Write one file instead of one for each partition of ``rows``.
+
+        Returns
+        -------
+        bool
+            False where another writer has the step; then nothing of ours was written.
+
+        Raises
+        ------
+        UnsafeSessionError
+            When the session sets a transaction of its own, which would make writes vanish.
+        """
+        self._require_own_transactions()
+        step = self._with_head(head, rows, small=small)
+        writer = step.write.format("delta").mode("append")
+        writer = writer.option("txnAppId", _APP_ID).option("txnVersion", head.step)
+        try:
+            if self.address.is_path:
+                writer.save(self.address.target)
+            else:
+                writer.saveAsTable(self.address.target)
+        except Exception as exc:
+            if self._is_ours(head):
+                return True
+            if _is_conflict(exc):
+                return False
+            raise
+        return self._is_ours(head)
+
+    def _heads(self) -> DataFrame:
+        return self.read().where((F.col("_gen") == META_LANE) & (F.col("_kind") == HEAD))
+
+    def _with_head(self, head: _Head, rows: DataFrame | None, *, small: bool) -> DataFrame:
+        line = self.spark.createDataFrame(
+            [(META_LANE, head.step, HEAD, to_json(head))],
+            "_gen int, _step long, _kind string, _body string",
+        )
+        if rows is None:
+            return line
+        step = rows.withColumn("_step", F.lit(head.step).cast("long"))
+        if small:
+            return step.unionByName(line, allowMissingColumns=True).coalesce(1)
+        return step.unionByName(line.coalesce(1), allowMissingColumns=True)
+
+    def _is_ours(self, head: _Head) -> bool:
+        logged = self.head_at(head.step)
+        return logged is not None and logged.token == head.token
+
+    def _require_own_transactions(self) -> None:
+        for setting in _TXN_SETTINGS:
+            if self.spark.conf.get(setting, None):
+                raise UnsafeSessionError(setting, "every write would carry this transaction")
+
+
+def _is_conflict(exc: Exception) -> bool:
+    return any(sign in str(exc) for sign in _CONFLICTS)
+
+
+def _is_missing(exc: Exception) -> bool:
+    signs = (
+        "PATH_NOT_FOUND",
+        "TABLE_OR_VIEW_NOT_FOUND",
+        "DELTA_MISSING",
+        "DELTA_TABLE_NOT_FOUND",
+        "SCHEMA_NOT_FOUND",
+        "is not a Delta table",
+        "doesn't exist",
+    )
+    return any(sign in str(exc) for sign in signs)

@@ -1,0 +1,222 @@
+"""Settle and renew: what the holder of a lease says of its items, as one step.
+
+A settle counts for an item while the newest row of the item is still the holder's: nobody
+claimed it since, and it has not ended. What a later claim has taken is reported, not written.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from spark_queue.config import QueueConfig, RetryPolicy
+from spark_queue.delta.heads import StatusHead, following
+from spark_queue.delta.schema import ACKED, CLAIMED, DEAD, ITEM, READY, TERMINAL
+from spark_queue.delta.store import Store, tries
+
+#: What a holder may say of an item.
+OUTCOMES = ("ack", "nack", "release", "dead")
+
+#: How many lost items an error names.
+_NAMED = 1_000
+
+#: Steps of up to this many rows are written as one file.
+_SMALL = 100_000
+
+_MICROS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """What a settle or a renewal did."""
+
+    step: int
+    """The step of the status log; 0 where nothing was left to write."""
+    counts: Mapping[str, int]
+    """Items by the state they went to."""
+    lost: tuple[int, ...]
+    """Items that were no longer held; the first thousand where there are more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staged:
+    """Rows that a settle would write, computed but not committed, and the facts of them."""
+
+    rows: DataFrame
+    counts: Mapping[str, int]
+    lost: tuple[int, ...]
+
+    def total(self) -> int:
+        """Return how many rows would be written."""
+        return sum(self.counts.values())
+
+
+#: Makes the rows of a settle from the newest rows of a lease's items, with ``_held``.
+Verdict = Callable[[DataFrame, QueueConfig, datetime], DataFrame]
+
+
+def every(outcome: str, error: str | None = None) -> Verdict:
+    """Give all that is left of a claim one outcome; what its holder settled before stays."""
+
+    def verdict(mine: DataFrame, config: QueueConfig, now: datetime) -> DataFrame:
+        theirs = mine.where(F.col("_held") | (F.col("_lease") != F.col("_granted")))
+        told = theirs.withColumns({"outcome": F.lit(outcome), "error": F.lit(error).cast("string")})
+        return judged(told, config, now)
+
+    return verdict
+
+
+def each(outcomes: DataFrame) -> Verdict:
+    """Give items the outcomes of a frame: ``_seq``, ``outcome``, ``error``; already staged."""
+
+    def verdict(mine: DataFrame, config: QueueConfig, now: datetime) -> DataFrame:
+        told = outcomes.select("_seq", "outcome", "error").join(mine, "_seq", "left")
+        return judged(told.fillna({"_held": False}), config, now)
+
+    return verdict
+
+
+def renewed(by: timedelta) -> Verdict:
+    """Extend the lease of all that is left of a claim, counted from now."""
+
+    def verdict(mine: DataFrame, config: QueueConfig, now: datetime) -> DataFrame:  # noqa: ARG001
+        theirs = mine.where(F.col("_held") | (F.col("_lease") != F.col("_granted")))
+        return theirs.withColumns({"_at": F.lit(now), "_lease_expires_at": F.lit(now + by)})
+
+    return verdict
+
+
+def settle(store: Store, lease: int, verdict: Verdict, *, action: str = "settle") -> Settled:
+    """Write what became of the items of a lease, as one step."""
+    started = time.monotonic()
+    now = store.clock.now()
+    for count in tries(action):
+        with store.writing("status"):
+            head = store.status_head()
+            stage = staged(store, head, lease, verdict, now)
+            if not stage.counts:
+                return Settled(step=0, counts={}, lost=stage.lost)
+            after = logged(head, stage)
+            if store.commit_status(after, stage.rows, small=stage.total() <= _SMALL):
+                store.report("status", after.step, action, stage.counts, started, count)
+                return Settled(step=after.step, counts=stage.counts, lost=stage.lost)
+    raise AssertionError
+
+
+def staged(store: Store, head: StatusHead, lease: int, verdict: Verdict, now: datetime) -> Staged:
+    """Judge the items of a lease as of a step."""
+    mine = newest_of(store.status.read(), head, lease).withColumns(
+        {
+            "_granted": F.lit(lease).cast("long"),
+            "_held": (F.col("_state") == CLAIMED) & (F.col("_lease") == lease),
+        }
+    )
+    rows = verdict(mine, store.settings(head).config, now).localCheckpoint()
+    facts = (
+        rows.groupBy("_held", "_state")
+        .agg(
+            F.count(F.lit(1)).alias("rows"),
+            F.slice(
+                F.sort_array(F.collect_set(F.when(~F.col("_held"), F.col("_seq")))), 1, _NAMED
+            ).alias("lost"),
+        )
+        .collect()
+    )
+    return Staged(
+        rows=rows.where("_held").drop("_held", "_granted"),
+        counts={row["_state"]: row["rows"] for row in facts if row["_held"]},
+        lost=tuple(sorted(seq for row in facts for seq in row["lost"])),
+    )
+
+
+def logged(head: StatusHead, stage: Staged) -> StatusHead:
+    """Return the head of the step that writes a stage."""
+    left = sum(n for state, n in stage.counts.items() if state != CLAIMED)
+    finished = {state: n for state, n in stage.counts.items() if state in TERMINAL}
+    return following(
+        head,
+        claimed=head.claimed - left,
+        finished=head.finishing(finished),
+        log_rows=head.log_rows + stage.total(),
+    )
+
+
+def newest_of(status: DataFrame, head: StatusHead, lease: int) -> DataFrame:
+    """Return the newest row of every item that a lease was granted for."""
+    log = status.where((F.col("_kind") == ITEM) & (F.col("_step") <= head.step))
+    granted = log.where((F.col("_step") == lease) & (F.col("_state") == CLAIMED))
+    if head.step == lease:
+        return granted
+    later = log.where(F.col("_step") > lease).join(granted.select("_seq"), "_seq", "left_semi")
+    everything = granted.unionByName(later)
+    row = F.struct(*everything.columns)
+    newest = everything.groupBy("_seq").agg(F.max_by(row, "_step").alias("_newest"))
+    return newest.select("_newest.*")
+
+
+def judged(told: DataFrame, config: QueueConfig, now: datetime) -> DataFrame:
+    """Turn outcomes into rows: the rule of attempts, retries and dead letters.
+
+    Parameters
+    ----------
+    told : DataFrame
+        Rows of the status log, one an item, with ``outcome`` and ``error``.
+    config : QueueConfig
+        How often and how late to retry.
+    now : datetime
+        The instant of the settle.
+    """
+    failed = F.col("outcome") == "nack"
+    attempts = F.col("_attempts") + failed.cast("int")
+    spent = F.lit(False)
+    if config.max_attempts is not None:
+        spent = failed & (attempts >= config.max_attempts)
+    state = (
+        F.when(F.col("outcome") == "ack", ACKED)
+        .when((F.col("outcome") == "dead") | spent, DEAD)
+        .otherwise(READY)
+    )
+    retry_at = F.timestamp_micros(
+        F.lit(_micros(now)) + (retry_delay(config.retry, attempts) * _MICROS).cast("long")
+    )
+    return told.withColumns(
+        {
+            "_attempts": attempts,
+            "_state": state,
+            "_available_at": F.when(failed, retry_at),
+            "_error": F.col("error"),
+            "_at": F.lit(now),
+            "_lease_expires_at": F.lit(None).cast("timestamp"),
+            "_turn": F.lit(None).cast("double"),
+            "_overdue": F.lit(None).cast("boolean"),
+        }
+    ).drop("outcome", "error")
+
+
+def retry_delay(policy: RetryPolicy, attempts: Column) -> Column:
+    """Return the seconds until the next attempt, as :meth:`RetryPolicy.delay_after` counts them.
+
+    The draw within the jitter is ``crc32("<seq>:<attempts>") / 2**32``.
+    """
+    factor: Column
+    if policy.backoff == "fixed":
+        factor = F.lit(1.0)
+    elif policy.backoff == "linear":
+        factor = attempts.cast("double")
+    else:
+        factor = F.pow(F.lit(2.0), F.least(attempts - 1, F.lit(62)))
+    seconds = F.least(
+        F.lit(policy.delay.total_seconds()) * factor, F.lit(policy.cap.total_seconds())
+    )
+    text = F.concat_ws(":", F.col("_seq").cast("string"), attempts.cast("string"))
+    draw = F.crc32(text.cast("binary")) / F.lit(2.0**32)
+    return seconds * (F.lit(1.0) - F.lit(policy.jitter) * draw)
+
+
+def _micros(at: datetime) -> int:
+    return int(at.timestamp()) * _MICROS + at.microsecond

@@ -1,0 +1,250 @@
+"""What every operation of one queue works with: its logs, locks, clock and configuration."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from spark_queue.clock import Clock
+from spark_queue.delta import lock
+from spark_queue.delta.address import QueueAddress
+from spark_queue.delta.heads import QueueHead, StatusHead, queue_head, status_head
+from spark_queue.delta.log import Log
+from spark_queue.delta.schema import CONFIG, META_LANE, QUEUE_COLUMNS
+from spark_queue.delta.settings import Settings
+from spark_queue.errors import QueueNotFoundError, StepLostError
+
+logger = logging.getLogger("spark_queue")
+
+#: How often a step is tried against other writers before the caller is told.
+MAX_TRIES = 20
+
+#: The longest pause, in seconds, before a lost step is tried again.
+_MAX_PAUSE = 0.5
+
+LogName = Literal["queue", "status"]
+
+#: Called between the staging of a step and its commit; tests put another party's step there.
+Hook = Callable[[str], None]
+
+#: Receives the facts of every committed step.
+Listener = Callable[["StepFacts"], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepFacts:
+    """What a committed step did."""
+
+    queue: str
+    """The queue's name or path."""
+    log: LogName
+    """The log that the step belongs to."""
+    step: int
+    """The number of the step."""
+    action: str
+    """What was done: enqueue, claim, settle, renew, cancel, configure, checkpoint, ..."""
+    counts: dict[str, int]
+    """How many items, by what became of them."""
+    seconds: float
+    """How long the operation took, staging and lost tries included."""
+    tries: int
+    """How many step numbers were tried; 1 where nobody else wrote."""
+
+
+@dataclass
+class _Cache:
+    """Heads that this process has seen, shared by all handles of a queue."""
+
+    queue: QueueHead | None = None
+    status: StatusHead | None = None
+    settings: dict[int, Settings] = field(default_factory=dict)
+
+
+_caches: dict[str, _Cache] = {}
+
+
+class Store:
+    """The two logs of one queue and what belongs to them.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        The caller's session.
+    address : QueueAddress
+        The queue's name or path.
+    clock : Clock
+        Asked once by each operation.
+    listener : callable, optional
+        Called with :class:`StepFacts` after every step.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        address: QueueAddress,
+        clock: Clock,
+        listener: Listener | None = None,
+    ) -> None:
+        self.spark = spark
+        self.address = address
+        self.clock = clock
+        self.listener = listener
+        self.hook: Hook | None = None
+        self.queue: Log[QueueHead] = Log(spark, address.queue, queue_head)
+        self.status: Log[StatusHead] = Log(spark, address.status, status_head)
+        self._location: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The queue's name or path."""
+        return self.address.name
+
+    def exists(self) -> bool:
+        """Tell whether the queue was created, completely."""
+        return self.status.exists() and self.status.head() is not None
+
+    def require_exists(self) -> None:
+        """Raise where there is no queue under the name."""
+        if not self.status.exists():
+            raise QueueNotFoundError(self.name)
+        if "_lease" not in self.status.read().columns or self.status.head() is None:
+            raise QueueNotFoundError(self.name, "what is there is not a queue of this library")
+
+    def user_schema(self) -> StructType:
+        """Return the user's columns, in their order."""
+        ours = set(QUEUE_COLUMNS.names)
+        return StructType([f for f in self.queue.read().schema if f.name not in ours])
+
+    def forget(self) -> None:
+        """Drop what this process remembers of the queue, and its writer lock."""
+        lock.unlock(self._local_directory())
+        _caches.pop(self._identity(), None)
+
+    def queue_head(self) -> QueueHead:
+        """Return the newest head of the item log."""
+        cache = self._cache()
+        if cache.queue is None or not self._is_only_writer():
+            newest = self.queue.head(since=cache.queue.step if cache.queue else 0)
+            cache.queue = newest or cache.queue or QueueHead()
+        return cache.queue
+
+    def status_head(self) -> StatusHead:
+        """Return the newest head of the status log."""
+        cache = self._cache()
+        if cache.status is None or not self._is_only_writer():
+            newest = self.status.head(since=cache.status.step if cache.status else 0)
+            cache.status = newest or cache.status or StatusHead()
+        return cache.status
+
+    def settings(self, head: StatusHead) -> Settings:
+        """Return the configuration in force at a step of the status log."""
+        known = self._cache().settings
+        if head.config_step not in known:
+            known[head.config_step] = self._read_settings(head.config_step)
+        return known[head.config_step]
+
+    @contextmanager
+    def writing(self, which: LogName) -> Iterator[None]:
+        """Hold the right to write a log, against threads here and processes on this disk."""
+        lock.lock_for_writing(self.name, self._local_directory())
+        with lock.log_lock(f"{self._identity()}/{which}"):
+            yield
+
+    def commit_queue(self, head: QueueHead, rows: DataFrame | None, *, small: bool = True) -> bool:
+        """Append a step to the item log; False where it was lost to another writer."""
+        ours = self._committed("queue", lambda: self.queue.commit(head, rows, small=small))
+        cache = self._cache()
+        cache.queue = head if ours else self.queue.head(since=head.step)
+        return ours
+
+    def commit_status(
+        self, head: StatusHead, rows: DataFrame | None, *, small: bool = True
+    ) -> bool:
+        """Append a step to the status log; False where it was lost to another writer."""
+        ours = self._committed("status", lambda: self.status.commit(head, rows, small=small))
+        cache = self._cache()
+        cache.status = head if ours else self.status.head(since=head.step)
+        return ours
+
+    def report(
+        self,
+        log: LogName,
+        step: int,
+        action: str,
+        counts: Mapping[str, int],
+        started: float,
+        tried: int,
+    ) -> None:
+        """Tell the logger and the listener what a step did; ``started`` is a monotonic time."""
+        facts = StepFacts(
+            queue=self.name,
+            log=log,
+            step=step,
+            action=action,
+            counts=dict(counts),
+            seconds=time.monotonic() - started,
+            tries=tried,
+        )
+        counted = " ".join(f"{name}={count}" for name, count in counts.items())
+        logger.info(
+            "%s %s %s step %d: %s in %.2f s, try %d",
+            self.name,
+            action,
+            log,
+            step,
+            counted or "nothing",
+            facts.seconds,
+            tried,
+        )
+        if self.listener is not None:
+            self.listener(facts)
+
+    def _committed(self, point: str, commit: Callable[[], bool]) -> bool:
+        if self.hook is not None:
+            self.hook(point)
+        return commit()
+
+    def _read_settings(self, step: int) -> Settings:
+        rows = self.status.read().where(
+            (F.col("_gen") == META_LANE) & (F.col("_kind") == CONFIG) & (F.col("_step") == step)
+        )
+        row: Any = rows.select("_body").head()
+        return Settings.from_json(self.name, row[0])
+
+    def _is_only_writer(self) -> bool:
+        return lock.is_held(self._local_directory())
+
+    def _cache(self) -> _Cache:
+        return _caches.setdefault(self._identity(), _Cache())
+
+    def _identity(self) -> str:
+        if self._location is None:
+            self._location = self.status.location()
+        return self._location
+
+    def _local_directory(self) -> Path | None:
+        return lock.local_directory(self._identity())
+
+
+def tries(what: str) -> Iterator[int]:
+    """Count the tries at a step, with a drawn pause between them.
+
+    Raises
+    ------
+    StepLostError
+        After :data:`MAX_TRIES` lost steps.
+    """
+    for count in range(1, MAX_TRIES + 1):
+        yield count
+        time.sleep(random.uniform(0, min(_MAX_PAUSE, 0.01 * 2**count)))  # noqa: S311
+    raise StepLostError(what, MAX_TRIES)

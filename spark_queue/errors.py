@@ -1,0 +1,235 @@
+"""Every error of the library, split by what the caller should do next.
+
+::
+
+    SparkQueueError
+    ├── InvalidConfigError       fix the configuration            (ValueError)
+    ├── InvalidArgumentError     fix the call                     (ValueError)
+    ├── QueueNotFoundError       create the queue, fix the name   (LookupError)
+    ├── QueueExistsError         open it instead                  (ValueError)
+    ├── FormatVersionError       upgrade the library
+    ├── SchemaMismatchError      fix the data                     (ValueError)
+    ├── DuplicateItemError       drop the duplicates, or skip them
+    ├── WriterLockedError        stop the other process
+    ├── UnsafeSessionError       change the session's settings
+    ├── LeaseLostError           drop the work: someone else holds the items now
+    ├── StepLostError            retry later: too many other writers
+    ├── QueueFullError           wait, or take items first        (queue.Full)
+    ├── QueueShutDownError       stop using the queue
+    ├── DeadlockError            do not wait on yourself
+    └── Reject                   raised by a handler: dead-letter this item now
+"""
+
+from __future__ import annotations
+
+import queue
+import sys
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+if sys.version_info >= (3, 13):
+    _ShutDown: type[Exception] = queue.ShutDown
+else:
+    _ShutDown = Exception
+
+#: How many items an error message names before it says "and N more".
+NAMED_ITEMS = 10
+
+
+class SparkQueueError(Exception):
+    """Base of every error that the library raises."""
+
+
+class InvalidConfigError(SparkQueueError, ValueError):
+    """Raised when a configuration has an unknown name, or values that do not fit together."""
+
+
+class InvalidArgumentError(SparkQueueError, ValueError):
+    """Raised when an argument of a call is out of its range or of the wrong kind."""
+
+
+class QueueNotFoundError(SparkQueueError, LookupError):
+    """Raised when a queue is opened that is not there.
+
+    Attributes
+    ----------
+    name : str
+        The name or path that was asked for.
+    """
+
+    def __init__(self, name: str, why: str = "there is no such queue") -> None:
+        super().__init__(f"cannot open queue {name!r}: {why}; create it with DeltaQueue.create")
+        self.name = name
+
+
+class QueueExistsError(SparkQueueError, ValueError):
+    """Raised when a queue is created under a name that is taken.
+
+    Attributes
+    ----------
+    name : str
+        The name or path that was asked for.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"queue {name!r} exists already; use DeltaQueue.open, or drop it first")
+        self.name = name
+
+
+class FormatVersionError(SparkQueueError):
+    """Raised when a queue was written in a format that this release does not know.
+
+    Attributes
+    ----------
+    found, supported : int
+        The stored format version, and the newest one that this release reads.
+    """
+
+    def __init__(self, name: str, found: int, supported: int) -> None:
+        super().__init__(
+            f"queue {name!r} has format version {found}, this release reads up to {supported}; "
+            "upgrade spark-queue"
+        )
+        self.found = found
+        self.supported = supported
+
+
+class SchemaMismatchError(SparkQueueError, ValueError):
+    """Raised when a frame lacks a column of the queue, or has it with another type.
+
+    Attributes
+    ----------
+    column : str
+        The column that does not fit.
+    """
+
+    def __init__(self, column: str, problem: str) -> None:
+        super().__init__(f"column {column!r}: {problem}")
+        self.column = column
+
+
+class DuplicateItemError(SparkQueueError):
+    """Raised by ``enqueue(on_duplicate="raise")`` when a row repeats a key; nothing was written.
+
+    Attributes
+    ----------
+    count : int
+        How many rows of the frame are duplicates.
+    """
+
+    def __init__(self, count: int, example: str) -> None:
+        super().__init__(f"{count} row(s) repeat a key that is taken, for example {example}")
+        self.count = count
+
+
+class WriterLockedError(SparkQueueError):
+    """Raised when another process writes to a queue on this machine's disk.
+
+    Attributes
+    ----------
+    pid : int or None
+        The process that holds the writer lock, where it is known.
+    """
+
+    def __init__(self, name: str, pid: int | None) -> None:
+        holder = "another process" if pid is None else f"process {pid}"
+        super().__init__(
+            f"queue {name!r} is on a local disk, where only one process may write, "
+            f"and {holder} does; stop it, or use a shared store (reading always works)"
+        )
+        self.pid = pid
+
+
+class UnsafeSessionError(SparkQueueError):
+    """Raised when a setting of the Spark session would lose or repeat work.
+
+    Attributes
+    ----------
+    setting : str
+        The setting in the way.
+    """
+
+    def __init__(self, setting: str, why: str) -> None:
+        super().__init__(f"the session sets {setting}: {why}; unset it for this session")
+        self.setting = setting
+
+
+class LeaseLostError(SparkQueueError):
+    """Raised when items were settled or renewed by someone who no longer holds them.
+
+    What the late holder wrote for these items has no effect.
+
+    Attributes
+    ----------
+    seqs : tuple of int
+        The items that were lost.
+    """
+
+    def __init__(
+        self, seqs: Sequence[int], why: str = "a later claim or a cancel took them"
+    ) -> None:
+        super().__init__(f"{len(seqs)} item(s) are no longer held ({why}): seq {_name_some(seqs)}")
+        self.seqs = tuple(seqs)
+
+
+class StepLostError(SparkQueueError):
+    """Raised when a step was lost to other writers more often than is worth trying.
+
+    Attributes
+    ----------
+    tries : int
+        How often the step was tried.
+    """
+
+    def __init__(self, what: str, tries: int) -> None:
+        super().__init__(f"{what} lost its step to other writers {tries} times; try again later")
+        self.tries = tries
+
+
+class QueueFullError(SparkQueueError, queue.Full):
+    """Raised when an item does not fit into a bounded queue.
+
+    Attributes
+    ----------
+    item : object
+        The item that was refused.
+    size : int
+        How many items the queue held.
+    """
+
+    def __init__(self, item: object, size: int) -> None:
+        super().__init__(f"Queue overflow: {size} item(s) are queued, {item!r} was refused")
+        self.item = item
+        self.size = size
+
+
+class QueueShutDownError(SparkQueueError, _ShutDown):
+    """Raised when a queue is used after its shutdown; a ``queue.ShutDown`` where Python has it."""
+
+
+class DeadlockError(SparkQueueError):
+    """Raised when a caller would wait for itself."""
+
+
+class Reject(SparkQueueError):  # noqa: N818 - a verb, raised by users' handlers
+    """Raised by a handler to send its item to the dead letters at once, without a retry."""
+
+
+def did_you_mean(name: str, known: Sequence[str]) -> str:
+    """Say which known name an unknown one resembles.
+
+    Returns
+    -------
+    str
+        ``"; did you mean 'lease'?"``, or the list of known names where none is close.
+    """
+    close = get_close_matches(name, known, n=1)
+    if close:
+        return f"; did you mean {close[0]!r}?"
+    return f"; known are {', '.join(sorted(known))}"
+
+
+def _name_some(seqs: Sequence[int]) -> str:
+    shown = ", ".join(str(seq) for seq in seqs[:NAMED_ITEMS])
+    rest = len(seqs) - NAMED_ITEMS
+    return f"{shown} and {rest} more" if rest > 0 else shown

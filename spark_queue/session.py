@@ -1,0 +1,145 @@
+"""A local Spark session with Delta wired, for laptops, notebooks and tests.
+
+The rest of the library never makes a session: it takes the caller's.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spark_queue.errors import InvalidConfigError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_SCALA = "2.13"
+_PACKAGES = "spark.jars.packages"
+
+#: What a session needs for Delta, and what makes small tables on one machine quick.
+_DEFAULTS: Mapping[str, str] = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.ui.enabled": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
+}
+
+
+def delta_coordinate() -> str:
+    """Return the Maven coordinate of the Delta jar that fits the installed packages.
+
+    Raises
+    ------
+    InvalidConfigError
+        When ``pyspark`` or ``delta-spark`` is not installed.
+    """
+    try:
+        spark_minor = ".".join(version("pyspark").split(".")[:2])
+        delta = version("delta-spark")
+    except PackageNotFoundError as exc:
+        raise InvalidConfigError(
+            f"{exc.name} is not installed; pip install 'spark-queue[spark]'"
+        ) from exc
+    return f"io.delta:delta-spark_{spark_minor}_{_SCALA}:{delta}"
+
+
+def with_delta(conf: Mapping[str, str]) -> dict[str, str]:
+    """Return session settings with Delta's added; what the caller set stays as it is.
+
+    Packages and SQL extensions are lists: Delta is added to them, unless it is named there.
+    """
+    settings = {**_DEFAULTS, **conf}
+    settings[_PACKAGES] = _joined(conf.get(_PACKAGES, ""), delta_coordinate(), "delta-spark")
+    extensions = "spark.sql.extensions"
+    settings[extensions] = _joined(conf.get(extensions, ""), _DEFAULTS[extensions], "io.delta")
+    return settings
+
+
+def local_session(
+    app_name: str = "spark-queue",
+    *,
+    master: str = "local[2]",
+    quiet: bool = False,
+    **conf: str,
+) -> SparkSession:
+    """Start (or get) a Spark session on this machine that can use Delta tables.
+
+    Parameters
+    ----------
+    app_name : str
+        The application's name in Spark's own displays.
+    master : str
+        Where to run, ``local[2]`` by default: two cores of this machine.
+    quiet : bool
+        Keep what the JVM prints while it starts (package resolution, logging set-up) out of the
+        terminal. It is shown if the start fails.
+    **conf : str
+        Spark settings, which win over the defaults: ``**{"spark.driver.memory": "6g"}``.
+
+    Returns
+    -------
+    SparkSession
+        A classic session; the caller stops it.
+
+    Notes
+    -----
+    Python workers run the interpreter of the caller, unless ``PYSPARK_PYTHON`` says otherwise.
+    The first start resolves the Delta jars from Maven Central into the local cache.
+    """
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - the library loads without Spark
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.master(master).appName(app_name)
+    for name, value in with_delta(conf).items():
+        builder = builder.config(name, value)
+    with _captured_output() if quiet else nullcontext():
+        session = builder.getOrCreate()
+        if quiet:
+            session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def _joined(given: str, ours: str, mark: str) -> str:
+    if mark in given:
+        return given
+    return f"{given},{ours}" if given else ours
+
+
+@contextmanager
+def _captured_output() -> Iterator[None]:
+    """Send file descriptors 1 and 2 to a file, and show that file if the block fails.
+
+    The JVM inherits the descriptors when it starts, so what it prints stays in the file.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    with tempfile.NamedTemporaryFile("w", suffix=".log", prefix="spark-", delete=False) as log:
+        saved = [(fd, os.dup(fd)) for fd in (1, 2)]
+        for fd, _ in saved:
+            os.dup2(log.fileno(), fd)
+        try:
+            yield
+        except BaseException:
+            _restore(saved)
+            sys.stderr.write(Path(log.name).read_text(errors="replace"))
+            raise
+        _restore(saved)
+
+
+def _restore(saved: list[tuple[int, int]]) -> None:
+    for fd, copy in saved:
+        os.dup2(copy, fd)
+        os.close(copy)
+    saved.clear()
