@@ -1,7 +1,53 @@
-"""A work queue for Spark on two Delta tables: distinct, fair by key, serial per group."""
+"""A work queue for Spark on two Delta tables: distinct, fair by key, serial per group.
+
+The public names load what they need when they are first used, so that ``spark_queue.core`` works
+where there is no Spark.
+"""
 
 from __future__ import annotations
 
-from spark_queue.config import QueueConfig, RetryPolicy
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["QueueConfig", "RetryPolicy"]
+if TYPE_CHECKING:
+    from spark_queue.claim import Claim, Settlement
+    from spark_queue.config import QueueConfig, RetryPolicy
+    from spark_queue.delta.store import StepFacts
+    from spark_queue.errors import Reject, SparkQueueError
+    from spark_queue.queue import DeltaQueue, EnqueueResult
+    from spark_queue.session import local_session
+    from spark_queue.worker import ProcessResult
+
+_HOMES = {
+    "Claim": "claim",
+    "DeltaQueue": "queue",
+    "EnqueueResult": "queue",
+    "ProcessResult": "worker",
+    "QueueConfig": "config",
+    "Reject": "errors",
+    "RetryPolicy": "config",
+    "Settlement": "claim",
+    "SparkQueueError": "errors",
+    "StepFacts": "delta.store",
+    "local_session": "session",
+}
+
+__all__ = [
+    "Claim",
+    "DeltaQueue",
+    "EnqueueResult",
+    "ProcessResult",
+    "QueueConfig",
+    "Reject",
+    "RetryPolicy",
+    "Settlement",
+    "SparkQueueError",
+    "StepFacts",
+    "local_session",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

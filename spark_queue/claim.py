@@ -55,6 +55,8 @@ class Claim:
         The step that granted the lease, which names it; 0 for an empty claim.
     count : int
         How many items were claimed.
+    claimed_at : datetime
+        When the items were claimed.
     lease_expires_at : datetime
         When others may take the items, unless the lease is renewed.
     """
@@ -64,6 +66,7 @@ class Claim:
         self.id = granted.claim_id
         self.lease = granted.step
         self.count = granted.count
+        self.claimed_at = granted.claimed_at
         self.lease_expires_at = granted.lease_expires_at
 
     @property

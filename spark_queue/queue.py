@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from spark_queue import worker
 from spark_queue.claim import Claim
 from spark_queue.clock import Clock, SystemClock
 from spark_queue.config import QueueConfig
 from spark_queue.delta import admin, checkpoint, claims, enqueue, views
 from spark_queue.delta.address import QueueAddress
 from spark_queue.delta.enqueue import Enqueued, OnDuplicate
+from spark_queue.delta.evidence import Output
 from spark_queue.delta.inputs import OrderBy
 from spark_queue.delta.store import Listener, Store
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.worker import BatchHandler, ItemHandler, ProcessResult, Work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +155,11 @@ class DeltaQueue:
             store.status.drop()
 
     @property
+    def store(self) -> Store:
+        """The logs behind the queue; for the library's own use."""
+        return self._store
+
+    @property
     def name(self) -> str:
         """The queue's name or path."""
         return self._store.name
@@ -249,6 +259,77 @@ class DeltaQueue:
         if checkpoint.is_due(self._store.status_head()):
             checkpoint.checkpoint(self._store)
         return Claim(self._store, claims.claim(self._store, request))
+
+    def process(
+        self,
+        handler: ItemHandler | BatchHandler,
+        *,
+        per: Literal["item", "batch"] = "item",
+        limit: int = 10_000,
+        run: int = 1,
+        lease: timedelta | None = None,
+        worker_id: str | None = None,
+        returns: StructType | str | None = None,
+        output: str | None = None,
+        time_limit: timedelta | None = None,
+        stop: threading.Event | None = None,
+        on_claim: Callable[[ProcessResult], None] | None = None,
+    ) -> ProcessResult:
+        """Claim items, run a handler for them on the executors, settle them, and so on.
+
+        Parameters
+        ----------
+        handler : callable
+            Runs on executors, and must pickle. With ``per="item"`` it gets one item as a dict (the
+            user's columns, ``_seq``, ``_lease``, ``_attempts``); with ``per="batch"`` a
+            ``pyarrow.Table`` of them. What it raises fails the item, or all items of the batch;
+            ``raise Reject(...)`` sends it to the dead letters at once. It runs once for a lease.
+        per : "item" or "batch"
+            What one call gets.
+        limit : int
+            How many items one claim takes at most. A claim costs about a second whatever its size,
+            so large ones are fast.
+        run : int
+            How many consecutive items of one group a claim may take.
+        lease : timedelta, optional
+            How long a claim holds; it is renewed while the handler runs.
+        worker_id : str, optional
+            Who holds the items; host and process id by default.
+        returns : StructType or str, optional
+            The columns of what the handler returns: a dict for an item, or a table with ``_seq``.
+        output : str, optional
+            A Delta table (name, or path with a ``/``) that gets the returned rows, with ``_seq``
+            and ``_claim_id``. Each item's row is there exactly once, through any crash.
+        time_limit : timedelta, optional
+            No further claim after this long.
+        stop : threading.Event, optional
+            No further claim once it is set. SIGTERM also releases what is being worked on.
+        on_claim : callable, optional
+            Called after each settled claim with the result so far.
+
+        Returns
+        -------
+        ProcessResult
+            Counts, and why it ended.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When the handler does not pickle, or ``output`` is given without ``returns``.
+        UnsafeSessionError
+            When the session runs tasks speculatively.
+        """
+        work = Work(
+            handler=handler,
+            per=per,
+            limit=limit,
+            run=run,
+            lease=lease,
+            worker_id=worker_id or worker.worker_id(),
+            returns=None if returns is None else _parsed(returns),
+            output=None if output is None else Output(self._store.spark, output),
+        )
+        return worker.process(self, work, time_limit=time_limit, stop=stop, on_claim=on_claim)
 
     def cancel(self, where: str, *, dry_run: bool = False) -> int:
         """End every ready or claimed item for which a SQL predicate is true.

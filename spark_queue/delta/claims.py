@@ -6,7 +6,7 @@ import time
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -48,6 +48,7 @@ class Granted:
     """The step that granted the lease; 0 where nothing was claimed."""
     count: int
     claim_id: str
+    claimed_at: datetime
     lease_expires_at: datetime
 
 
@@ -275,7 +276,9 @@ def claim(store: Store, request: Request) -> Granted:
     """Lease the next items, as one step; a claim that gets nothing writes nothing."""
     started = time.monotonic()
     now = store.clock.now()
-    nothing = Granted(step=0, count=0, claim_id=request.claim_id, lease_expires_at=now)
+    nothing = Granted(
+        step=0, count=0, claim_id=request.claim_id, claimed_at=now, lease_expires_at=now
+    )
     stage: Staged | None = None
     basis: StatusHead | None = None
     for count in tries("claim"):
@@ -371,12 +374,18 @@ def same_claim(store: Store, claim_id: str) -> Granted | None:
         store.status.read()
         .where((F.col("_kind") == ITEM) & (F.col("_claim_id") == claim_id) & _is_claimed())
         .where(F.col("_lease") == F.col("_step"))
-        .agg(F.max("_lease"), F.count(F.lit(1)), F.max("_lease_expires_at"))
+        .agg(F.max("_lease"), F.count(F.lit(1)), F.max("_at"), F.max("_lease_expires_at"))
         .head()
     )
     if row is None or row[0] is None:
         return None
-    return Granted(step=row[0], count=row[1], claim_id=claim_id, lease_expires_at=row[2])
+    return Granted(
+        step=row[0],
+        count=row[1],
+        claim_id=claim_id,
+        claimed_at=row[2].astimezone(timezone.utc),
+        lease_expires_at=row[3].astimezone(timezone.utc),
+    )
 
 
 def new_claim_id() -> str:

@@ -128,8 +128,8 @@ def _position(rows_of: dict[int, int]) -> Column:
     within: Column = F.col("_mid").bitwiseAND((1 << _PARTITION_BIT) - 1) + 1
     offsets = [0] * (max(rows_of) + 1 if rows_of else 1)
     before = 0
-    for partition, rows in sorted(rows_of.items()):
-        offsets[partition] = before
+    for number, rows in sorted(rows_of.items()):
+        offsets[number] = before
         before += rows
     if len(offsets) == 1:
         return within

@@ -22,6 +22,9 @@ from spark_queue.delta.store import Store, tries
 #: What a holder may say of an item.
 OUTCOMES = ("ack", "nack", "release", "dead")
 
+#: What a rescuer says of an item whose holder is gone.
+LOSE = "lose"
+
 #: How many lost items an error names.
 _NAMED = 1_000
 
@@ -172,10 +175,14 @@ def judged(told: DataFrame, config: QueueConfig, now: datetime) -> DataFrame:
         The instant of the settle.
     """
     failed = F.col("outcome") == "nack"
+    gone = F.col("outcome") == LOSE
     attempts = F.col("_attempts") + failed.cast("int")
+    losses = F.col("_losses") + gone.cast("int")
     spent = F.lit(False)
     if config.max_attempts is not None:
         spent = failed & (attempts >= config.max_attempts)
+    if config.max_losses is not None:
+        spent = spent | (gone & (losses >= config.max_losses))
     state = (
         F.when(F.col("outcome") == "ack", ACKED)
         .when((F.col("outcome") == "dead") | spent, DEAD)
@@ -187,6 +194,7 @@ def judged(told: DataFrame, config: QueueConfig, now: datetime) -> DataFrame:
     return told.withColumns(
         {
             "_attempts": attempts,
+            "_losses": losses,
             "_state": state,
             "_available_at": F.when(failed, retry_at),
             "_error": F.col("error"),

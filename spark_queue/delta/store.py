@@ -133,7 +133,7 @@ class Store:
     def queue_head(self) -> QueueHead:
         """Return the newest head of the item log."""
         cache = self._cache()
-        if cache.queue is None or not self._is_only_writer():
+        if cache.queue is None or not self.is_only_writer():
             newest = self.queue.head(since=cache.queue.step if cache.queue else 0)
             cache.queue = newest or cache.queue or QueueHead()
         return cache.queue
@@ -141,7 +141,7 @@ class Store:
     def status_head(self) -> StatusHead:
         """Return the newest head of the status log."""
         cache = self._cache()
-        if cache.status is None or not self._is_only_writer():
+        if cache.status is None or not self.is_only_writer():
             newest = self.status.head(since=cache.status.step if cache.status else 0)
             cache.status = newest or cache.status or StatusHead()
         return cache.status
@@ -152,6 +152,10 @@ class Store:
         if head.config_step not in known:
             known[head.config_step] = self._read_settings(head.config_step)
         return known[head.config_step]
+
+    def is_only_writer(self) -> bool:
+        """Tell whether nobody but this process can write: the queue is on its disk, and locked."""
+        return lock.is_held(self._local_directory())
 
     @contextmanager
     def writing(self, which: LogName) -> Iterator[None]:
@@ -220,9 +224,6 @@ class Store:
         )
         row: Any = rows.select("_body").head()
         return Settings.from_json(self.name, row[0])
-
-    def _is_only_writer(self) -> bool:
-        return lock.is_held(self._local_directory())
 
     def _cache(self) -> _Cache:
         return _caches.setdefault(self._identity(), _Cache())

@@ -1,0 +1,251 @@
+"""Process a queue: claim, run a handler on the executors, settle, until there is nothing left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Literal
+
+from pyspark import cloudpickle
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from spark_queue.claim import Claim
+from spark_queue.delta import items, recovery, settle
+from spark_queue.delta.evidence import Output
+from spark_queue.delta.store import logger
+from spark_queue.errors import InvalidArgumentError, LeaseLostError, UnsafeSessionError
+from spark_queue.executor import run_batches, run_items
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from spark_queue.queue import DeltaQueue
+
+#: A handler of one item: the item as a dict; a dict with the columns of ``returns``, or nothing.
+ItemHandler = Callable[[dict[str, Any]], "Mapping[str, Any] | None"]
+
+#: A handler of many: a table of items; a table with ``_seq`` and the columns of ``returns``.
+BatchHandler = Callable[["pa.Table"], "pa.Table | None"]
+
+#: Why processing ended.
+Stopped = Literal["empty", "time limit", "stop"]
+
+_OUTCOME = [
+    StructField("_seq", LongType()),
+    StructField("outcome", StringType()),
+    StructField("error", StringType()),
+]
+
+#: Parts of a lease after which it is renewed while a handler runs.
+_RENEWALS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessResult:
+    """What processing a queue did."""
+
+    claims: int = 0
+    """Claims that got items."""
+    acked: int = 0
+    """Items done."""
+    failed: int = 0
+    """Items that failed and will be retried, or were released because one before them failed."""
+    dead: int = 0
+    """Items that went to the dead letters."""
+    seconds: float = 0.0
+    """How long it took."""
+    stopped: Stopped = "empty"
+    """Why it ended."""
+
+    def plus(self, counts: Mapping[str, int]) -> ProcessResult:
+        """Return the result after one more claim was settled."""
+        return replace(
+            self,
+            claims=self.claims + 1,
+            acked=self.acked + counts.get("acked", 0),
+            failed=self.failed + counts.get("ready", 0),
+            dead=self.dead + counts.get("dead", 0),
+        )
+
+    def _repr_html_(self) -> str:
+        return (
+            f"<b>{self.acked}</b> acked, <b>{self.failed}</b> to run again, "
+            f"<b>{self.dead}</b> dead in {self.claims} claim(s), {self.seconds:.1f} s "
+            f"({self.stopped})"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What to do with the items of a claim."""
+
+    handler: ItemHandler | BatchHandler
+    per: Literal["item", "batch"] = "item"
+    limit: int = 10_000
+    run: int = 1
+    lease: timedelta | None = None
+    worker_id: str
+    returns: StructType | None = None
+    output: Output | None = None
+
+
+class _Terminated(BaseException):
+    """Raised in the main thread by SIGTERM."""
+
+
+def worker_id() -> str:
+    """Return an id for this process, from which another can tell whether it still runs."""
+    return f"{socket.gethostname()}/{os.getpid()}"
+
+
+def process(
+    queue: DeltaQueue,
+    work: Work,
+    *,
+    time_limit: timedelta | None,
+    stop: threading.Event | None,
+    on_claim: Callable[[ProcessResult], None] | None,
+) -> ProcessResult:
+    """Claim, run and settle until the queue is empty, the time is up, or someone stops it."""
+    _require_safe(queue, work)
+    started = time.monotonic()
+    result = ProcessResult()
+    if work.output is not None:
+        work.output.ensure(_no_results(queue, work))
+    recovery.recover(queue.store, work.output)
+    deadline = None if time_limit is None else started + time_limit.total_seconds()
+    reason: Stopped | None = None
+    with _sigterm_raises():
+        try:
+            while (reason := _reason_to_stop(deadline, stop)) is None:
+                claim = queue.claim(
+                    work.limit, lease=work.lease, worker_id=work.worker_id, run=work.run
+                )
+                if claim.count == 0:
+                    reason = "empty"
+                    break
+                result = result.plus(_work_off(queue, claim, work))
+                if on_claim is not None:
+                    on_claim(result)
+        except _Terminated:
+            reason = "stop"
+    return replace(result, seconds=time.monotonic() - started, stopped=reason)
+
+
+def _reason_to_stop(deadline: float | None, stop: threading.Event | None) -> Stopped | None:
+    if stop is not None and stop.is_set():
+        return "stop"
+    if deadline is not None and time.monotonic() >= deadline:
+        return "time limit"
+    return None
+
+
+def _work_off(queue: DeltaQueue, claim: Claim, work: Work) -> Mapping[str, int]:
+    try:
+        with _renewing(claim):
+            stage = _mapped(queue, claim, work).localCheckpoint()
+    except BaseException:
+        claim.release()
+        raise
+    if work.output is not None and not _written(work.output, stage, claim):
+        raise LeaseLostError((), "its output was shut out by whoever took over")
+    done = settle.settle(queue.store, claim.lease, settle.each(stage))
+    if done.lost:
+        logger.warning("%s lost %d item(s) while it worked on them", claim, len(done.lost))
+    return done.counts
+
+
+def _written(output: Output, stage: DataFrame, claim: Claim) -> bool:
+    results = stage.where((F.col("outcome") == "ack") & F.col("result").isNotNull())
+    rows = results.select("result.*", "_seq", F.lit(claim.id).alias("_claim_id"))
+    if rows.limit(1).count() == 0:
+        return True
+    return output.write(rows, claim.id)
+
+
+def _mapped(queue: DeltaQueue, claim: Claim, work: Work) -> DataFrame:
+    """Run the handler on the executors: a group in one partition, in order."""
+    frame = items.leased(queue.store, claim.lease)
+    together = F.coalesce(F.col("_group_key"), F.col("_seq").cast("string"))
+    ordered = frame.repartition(together).sortWithinPartitions("_group_key", "_seq")
+    schema = _result_schema(work)
+    runner = run_items if work.per == "item" else run_batches
+    return ordered.mapInArrow(runner(work.handler, work.returns), schema)
+
+
+def _result_schema(work: Work) -> StructType:
+    if work.returns is None:
+        return StructType(_OUTCOME)
+    return StructType([*_OUTCOME, StructField("result", work.returns)])
+
+
+def _no_results(queue: DeltaQueue, work: Work) -> DataFrame:
+    columns = [] if work.returns is None else work.returns.fields
+    marks = [StructField("_seq", LongType()), StructField("_claim_id", StringType())]
+    return queue.store.spark.createDataFrame([], StructType([*columns, *marks]))
+
+
+def _require_safe(queue: DeltaQueue, work: Work) -> None:
+    if work.output is not None and work.returns is None:
+        raise InvalidArgumentError("output is given without returns: say which columns it gets")
+    try:
+        cloudpickle.dumps(work.handler)  # type: ignore[no-untyped-call]
+    except Exception as exc:
+        raise InvalidArgumentError(
+            f"handler {work.handler!r} cannot be sent to executors: {exc}; "
+            "make what it needs inside it"
+        ) from exc
+    if str(queue.store.spark.conf.get("spark.speculation", "false")).lower() == "true":
+        raise UnsafeSessionError("spark.speculation", "a handler would run twice for one lease")
+
+
+@contextmanager
+def _renewing(claim: Claim) -> Iterator[None]:
+    """Renew a claim in the background while the block runs."""
+    held_for = claim.lease_expires_at - claim.claimed_at
+    done = threading.Event()
+
+    def renew() -> None:
+        while not done.wait(held_for.total_seconds() / _RENEWALS):
+            _renew(claim, held_for)
+
+    thread = threading.Thread(target=renew, name=f"renew-{claim.lease}", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def _renew(claim: Claim, by: timedelta) -> None:
+    try:
+        claim.renew(by)
+    except LeaseLostError as exc:
+        logger.warning("%s: %s", claim, exc)
+
+
+@contextmanager
+def _sigterm_raises() -> Iterator[None]:
+    """Turn SIGTERM into an exception where this is the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def terminate(_signal: int, _frame: object) -> None:
+        raise _Terminated
+
+    before = signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
