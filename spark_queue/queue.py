@@ -149,10 +149,7 @@ class DeltaQueue:
         """
         store = Store(spark, QueueAddress(name_or_path), SystemClock())
         store.require_exists()
-        with store.writing("status"), store.writing("queue"):
-            store.forget()
-            store.queue.drop()
-            store.status.drop()
+        admin.drop(store)
 
     @property
     def store(self) -> Store:
@@ -253,9 +250,10 @@ class DeltaQueue:
             When ``limit`` or ``run`` is below 1 or ``lease`` is not above zero.
         """
         request = self._request(limit, lease, worker_id, run, claim_id)
-        same = claims.same_claim(self._store, claim_id) if claim_id is not None else None
-        if same is not None:
-            return Claim(self._store, same)
+        return self.claim_as(request)
+
+    def claim_as(self, request: claims.Request) -> Claim:
+        """Lease items as a request says; for the library's own use."""
         if checkpoint.is_due(self._store.status_head()):
             checkpoint.checkpoint(self._store)
         return Claim(self._store, claims.claim(self._store, request))
@@ -315,17 +313,15 @@ class DeltaQueue:
         Raises
         ------
         InvalidArgumentError
-            When the handler does not pickle, or ``output`` is given without ``returns``.
+            When the handler does not pickle, ``output`` is given without ``returns``, or ``run``
+            is above 1 for batches, of which a failed one could not stop its groups.
         UnsafeSessionError
             When the session runs tasks speculatively.
         """
         work = Work(
             handler=handler,
             per=per,
-            limit=limit,
-            run=run,
-            lease=lease,
-            worker_id=worker_id or worker.worker_id(),
+            request=self._request(limit, lease, worker_id or worker.worker_id(), run, None),
             returns=None if returns is None else _parsed(returns),
             output=None if output is None else Output(self._store.spark, output),
         )
@@ -434,6 +430,7 @@ class DeltaQueue:
             worker_id=worker_id,
             run=run,
             claim_id=claim_id or claims.new_claim_id(),
+            repeatable=claim_id is not None,
         )
 
     def __repr__(self) -> str:

@@ -20,9 +20,10 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from spark_queue.claim import Claim
 from spark_queue.delta import items, recovery, settle
+from spark_queue.delta.claims import Request, new_claim_id
 from spark_queue.delta.evidence import Output
 from spark_queue.delta.store import logger
-from spark_queue.errors import InvalidArgumentError, LeaseLostError, UnsafeSessionError
+from spark_queue.errors import InvalidArgumentError, UnsafeSessionError
 from spark_queue.executor import run_batches, run_items
 
 if TYPE_CHECKING:
@@ -90,10 +91,7 @@ class Work:
 
     handler: ItemHandler | BatchHandler
     per: Literal["item", "batch"] = "item"
-    limit: int = 10_000
-    run: int = 1
-    lease: timedelta | None = None
-    worker_id: str
+    request: Request
     returns: StructType | None = None
     output: Output | None = None
 
@@ -121,15 +119,12 @@ def process(
     result = ProcessResult()
     if work.output is not None:
         work.output.ensure(_no_results(queue, work))
-    recovery.recover(queue.store, work.output)
     deadline = None if time_limit is None else started + time_limit.total_seconds()
     reason: Stopped | None = None
     with _sigterm_raises():
         try:
             while (reason := _reason_to_stop(deadline, stop)) is None:
-                claim = queue.claim(
-                    work.limit, lease=work.lease, worker_id=work.worker_id, run=work.run
-                )
+                claim = _next_claim(queue, work)
                 if claim.count == 0:
                     reason = "empty"
                     break
@@ -149,16 +144,24 @@ def _reason_to_stop(deadline: float | None, stop: threading.Event | None) -> Sto
     return None
 
 
+def _next_claim(queue: DeltaQueue, work: Work) -> Claim:
+    """Claim, after settling what the claims of dead holders have to show for themselves."""
+    recovery.recover(queue.store, work.output)
+    request = replace(work.request, claim_id=new_claim_id(), take_lapsed=work.output is None)
+    return queue.claim_as(request)
+
+
 def _work_off(queue: DeltaQueue, claim: Claim, work: Work) -> Mapping[str, int]:
     try:
         with _renewing(claim):
             stage = _mapped(queue, claim, work).localCheckpoint()
+            if work.output is not None and not _written(work.output, stage, claim):
+                logger.warning("%s was taken over while it worked; its output is dropped", claim)
+                return {}
+            done = settle.settle(queue.store, claim.lease, settle.each(stage))
     except BaseException:
-        claim.release()
+        recovery.abandon(queue.store, work.output, claim.lease, claim.id)
         raise
-    if work.output is not None and not _written(work.output, stage, claim):
-        raise LeaseLostError((), "its output was shut out by whoever took over")
-    done = settle.settle(queue.store, claim.lease, settle.each(stage))
     if done.lost:
         logger.warning("%s lost %d item(s) while it worked on them", claim, len(done.lost))
     return done.counts
@@ -197,6 +200,8 @@ def _no_results(queue: DeltaQueue, work: Work) -> DataFrame:
 def _require_safe(queue: DeltaQueue, work: Work) -> None:
     if work.output is not None and work.returns is None:
         raise InvalidArgumentError("output is given without returns: say which columns it gets")
+    if work.per == "batch" and work.request.run > 1:
+        raise InvalidArgumentError(f"run is {work.request.run}: with per='batch' it must be 1")
     try:
         cloudpickle.dumps(work.handler)  # type: ignore[no-untyped-call]
     except Exception as exc:
@@ -230,8 +235,8 @@ def _renewing(claim: Claim) -> Iterator[None]:
 def _renew(claim: Claim, by: timedelta) -> None:
     try:
         claim.renew(by)
-    except LeaseLostError as exc:
-        logger.warning("%s: %s", claim, exc)
+    except Exception as exc:  # noqa: BLE001 - the next renewal may go well, and the settle tells
+        logger.warning("%s could not be renewed: %s", claim, exc)
 
 
 @contextmanager

@@ -39,8 +39,7 @@ def create(store: Store, schema: StructType, config: QueueConfig) -> None:
     """Make the tables of a queue and log its configuration as the first step."""
     require_user_schema(schema)
     require_keys(store.spark, schema, config)
-    if store.status.exists() or store.queue.exists():
-        raise QueueExistsError(store.name)
+    _require_free(store)
     store.queue.create(StructType([*QUEUE_COLUMNS.fields, *schema.fields]))
     store.status.create(STATUS_COLUMNS)
     settings = Settings.initial(config)
@@ -48,6 +47,21 @@ def create(store: Store, schema: StructType, config: QueueConfig) -> None:
         head = following(StatusHead(), config_step=1)
         if not store.commit_status(head, _config_row(store, settings, store.clock.now())):
             raise QueueExistsError(store.name)
+
+
+def _require_free(store: Store) -> None:
+    """Refuse a place that is taken; what a crash inside ``create`` left there is not in the way."""
+    for log in (store.queue, store.status):
+        if log.exists() and not log.read().isEmpty():
+            raise QueueExistsError(store.name)
+
+
+def drop(store: Store) -> None:
+    """Remove the tables of a queue, and their files."""
+    with store.writing("status"), store.writing("queue"):
+        store.forget()
+        store.queue.drop()
+        store.status.drop()
 
 
 def configure(store: Store, change: Change, action: str = "configure") -> int:

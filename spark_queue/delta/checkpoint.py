@@ -33,9 +33,12 @@ def staged(store: Store, head: StatusHead, settings: Settings) -> Staged:
     item that they have yet to pass, so that it is not taken for a fresh one; and what each line
     was served.
     """
-    queue_step = store.queue_head().step
+    # The log itself is asked: a step of this very moment may not be in the head yet.
+    newest = store.queue.head()
+    queue_step = newest.step if newest is not None else 0
     queue = store.queue.read().where(F.col("_step") <= queue_step)
-    touched = fold.touched(store.status.read(), head).localCheckpoint()
+    recent = fold.since_checkpoint(store.status.read(), head).localCheckpoint()
+    touched = fold.touched(recent).localCheckpoint()
     turn = tags.turn_of(F.col("_round"))
     ahead = tags.is_ahead(turn, head.pointers)
     live = F.col("_state").isin(READY, CLAIMED)
@@ -50,7 +53,7 @@ def staged(store: Store, head: StatusHead, settings: Settings) -> Staged:
     rows = kept.unionByName(passed, allowMissingColumns=True).drop("_step")
     rows = rows.withColumns({"_item_gen": F.col("_gen"), "_kind": F.lit(OPEN)})
     if settings.config.fair_key is not None:
-        rows = rows.unionByName(_served(store, head), allowMissingColumns=True)
+        rows = rows.unionByName(_served(recent), allowMissingColumns=True)
     rows = rows.withColumn("_gen", F.lit(OPEN_LANE)).sortWithinPartitions("_priority", "_round")
     step = head.step + 1
     checkpoint = Checkpoint(step=step, queue_step=queue_step, pointers=head.pointers)
@@ -78,8 +81,8 @@ def is_due(head: StatusHead) -> bool:
     return head.log_rows >= LONG_FOLD
 
 
-def _served(store: Store, head: StatusHead) -> DataFrame:
-    lines = fold.served(store.status.read(), head)
+def _served(recent: DataFrame) -> DataFrame:
+    lines = fold.served(recent)
     kind = F.lit(SERVED).alias("_kind")
     regular = lines.select(
         "_priority",

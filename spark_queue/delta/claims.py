@@ -38,6 +38,10 @@ class Request:
     worker_id: str
     run: int
     claim_id: str
+    repeatable: bool = False
+    """Whether the caller named the claim, and may name it again."""
+    take_lapsed: bool = True
+    """Whether items whose lease ran out may be taken as they are, without asking for evidence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,11 +90,13 @@ def staged(
     limit = _allowed(head, settings, request)
     if settings.paused or store.queue_head().items <= sum(head.finished.values()):
         return None
-    touched = fold.touched(store.status.read(), head).localCheckpoint()
+    recent = fold.since_checkpoint(store.status.read(), head).localCheckpoint()
+    touched = fold.touched(recent).localCheckpoint()
+    lines = None if settings.config.fair_key is None else fold.served(recent)
     width = _first_width(head, settings, request)
     for wider in (1, _WIDER, _WIDER**2, None):
         reach = _reach(store, head, settings, None if wider is None else width * wider)
-        found = _found(store, head, settings, request, now, touched, reach).localCheckpoint()
+        found = _found(store, head, settings, request, now, touched, lines, reach).localCheckpoint()
         facts = _facts(found)
         if reach is None or facts.eligible >= request.limit:
             break
@@ -131,11 +137,13 @@ def _found(
     request: Request,
     now: datetime,
     touched: DataFrame,
+    lines: DataFrame | None,
     reach: float | None,
 ) -> DataFrame:
     """Return what may start now, and what is over: expired, or lost once too often."""
     config = settings.config
-    waiting = _waiting(store, head, settings, now, touched, reach)
+    lapsed = _is_claimed() & (F.col("_lease_expires_at") <= now) & F.lit(request.take_lapsed)
+    waiting = _waiting(store, head, settings, touched, lapsed, reach)
     over = F.when(F.col("_expires_at") <= now, EXPIRED)
     if config.max_losses is not None:
         lost = (F.col("_was") == CLAIMED) & (F.col("_losses") + 1 >= config.max_losses)
@@ -143,28 +151,26 @@ def _found(
     judged = waiting.withColumns(
         {"_over": over, "_due": F.coalesce(F.col("_available_at") <= now, F.lit(True))}
     )
-    runnable = judged.where(F.col("_over").isNull())
     if config.group_key is None:
-        eligible = runnable.where("_due")
+        found = judged.where("_due or _over is not null")
     else:
-        in_flight = touched.where(_is_claimed() & (F.col("_lease_expires_at") > now))
-        eligible = serial.may_start(
-            runnable,
+        in_flight = touched.where(_is_claimed() & ~lapsed)
+        found = serial.may_start(
+            judged,
             in_flight,
             limit=config.group_limit,
             run=request.run,
             on_failure=config.on_failure,
         )
-    placed = _with_lines(store, head, settings, eligible)
-    return placed.unionByName(judged.where("_over is not null"), allowMissingColumns=True)
+    return _with_lines(head, lines, found)
 
 
 def _waiting(
     store: Store,
     head: StatusHead,
     settings: Settings,
-    now: datetime,
     touched: DataFrame,
+    lapsed: Column,
     reach: float | None,
 ) -> DataFrame:
     """Return every item within reach that is not in flight."""
@@ -174,18 +180,15 @@ def _waiting(
     first = untouched.withColumns(
         {"_attempts": F.lit(0), "_losses": F.lit(0), "_was": F.lit(READY)}
     )
-    lapsed = _is_claimed() & (F.col("_lease_expires_at") <= now)
     back = touched.where((F.col("_state") == READY) | lapsed).withColumn("_was", F.col("_state"))
     columns = ["_seq", "_gen", "_attempts", "_losses", "_was", *SCHEDULE]
     again = tags.with_weights(back.select(*columns), settings)
     return first.unionByName(again)
 
 
-def _with_lines(
-    store: Store, head: StatusHead, settings: Settings, eligible: DataFrame
-) -> DataFrame:
+def _with_lines(head: StatusHead, lines: DataFrame | None, found: DataFrame) -> DataFrame:
     """Add what decides an item's turn: its tag, its cost, and what its line was given."""
-    placed = eligible.withColumns(
+    placed = found.withColumns(
         {
             "_tag_turn": tags.turn_of(F.col("_round")),
             "_increment": F.col("_cost") / F.col("_weight"),
@@ -193,9 +196,8 @@ def _with_lines(
             "_pointer_seq": tags.pointer_seq(head.pointers).cast("long"),
         }
     )
-    if settings.config.fair_key is None:
+    if lines is None:
         return placed.withColumn("_overdue", F.lit(False))
-    lines = fold.served(store.status.read(), head)
     return fair.split_overdue(tags.join_lines(placed, lines))
 
 
@@ -283,6 +285,9 @@ def claim(store: Store, request: Request) -> Granted:
     basis: StatusHead | None = None
     for count in tries("claim"):
         with store.writing("status"):
+            same = same_claim(store, request.claim_id) if request.repeatable else None
+            if same is not None:
+                return same
             head = store.status_head()
             settings = store.settings(head)
             stage = _rebased(store, basis, head, settings, stage)
@@ -323,8 +328,9 @@ def logged(head: StatusHead, stage: Staged) -> StatusHead:
 def rows(stage: Staged, request: Request, now: datetime, step: int) -> DataFrame:
     """Return the rows of a stage as they are logged in a step."""
     leased = F.col("_state") == CLAIMED
-    lost = (leased & (F.col("_was") == CLAIMED)).cast("int")
-    error = F.when((F.col("_state") == DEAD) & (F.col("_was") == CLAIMED), LEASE_LOST)
+    dead = F.col("_state") == DEAD
+    lost = ((leased | dead) & (F.col("_was") == CLAIMED)).cast("int")
+    error = F.when(dead, LEASE_LOST)
     columns: dict[str, Column] = {
         "_kind": F.lit(ITEM),
         "_lease": F.lit(step).cast("long"),

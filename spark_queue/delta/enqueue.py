@@ -174,10 +174,14 @@ def _duplicates(
     asked = stage.rows.select("_dedup_key", "_dedup_hash")
     newest = holders.last_accepted(log, asked).localCheckpoint()
     holding = holders.still_holding(newest, store.status.read(), settings.config.dedup_scope, now)
-    keyed_rows = stage.rows.select("_pos", "_dedup_key").where(F.col("_dedup_key").isNotNull())
+    keyed_rows = stage.rows.where(F.col("_dedup_key").isNotNull())
+    # A redriven item is no duplicate of the finished one that it replaces.
+    own = F.col("_origin") if "_origin" in stage.rows.columns else F.lit(None)
+    keyed_rows = keyed_rows.select("_pos", "_dedup_key", own.cast("long").alias("_own"))
     known = keyed_rows.join(holding, "_dedup_key", "left").join(stage.repeats, "_dedup_key", "left")
     first = F.when(F.col("_first_pos") < F.col("_pos"), F.col("_first_pos") + before.last_seq)
-    taken = known.select("_pos", F.coalesce("_holder", first).alias("_duplicate_of"))
+    other = F.when(~F.col("_holder").eqNullSafe(F.col("_own")), F.col("_holder"))
+    taken = known.select("_pos", F.coalesce(other, first).alias("_duplicate_of"))
     return taken.where(F.col("_duplicate_of").isNotNull()).localCheckpoint()
 
 

@@ -36,8 +36,26 @@ STATE = (
 )
 
 
-def touched(status: DataFrame, head: StatusHead) -> DataFrame:
+def touched(recent: DataFrame) -> DataFrame:
     """Return the latest row of every item that was touched, or passed before the checkpoint.
+
+    Parameters
+    ----------
+    recent : DataFrame
+        As :func:`since_checkpoint` returns it.
+
+    Returns
+    -------
+    DataFrame
+        The columns :data:`STATE`, one row an item.
+    """
+    rows = recent.where(F.col("_kind").isin(ITEM, OPEN)).select(*STATE)
+    latest = rows.groupBy("_seq").agg(F.max_by(F.struct(*STATE), "_step").alias("_latest"))
+    return latest.select("_latest.*")
+
+
+def since_checkpoint(status: DataFrame, head: StatusHead) -> DataFrame:
+    """Return the rows that a fold to a step reads: the checkpoint's, and those of the steps since.
 
     Parameters
     ----------
@@ -49,21 +67,14 @@ def touched(status: DataFrame, head: StatusHead) -> DataFrame:
     Returns
     -------
     DataFrame
-        The columns :data:`STATE`, one row an item.
+        The columns :data:`STATE`, ``_kind``, ``_turn`` and ``_overdue``.
     """
-    rows = since_checkpoint(status, head, ITEM, OPEN)
-    # The rows of a checkpoint lie in a lane, beside the generation of their item.
-    rows = rows.withColumn("_gen", F.coalesce("_item_gen", "_gen")).select(*STATE)
-    latest = rows.groupBy("_seq").agg(F.max_by(F.struct(*STATE), "_step").alias("_latest"))
-    return latest.select("_latest.*")
-
-
-def since_checkpoint(status: DataFrame, head: StatusHead, log: str, lane: str) -> DataFrame:
-    """Return the rows that a fold to a step reads: the steps since, and the checkpoint's own."""
     start = head.checkpoint.step
-    steps = (F.col("_kind") == log) & (F.col("_step") > start) & (F.col("_step") <= head.step)
-    base = (F.col("_gen") == OPEN_LANE) & (F.col("_step") == start) & (F.col("_kind") == lane)
-    return status.where(steps | base)
+    steps = (F.col("_kind") == ITEM) & (F.col("_step") > start) & (F.col("_step") <= head.step)
+    base = (F.col("_gen") == OPEN_LANE) & (F.col("_step") == start)
+    # The rows of a checkpoint lie in a lane, beside the generation of their item.
+    rows = status.where(steps | base).withColumn("_gen", F.coalesce("_item_gen", "_gen"))
+    return rows.select("_kind", *STATE, "_turn", "_overdue")
 
 
 def fresh(queue: DataFrame, head: StatusHead, settings: Settings, width: float | None) -> DataFrame:
@@ -100,20 +111,29 @@ def fresh(queue: DataFrame, head: StatusHead, settings: Settings, width: float |
     return rows.drop("_step")
 
 
-def served(status: DataFrame, head: StatusHead) -> DataFrame:
+def served(recent: DataFrame) -> DataFrame:
     """Return the highest turns that were handed out to each line.
+
+    Parameters
+    ----------
+    recent : DataFrame
+        As :func:`since_checkpoint` returns it.
 
     Returns
     -------
     DataFrame
         ``_priority``, ``_fair_key``, ``_regular_turn``, ``_overdue_turn``.
     """
-    rows = since_checkpoint(status, head, ITEM, SERVED).where(
-        (F.col("_kind") == SERVED) | (F.col("_state") == CLAIMED)
+    handed_out = (F.col("_kind") == SERVED) | (
+        (F.col("_kind") == ITEM) & (F.col("_state") == CLAIMED)
     )
-    return rows.groupBy("_priority", "_fair_key").agg(
-        F.max(F.when(~F.col("_overdue"), F.col("_turn"))).alias("_regular_turn"),
-        F.max(F.when(F.col("_overdue"), F.col("_turn"))).alias("_overdue_turn"),
+    return (
+        recent.where(handed_out)
+        .groupBy("_priority", "_fair_key")
+        .agg(
+            F.max(F.when(~F.col("_overdue"), F.col("_turn"))).alias("_regular_turn"),
+            F.max(F.when(F.col("_overdue"), F.col("_turn"))).alias("_overdue_turn"),
+        )
     )
 
 

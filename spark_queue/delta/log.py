@@ -7,6 +7,7 @@ believes that a step is its own.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
@@ -16,8 +17,9 @@ from pyspark.sql.types import StructType
 
 from spark_queue.delta.address import TableAddress
 from spark_queue.delta.heads import QueueHead, StatusHead, to_json
+from spark_queue.delta.lock import local_directory
 from spark_queue.delta.schema import HEAD, META_LANE, SKIPPING_COLUMNS
-from spark_queue.errors import UnsafeSessionError
+from spark_queue.errors import InvalidArgumentError, UnsafeSessionError
 
 #: The application id under which steps are committed; it is scoped to the table.
 _APP_ID = "spark_queue"
@@ -72,11 +74,16 @@ class Log(Generic[_Head]):
         return str(row[0]) if row else ""
 
     def create(self, schema: StructType) -> None:
-        """Make the empty table, with the properties that a log of many small commits needs."""
+        """Make the empty table, with the properties that a log of many small commits needs.
+
+        An empty table that stands there already is replaced.
+        """
         writer = (
             self.spark.createDataFrame([], schema)
             .write.format("delta")
             .partitionBy("_gen")
+            .mode("overwrite")
+            .option("overwriteSchema", "true")
             .option("delta.checkpointInterval", _CHECKPOINT_INTERVAL)
             .option("delta.dataSkippingStatsColumns", SKIPPING_COLUMNS)
         )
@@ -86,8 +93,23 @@ class Log(Generic[_Head]):
             writer.saveAsTable(self.address.target)
 
     def drop(self) -> None:
-        """Remove the table from its catalog. A path is the caller's to delete."""
-        self.spark.sql(f"DROP TABLE IF EXISTS {self.address.sql()}")
+        """Remove the table and its files.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When it is a path on a shared store, whose files only that store's tools delete.
+        """
+        if not self.address.is_path:
+            self.spark.sql(f"DROP TABLE IF EXISTS {self.address.sql()}")
+            return
+        directory = local_directory(self.location())
+        if directory is None:
+            raise InvalidArgumentError(
+                f"{self.address.target!r} is not on this machine: delete its files with the "
+                "tools of its store"
+            )
+        shutil.rmtree(directory)
 
     def read(self, version: int | None = None) -> DataFrame:
         """Return the rows of all steps, or of those up to a version of the table."""
@@ -101,13 +123,13 @@ class Log(Generic[_Head]):
     def head(self, since: int = 0) -> _Head | None:
         """Return the newest head whose step is at least ``since``."""
         rows = self._heads().where(F.col("_step") >= since)
-        newest = rows.orderBy(F.col("_step").desc()).select("_body").head()
-        return None if newest is None else self._parse(newest[0])
+        newest = rows.agg(F.max_by("_body", "_step")).collect()[0][0]
+        return None if newest is None else self._parse(newest)
 
     def head_at(self, step: int) -> _Head | None:
         """Return the head of one step."""
-        row = self._heads().where(F.col("_step") == step).select("_body").head()
-        return None if row is None else self._parse(row[0])
+        rows = self._heads().where(F.col("_step") == step).select("_body").collect()
+        return self._parse(rows[0][0]) if rows else None
 
     def commit(self, head: _Head, rows: DataFrame | None, *, small: bool = True) -> bool:
         """Append a step, and tell whether it is ours.

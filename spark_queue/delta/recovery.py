@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_queue.delta import fold, settle
@@ -29,7 +30,10 @@ def recover(store: Store, output: Output | None) -> list[Settled]:
     """
     with store.writing("status"):
         open_claims = _open(store)
-    return [_settled(store, output, lease, claim_id) for lease, claim_id in open_claims]
+    return [
+        _settled(store, output, lease, claim_id, otherwise=settle.LOSE)
+        for lease, claim_id in open_claims
+    ]
 
 
 def _open(store: Store) -> list[tuple[int, str]]:
@@ -37,28 +41,38 @@ def _open(store: Store) -> list[tuple[int, str]]:
     head = store.status_head()
     if head.claimed == 0:
         return []
-    claimed = fold.touched(store.status.read(), head).where(F.col("_state") == CLAIMED)
+    claimed = fold.touched(fold.since_checkpoint(store.status.read(), head)).where(
+        F.col("_state") == CLAIMED
+    )
     gone = F.col("_lease_expires_at") <= now
     if store.is_only_writer():
-        here, me = f"{socket.gethostname()}/", f"{socket.gethostname()}/{os.getpid()}"
-        gone = gone | (F.col("_worker_id").startswith(here) & (F.col("_worker_id") != me))
+        ours = rf"^{re.escape(socket.gethostname())}/\d+$"
+        me = f"{socket.gethostname()}/{os.getpid()}"
+        gone = gone | (F.col("_worker_id").rlike(ours) & (F.col("_worker_id") != me))
     rows = claimed.where(gone).select("_lease", "_claim_id").distinct().collect()
     return sorted((row[0], row[1]) for row in rows)
 
 
-def _settled(store: Store, output: Output | None, lease: int, claim_id: str) -> Settled:
+def abandon(store: Store, output: Output | None, lease: int, claim_id: str) -> Settled:
+    """Settle a claim that its own holder gives up: what is in the output is done, the rest back."""
+    return _settled(store, output, lease, claim_id, otherwise="release")
+
+
+def _settled(
+    store: Store, output: Output | None, lease: int, claim_id: str, otherwise: str
+) -> Settled:
     done = None if output is None else output.shut_out(claim_id)
-    mine = fold.touched(store.status.read(), store.status_head()).where(
-        (F.col("_state") == CLAIMED) & (F.col("_lease") == lease)
-    )
-    return settle.settle(store, lease, settle.each(_outcomes(mine, done)), action="recover")
+    recent = fold.since_checkpoint(store.status.read(), store.status_head())
+    mine = fold.touched(recent).where((F.col("_state") == CLAIMED) & (F.col("_lease") == lease))
+    verdict = settle.by_a_rescuer(settle.each(_outcomes(mine, done, otherwise)))
+    return settle.settle(store, lease, verdict, action="recover")
 
 
-def _outcomes(mine: DataFrame, done: DataFrame | None) -> DataFrame:
-    outcome = F.lit("lose")
+def _outcomes(mine: DataFrame, done: DataFrame | None, otherwise: str) -> DataFrame:
+    outcome: Column = F.lit(otherwise)
     rows = mine.select("_seq")
     if done is not None:
         rows = rows.join(done.withColumn("_done", F.lit(True)).distinct(), "_seq", "left")
         outcome = F.when(F.col("_done"), "ack").otherwise(outcome)
-    error = F.lit("holder is gone")
+    error = F.when(outcome == settle.LOSE, "holder is gone")
     return rows.select("_seq", outcome.alias("outcome"), error.alias("error")).localCheckpoint()

@@ -67,8 +67,9 @@ def every(outcome: str, error: str | None = None) -> Verdict:
     """Give all that is left of a claim one outcome; what its holder settled before stays."""
 
     def verdict(mine: DataFrame, config: QueueConfig, now: datetime) -> DataFrame:
-        theirs = mine.where(F.col("_held") | (F.col("_lease") != F.col("_granted")))
-        told = theirs.withColumns({"outcome": F.lit(outcome), "error": F.lit(error).cast("string")})
+        told = _not_yet_settled(mine).withColumns(
+            {"outcome": F.lit(outcome), "error": F.lit(error).cast("string")}
+        )
         return judged(told, config, now)
 
     return verdict
@@ -88,10 +89,26 @@ def renewed(by: timedelta) -> Verdict:
     """Extend the lease of all that is left of a claim, counted from now."""
 
     def verdict(mine: DataFrame, config: QueueConfig, now: datetime) -> DataFrame:  # noqa: ARG001
-        theirs = mine.where(F.col("_held") | (F.col("_lease") != F.col("_granted")))
-        return theirs.withColumns({"_at": F.lit(now), "_lease_expires_at": F.lit(now + by)})
+        return _not_yet_settled(mine).withColumns(
+            {"_at": F.lit(now), "_lease_expires_at": F.lit(now + by)}
+        )
 
     return verdict
+
+
+def by_a_rescuer(verdict: Verdict) -> Verdict:
+    """Write the rows of a verdict in nobody's name, so that a holder who comes back sees a loss."""
+
+    def rescue(mine: DataFrame, config: QueueConfig, now: datetime) -> DataFrame:
+        return verdict(mine, config, now).withColumn("_lease", F.lit(None).cast("long"))
+
+    return rescue
+
+
+def _not_yet_settled(mine: DataFrame) -> DataFrame:
+    """Leave out what the holder settled itself: such rows still carry its lease."""
+    its_own = F.col("_lease").eqNullSafe(F.col("_granted"))
+    return mine.where(F.col("_held") | ~its_own)
 
 
 def settle(store: Store, lease: int, verdict: Verdict, *, action: str = "settle") -> Settled:

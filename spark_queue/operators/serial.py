@@ -25,7 +25,7 @@ def may_start(
     ----------
     waiting : DataFrame
         Items that are not in flight: ``_seq``, ``_group_key`` (null: in no group), ``_due``
-        (whether its delay is over), and more.
+        (whether its delay is over), ``_over`` (null, or why it will never run) and more.
     in_flight : DataFrame
         ``_group_key`` of each item in flight.
     limit, run : int
@@ -36,31 +36,29 @@ def may_start(
     Returns
     -------
     DataFrame
-        Rows of ``waiting`` that are due and may start.
+        Rows of ``waiting`` that are due and may start, and those that are over, which hold nobody
+        up.
     """
-    due = F.col("_due")
-    grouped = waiting.where(F.col("_group_key").isNotNull())
-    free = waiting.where(F.col("_group_key").isNull() & due)
+    due, over = F.col("_due"), F.col("_over").isNotNull()
     if on_failure == "skip":
-        grouped = grouped.where(due)
+        waiting = waiting.where(due | over)
     busy = _occupied(in_flight, most=1 if run > 1 else limit)
-    candidates = grouped.join(busy.where("_full"), "_group_key", "left_anti")
-    first = _first_of_group(candidates, limit * run)
-    allowed = F.lit(limit * run) - F.coalesce("_busy", F.lit(0))
-    placed = first.join(busy.drop("_full"), "_group_key", "left").where(F.col("_place") <= allowed)
-    up_to_here = Window.partitionBy("_group_key").orderBy("_seq")
-    open_so_far = placed.withColumn("_open", F.min(due).over(up_to_here))
-    heads = open_so_far.where("_open").drop("_open", "_place", "_busy")
-    return free.unionByName(heads)
+    joined = waiting.join(busy, "_group_key", "left").where(over | F.col("_full").isNull())
+    # What is in no group, or over, stands in a line of its own: one scan serves all of them.
+    alone = F.col("_group_key").isNull() | over
+    line = Window.partitionBy(
+        F.when(alone, F.col("_seq")), F.when(~alone, F.col("_group_key"))
+    ).orderBy("_seq")
+    # Spark keeps only the first rows of a group before the shuffle when the rank is bounded.
+    most = limit * run
+    first = joined.withColumn("_place", F.row_number().over(line)).where(F.col("_place") <= most)
+    allowed = F.lit(most) - F.coalesce("_busy", F.lit(0))
+    placed = first.where(alone | (F.col("_place") <= allowed))
+    open_so_far = placed.withColumn("_open", F.min(due).over(line))
+    return open_so_far.where(over | F.col("_open")).drop("_open", "_place", "_busy", "_full")
 
 
 def _occupied(in_flight: DataFrame, *, most: int) -> DataFrame:
     counts = in_flight.where(F.col("_group_key").isNotNull()).groupBy("_group_key")
     busy = counts.agg(F.count(F.lit(1)).alias("_busy"))
-    return busy.withColumn("_full", F.col("_busy") >= most)
-
-
-def _first_of_group(rows: DataFrame, count: int) -> DataFrame:
-    # Spark keeps only the first rows of a group before the shuffle when the rank is bounded.
-    place = F.row_number().over(Window.partitionBy("_group_key").orderBy("_seq"))
-    return rows.withColumn("_place", place).where(F.col("_place") <= count)
+    return busy.withColumn("_full", F.when(F.col("_busy") >= most, True))

@@ -1,0 +1,9 @@
+"""The queue broker: tasks in groups, one at a time within each, so many at once in all."""
+
+from __future__ import annotations
+
+from spark_queue.core.broker.broker import QueueBroker
+from spark_queue.core.broker.scheduler import TaskScheduler
+from spark_queue.core.broker.turn import TaskExpiredError, Turn, current_turn
+
+__all__ = ["QueueBroker", "TaskExpiredError", "TaskScheduler", "Turn", "current_turn"]

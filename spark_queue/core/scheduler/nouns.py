@@ -1,0 +1,219 @@
+"""What goes into a scheduler and what it answers: plain, frozen data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Literal
+
+from spark_queue.errors import InvalidArgumentError
+
+Terminal = Literal["acked", "dead", "expired", "cancelled"]
+State = Literal["ready", "claimed", "acked", "dead", "expired", "cancelled"]
+Reason = Literal[
+    "runnable",
+    "delayed",
+    "held by group",
+    "limit",
+    "paused",
+    "leased",
+    "expired",
+    "lease lost",
+    "finished",
+    "duplicate",
+    "unknown",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewItem:
+    """An item to enqueue, its keys already evaluated.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When the cost is not a number above 0.
+    """
+
+    payload: object = None
+    """What the item is about; the scheduler only carries it."""
+    dedup_key: Hashable = None
+    """Equal keys are duplicates. None never is one."""
+    fair_key: Hashable = None
+    """Keys are served in rounds. None is a key like any other."""
+    group_key: Hashable = None
+    """Items of a group run in order. None is no group."""
+    priority: int = 0
+    """A higher number is served first."""
+    cost: float = 1.0
+    """How many turns of its key the item takes."""
+    available_at: float | None = None
+    """Not claimed before; None: at once."""
+    expires_at: float | None = None
+    """Not claimed from then on; None: never expires."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.cost < math.inf:
+            raise InvalidArgumentError(f"cost is {self.cost!r}: it must be a number above 0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admitted:
+    """The outcome of one enqueued row."""
+
+    seq: int
+    """The row's sequence number. Refused rows have one, too."""
+    duplicate_of: int | None = None
+    """The holder of the key, when the row was refused."""
+    origin: int | None = None
+    """The finished item that a redrive enqueued again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leased:
+    """One item of a grant."""
+
+    seq: int
+    """The item."""
+    payload: object
+    """What it is about."""
+    fair_key: Hashable
+    """The key whose turn it took."""
+    group_key: Hashable
+    """The group whose slot it holds."""
+    priority: int
+    """The priority it was served at."""
+    turn: float
+    """The turn it was served at."""
+    attempts: int
+    """Failed attempts before this one."""
+    losses: int
+    """Leases of it that ran out, the one that this grant supersedes included."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """What a claim took, in order of service."""
+
+    lease: int
+    """The step that granted the lease: its name."""
+    items: tuple[Leased, ...] = ()
+    """The items, in order of service."""
+    lease_expires_at: float
+    """When the lease runs out."""
+    expired: tuple[int, ...] = ()
+    """Items whose deadline had passed; the same step made them expired."""
+    dead: tuple[int, ...] = ()
+    """Items that lost their last lease; the same step made them dead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ack:
+    """The item is done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nack:
+    """An attempt failed: the item waits for its retry, or is dead after the last one."""
+
+    error: str | None = None
+    """What went wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """The item is given back, at its place and without a charge."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dead:
+    """The item is dead at once, without a retry."""
+
+    error: str | None = None
+    """What went wrong."""
+
+
+Outcome = Ack | Nack | Release | Dead
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """What a settle step did."""
+
+    lost: tuple[int, ...] = ()
+    """Items that the lease no longer holds; nothing changed for them."""
+    dead: tuple[int, ...] = ()
+    """Items that the step made dead."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """An item as it stands."""
+
+    seq: int
+    """The item."""
+    new: NewItem
+    """What was enqueued."""
+    state: State
+    """Where it is in its life."""
+    priority: int
+    """Its priority, lowered to that of an earlier item of its group."""
+    tag: float
+    """Its place among the turns of that priority."""
+    enqueued_at: float
+    """When it was enqueued."""
+    available_at: float | None
+    """When it may be claimed, or None for at once."""
+    attempts: int
+    """Attempts that failed."""
+    losses: int
+    """Leases that ran out and were superseded."""
+    lease: int | None
+    """The lease that holds it, while it is claimed."""
+    lease_expires_at: float | None
+    """When that lease runs out."""
+    worker_id: str
+    """Who claimed it last."""
+    finished_at: float | None
+    """When it reached a terminal state."""
+    error: str | None
+    """The last error."""
+    origin: int | None
+    """The finished item that it repeats."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """How many items there are. ``enqueued`` is the sum of all others but ``refused``."""
+
+    enqueued: int
+    """Accepted rows."""
+    refused: int
+    """Rows that were duplicates."""
+    ready: int
+    """Waiting, delayed ones included."""
+    claimed: int
+    """In flight, those with a run-out lease included."""
+    acked: int
+    """Done."""
+    dead: int
+    """Failed for good."""
+    expired: int
+    """Past their deadline."""
+    cancelled: int
+    """Taken out by an operator."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """Why an item is, or is not, running."""
+
+    reason: Reason
+    """The first thing in its way; ``runnable`` when a claim could take it now."""
+    by: int | None = None
+    """The item that is in the way: the holder of its key, or a member of its group."""
+    until: float | None = None
+    """When time alone removes what is in the way."""
+    state: State | None = None
+    """The item's state, where it is known."""

@@ -1,0 +1,95 @@
+"""Who waits for whom, so that a handler that would wait for itself is told so instead."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextvars import ContextVar
+from typing import Any
+
+from spark_queue.errors import DeadlockError
+
+_SEAT: ContextVar[Seat | None] = ContextVar("spark_queue_seat", default=None)
+
+
+class Seat:
+    """Where the handler of one queue runs now, and which queue it waits for meanwhile."""
+
+    __slots__ = ("name", "task", "thread", "waits_for")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.thread: int | None = None
+        self.task: asyncio.Task[Any] | None = None
+        self.waits_for: Seat | None = None
+
+    def sit(self, task: asyncio.Task[Any] | None = None) -> None:
+        """Say that the handler runs on this thread, in this task if it is given."""
+        self.thread = threading.get_ident()
+        self.task = task
+        _SEAT.set(self)
+
+    def rise(self) -> None:
+        """Say that the handler has left this thread; it may run on another by now."""
+        if self.thread == threading.get_ident():
+            self.thread = self.task = None
+        _SEAT.set(None)
+
+
+class Wait:
+    """Waiting for another queue: blocking a thread, or suspending a task.
+
+    Entering raises :class:`DeadlockError` when the wait could only end after itself: directly, or
+    over other queues whose handlers wait. A wait that nobody can see, such as one in a helper
+    thread, is not found.
+    """
+
+    __slots__ = ("_blocks", "_mine", "_target")
+
+    def __init__(self, target: Seat, *, blocks: bool) -> None:
+        self._target = target
+        self._blocks = blocks
+        self._mine: Seat | None = None
+
+    def __enter__(self) -> None:
+        mine = self._mine = _SEAT.get() if self._blocks else seat_of_task()
+        if mine is not None:
+            # Told before the check, so that of two who close a circle at once one sees the other.
+            mine.waits_for = self._target
+        if self._is_circle(mine):
+            self.__exit__()
+            raise DeadlockError(
+                f"waiting for the queue {self._target.name!r} would never end: "
+                "it waits for the handler that waits here; do not wait, or wait elsewhere"
+            )
+
+    def __exit__(self, *_: object) -> None:
+        if self._mine is not None:
+            self._mine.waits_for = None
+
+    def _is_circle(self, mine: Seat | None) -> bool:
+        if self._blocks and self._target.thread == threading.get_ident():
+            return True
+        if mine is None:
+            return False
+        seat: Seat | None = self._target
+        seen = set[int]()
+        while seat is not None and id(seat) not in seen:
+            if seat is mine:
+                return True
+            seen.add(id(seat))
+            seat = seat.waits_for
+        return False
+
+
+def must_look(target: Seat) -> bool:
+    """Tell whether a blocking wait needs a :class:`Wait`: a quick no for most threads."""
+    return _SEAT.get() is not None or target.thread == threading.get_ident()
+
+
+def seat_of_task() -> Seat | None:
+    """Return the seat whose handler the running task is; a task that it started is another."""
+    seat = _SEAT.get()
+    if seat is None or seat.task is None or seat.thread != threading.get_ident():
+        return None
+    return seat if seat.task is asyncio.current_task() else None

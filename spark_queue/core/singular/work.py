@@ -1,0 +1,86 @@
+"""What a worker does with one request, whatever drives the worker: a thread, a pool, a loop."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, Generic, TypeVar
+
+from spark_queue.core.singular.log import WriteAheadLog
+from spark_queue.core.singular.requests import Admission, Reply, RequestLine
+from spark_queue.core.singular.waits import Seat
+from spark_queue.core.timer import Timer
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_log = logging.getLogger(__name__)
+
+
+class Work(Generic[T, R]):
+    """The requests of one queue, their handler, and where the results go."""
+
+    def __init__(
+        self,
+        handler: Callable[[T], R],
+        capacity: int | None,
+        *,
+        name: str,
+        timer: Timer,
+        then: Work[R, Any] | None,
+        log: WriteAheadLog[T] | None,
+    ) -> None:
+        self.handler = handler
+        self.name = name
+        self.then = then
+        self.log = log
+        self.seat = Seat(name)
+        self.line: RequestLine[T, R] = RequestLine(capacity, self.seat, timer)
+        #: Done when the worker has left and will not come back.
+        self.ended: Future[None] = Future()
+
+    def handle(self, item: T) -> R:
+        """Write a request to the log, if there is one, and call the handler."""
+        if self.log is not None:
+            self.log.append(item)
+        return self.handler(item)
+
+    def pass_on(self, result: R) -> Admission[R, Any] | None:
+        """Submit a result to the next queue; an admission is what to wait for when it is full.
+
+        Raises
+        ------
+        QueueShutDownError
+            When the next queue is shut down.
+        """
+        if self.then is None:
+            return None
+        entered = self.then.line.enter(result, None)
+        return entered if isinstance(entered, Admission) else None
+
+    def fail(self, reply: Reply[R], error: BaseException) -> None:
+        """Fail one request; an error that is no ordinary exception stops the queue as well."""
+        if not isinstance(error, Exception):
+            self.abort(error)
+        reply.set_exception(error)
+
+    def abort(self, error: BaseException) -> None:
+        """Stop the queue for good and fail what it has not handled."""
+        _log.critical("queue %r was stopped by %r", self.name, error)
+        self.line.close(f"queue {self.name!r} was stopped by {error!r}", drain=False)
+
+    def end(self) -> None:
+        """Say that the worker has left; nothing that is queued is left unresolved."""
+        self.line.close(f"queue {self.name!r} is shut down", drain=False)
+        self.seat.rise()
+        if not self.ended.done():
+            self.ended.set_result(None)
+
+    def replay(self) -> None:
+        """Handle what the log holds; errors were answered when they were made, and are passed."""
+        for item in self.log.replay() if self.log is not None else ():
+            try:
+                self.handler(item)
+            except Exception:  # noqa: BLE001, PERF203 - it failed the same way the first time
+                _log.debug("queue %r: a replayed request failed", self.name, exc_info=True)

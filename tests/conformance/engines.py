@@ -1,0 +1,336 @@
+"""The engines that the conformance suite runs over, behind one protocol.
+
+An engine declares what it can do; a scenario that needs more than that is not run on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Literal, Protocol
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from spark_queue.claim import Claim
+from spark_queue.clock import ManualClock
+from spark_queue.config import QueueConfig
+from spark_queue.core.scheduler import (
+    Ack,
+    Dead,
+    Grant,
+    Nack,
+    NewItem,
+    Outcome,
+    Release,
+    Scheduler,
+)
+from spark_queue.errors import LeaseLostError
+from spark_queue.queue import DeltaQueue
+
+Capability = Literal["leases", "retries", "time", "operators"]
+
+#: ``leases``: claims that are settled later; ``retries``: attempts, losses and dead letters;
+#: ``time``: delays and expiry; ``operators``: pause, cancel, redrive and configure.
+EVERYTHING: frozenset[Capability] = frozenset({"leases", "retries", "time", "operators"})
+
+#: Keys of the scenarios' items, as SQL over their columns.
+KEYS = {"dedup_key": "key", "fair_key": "tenant", "group_key": "grp", "priority": "prio"}
+
+SCHEMA = "id string, key string, tenant string, grp string, prio int"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """An item of a scenario, named by its id."""
+
+    id: str
+    key: str | None = None
+    tenant: str | None = None
+    group: str | None = None
+    priority: int = 0
+    cost: float = 1.0
+    delay: float | None = None
+    ttl: float | None = None
+
+
+class Held(Protocol):
+    """What a claim gave, in order of service."""
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids of the items."""
+        ...
+
+    def settle(
+        self, verb: str, ids: Iterable[str] | None = None, error: str | None = None
+    ) -> None:
+        """Ack, nack, release or dead-letter items, all of them by default.
+
+        Raises
+        ------
+        LeaseLostError
+            When some of them were lost.
+        """
+        ...
+
+    def renew(self, seconds: float) -> None:
+        """Extend the lease."""
+        ...
+
+
+class Engine(Protocol):
+    """A queue under test, with a clock that is moved by hand."""
+
+    capabilities: frozenset[Capability]
+
+    def enqueue(self, rows: Sequence[Row]) -> list[str | None]:
+        """Enqueue rows; return for each the id it duplicates, or None where it was inserted."""
+        ...
+
+    def claim(self, limit: int, *, run: int = 1, lease: float | None = None) -> Held:
+        """Claim the next items."""
+        ...
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        ...
+
+    def states(self) -> dict[str, str]:
+        """Return the state of every item by its id."""
+        ...
+
+    def cancel(self, *ids: str) -> None:
+        """Cancel items."""
+        ...
+
+    def redrive(self, *ids: str) -> None:
+        """Enqueue finished items again."""
+        ...
+
+    def pause(self) -> None:
+        """Stop giving out items."""
+        ...
+
+    def resume(self) -> None:
+        """Give out items again."""
+        ...
+
+    def configure(self, **settings: object) -> None:
+        """Change live settings."""
+        ...
+
+    def why(self, item: str) -> str:
+        """Say why an item is not running."""
+        ...
+
+
+class SchedulerEngine:
+    """The in-memory scheduler: the oracle."""
+
+    capabilities = EVERYTHING
+
+    def __init__(self, config: QueueConfig) -> None:
+        self.scheduler = Scheduler(config)
+        self.now = 0.0
+        self.ids: dict[int, str] = {}
+
+    def enqueue(self, rows: Sequence[Row]) -> list[str | None]:
+        admitted = self.scheduler.admit([self._item(row) for row in rows], self.now)
+        self.ids |= {a.seq: row.id for a, row in zip(admitted, rows, strict=True)}
+        return [None if a.duplicate_of is None else self.ids[a.duplicate_of] for a in admitted]
+
+    def claim(self, limit: int, *, run: int = 1, lease: float | None = None) -> SchedulerHeld:
+        return SchedulerHeld(self, self.scheduler.claim(self.now, limit, run=run, lease=lease))
+
+    def advance(self, seconds: float) -> None:
+        self.now += seconds
+
+    def states(self) -> dict[str, str]:
+        found = {name: self.scheduler.state(seq) for seq, name in self.ids.items()}
+        return {name: state for name, state in found.items() if state is not None}
+
+    def cancel(self, *ids: str) -> None:
+        self.scheduler.cancel(self.seqs(ids), self.now)
+
+    def redrive(self, *ids: str) -> None:
+        for admitted in self.scheduler.redrive(self.seqs(ids), self.now):
+            if admitted.duplicate_of is not None:
+                continue
+            assert admitted.origin is not None
+            self.ids[admitted.seq] = self.ids[admitted.origin] + "'"
+
+    def pause(self) -> None:
+        self.scheduler.pause()
+
+    def resume(self) -> None:
+        self.scheduler.resume()
+
+    def configure(self, **settings: object) -> None:
+        self.scheduler.configure(self.scheduler.config.changed(**settings))
+
+    def why(self, item: str) -> str:
+        return self.scheduler.explain(self.seqs([item])[0], self.now).reason
+
+    def seqs(self, ids: Iterable[str]) -> list[int]:
+        """Return the seqs of ids, in the order of the ids."""
+        by_id = {name: seq for seq, name in self.ids.items()}
+        return [by_id[name] for name in ids]
+
+    def _item(self, row: Row) -> NewItem:
+        return NewItem(
+            payload=row.id,
+            dedup_key=row.key,
+            fair_key=row.tenant,
+            group_key=row.group,
+            priority=row.priority,
+            cost=row.cost,
+            available_at=None if row.delay is None else self.now + row.delay,
+            expires_at=None if row.ttl is None else self.now + row.ttl,
+        )
+
+
+class SchedulerHeld:
+    """A grant of the scheduler."""
+
+    def __init__(self, engine: SchedulerEngine, grant: Grant) -> None:
+        self._engine = engine
+        self._grant = grant
+        self.ids = [str(engine.ids[leased.seq]) for leased in grant.items]
+        self._left = list(self.ids)
+
+    def settle(
+        self, verb: str, ids: Iterable[str] | None = None, error: str | None = None
+    ) -> None:
+        outcomes: dict[str, Outcome] = {
+            "ack": Ack(), "nack": Nack(error), "release": Release(), "dead": Dead(error)
+        }
+        told = self._left if ids is None else list(ids)
+        self._left = [name for name in self._left if name not in told]
+        seqs = self._engine.seqs(told)
+        settled = self._engine.scheduler.settle(
+            self._grant.lease, dict.fromkeys(seqs, outcomes[verb]), self._engine.now
+        )
+        if settled.lost:
+            raise LeaseLostError(settled.lost)
+
+    def renew(self, seconds: float) -> None:
+        lost = self._engine.scheduler.renew(self._grant.lease, self._engine.now, seconds)
+        if lost:
+            raise LeaseLostError(lost)
+
+
+class DeltaEngine:
+    """The durable queue on two Delta tables."""
+
+    capabilities = EVERYTHING
+
+    def __init__(self, spark: SparkSession, path: str, config: QueueConfig) -> None:
+        self.clock = ManualClock()
+        self.spark = spark
+        self.queue = DeltaQueue.create(spark, path, SCHEMA, config, clock=self.clock)
+
+    def enqueue(self, rows: Sequence[Row]) -> list[str | None]:
+        now = self.clock.now()
+        values = [
+            (
+                r.id, r.key, r.tenant, r.group, r.priority, r.cost,
+                None if r.delay is None else now + timedelta(seconds=r.delay),
+                None if r.ttl is None else now + timedelta(seconds=r.ttl),
+            )
+            for r in rows
+        ]
+        more = ", cost double, available_at timestamp, expires_at timestamp"
+        frame = self.spark.createDataFrame(values, SCHEMA + more)
+        # Two partitions, so that no scenario leans on there being one.
+        outcomes = self.queue.enqueue(frame.repartitionByRange(2, "id"), order_by="id").outcomes
+        names = {row["_seq"]: row["id"] for row in self._everything()}
+        found = outcomes.orderBy("_seq").select("id", "duplicate_of").collect()
+        holders = {row[0]: None if row[1] is None else names[row[1]] for row in found}
+        return [holders[row.id] for row in rows]
+
+    def claim(self, limit: int, *, run: int = 1, lease: float | None = None) -> DeltaHeld:
+        held_for = None if lease is None else timedelta(seconds=lease)
+        return DeltaHeld(self, self.queue.claim(limit, run=run, lease=held_for))
+
+    def advance(self, seconds: float) -> None:
+        self.clock.advance(timedelta(seconds=seconds))
+
+    def states(self) -> dict[str, str]:
+        return {name: state for name, state, _ in self._named().values()}
+
+    def cancel(self, *ids: str) -> None:
+        self.queue.cancel(self.where(ids))
+
+    def redrive(self, *ids: str) -> None:
+        self.queue.redrive(self.where(ids))
+
+    def pause(self) -> None:
+        self.queue.pause()
+
+    def resume(self) -> None:
+        self.queue.resume()
+
+    def configure(self, **settings: object) -> None:
+        self.queue.configure(**settings)
+
+    def why(self, item: str) -> str:
+        return self.queue.explain(self.seqs([item])[0]).reason
+
+    def where(self, ids: Iterable[str]) -> str:
+        """Return the predicate that names items by their seqs."""
+        return f"_seq IN ({', '.join(str(seq) for seq in self.seqs(ids))})"
+
+    def seqs(self, ids: Iterable[str]) -> list[int]:
+        """Return the seqs of ids, in the order of the ids."""
+        by_id = {name: seq for seq, (name, _, _) in self._named().items()}
+        return [by_id[name] for name in ids]
+
+    def _named(self) -> dict[int, tuple[str, str, int | None]]:
+        """Return name, state and origin by seq; a redriven item is its origin's name and a dash."""
+        rows = self.queue.status().select("_seq", "id", "_state", "_origin").orderBy("_seq")
+        named: dict[int, tuple[str, str, int | None]] = {}
+        for seq, name, state, origin in rows.collect():
+            shown = name if origin is None else named[origin][0] + "'"
+            named[seq] = (shown, state, origin)
+        return named
+
+    def _everything(self) -> list[dict[str, object]]:
+        rows = self.queue.store.queue.read().where(F.col("_kind").isin("item", "refused"))
+        return [row.asDict() for row in rows.select("_seq", "id").collect()]
+
+
+class DeltaHeld:
+    """A claim of the durable queue."""
+
+    def __init__(self, engine: DeltaEngine, claim: Claim) -> None:
+        self._engine = engine
+        self._claim = claim
+        self.ids = self._in_order()
+
+    def settle(
+        self, verb: str, ids: Iterable[str] | None = None, error: str | None = None
+    ) -> None:
+        if ids is None:
+            {
+                "ack": self._claim.ack,
+                "nack": lambda: self._claim.nack(error or "failed"),
+                "release": self._claim.release,
+                "dead": lambda: self._claim.dead(error or "dead"),
+            }[verb]()
+            return
+        rows = [(seq, verb, error) for seq in self._engine.seqs(ids)]
+        schema = "_seq long, outcome string, error string"
+        self._claim.settle(self._engine.spark.createDataFrame(rows, schema))
+
+    def renew(self, seconds: float) -> None:
+        self._claim.renew(timedelta(seconds=seconds))
+
+    def _in_order(self) -> list[str]:
+        log = self._engine.queue.store.status.read().where(F.col("_step") == self._claim.lease)
+        turns = log.where("_state = 'claimed'").select("_seq", "_priority", "_turn")
+        items = self._claim.items.select("_seq", "id", "_attempts").join(turns, "_seq")
+        rows = items.orderBy(F.col("_priority").desc(), "_turn", "_seq").collect()
+        names = self._engine._named()  # the same protocol, another class
+        return [names[row["_seq"]][0] for row in rows]

@@ -1,0 +1,329 @@
+"""The laws of a queue, as scenarios that every engine must play alike."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from spark_queue.config import RetryPolicy
+from spark_queue.errors import LeaseLostError
+from tests.conformance.conftest import Make
+from tests.conformance.engines import Engine, Row
+
+AT_ONCE = RetryPolicy(delay=timedelta(0))
+IN_A_MINUTE = RetryPolicy(backoff="fixed", delay=timedelta(minutes=1))
+
+
+def _drained(engine: Engine, limit: int = 100) -> list[str]:
+    """Claim and ack until nothing comes; return the ids in order."""
+    served: list[str] = []
+    while (held := engine.claim(limit)).ids:
+        served += held.ids
+        held.settle("ack")
+    return served
+
+
+def _tenants(*ids: str) -> list[Row]:
+    return [Row(id=f"{place:02d}{name}", tenant=name[0]) for place, name in enumerate(ids)]
+
+
+def _names(ids: list[str]) -> list[str]:
+    return [name[2:] for name in ids]
+
+
+def test_a_key_is_refused_while_it_is_live(make: Make) -> None:
+    """Law 3: a second item of a live key is refused with its holder, also within one frame."""
+    engine = make("dedup_key")
+    assert engine.enqueue(
+        [Row(id="a", key="k"), Row(id="b", key="k"), Row(id="c"), Row(id="d")]
+    ) == [None, "a", None, None]
+    assert engine.enqueue([Row(id="e", key="k"), Row(id="f", key="j")]) == ["a", None]
+    held = engine.claim(1)
+    assert held.ids == ["a"]
+    assert engine.enqueue([Row(id="g", key="k")]) == ["a"]
+    held.settle("ack")
+    assert engine.enqueue([Row(id="h", key="k")]) == [None]
+
+
+def test_a_key_stays_taken_for_its_scope(make: Make) -> None:
+    """Law 3: with a duration for a scope, a key is free when its item is done and the time over."""
+    engine = make("dedup_key", dedup_scope=timedelta(minutes=10))
+    engine.enqueue([Row(id="a", key="k")])
+    engine.claim(1).settle("ack")
+    engine.advance(599)
+    assert engine.enqueue([Row(id="b", key="k")]) == ["a"]
+    engine.advance(1)
+    assert engine.enqueue([Row(id="c", key="k")]) == [None]
+
+
+def test_a_key_is_taken_for_ever_where_asked(make: Make) -> None:
+    """Law 3: with ``forever`` for a scope, a key that was accepted once is never free again."""
+    engine = make("dedup_key", dedup_scope="forever")
+    engine.enqueue([Row(id="a", key="k")])
+    engine.claim(1).settle("ack")
+    engine.advance(1e6)
+    assert engine.enqueue([Row(id="b", key="k")]) == ["a"]
+
+
+def test_keys_are_served_in_rounds(make: Make) -> None:
+    """Law 5, FQ-06: one item of each key a round, in the order in which the heads came."""
+    engine = make("fair_key")
+    engine.enqueue(_tenants("A1", "B1", "A2", "A3", "B2", "C1", "C2", "C3", "C4"))
+    assert _names(engine.claim(4).ids) == ["A1", "B1", "C1", "A2"]
+    assert _names(_drained(engine, 2)) == ["B2", "C2", "A3", "C3", "C4"]
+
+
+def test_a_late_key_waits_for_the_next_round_only(make: Make) -> None:
+    """Law 5, FQ-27: a key that comes late is served in the next round, whatever waits of others."""
+    engine = make("fair_key")
+    engine.enqueue(_tenants("A1", "B1", "A2", "A3", "A4"))
+    assert _names(engine.claim(1).ids) == ["A1"]
+    engine.enqueue([Row(id="10C1", tenant="C")])
+    assert _names(_drained(engine, 1)) == ["B1", "A2", "C1", "A3", "A4"]
+
+
+def test_a_weight_gives_more_turns_and_counts_for_what_waits(make: Make) -> None:
+    """Law 5: a key of weight 2 gets two turns a round, also those items that wait already."""
+    engine = make("fair_key")
+    engine.enqueue(_tenants("A1", "A2", "A3", "A4", "A5", "A6", "B1", "B2", "B3"))
+    assert _names(engine.claim(2).ids) == ["A1", "B1"]
+    engine.configure(weights={"A": 2.0})
+    served = _names(_drained(engine))
+    assert [name for name in served if name[0] == "A"] == ["A2", "A3", "A4", "A5", "A6"]
+    assert sorted(served[:3]) == ["A2", "A3", "B2"]
+
+
+def test_a_group_runs_one_at_a_time_in_order(make: Make) -> None:
+    """Law 4: of a group one item is in flight, and the next comes when it is done."""
+    engine = make("group_key")
+    rows = [Row(id="a", group="g"), Row(id="b", group="g"), Row(id="c", group="h"), Row(id="d")]
+    engine.enqueue(rows)
+    held = engine.claim(10)
+    assert held.ids == ["a", "c", "d"]
+    assert engine.claim(10).ids == []
+    held.settle("ack", ["c", "d"])
+    assert engine.claim(10).ids == []
+    held.settle("ack", ["a"])
+    assert engine.claim(10).ids == ["b"]
+
+
+def test_a_failed_head_holds_its_group(make: Make) -> None:
+    """Law 4: with ``block``, a failed head waits for its retry and everything behind it too."""
+    engine = make("group_key", retry=IN_A_MINUTE)
+    engine.enqueue([Row(id="a", group="g"), Row(id="b", group="g"), Row(id="c", group="h")])
+    held = engine.claim(1)
+    held.settle("nack", error="boom")
+    assert engine.claim(10).ids == ["c"]
+    engine.advance(60)
+    assert engine.claim(10).ids == ["a"]
+
+
+def test_a_failed_head_is_passed_where_asked(make: Make) -> None:
+    """Law 4: with ``skip``, the items behind a failed head go on and it is retried later."""
+    engine = make("group_key", retry=IN_A_MINUTE, on_failure="skip")
+    engine.enqueue([Row(id="a", group="g"), Row(id="b", group="g"), Row(id="c", group="g")])
+    engine.claim(1).settle("nack", error="boom")
+    held = engine.claim(10)
+    assert held.ids == ["b"]
+    held.settle("ack")
+    engine.advance(60)
+    assert engine.claim(10).ids == ["a"]
+
+
+def test_a_dead_head_frees_its_group(make: Make) -> None:
+    """Law 4: an item that failed for the last time is dead, and its group goes on."""
+    engine = make("group_key", retry=AT_ONCE, max_attempts=2)
+    engine.enqueue([Row(id="a", group="g"), Row(id="b", group="g")])
+    engine.claim(10).settle("nack", error="once")
+    engine.claim(10).settle("nack", error="twice")
+    assert engine.states() == {"a": "dead", "b": "ready"}
+    assert engine.claim(10).ids == ["b"]
+
+
+def test_a_limit_above_one_is_kept(make: Make) -> None:
+    """Law 4: with a limit of 2, two items of a group are in flight, started in order."""
+    engine = make("group_key", group_limit=2)
+    engine.enqueue([Row(id=name, group="g") for name in "abcd"])
+    held = engine.claim(10)
+    assert held.ids == ["a", "b"]
+    held.settle("release", ["a"])
+    assert engine.claim(10).ids == ["a"]
+    held.settle("ack", ["b"])
+    assert engine.claim(10).ids == ["c"]
+
+
+def test_a_run_takes_consecutive_items_of_a_group(make: Make) -> None:
+    """A run leases the next items of a group together, and no other claim gets into it."""
+    engine = make("group_key")
+    engine.enqueue([Row(id=name, group="g") for name in "abcde"])
+    held = engine.claim(10, run=3)
+    assert held.ids == ["a", "b", "c"]
+    held.settle("ack", ["a"])
+    assert engine.claim(10, run=3).ids == []
+    held.settle("release")
+    assert engine.claim(10, run=3).ids == ["b", "c", "d"]
+
+
+def test_a_released_item_keeps_its_place(make: Make) -> None:
+    """Law 6, DQ-16: whatever the order in which items come back, each is where it was."""
+    engine = make()
+    engine.enqueue([Row(id=name) for name in "abcdef"])
+    first, second = engine.claim(2), engine.claim(2)
+    second.settle("release")
+    first.settle("release")
+    assert _drained(engine, 3) == ["a", "b", "c", "d", "e", "f"]
+
+
+def test_returned_items_take_one_turn_a_round_beside_the_regular_one(make: Make) -> None:
+    """Law 5: a batch that failed does not make other keys wait for all of it."""
+    engine = make("fair_key", retry=AT_ONCE, max_attempts=None)
+    engine.enqueue(_tenants(*[f"A{i}" for i in range(8)], *[f"B{i}" for i in range(8)]))
+    engine.claim(8).settle("nack", error="boom")
+    served = _names(_drained(engine, 4))
+    turns = [name for name in served if name[0] == "B"]
+    assert turns == [f"B{i}" for i in range(8)]
+    longest = max(len(run) for run in "".join(n[0] for n in served[:12]).split("B"))
+    assert longest <= 3
+
+
+def test_a_lease_that_ran_out_is_taken_over(make: Make) -> None:
+    """Laws 2 and 7: a lapsed item goes to the next claim, and its old holder settles nothing."""
+    engine = make(lease=timedelta(seconds=60))
+    engine.enqueue([Row(id="a"), Row(id="b")])
+    old = engine.claim(1)
+    engine.advance(59)
+    assert engine.claim(10).ids == ["b"]
+    engine.advance(1)
+    new = engine.claim(10)
+    assert new.ids == ["a"]
+    with pytest.raises(LeaseLostError) as lost:
+        old.settle("ack")
+    assert len(lost.value.seqs) == 1
+    assert engine.states()["a"] == "claimed"
+    new.settle("ack")
+    assert engine.states()["a"] == "acked"
+
+
+def test_a_late_settle_counts_where_nobody_claimed_since(make: Make) -> None:
+    """Law 7: a lease that ran out is still its holder's until a later claim."""
+    engine = make(lease=timedelta(seconds=60))
+    engine.enqueue([Row(id="a")])
+    held = engine.claim(1)
+    engine.advance(1000)
+    held.settle("ack")
+    assert engine.states() == {"a": "acked"}
+    assert engine.claim(1).ids == []
+
+
+def test_a_renewed_lease_holds(make: Make) -> None:
+    """Law 2: a renewal counts from when it is made, and nobody else gets the items meanwhile."""
+    engine = make(lease=timedelta(seconds=60))
+    engine.enqueue([Row(id="a")])
+    held = engine.claim(1)
+    engine.advance(50)
+    held.renew(60)
+    engine.advance(59)
+    assert engine.claim(1).ids == []
+    engine.advance(1)
+    assert engine.claim(1).ids == ["a"]
+
+
+def test_an_item_that_loses_its_leases_dies(make: Make) -> None:
+    """An item whose leases run out too often is dead by the claim that meets it."""
+    engine = make("group_key", lease=timedelta(seconds=60), max_losses=2)
+    engine.enqueue([Row(id="a", group="g"), Row(id="b", group="g")])
+    engine.claim(1)
+    engine.advance(60)
+    assert engine.claim(1).ids == ["a"]
+    engine.advance(60)
+    assert engine.claim(1).ids == ["b"]
+    assert engine.states()["a"] == "dead"
+
+
+def test_time_decides_what_is_due_and_what_is_over(make: Make) -> None:
+    """Law 9: a delayed item comes when it is due, an expired one is ended by a claim's row."""
+    engine = make("dedup_key")
+    engine.enqueue(
+        [Row(id="a", delay=60), Row(id="b", key="k", ttl=30), Row(id="c", ttl=90), Row(id="d")]
+    )
+    assert engine.claim(1).ids == ["b"]
+    engine.advance(30)
+    assert engine.enqueue([Row(id="e", key="k", ttl=1)]) == ["b"]
+    assert engine.claim(1).ids == ["c"]
+    engine.advance(30)
+    assert engine.claim(10).ids == ["a", "d"]
+
+
+def test_an_expired_item_frees_its_key_by_a_row_only(make: Make) -> None:
+    """Law 9: an item whose time is over holds its key until a claim has logged the expiry."""
+    engine = make("dedup_key")
+    engine.enqueue([Row(id="a", key="k", ttl=30)])
+    engine.advance(30)
+    assert engine.enqueue([Row(id="b", key="k")]) == ["a"]
+    assert engine.claim(1).ids == []
+    assert engine.states() == {"a": "expired"}
+    assert engine.enqueue([Row(id="c", key="k")]) == [None]
+
+
+def test_higher_priorities_go_first_but_not_within_a_group(make: Make) -> None:
+    """A higher priority is served first; inside a group only the sequence decides."""
+    engine = make("priority", "group_key", "fair_key")
+    engine.enqueue(
+        [
+            Row(id="a", tenant="A", group="g", priority=1),
+            Row(id="b", tenant="A", group="g", priority=9),
+            Row(id="c", tenant="B", priority=5),
+            Row(id="d", tenant="A", priority=5),
+        ]
+    )
+    assert _drained(engine) == ["c", "d", "a", "b"]
+
+
+def test_in_flight_items_are_limited(make: Make) -> None:
+    """A claim never lets more items be in flight than allowed, and a lapsed one may come back."""
+    engine = make(max_in_flight=2, lease=timedelta(seconds=60))
+    engine.enqueue([Row(id=name) for name in "abcd"])
+    held = engine.claim(10)
+    assert held.ids == ["a", "b"]
+    assert engine.claim(10).ids == []
+    held.settle("ack", ["a"])
+    assert engine.claim(10).ids == ["c"]
+    engine.advance(60)
+    assert engine.claim(10).ids == ["b", "c"]
+
+
+def test_a_paused_queue_gives_nothing_and_takes_settles(make: Make) -> None:
+    """A claim after a pause gets nothing; what is in flight goes on."""
+    engine = make()
+    engine.enqueue([Row(id="a"), Row(id="b")])
+    held = engine.claim(1)
+    engine.pause()
+    assert engine.claim(10).ids == []
+    held.settle("ack")
+    engine.resume()
+    assert engine.claim(10).ids == ["b"]
+
+
+def test_a_cancelled_item_is_gone_for_its_holder(make: Make) -> None:
+    """Law 8: cancelled is final, frees the group, and its holder's settle changes nothing."""
+    engine = make("group_key")
+    engine.enqueue([Row(id="a", group="g"), Row(id="b", group="g"), Row(id="c", group="g")])
+    held = engine.claim(1)
+    engine.cancel("a", "b")
+    with pytest.raises(LeaseLostError):
+        held.settle("ack")
+    assert engine.states() == {"a": "cancelled", "b": "cancelled", "c": "ready"}
+    assert engine.claim(10).ids == ["c"]
+
+
+def test_a_redrive_is_a_new_item(make: Make) -> None:
+    """Law 8: a dead item stays dead, and a new one takes its key if that is free."""
+    engine = make("dedup_key")
+    engine.enqueue([Row(id="a", key="k")])
+    engine.claim(1).settle("dead", error="no")
+    engine.redrive("a")
+    assert engine.states() == {"a": "dead", "a'": "ready"}
+    engine.redrive("a")
+    assert engine.states() == {"a": "dead", "a'": "ready"}
+    assert engine.claim(10).ids == ["a'"]

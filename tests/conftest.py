@@ -1,0 +1,72 @@
+"""One Spark session for a test process, and a fresh place for each queue."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_queue.clock import ManualClock
+from spark_queue.session import local_session, with_delta
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: ``local[2]`` makes the fixture a Spark Connect session.
+REMOTE = os.environ.get("SPARK_QUEUE_REMOTE")
+
+#: Small frames: compiling code for each plan costs more than running it.
+_SMALL = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.default.parallelism": "2",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.driver.memory": "2g",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.databricks.delta.delta.log.cacheSize": "3",
+}
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A session with Delta, tuned for small tables; over Spark Connect where asked for."""
+    conf = {**_SMALL, "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
+    session = _remote(conf) if REMOTE else local_session("tests", quiet=True, **conf)
+    yield session
+    session.stop()
+
+
+def _remote(conf: dict[str, str]) -> SparkSession:
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - only where it is asked for
+
+    builder = SparkSession.builder.remote(str(REMOTE))
+    for name, value in with_delta(conf).items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+@pytest.fixture
+def place() -> Iterator[str]:
+    """A directory for the tables of one test, in memory where the machine has such a disk."""
+    shared = Path("/dev/shm")  # noqa: S108 - a fast place, and the directory is our own
+    root = tempfile.mkdtemp(prefix="spark-queue-", dir=shared if shared.is_dir() else None)
+    yield root
+    shutil.rmtree(root, ignore_errors=True)
+
+
+@pytest.fixture
+def queue_path(place: str) -> str:
+    """A path at which a queue can be made."""
+    return f"{place}/queue"
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    """A clock that stands still until the test moves it."""
+    return ManualClock()

@@ -1,0 +1,201 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_queue.core.singular import SingularUpdateQueue, WriteAheadLog
+from spark_queue.core.timer import ManualTimer
+from spark_queue.errors import InvalidArgumentError, QueueFullError, QueueShutDownError
+
+
+def test_handlers_that_suspend_still_run_one_at_a_time() -> None:
+    """SU-08: the first suspends longer than the second, and still is done first."""
+    order: list[str] = []
+    turns = {"WAL": 30, "consensus": 2}
+
+    async def handler(word: str) -> None:
+        for _ in range(turns[word]):
+            await asyncio.sleep(0)
+        order.append(word)
+
+    async def scenario() -> None:
+        async with SingularUpdateQueue(handler).aio as queue:
+            await asyncio.gather(queue.submit("WAL"), queue.submit("consensus"))
+
+    asyncio.run(scenario())
+    assert order == ["WAL", "consensus"]
+
+
+def test_coroutines_and_threads_use_one_queue() -> None:
+    """Requests of threads and of coroutines are answered by one worker, thread or task."""
+
+    async def scenario(*, on_loop: bool) -> None:
+        queue: SingularUpdateQueue[int, int] = SingularUpdateQueue(lambda x: x + 1, capacity=2)
+        if on_loop:
+            await queue.aio.start()
+        else:
+            queue.start()
+        answers: list[int] = []
+        thread = threading.Thread(
+            target=lambda: answers.extend(queue.submit(n).result(timeout=10) for n in range(50))
+        )
+        thread.start()
+        assert await asyncio.gather(*(queue.aio.submit(n) for n in range(50))) == [*range(1, 51)]
+        while thread.is_alive():  # noqa: ASYNC110 - the thread needs the loop meanwhile
+            await asyncio.sleep(0)
+        assert answers == [*range(1, 51)]
+        await queue.aio.shutdown()
+        assert not queue.is_running
+
+    for on_loop in (True, False):
+        asyncio.run(scenario(on_loop=on_loop))
+
+
+def test_a_coroutine_waits_for_a_slot_no_longer_than_it_may() -> None:
+    """SU-26: a coroutine that waits for a slot is refused when its time is up."""
+
+    async def scenario() -> None:
+        timer = ManualTimer()
+        queue: SingularUpdateQueue[int, str] = SingularUpdateQueue(str, 1, timer=timer)
+        queue.submit(1)
+        waiting = asyncio.create_task(queue.aio.submit(2, timeout=5))
+        await asyncio.sleep(0)
+        assert queue.work.line.blocked == 1
+        timer.advance(5)
+        with pytest.raises(QueueFullError):
+            await waiting
+        await queue.aio.shutdown()
+
+    asyncio.run(scenario())
+
+
+def test_a_cancelled_coroutine_takes_its_request_back() -> None:
+    """A request whose coroutine is cancelled is not handled if it has not begun."""
+    seen: list[int] = []
+
+    async def scenario() -> None:
+        queue: SingularUpdateQueue[int, None] = SingularUpdateQueue(seen.append, capacity=1)
+        tasks = [asyncio.create_task(queue.aio.submit(number)) for number in range(3)]
+        await asyncio.sleep(0)
+        assert (queue.task_count, queue.work.line.blocked) == (1, 2)
+        tasks[1].cancel()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert queue.work.line.blocked == 1
+        await queue.aio.start()
+        await asyncio.gather(tasks[0], tasks[2])
+        await queue.aio.shutdown()
+
+    asyncio.run(scenario())
+    assert seen == [0, 2]
+
+
+def test_a_cancelled_loop_leaves_nobody_waiting() -> None:
+    """SU-13: when the loop cancels its worker, every future resolves with a clear error."""
+    hold = asyncio.Event()
+
+    async def handler(_: Any) -> None:
+        await hold.wait()
+
+    queue: SingularUpdateQueue[int, Any] = SingularUpdateQueue(handler)
+
+    async def scenario() -> list[Any]:
+        await queue.aio.start()
+        replies = [queue.submit(1), queue.submit(2)]
+        while queue.task_count == 2:  # noqa: ASYNC110 - the loop's turns are waited for
+            await asyncio.sleep(0)
+        return replies
+
+    for reply in asyncio.run(scenario()):
+        assert isinstance(reply.exception(timeout=0), QueueShutDownError)
+    assert not queue.is_running
+    with pytest.raises(QueueShutDownError):
+        queue.submit(3)
+
+
+def test_an_error_and_a_fatal_error_of_a_coroutine_handler() -> None:
+    """SU-12, SU-13: as with threads, one fails its future, the other stops the queue."""
+
+    async def handler(error: BaseException) -> None:
+        await asyncio.sleep(0)
+        raise error
+
+    async def scenario() -> None:
+        queue: SingularUpdateQueue[BaseException, Any] = SingularUpdateQueue(handler)
+        await queue.aio.start()
+        with pytest.raises(ValueError, match="no"):
+            await queue.aio.submit(ValueError("no"))
+        fatal, left = queue.submit(GeneratorExit()), queue.submit(ValueError("left"))
+        await queue.aio.shutdown()
+        assert isinstance(fatal.exception(timeout=0), GeneratorExit)
+        assert isinstance(left.exception(timeout=0), QueueShutDownError)
+
+    asyncio.run(scenario())
+
+
+def test_a_reply_that_is_a_stop_iteration_does_not_hang() -> None:
+    """An error that coroutines cannot raise reaches the caller as a runtime error."""
+
+    async def scenario() -> None:
+        queue: SingularUpdateQueue[Any, Any] = SingularUpdateQueue(lambda _: next(iter(())))
+        async with queue.aio as front:
+            with pytest.raises(RuntimeError):
+                await asyncio.wait_for(front.submit(1), timeout=10)
+
+    asyncio.run(scenario())
+
+
+def test_a_thread_cannot_start_a_coroutine_handler() -> None:
+    """A coroutine function is refused by start(), and its requests fail at the shutdown."""
+
+    async def handler(item: int) -> int:
+        return item
+
+    queue: SingularUpdateQueue[int, Any] = SingularUpdateQueue(handler)
+    reply = queue.submit(1)
+    with pytest.raises(InvalidArgumentError, match="aio"):
+        queue.start()
+    queue.shutdown()
+    assert isinstance(reply.exception(timeout=0), QueueShutDownError)
+
+
+def test_a_coroutine_handler_replays_its_log(tmp_path: Path) -> None:
+    """SU-06: with a coroutine handler too, what the log holds is handled before new requests."""
+    seen: list[int] = []
+
+    async def handler(item: int) -> None:
+        await asyncio.sleep(0)
+        seen.append(item)
+        if item == 1:
+            raise ValueError
+
+    async def scenario(item: int) -> None:
+        with WriteAheadLog[int](tmp_path / "log") as log:
+            async with SingularUpdateQueue(handler, log=log).aio as queue:
+                await asyncio.gather(queue.submit(item), return_exceptions=True)
+
+    asyncio.run(scenario(1))
+    asyncio.run(scenario(2))
+    assert seen == [1, 1, 2]
+
+
+def test_a_handler_may_shut_its_own_queue_down_on_the_loop() -> None:
+    """A shutdown by the coroutine handler does not wait for itself."""
+    queue: SingularUpdateQueue[Any, Any]
+
+    async def handler(_: Any) -> str:
+        await queue.aio.shutdown()
+        queue.shutdown()
+        return "done"
+
+    async def scenario() -> None:
+        await queue.aio.start()
+        assert await queue.aio.submit(1) == "done"
+        await queue.aio.shutdown()
+
+    queue = SingularUpdateQueue(handler)
+    asyncio.run(scenario())
