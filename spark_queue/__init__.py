@@ -14,14 +14,18 @@ if TYPE_CHECKING:
     from spark_queue.config import QueueConfig, RetryPolicy
     from spark_queue.delta.store import StepFacts
     from spark_queue.errors import Reject, SparkQueueError
-    from spark_queue.queue import DeltaQueue, EnqueueResult
+    from spark_queue.queue import DeltaQueue
+    from spark_queue.results import EnqueueResult, Explanation, Maintained, QueueStats
     from spark_queue.session import local_session
     from spark_queue.worker import ProcessResult
 
 _HOMES = {
     "Claim": "claim",
     "DeltaQueue": "queue",
-    "EnqueueResult": "queue",
+    "EnqueueResult": "results",
+    "Explanation": "results",
+    "Maintained": "results",
+    "QueueStats": "results",
     "ProcessResult": "worker",
     "QueueConfig": "config",
     "Reject": "errors",
@@ -36,8 +40,11 @@ __all__ = [
     "Claim",
     "DeltaQueue",
     "EnqueueResult",
+    "Explanation",
+    "Maintained",
     "ProcessResult",
     "QueueConfig",
+    "QueueStats",
     "Reject",
     "RetryPolicy",
     "Settlement",

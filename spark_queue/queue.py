@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Literal
 
@@ -15,33 +15,16 @@ from spark_queue import worker
 from spark_queue.claim import Claim
 from spark_queue.clock import Clock, SystemClock
 from spark_queue.config import QueueConfig
-from spark_queue.delta import admin, checkpoint, claims, enqueue, views
+from spark_queue.delta import admin, checkpoint, claims, enqueue, inspect, maintain, views
 from spark_queue.delta.address import QueueAddress
+from spark_queue.delta.cut import AsOf, cut_at
 from spark_queue.delta.enqueue import Enqueued, OnDuplicate
 from spark_queue.delta.evidence import Output
 from spark_queue.delta.inputs import OrderBy
 from spark_queue.delta.store import Listener, Store
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.results import EnqueueResult, Explanation, Maintained, QueueStats
 from spark_queue.worker import BatchHandler, ItemHandler, ProcessResult, Work
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EnqueueResult:
-    """What an enqueue did."""
-
-    step: int
-    """The step of the item log that it became; 0 for an empty frame."""
-    inserted: int
-    """Rows that became items."""
-    duplicates: int
-    """Rows that were refused because their key is taken."""
-    outcomes: DataFrame
-    """One row for each row of the frame: the user's columns, ``_seq``, ``outcome`` (``inserted``
-    or ``duplicate``) and ``duplicate_of``, the seq that holds the key. Read from the log, where
-    it was stored in the same commit."""
-
-    def _repr_html_(self) -> str:
-        return f"<b>step {self.step}</b>: {self.inserted} inserted, {self.duplicates} duplicate(s)"
 
 
 class DeltaQueue:
@@ -386,13 +369,68 @@ class DeltaQueue:
         """Give out items again. Returns the step it is in force from."""
         return admin.configure(self._store, lambda old, _: replace(old, paused=False), "resume")
 
-    def status(self) -> DataFrame:
+    def status(self, as_of: AsOf = None) -> DataFrame:
         """Return one row an item: the user's columns, its keys, its state and its times.
 
-        ``_state`` is ready, claimed, acked, dead, expired or cancelled. The frame can be joined,
-        filtered and written like any other; it is read when it is used.
+        Parameters
+        ----------
+        as_of : int or datetime, optional
+            A step of the status log, or an instant, to look back at; now by default.
+
+        Returns
+        -------
+        DataFrame
+            ``_state`` is ready, claimed, acked, dead, expired or cancelled. The frame can be
+            joined, filtered and written like any other; it is read when it is used.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When the queue has no such step.
         """
-        return views.status(self._store.queue.read(), self._store.status.read())
+        cut = cut_at(self._store, as_of)
+        return views.status(cut.queue, cut.status)
+
+    def dead(self) -> DataFrame:
+        """Return the dead letters, as :meth:`status` shows them, with ``_error``."""
+        return self.status().where("_state = 'dead'")
+
+    def stats(self, as_of: AsOf = None) -> QueueStats:
+        """Count the items per state and per fair key; ``as_of`` as for :meth:`status`."""
+        return inspect.stats(self._store, cut_at(self._store, as_of))
+
+    def explain(self, seq: int) -> Explanation:
+        """Say why an item is not running: by whom it is held, and until when."""
+        return inspect.explain(self._store, seq)
+
+    def maintain(self, *, retention: timedelta | None = None) -> Maintained:
+        """Keep the queue quick: log what expired, write a checkpoint, merge small files.
+
+        Parameters
+        ----------
+        retention : timedelta, optional
+            Also drop items that finished longer ago, a whole generation of them at a time, with
+            their history. By default nothing is dropped. A queue that is distinct for ever, or
+            for longer than this, needs its items and keeps them.
+
+        Notes
+        -----
+        It may run beside enqueues, claims and settles, and none of them waits for longer than a
+        step. Once an hour is often enough for most queues.
+        """
+        if retention is not None and retention <= timedelta(0):
+            raise InvalidArgumentError(f"retention is {retention}: it must be above zero")
+        return maintain.maintain(self._store, retention)
+
+    def purge(self, where: str, *, dry_run: bool = False) -> int:
+        """Remove finished items for which a SQL predicate is true, with their history.
+
+        Parameters and the kind of answer are those of :meth:`cancel`. It rewrites files, and on
+        a shared store it may lose to other writers: then it raises and can be called again.
+        """
+        if dry_run:
+            return admin.finished(self._store, where).count()
+        return maintain.purge(self._store, where)
 
     def history(self, seq: int) -> DataFrame:
         """Return every transition of an item, oldest first."""

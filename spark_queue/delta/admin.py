@@ -155,6 +155,11 @@ def _end(store: Store, action: str, find: Callable[[], DataFrame], state: str) -
 _SMALL = 100_000
 
 
+def finished(store: Store, where: str) -> DataFrame:
+    """Return the finished items for which a predicate is true."""
+    return matching(store, where, TERMINAL)
+
+
 def redrivable(store: Store, where: str) -> DataFrame:
     """Return the finished items for which a predicate is true, as a frame to enqueue again."""
     found = matching(store, where, tuple(s for s in TERMINAL if s != "acked"))

@@ -158,6 +158,7 @@ def _try_once(
         refused=before.refused + refused,
         tops=_higher(before.tops, tops),
         status_step=status.step,
+        gen_since=before.gen_since or now.isoformat(),
     )
     if not store.commit_queue(head, rows, small=stage.count <= _SMALL):
         return None

@@ -25,6 +25,8 @@ class QueueHead:
 
     step: int = 0
     token: str = ""
+    at: str = ""
+    """When the step was committed, by its writer's clock, as ISO 8601."""
     last_seq: int = 0
     """The highest seq given to a row, refused ones included."""
     items: int = 0
@@ -33,6 +35,8 @@ class QueueHead:
     """Rows ever refused as duplicates."""
     gen: int = 0
     """The generation that new items enter."""
+    gen_since: str | None = None
+    """When the first of its items entered it."""
     status_step: int = 0
     """The step of the status log that this step read."""
     tops: Mapping[int, float] = field(default_factory=dict)
@@ -62,6 +66,8 @@ class StatusHead:
 
     step: int = 0
     token: str = ""
+    at: str = ""
+    """When the step was committed, by its writer's clock, as ISO 8601."""
     config_step: int = 0
     """The step whose configuration row is in force."""
     pointers: Mapping[int, Pointer] = field(default_factory=dict)

@@ -8,7 +8,9 @@ believes that a step is its own.
 from __future__ import annotations
 
 import shutil
+import uuid
 from collections.abc import Callable
+from datetime import datetime
 from typing import Generic, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
@@ -130,6 +132,39 @@ class Log(Generic[_Head]):
         """Return the head of one step."""
         rows = self._heads().where(F.col("_step") == step).select("_body").collect()
         return self._parse(rows[0][0]) if rows else None
+
+    def head_by(self, at: datetime) -> _Head | None:
+        """Return the newest head that was committed at an instant or before."""
+        heads = (self._parse(row[0]) for row in self._heads().select("_body").collect())
+        before = [head for head in heads if datetime.fromisoformat(head.at) <= at]
+        return max(before, key=lambda head: head.step, default=None)
+
+    def compact(self) -> None:
+        """Merge small files. It never loses to appends, nor they to it."""
+        self.spark.sql(f"OPTIMIZE {self.address.sql()}")
+
+    def delete(self, predicate: str) -> None:
+        """Delete rows of a partition, which the predicate names by a literal."""
+        self.spark.sql(f"DELETE FROM {self.address.sql()} WHERE {predicate}")  # noqa: S608
+
+    def remove(self, seqs: DataFrame) -> None:
+        """Delete the rows of some items.
+
+        Parameters
+        ----------
+        seqs : DataFrame
+            ``_seq`` and ``_gen``.
+        """
+        gens = ", ".join(str(row[0]) for row in seqs.select("_gen").distinct().collect())
+        view = f"spark_queue_{uuid.uuid4().hex}"
+        seqs.createOrReplaceTempView(view)
+        try:
+            self.spark.sql(
+                f"MERGE INTO {self.address.sql()} AS log USING {view} AS gone "
+                f"ON log._seq = gone._seq AND log._gen IN ({gens}) WHEN MATCHED THEN DELETE"
+            )
+        finally:
+            self.spark.catalog.dropTempView(view)
 
     def commit(self, head: _Head, rows: DataFrame | None, *, small: bool = True) -> bool:
         """Append a step, and tell whether it is ours.

@@ -7,7 +7,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -166,6 +166,7 @@ class Store:
 
     def commit_queue(self, head: QueueHead, rows: DataFrame | None, *, small: bool = True) -> bool:
         """Append a step to the item log; False where it was lost to another writer."""
+        head = replace(head, at=self.clock.now().isoformat())
         ours = self._committed("queue", lambda: self.queue.commit(head, rows, small=small))
         cache = self._cache()
         cache.queue = head if ours else self.queue.head(since=head.step)
@@ -175,6 +176,7 @@ class Store:
         self, head: StatusHead, rows: DataFrame | None, *, small: bool = True
     ) -> bool:
         """Append a step to the status log; False where it was lost to another writer."""
+        head = replace(head, at=self.clock.now().isoformat())
         ours = self._committed("status", lambda: self.status.commit(head, rows, small=small))
         cache = self._cache()
         cache.status = head if ours else self.status.head(since=head.step)

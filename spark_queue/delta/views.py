@@ -28,9 +28,11 @@ def newest(status: DataFrame) -> DataFrame:
     """Return the newest row of every item that has one, with how often it was claimed."""
     rows = status.where(F.col("_kind") == ITEM)
     row = F.struct(*rows.columns)
+    granted = (F.col("_state") == CLAIMED) & (F.col("_lease") == F.col("_step"))
     return rows.groupBy("_seq").agg(
         F.max_by(row, "_step").alias("_newest"),
-        F.max(F.when(F.col("_state") == CLAIMED, F.col("_at"))).alias("_claimed_at"),
+        F.min(F.when(granted, F.col("_at"))).alias("_first_claimed_at"),
+        F.max(F.when(granted, F.col("_at"))).alias("_claimed_at"),
         F.max(F.when(F.col("_error").isNotNull(), F.struct("_step", "_error"))).alias("_failure"),
     )
 
@@ -62,7 +64,8 @@ def status(queue: DataFrame, log: DataFrame) -> DataFrame:
         F.coalesce(latest["_available_at"], F.col("i._available_at")).alias("_available_at"),
         F.col("i._expires_at").alias("_expires_at"),
         F.col("i._enqueued_at").alias("_enqueued_at"),
-        F.col("_claimed_at"),
+        "_first_claimed_at",
+        "_claimed_at",
         F.when(~latest["_state"].isin(READY, CLAIMED), latest["_at"]).alias("_finished_at"),
         _when_claimed("_lease").alias("_lease"),
         _when_claimed("_worker_id").alias("_worker_id"),

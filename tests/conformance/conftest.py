@@ -23,7 +23,8 @@ def make(request: pytest.FixtureRequest, place: str) -> Make:
     made: list[Engine] = []
 
     def build(*keys: str, **options: Any) -> Engine:
-        config = QueueConfig(**{key: KEYS[key] for key in keys}, **options)
+        named: dict[str, Any] = {key: KEYS[key] for key in keys}
+        config = QueueConfig(**named, **options)
         engine: Engine
         if request.param == "scheduler":
             engine = SchedulerEngine(config)

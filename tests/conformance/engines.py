@@ -63,9 +63,7 @@ class Held(Protocol):
         """The ids of the items."""
         ...
 
-    def settle(
-        self, verb: str, ids: Iterable[str] | None = None, error: str | None = None
-    ) -> None:
+    def settle(self, verb: str, ids: Iterable[str] | None = None, error: str | None = None) -> None:
         """Ack, nack, release or dead-letter items, all of them by default.
 
         Raises
@@ -200,11 +198,12 @@ class SchedulerHeld:
         self.ids = [str(engine.ids[leased.seq]) for leased in grant.items]
         self._left = list(self.ids)
 
-    def settle(
-        self, verb: str, ids: Iterable[str] | None = None, error: str | None = None
-    ) -> None:
+    def settle(self, verb: str, ids: Iterable[str] | None = None, error: str | None = None) -> None:
         outcomes: dict[str, Outcome] = {
-            "ack": Ack(), "nack": Nack(error), "release": Release(), "dead": Dead(error)
+            "ack": Ack(),
+            "nack": Nack(error),
+            "release": Release(),
+            "dead": Dead(error),
         }
         told = self._left if ids is None else list(ids)
         self._left = [name for name in self._left if name not in told]
@@ -230,12 +229,18 @@ class DeltaEngine:
         self.clock = ManualClock()
         self.spark = spark
         self.queue = DeltaQueue.create(spark, path, SCHEMA, config, clock=self.clock)
+        self.ids: dict[int, str] = {}
 
     def enqueue(self, rows: Sequence[Row]) -> list[str | None]:
         now = self.clock.now()
         values = [
             (
-                r.id, r.key, r.tenant, r.group, r.priority, r.cost,
+                r.id,
+                r.key,
+                r.tenant,
+                r.group,
+                r.priority,
+                r.cost,
                 None if r.delay is None else now + timedelta(seconds=r.delay),
                 None if r.ttl is None else now + timedelta(seconds=r.ttl),
             )
@@ -245,9 +250,9 @@ class DeltaEngine:
         frame = self.spark.createDataFrame(values, SCHEMA + more)
         # Two partitions, so that no scenario leans on there being one.
         outcomes = self.queue.enqueue(frame.repartitionByRange(2, "id"), order_by="id").outcomes
-        names = {row["_seq"]: row["id"] for row in self._everything()}
-        found = outcomes.orderBy("_seq").select("id", "duplicate_of").collect()
-        holders = {row[0]: None if row[1] is None else names[row[1]] for row in found}
+        found = outcomes.select("_seq", "id", "duplicate_of").collect()
+        self.ids |= {row["_seq"]: row["id"] for row in found}
+        holders = {row["id"]: self.ids.get(row["duplicate_of"]) for row in found}
         return [holders[row.id] for row in rows]
 
     def claim(self, limit: int, *, run: int = 1, lease: float | None = None) -> DeltaHeld:
@@ -258,13 +263,16 @@ class DeltaEngine:
         self.clock.advance(timedelta(seconds=seconds))
 
     def states(self) -> dict[str, str]:
-        return {name: state for name, state, _ in self._named().values()}
+        rows = self.queue.status().select("_seq", "_state").collect()
+        return {self.ids[row["_seq"]]: row["_state"] for row in rows}
 
     def cancel(self, *ids: str) -> None:
         self.queue.cancel(self.where(ids))
 
     def redrive(self, *ids: str) -> None:
         self.queue.redrive(self.where(ids))
+        rows = self.queue.status().where("_origin is not null").select("_seq", "_origin")
+        self.ids |= {seq: self.ids[origin] + "'" for seq, origin in rows.collect()}
 
     def pause(self) -> None:
         self.queue.pause()
@@ -284,21 +292,8 @@ class DeltaEngine:
 
     def seqs(self, ids: Iterable[str]) -> list[int]:
         """Return the seqs of ids, in the order of the ids."""
-        by_id = {name: seq for seq, (name, _, _) in self._named().items()}
+        by_id = {name: seq for seq, name in self.ids.items()}
         return [by_id[name] for name in ids]
-
-    def _named(self) -> dict[int, tuple[str, str, int | None]]:
-        """Return name, state and origin by seq; a redriven item is its origin's name and a dash."""
-        rows = self.queue.status().select("_seq", "id", "_state", "_origin").orderBy("_seq")
-        named: dict[int, tuple[str, str, int | None]] = {}
-        for seq, name, state, origin in rows.collect():
-            shown = name if origin is None else named[origin][0] + "'"
-            named[seq] = (shown, state, origin)
-        return named
-
-    def _everything(self) -> list[dict[str, object]]:
-        rows = self.queue.store.queue.read().where(F.col("_kind").isin("item", "refused"))
-        return [row.asDict() for row in rows.select("_seq", "id").collect()]
 
 
 class DeltaHeld:
@@ -309,16 +304,9 @@ class DeltaHeld:
         self._claim = claim
         self.ids = self._in_order()
 
-    def settle(
-        self, verb: str, ids: Iterable[str] | None = None, error: str | None = None
-    ) -> None:
+    def settle(self, verb: str, ids: Iterable[str] | None = None, error: str | None = None) -> None:
         if ids is None:
-            {
-                "ack": self._claim.ack,
-                "nack": lambda: self._claim.nack(error or "failed"),
-                "release": self._claim.release,
-                "dead": lambda: self._claim.dead(error or "dead"),
-            }[verb]()
+            self._settle_rest(verb, error or "failed")
             return
         rows = [(seq, verb, error) for seq in self._engine.seqs(ids)]
         schema = "_seq long, outcome string, error string"
@@ -327,10 +315,18 @@ class DeltaHeld:
     def renew(self, seconds: float) -> None:
         self._claim.renew(timedelta(seconds=seconds))
 
+    def _settle_rest(self, verb: str, error: str) -> None:
+        if verb == "ack":
+            self._claim.ack()
+        elif verb == "release":
+            self._claim.release()
+        elif verb == "nack":
+            self._claim.nack(error)
+        else:
+            self._claim.dead(error)
+
     def _in_order(self) -> list[str]:
-        log = self._engine.queue.store.status.read().where(F.col("_step") == self._claim.lease)
-        turns = log.where("_state = 'claimed'").select("_seq", "_priority", "_turn")
-        items = self._claim.items.select("_seq", "id", "_attempts").join(turns, "_seq")
-        rows = items.orderBy(F.col("_priority").desc(), "_turn", "_seq").collect()
-        names = self._engine._named()  # the same protocol, another class
-        return [names[row["_seq"]][0] for row in rows]
+        log = self._engine.queue.store.status.read()
+        granted = log.where((F.col("_step") == self._claim.lease) & (F.col("_state") == "claimed"))
+        rows = granted.orderBy(F.col("_priority").desc(), "_turn", "_seq").select("_seq").collect()
+        return [self._engine.ids[row["_seq"]] for row in rows]

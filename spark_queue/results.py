@@ -1,0 +1,126 @@
+"""What the operations of a queue answer: frozen records that show themselves in a notebook."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from html import escape
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+#: Why an item is not running.
+Reason = Literal[
+    "runnable",
+    "delayed",
+    "held by group",
+    "limit",
+    "paused",
+    "leased",
+    "expired",
+    "lease lost",
+    "finished",
+    "duplicate",
+    "unknown",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnqueueResult:
+    """What an enqueue did."""
+
+    step: int
+    """The step of the item log that it became; 0 for an empty frame."""
+    inserted: int
+    """Rows that became items."""
+    duplicates: int
+    """Rows that were refused because their key is taken."""
+    outcomes: DataFrame
+    """One row for each row of the frame: the user's columns, ``_seq``, ``outcome`` (``inserted``
+    or ``duplicate``) and ``duplicate_of``, the seq that holds the key. Read from the log, where
+    it was stored in the same commit."""
+
+    def _repr_html_(self) -> str:
+        return f"<b>step {self.step}</b>: {self.inserted} inserted, {self.duplicates} duplicate(s)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueStats:
+    """How much is where in a queue, at one step of it."""
+
+    step: int
+    """The step of the status log that was counted."""
+    at: datetime
+    """When it was counted."""
+    paused: bool
+    """Whether claims get nothing."""
+    ready: int
+    """Items that wait: delayed and blocked ones, too."""
+    claimed: int
+    """Items in flight."""
+    acked: int
+    dead: int
+    expired: int
+    cancelled: int
+    refused: int
+    """Rows that were refused as duplicates."""
+    oldest_age: timedelta | None
+    """How long the oldest ready item has waited; ``None`` where none does."""
+    per_key: DataFrame
+    """One row a fair key: ``fair_key``, ``ready``, ``claimed``, ``acked``, ``dead``, ``expired``,
+    ``cancelled``, ``refused``, ``wait_p50``, ``wait_p95``, ``wait_max`` (seconds from enqueue to
+    first claim) and ``oldest_age`` (seconds)."""
+
+    @property
+    def enqueued(self) -> int:
+        """Items that are in the queue's tables, whatever their state."""
+        return self.ready + self.claimed + self.acked + self.dead + self.expired + self.cancelled
+
+    def _repr_html_(self) -> str:
+        names = ("ready", "claimed", "acked", "dead", "expired", "cancelled", "refused")
+        heads = "".join(f"<th>{name}</th>" for name in names)
+        cells = "".join(f"<td>{getattr(self, name)}</td>" for name in names)
+        note = " (paused)" if self.paused else ""
+        return f"<b>step {self.step}{note}</b><table><tr>{heads}</tr><tr>{cells}</tr></table>"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """Why an item is not running."""
+
+    seq: int
+    """The item."""
+    reason: Reason
+    """In a word; ``runnable`` where nothing but its turn is in the way."""
+    detail: str
+    """In a sentence: by whom, and until when."""
+    by: int | None = None
+    """The item that is in the way, where one is."""
+    until: datetime | None = None
+    """When that ends by itself, where it does."""
+
+    def _repr_html_(self) -> str:
+        return f"item {self.seq}: <b>{escape(self.reason)}</b>, {escape(self.detail)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Maintained:
+    """What maintenance did."""
+
+    expired: int
+    """Items whose expiry was logged."""
+    checkpoint: int
+    """The step of the newest checkpoint."""
+    dropped_generations: int
+    """Generations that were removed, all of whose items had finished long enough ago."""
+    dropped_items: int
+    """Items in them."""
+    seconds: float
+
+    def _repr_html_(self) -> str:
+        return (
+            f"{self.expired} expired, checkpoint at step {self.checkpoint}, "
+            f"{self.dropped_items} item(s) in {self.dropped_generations} generation(s) dropped, "
+            f"{self.seconds:.1f} s"
+        )
