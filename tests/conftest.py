@@ -35,7 +35,7 @@ _SMALL = {
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A session with Delta, tuned for small tables; over Spark Connect where asked for."""
+    """Start a session with Delta, tuned for small tables; over Spark Connect where asked for."""
     conf = {**_SMALL, "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
     session = _remote(conf) if REMOTE else local_session("tests", quiet=True, **conf)
     yield session
@@ -53,7 +53,7 @@ def _remote(conf: dict[str, str]) -> SparkSession:
 
 @pytest.fixture
 def place() -> Iterator[str]:
-    """A directory for the tables of one test, in memory where the machine has such a disk."""
+    """Make a directory for the tables of one test, in memory where the machine has such a disk."""
     shared = Path("/dev/shm")  # noqa: S108 - a fast place, and the directory is our own
     root = tempfile.mkdtemp(prefix="spark-queue-", dir=shared if shared.is_dir() else None)
     yield root
@@ -62,11 +62,11 @@ def place() -> Iterator[str]:
 
 @pytest.fixture
 def queue_path(place: str) -> str:
-    """A path at which a queue can be made."""
+    """Return a path at which a queue can be made."""
     return f"{place}/queue"
 
 
 @pytest.fixture
 def clock() -> ManualClock:
-    """A clock that stands still until the test moves it."""
+    """Return a clock that stands still until the test moves it."""
     return ManualClock()

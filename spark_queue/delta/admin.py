@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from datetime import datetime
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -29,7 +30,7 @@ from spark_queue.delta.schema import (
 )
 from spark_queue.delta.settings import Settings
 from spark_queue.delta.store import Store, tries
-from spark_queue.errors import QueueExistsError
+from spark_queue.errors import InvalidArgumentError, QueueExistsError
 
 #: Changes the settings, given those in force and the head they are in force at.
 Change = Callable[[Settings, StatusHead], Settings]
@@ -99,10 +100,23 @@ def _config_row(store: Store, settings: Settings, now: datetime) -> DataFrame:
 
 
 def matching(store: Store, where: str, states: tuple[str, ...]) -> DataFrame:
-    """Return the items in some states for which a SQL predicate is true."""
+    """Return the items in some states for which a SQL predicate is true.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When the predicate does not parse, is more than an expression, or names no such column.
+    """
     predicate = sql_expression("where", where)
     current = views.status(store.queue.read(), store.status.read())
-    return current.where(F.col("_state").isin(*states)).where(predicate)
+    found = current.where(F.col("_state").isin(*states))
+    try:
+        return found.where(predicate)
+    except AnalysisException as exc:
+        raise InvalidArgumentError(
+            f"where is {where!r}: {str(exc).splitlines()[0]}; "
+            f"the columns are {', '.join(found.columns)}"
+        ) from exc
 
 
 def cancel(store: Store, where: str) -> tuple[int, int]:

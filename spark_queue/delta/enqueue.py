@@ -113,7 +113,7 @@ def _staged(inputs: DataFrame) -> _Stage:
         raise InvalidArgumentError(f"the frame has {count} rows; one step takes {_MAX_ROWS}")
     repeats = None
     if any(row.keys for row in facts):
-        repeats = holders.first_in_frame(rows).localCheckpoint()
+        repeats = holders.first_in_frame(rows)
     return _Stage(rows=rows, count=count, repeats=repeats)
 
 

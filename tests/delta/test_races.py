@@ -1,5 +1,8 @@
-"""What two parties do to each other: the second one's step lands between the first's stage and its
-commit, put there by a hook and not by luck."""
+"""What two parties do to each other.
+
+The second one's step lands between the first one's stage and its commit, put there by a hook and
+not by luck.
+"""
 
 from __future__ import annotations
 
@@ -112,7 +115,7 @@ def test_a_step_that_was_skipped_silently_is_noticed(
 
 
 def test_a_claim_whose_answer_was_lost_can_be_asked_for_again(
-    spark: SparkSession, queue: DeltaQueue, monkeypatch: pytest.MonkeyPatch
+    queue: DeltaQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a crash between commit and read-back, the same claim id gives the same items."""
 
@@ -131,7 +134,7 @@ def test_a_claim_whose_answer_was_lost_can_be_asked_for_again(
 
 
 def test_a_source_that_changes_is_read_once(spark: SparkSession, queue: DeltaQueue) -> None:
-    """Rows of a source that answers differently each time are inserted or duplicate, not neither."""
+    """Rows of a source that answers differently each time are inserted or duplicate, always."""
     moving = spark.range(200, numPartitions=2).select((F.rand() * 50).cast("long").alias("id"))
     done = queue.enqueue(moving)
     assert done.inserted + done.duplicates == 200
@@ -147,7 +150,7 @@ def test_a_source_that_changes_is_read_once(spark: SparkSession, queue: DeltaQue
 
 def test_an_enqueue_does_not_lose_to_compaction(spark: SparkSession, queue: DeltaQueue) -> None:
     """Upkeep that lands in the middle of a step costs it nothing."""
-    _between(queue, "queue", lambda: queue.store.queue.compact())
+    _between(queue, "queue", queue.store.queue.compact)
     assert queue.enqueue(spark.range(20, 22)).inserted == 2
-    _between(queue, "status", lambda: queue.maintain())
+    _between(queue, "status", queue.maintain)
     assert queue.claim(9).count == 5

@@ -1,0 +1,276 @@
+"""What an operator sees and does: counts, explanations, the past, upkeep and refusals."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_queue.clock import ManualClock
+from spark_queue.config import QueueConfig, RetryPolicy
+from spark_queue.delta.settings import Settings
+from spark_queue.errors import (
+    DuplicateItemError,
+    FormatVersionError,
+    InvalidArgumentError,
+    InvalidConfigError,
+    QueueExistsError,
+    QueueNotFoundError,
+    SchemaMismatchError,
+    UnsafeSessionError,
+)
+from spark_queue.queue import DeltaQueue
+
+MINUTE = timedelta(minutes=1)
+SCHEMA = "id long, tenant string, grp string"
+CONFIG = QueueConfig(
+    dedup_key="id",
+    fair_key="tenant",
+    group_key="grp",
+    lease=MINUTE,
+    retry=RetryPolicy(backoff="fixed", delay=MINUTE),
+)
+
+
+@pytest.fixture
+def queue(spark: SparkSession, queue_path: str, clock: ManualClock) -> DeltaQueue:
+    """Return an empty queue with all three keys."""
+    return DeltaQueue.create(spark, queue_path, SCHEMA, CONFIG, clock=clock)
+
+
+def _enqueue(spark: SparkSession, queue: DeltaQueue, *rows: tuple[int, str, str | None]) -> None:
+    queue.enqueue(spark.createDataFrame(list(rows), SCHEMA), order_by="id")
+
+
+def test_every_reason_is_named(spark: SparkSession, queue: DeltaQueue, clock: ManualClock) -> None:
+    """``explain`` says by whom an item is held and until when, whatever the reason."""
+    _enqueue(spark, queue, (1, "a", "g"), (2, "a", "g"), (3, "b", None), (1, "c", None))
+    claim = queue.claim(1, worker_id="w")
+    leased = queue.explain(1)
+    assert (leased.reason, leased.until) == ("leased", clock.now() + MINUTE)
+    held = queue.explain(3)
+    assert (held.reason, held.by) == ("held by group", 1)
+    assert queue.explain(2).reason == "duplicate"
+    assert queue.explain(4).reason == "runnable"
+    assert queue.explain(99).reason == "unknown"
+    claim.nack("boom")
+    assert queue.explain(1).reason == "delayed"
+    queue.pause()
+    assert queue.explain(4).reason == "paused"
+    queue.resume()
+    queue.cancel("id = 3")
+    assert queue.explain(4).reason == "finished"
+
+
+def test_counts_are_per_state_and_per_key(
+    spark: SparkSession, queue: DeltaQueue, clock: ManualClock
+) -> None:
+    """``stats`` counts items by state and key, with waiting times; ``as_of`` looks back."""
+    _enqueue(spark, queue, (1, "a", None), (2, "a", None), (3, "b", None), (3, "b", None))
+    before = clock.now()
+    clock.advance(MINUTE)
+    claim = queue.claim(2)
+    step = claim.lease
+    claim.ack()
+    now = queue.stats()
+    assert (now.ready, now.claimed, now.acked, now.refused) == (1, 0, 2, 1)
+    assert now.oldest_age == MINUTE
+    keys = {row["fair_key"]: row for row in now.per_key.collect()}
+    assert (keys["a"]["acked"], keys["a"]["ready"], keys["b"]["refused"]) == (1, 1, 1)
+    assert keys["b"]["wait_p50"] == 60.0
+    then = queue.stats(as_of=step)
+    assert (then.ready, then.claimed, then.acked) == (1, 2, 0)
+    assert queue.stats(as_of=before).ready == 3
+    states = [row[0] for row in queue.history(1).select("_state").collect()]
+    assert states == ["ready", "claimed", "acked"]
+    with pytest.raises(InvalidArgumentError, match="as_of"):
+        queue.stats(as_of=999)
+    with pytest.raises(InvalidArgumentError, match="as_of"):
+        queue.status(as_of=before - timedelta(days=1))
+
+
+def test_upkeep_changes_nothing_but_what_finished_long_ago(
+    spark: SparkSession, queue: DeltaQueue, clock: ManualClock
+) -> None:
+    """After ``maintain`` claims give the same items, and old generations are gone."""
+    _enqueue(spark, queue, (1, "a", "g"), (2, "a", "g"), (3, "b", None))
+    queue.claim(1).ack()
+    clock.advance(timedelta(days=1))
+    kept = queue.maintain(retention=timedelta(days=2))
+    assert (kept.dropped_items, queue.stats().acked) == (0, 1)
+    _enqueue(spark, queue, (4, "c", None))
+    claim = queue.claim(9)
+    assert sorted(row["id"] for row in claim.items.collect()) == [2, 3, 4]
+    claim.settle(
+        spark.createDataFrame([(2, "ack"), (3, "ack"), (4, "release")], "_seq long, outcome string")
+    )
+    clock.advance(timedelta(days=2))
+    done = queue.maintain(retention=timedelta(days=2))
+    assert (done.dropped_generations, done.dropped_items) == (1, 3)
+    assert queue.stats().enqueued == 1
+    assert [row["id"] for row in queue.claim(9).items.collect()] == [4]
+
+
+def test_only_finished_items_are_purged(spark: SparkSession, queue: DeltaQueue) -> None:
+    """``purge`` and ``cancel`` count first where asked, and a purge leaves live items alone."""
+    _enqueue(spark, queue, (1, "a", None), (2, "a", None))
+    assert queue.cancel("id = 1", dry_run=True) == 1
+    assert queue.cancel("id = 1") == 1
+    assert queue.purge("tenant = 'a'", dry_run=True) == 1
+    assert queue.purge("tenant = 'a'") == 1
+    assert [row["id"] for row in queue.status().collect()] == [2]
+    assert queue.claim(9).count == 1
+
+
+@pytest.mark.parametrize(
+    "where", ["id = 1; DROP TABLE x", "id IN (SELECT id FROM other)", "id = 1 -- all", "nope = 1"]
+)
+def test_a_predicate_that_is_more_than_one_is_refused(queue: DeltaQueue, where: str) -> None:
+    """A predicate names columns and calls functions; anything else is an error and does nothing."""
+    with pytest.raises(InvalidArgumentError, match="where"):
+        queue.cancel(where)
+
+
+def test_frames_that_do_not_fit_are_refused(spark: SparkSession, queue: DeltaQueue) -> None:
+    """A missing, unknown or mistyped column is named, a bad cost too, and nothing is written."""
+    with pytest.raises(SchemaMismatchError, match="'grp': is missing"):
+        queue.enqueue(spark.createDataFrame([(1, "a")], "id long, tenant string"))
+    with pytest.raises(SchemaMismatchError, match="'id': is string"):
+        queue.enqueue(
+            spark.createDataFrame([("1", "a", "g")], "id string, tenant string, grp string")
+        )
+    with pytest.raises(SchemaMismatchError, match="'more': is not a column"):
+        queue.enqueue(spark.createDataFrame([(1, "a", "g", 1)], SCHEMA + ", more int"))
+    with pytest.raises(SchemaMismatchError, match="'cost': has the value -1"):
+        queue.enqueue(spark.createDataFrame([(1, "a", "g", -1.0)], SCHEMA + ", cost double"))
+    with pytest.raises(DuplicateItemError, match="1 row"):
+        queue.enqueue(
+            spark.createDataFrame([(1, "a", "g"), (1, "a", "g")], SCHEMA), on_duplicate="raise"
+        )
+    with pytest.raises(InvalidArgumentError, match="order_by"):
+        queue.enqueue(spark.createDataFrame([(1, "a", "g")], SCHEMA), order_by="nope")
+    assert queue.stats().enqueued == 0
+    assert queue.store.queue_head().step == 0
+
+
+def test_arguments_out_of_range_are_refused(queue: DeltaQueue) -> None:
+    """Limits below one, leases that are over at once and unknown settings are named."""
+    with pytest.raises(InvalidArgumentError, match="limit is 0"):
+        queue.claim(0)
+    with pytest.raises(InvalidArgumentError, match="run is -1"):
+        queue.claim(1, run=-1)
+    with pytest.raises(InvalidArgumentError, match="lease is"):
+        queue.claim(1, lease=timedelta(0))
+    with pytest.raises(InvalidConfigError, match="did you mean 'group_limit'"):
+        queue.configure(group_limits=3)
+    with pytest.raises(InvalidConfigError, match="dedup_key is fixed"):
+        queue.configure(dedup_key="tenant")
+    with pytest.raises(InvalidArgumentError, match="retention"):
+        queue.maintain(retention=timedelta(0))
+
+
+def test_places_that_are_no_queue_are_refused(
+    spark: SparkSession, queue: DeltaQueue, place: str
+) -> None:
+    """A queue that is there, one that is not, and a directory of something else are told apart."""
+    with pytest.raises(QueueExistsError, match="exists already"):
+        DeltaQueue.create(spark, queue.name, SCHEMA)
+    with pytest.raises(QueueNotFoundError, match="no such queue"):
+        DeltaQueue.open(spark, f"{place}/other")
+    Path(f"{place}/files").mkdir()
+    Path(f"{place}/files/a.txt").write_text("a")
+    with pytest.raises(QueueNotFoundError):
+        DeltaQueue.open(spark, f"{place}/files")
+    spark.range(3).write.format("delta").save(f"{place}/table/status")
+    with pytest.raises(QueueNotFoundError, match="not a queue"):
+        DeltaQueue.open(spark, f"{place}/table")
+    assert not DeltaQueue.exists(spark, f"{place}/files")
+    assert DeltaQueue.exists(spark, queue.name)
+    with pytest.raises(InvalidArgumentError, match="queue name"):
+        DeltaQueue.create(spark, "a`; DROP TABLE b", SCHEMA)
+    with pytest.raises(InvalidArgumentError, match="queue name"):
+        DeltaQueue.open(spark, "a.b.c.d")
+
+
+def test_a_dropped_queue_is_gone(spark: SparkSession, queue: DeltaQueue) -> None:
+    """``drop`` removes the tables and their files, and the place can be used again."""
+    DeltaQueue.drop(spark, queue.name)
+    assert not DeltaQueue.exists(spark, queue.name)
+    again = DeltaQueue.create(spark, queue.name, "id long")
+    assert again.enqueue(spark.range(2)).inserted == 2
+
+
+def test_configurations_that_do_not_fit_are_refused(spark: SparkSession, queue_path: str) -> None:
+    """A key over an unknown column, or one that is a statement, stops the creation."""
+    with pytest.raises(InvalidConfigError, match="fair_key is 'nope'"):
+        DeltaQueue.create(spark, queue_path, SCHEMA, QueueConfig(fair_key="nope"))
+    with pytest.raises(InvalidConfigError, match="dedup_key"):
+        DeltaQueue.create(spark, queue_path, SCHEMA, QueueConfig(dedup_key="(SELECT 1)"))
+    with pytest.raises(SchemaMismatchError, match="_mine"):
+        DeltaQueue.create(spark, queue_path, "_mine long")
+    assert not DeltaQueue.exists(spark, queue_path)
+
+
+def test_a_newer_format_is_refused() -> None:
+    """A configuration row of a newer release is not guessed at."""
+    with pytest.raises(FormatVersionError, match="format version 99"):
+        Settings.from_json("q", '{"format": 99, "something": "else"}')
+
+
+def test_a_session_with_its_own_transaction_is_refused(
+    spark: SparkSession, queue: DeltaQueue
+) -> None:
+    """A transaction that the session sets for every write would make steps vanish."""
+    setting = "spark.databricks.delta.write.txnAppId"
+    spark.conf.set(setting, "mine")
+    try:
+        with pytest.raises(UnsafeSessionError, match="txnAppId"):
+            queue.pause()
+    finally:
+        spark.conf.unset(setting)
+    assert queue.pause() == 2
+
+
+def test_a_handler_that_cannot_travel_is_refused(queue: DeltaQueue, spark: SparkSession) -> None:
+    """A handler that holds something of the driver is refused before anything is claimed."""
+    with pytest.raises(InvalidArgumentError, match="cannot be sent"):
+        queue.process(lambda _item: {"session": str(spark)})
+    with pytest.raises(InvalidArgumentError, match="returns"):
+        queue.process(print, output="/nowhere/out")
+
+
+def test_steps_are_reported(spark: SparkSession, queue_path: str) -> None:
+    """A listener gets the facts of every step: its log, number, action and counts."""
+    seen: list[tuple[str, int, str, dict[str, int]]] = []
+    queue = DeltaQueue.create(
+        spark,
+        queue_path,
+        "id long",
+        listener=lambda f: seen.append((f.log, f.step, f.action, f.counts)),
+    )
+    queue.enqueue(spark.range(3))
+    with queue.claim(2):
+        pass
+    assert seen == [
+        ("queue", 1, "enqueue", {"inserted": 3, "duplicates": 0}),
+        ("status", 2, "claim", {"claimed": 2}),
+        ("status", 3, "settle", {"acked": 2}),
+    ]
+
+
+def test_a_claim_is_a_scope(spark: SparkSession, queue: DeltaQueue) -> None:
+    """An exception fails what is left, an interruption gives it back without a charge."""
+    _enqueue(spark, queue, (1, "a", None))
+    with pytest.raises(KeyboardInterrupt), queue.claim(1):
+        raise KeyboardInterrupt
+    row = queue.status().first()
+    assert row is not None
+    assert (row["_state"], row["_attempts"]) == ("ready", 0)
+    with pytest.raises(ValueError, match="boom"), queue.claim(1):
+        raise ValueError("boom")
+    row = queue.status().first()
+    assert row is not None
+    assert (row["_attempts"], row["_error"]) == (1, "ValueError: boom")
+    assert isinstance(row["_available_at"], datetime)
