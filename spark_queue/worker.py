@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame
@@ -22,14 +22,12 @@ from spark_queue.claim import Claim
 from spark_queue.delta import items, recovery, settle
 from spark_queue.delta.claims import Request, new_claim_id
 from spark_queue.delta.evidence import Output
-from spark_queue.delta.store import logger
+from spark_queue.delta.store import Store, logger
 from spark_queue.errors import InvalidArgumentError, UnsafeSessionError
 from spark_queue.executor import run_batches, run_items
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from spark_queue.queue import DeltaQueue
 
 #: A handler of one item: the item as a dict; a dict with the columns of ``returns``, or nothing.
 ItemHandler = Callable[[dict[str, Any]], "Mapping[str, Any] | None"]
@@ -96,6 +94,19 @@ class Work:
     output: Output | None = None
 
 
+class Source(Protocol):
+    """A queue, as far as a worker needs one."""
+
+    @property
+    def store(self) -> Store:
+        """The logs of the queue."""
+        ...
+
+    def claim_as(self, request: Request) -> Claim:
+        """Claim as a request says."""
+        ...
+
+
 class _Terminated(BaseException):
     """Raised in the main thread by SIGTERM."""
 
@@ -106,7 +117,7 @@ def worker_id() -> str:
 
 
 def process(
-    queue: DeltaQueue,
+    queue: Source,
     work: Work,
     *,
     time_limit: timedelta | None,
@@ -144,14 +155,14 @@ def _reason_to_stop(deadline: float | None, stop: threading.Event | None) -> Sto
     return None
 
 
-def _next_claim(queue: DeltaQueue, work: Work) -> Claim:
+def _next_claim(queue: Source, work: Work) -> Claim:
     """Claim, after settling what the claims of dead holders have to show for themselves."""
     recovery.recover(queue.store, work.output)
     request = replace(work.request, claim_id=new_claim_id(), take_lapsed=work.output is None)
     return queue.claim_as(request)
 
 
-def _work_off(queue: DeltaQueue, claim: Claim, work: Work) -> Mapping[str, int]:
+def _work_off(queue: Source, claim: Claim, work: Work) -> Mapping[str, int]:
     try:
         with _renewing(claim):
             stage = _mapped(queue, claim, work).localCheckpoint()
@@ -175,7 +186,7 @@ def _written(output: Output, stage: DataFrame, claim: Claim) -> bool:
     return output.write(rows, claim.id)
 
 
-def _mapped(queue: DeltaQueue, claim: Claim, work: Work) -> DataFrame:
+def _mapped(queue: Source, claim: Claim, work: Work) -> DataFrame:
     """Run the handler on the executors: a group in one partition, in order."""
     frame = items.leased(queue.store, claim.lease)
     together = F.coalesce(F.col("_group_key"), F.col("_seq").cast("string"))
@@ -191,13 +202,13 @@ def _result_schema(work: Work) -> StructType:
     return StructType([*_OUTCOME, StructField("result", work.returns)])
 
 
-def _no_results(queue: DeltaQueue, work: Work) -> DataFrame:
+def _no_results(queue: Source, work: Work) -> DataFrame:
     columns = [] if work.returns is None else work.returns.fields
     marks = [StructField("_seq", LongType()), StructField("_claim_id", StringType())]
     return queue.store.spark.createDataFrame([], StructType([*columns, *marks]))
 
 
-def _require_safe(queue: DeltaQueue, work: Work) -> None:
+def _require_safe(queue: Source, work: Work) -> None:
     if work.output is not None and work.returns is None:
         raise InvalidArgumentError("output is given without returns: say which columns it gets")
     if work.per == "batch" and work.request.run > 1:

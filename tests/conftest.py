@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,7 +49,10 @@ def _remote(conf: dict[str, str]) -> SparkSession:
     builder = SparkSession.builder.remote(str(REMOTE))
     for name, value in with_delta(conf).items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    with warnings.catch_warnings():
+        # The client sets static settings once more, after the server has started with them.
+        warnings.simplefilter("ignore")
+        return builder.getOrCreate()
 
 
 @pytest.fixture
