@@ -57,7 +57,7 @@ def _enqueue(spark: SparkSession, queue: DeltaQueue, frame: int) -> int:
     """Enqueue a frame that shares half of its keys with the next one."""
     first = frame * ROWS // 2
     rows = spark.range(first, first + ROWS).selectExpr(
-        "id", "concat('t', id % 5) AS tenant", "concat('g', id % 200) AS grp"
+        "id", "concat('t', id % 5) AS tenant", "concat('g', id % 500) AS grp"
     )
     return queue.enqueue(rows).inserted
 
@@ -67,7 +67,7 @@ def _drain(queue: DeltaQueue, done: threading.Event) -> list[int]:
     taken: list[int] = []
     while True:
         last = done.is_set()
-        claim = queue.claim(150)
+        claim = queue.claim(400)
         if claim.count == 0 and last and queue.stats().ready == 0:
             return taken
         taken += [row["_seq"] for row in claim.items.select("_seq").collect()]

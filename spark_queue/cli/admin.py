@@ -1,0 +1,133 @@
+"""Commands on a queue as a whole: create, pause, resume, maintain."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import yaml
+
+from spark_queue.cli.scope import Json, Name, Verbose, command
+from spark_queue.config import QueueConfig
+from spark_queue.errors import InvalidConfigError
+
+_Key = Annotated[str | None, typer.Option(help="A SQL expression over the columns.")]
+
+
+def create(
+    ctx: typer.Context,
+    name: Name,
+    schema: Annotated[str, typer.Option(help="The columns, as in 'path string, size bigint'.")],
+    config: Annotated[
+        Path | None, typer.Option(help="A YAML file; options on the command line win.")
+    ] = None,
+    dedup_key: _Key = None,
+    dedup_scope: Annotated[
+        str | None, typer.Option(help="live, forever, or a number of seconds.")
+    ] = None,
+    fair_key: _Key = None,
+    group_key: _Key = None,
+    priority: _Key = None,
+    group_limit: Annotated[int | None, typer.Option()] = None,
+    max_in_flight: Annotated[int | None, typer.Option()] = None,
+    max_attempts: Annotated[int | None, typer.Option()] = None,
+    max_losses: Annotated[int | None, typer.Option()] = None,
+    lease: Annotated[float | None, typer.Option(help="Seconds that a claim holds.")] = None,
+    on_failure: Annotated[str | None, typer.Option(help="block or skip.")] = None,
+    *,
+    json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Make a new queue."""
+    options = {
+        "dedup_key": dedup_key,
+        "dedup_scope": _scope(dedup_scope),
+        "fair_key": fair_key,
+        "group_key": group_key,
+        "priority": priority,
+        "group_limit": group_limit,
+        "max_in_flight": max_in_flight,
+        "max_attempts": max_attempts,
+        "max_losses": max_losses,
+        "lease": lease,
+        "on_failure": on_failure,
+    }
+    with command(ctx, json=json, verbose=verbose) as scope:
+        settings = read_config(config, options)
+        spark, place = scope.spark, scope.placed(name)
+        from spark_queue.queue import DeltaQueue  # noqa: PLC0415 - help works without Spark
+
+        queue = DeltaQueue.create(spark, place, schema, settings)
+        scope.terminal.show(
+            {"queue": queue.name, "schema": schema, "config": settings.to_dict()},
+            f"created {queue.name}",
+        )
+
+
+def read_config(file: Path | None, options: dict[str, Any]) -> QueueConfig:
+    """Read a configuration from a YAML file and from options, which win where they are given.
+
+    Raises
+    ------
+    InvalidConfigError
+        When the file cannot be read, is no mapping, or has an unknown name or a wrong value.
+    """
+    values = {} if file is None else _mapping(file)
+    values.update({name: value for name, value in options.items() if value is not None})
+    return QueueConfig.from_dict(values)
+
+
+def _mapping(file: Path) -> dict[str, Any]:
+    try:
+        found = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except OSError as exc:
+        raise InvalidConfigError(f"configuration {str(file)!r}: {exc.strerror}") from exc
+    except (yaml.YAMLError, UnicodeError) as exc:
+        why = " ".join(str(exc).split())
+        raise InvalidConfigError(f"configuration {str(file)!r} is no YAML: {why}") from exc
+    if found is None:
+        return {}
+    if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
+        raise InvalidConfigError(
+            f"configuration {str(file)!r} must be a mapping of names to values"
+        )
+    return found
+
+
+def _scope(text: str | None) -> str | float | None:
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return text
+
+
+def pause(ctx: typer.Context, name: Name, *, json: Json = False, verbose: Verbose = False) -> None:
+    """Stop giving out items; what is claimed goes on."""
+    with command(ctx, json=json, verbose=verbose) as scope:
+        step = scope.queue(name).pause()
+        scope.terminal.show({"paused": True, "step": step}, f"paused from step {step} on")
+
+
+def resume(ctx: typer.Context, name: Name, *, json: Json = False, verbose: Verbose = False) -> None:
+    """Give out items again."""
+    with command(ctx, json=json, verbose=verbose) as scope:
+        step = scope.queue(name).resume()
+        scope.terminal.show({"paused": False, "step": step}, f"resumed from step {step} on")
+
+
+def maintain(
+    ctx: typer.Context,
+    name: Name,
+    retention: Annotated[
+        float | None, typer.Option(help="Also drop what finished so many seconds ago.")
+    ] = None,
+    *,
+    json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Log what has expired, write a checkpoint, and merge small files."""
+    with command(ctx, json=json, verbose=verbose) as scope:
+        kept_for = None if retention is None else timedelta(seconds=retention)
+        scope.terminal.show(scope.queue(name).maintain(retention=kept_for))

@@ -1,0 +1,79 @@
+"""What the exit code of a command means, and which error leads to which."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from spark_queue.errors import (
+    FormatVersionError,
+    InvalidArgumentError,
+    InvalidConfigError,
+    QueueExistsError,
+    QueueNotFoundError,
+    SparkQueueError,
+    UnsafeSessionError,
+    WriterLockedError,
+)
+
+
+class Exit(IntEnum):
+    """Exit codes."""
+
+    OK = 0
+    """Done. Items that went to the dead letters are a result, not a failure."""
+    FAILED = 1
+    """The operation failed; nothing of it was done, or it can be started again."""
+    USAGE = 2
+    """A wrong argument, a queue that is not there, or a machine that is not set up."""
+    LOCKED = 3
+    """Another process writes to the queue."""
+    INTERRUPTED = 130
+    """SIGINT; what was claimed is released."""
+    TERMINATED = 143
+    """SIGTERM; what was claimed is released."""
+
+
+class SetupError(SparkQueueError):
+    """Raised when something that a command needs is not installed."""
+
+
+class Terminated(BaseException):
+    """Raised in the main thread by SIGTERM."""
+
+
+_USAGE = (
+    FormatVersionError,
+    InvalidArgumentError,
+    InvalidConfigError,
+    QueueExistsError,
+    QueueNotFoundError,
+    SetupError,
+    UnsafeSessionError,
+)
+
+
+def exit_of(exc: BaseException) -> Exit:
+    """Return the exit code for an error."""
+    if isinstance(exc, KeyboardInterrupt):
+        return Exit.INTERRUPTED
+    if isinstance(exc, Terminated):
+        return Exit.TERMINATED
+    if isinstance(exc, WriterLockedError):
+        return Exit.LOCKED
+    return Exit.USAGE if isinstance(exc, _USAGE) else Exit.FAILED
+
+
+def message_of(exc: BaseException) -> str:
+    """Return one line that says what went wrong."""
+    if isinstance(exc, KeyboardInterrupt):
+        return "interrupted"
+    if isinstance(exc, Terminated):
+        return "terminated"
+    lines = [line.strip() for line in str(exc).splitlines() if line.strip()]
+    said = lines[0] if lines else ""
+    if said.endswith(":"):
+        # What follows is a traceback of a worker: its last line is the error.
+        said = f"{said} {lines[-1]}"
+    if isinstance(exc, SparkQueueError):
+        return said
+    return f"{type(exc).__name__}: {said}" if said else type(exc).__name__

@@ -1,0 +1,211 @@
+"""Commands that move items: enqueue, process, redrive, cancel, purge."""
+
+from __future__ import annotations
+
+import sys
+import sysconfig
+from collections.abc import Callable
+from datetime import timedelta
+from enum import Enum
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from spark_queue.cli.scope import Json, Name, Verbose, command
+from spark_queue.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from spark_queue.queue import DeltaQueue
+
+_DryRun = Annotated[bool, typer.Option("--dry-run", help="Only count.")]
+_Where = Annotated[
+    str, typer.Option(help="Which items: a SQL predicate over the columns of status.")
+]
+
+
+class Format(str, Enum):
+    """Formats of files to enqueue from."""
+
+    CSV = "csv"
+    JSON = "json"
+    PARQUET = "parquet"
+
+
+class OnDuplicate(str, Enum):
+    """What to do with a row whose key is taken."""
+
+    SKIP = "skip"
+    RAISE = "raise"
+
+
+class Per(str, Enum):
+    """What one call of a handler gets."""
+
+    ITEM = "item"
+    BATCH = "batch"
+
+
+def enqueue(
+    ctx: typer.Context,
+    name: Name,
+    table: Annotated[str | None, typer.Option(help="A table of the catalog.")] = None,
+    files: Annotated[str | None, typer.Option(help="A file, directory or pattern.")] = None,
+    format: Annotated[Format, typer.Option(help="Of the files.")] = Format.PARQUET,  # noqa: A002
+    order_by: Annotated[
+        str | None, typer.Option(help="The column whose order the rows enter in.")
+    ] = None,
+    on_duplicate: Annotated[OnDuplicate, typer.Option()] = OnDuplicate.SKIP,
+    *,
+    json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Add the rows of a table or of files, all in one step. A CSV file has a header line."""
+    with command(ctx, json=json, verbose=verbose) as scope:
+        if (table is None) == (files is None):
+            raise InvalidArgumentError("say where the rows are: --table or --files, one of them")
+        queue = scope.queue(name)
+        from spark_queue.cli.inputs import read_files  # noqa: PLC0415 - help works without Spark
+
+        frame = (
+            scope.spark.read.table(table)
+            if table is not None
+            else read_files(scope.spark, files or "", format.value, queue.schema)
+        )
+        done = queue.enqueue(
+            frame, order_by, on_duplicate="skip" if on_duplicate is OnDuplicate.SKIP else "raise"
+        )
+        counts = {"step": done.step, "inserted": done.inserted, "duplicates": done.duplicates}
+        scope.terminal.show(counts)
+
+
+def process(
+    ctx: typer.Context,
+    name: Name,
+    handler: Annotated[str, typer.Argument(help="The handler, as module:function.")],
+    returns: Annotated[str | None, typer.Option(help="The columns that it returns.")] = None,
+    out: Annotated[str | None, typer.Option(help="The Delta table that gets them.")] = None,
+    per: Annotated[Per, typer.Option(help="What one call gets.")] = Per.ITEM,
+    limit: Annotated[int, typer.Option(help="Items that one claim takes.")] = 10_000,
+    run: Annotated[int, typer.Option(help="Items of one group that a claim takes.")] = 1,
+    lease: Annotated[float | None, typer.Option(help="Seconds that a claim holds.")] = None,
+    time_limit: Annotated[
+        float | None, typer.Option(help="Seconds after which nothing more is claimed.")
+    ] = None,
+    *,
+    json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Run a handler for every item that may run now, until there is none left."""
+    with command(ctx, json=json, verbose=verbose) as scope:
+        function = load_handler(handler)
+        queue = scope.queue(name)
+        output = None if out is None else scope.placed(out)
+        done = scope.interruptible(
+            lambda stop: queue.process(
+                function,
+                per="item" if per is Per.ITEM else "batch",
+                limit=limit,
+                run=run,
+                lease=_seconds(lease),
+                returns=returns,
+                output=output,
+                time_limit=_seconds(time_limit),
+                stop=stop,
+            )
+        )
+        scope.terminal.show(done)
+
+
+def redrive(
+    ctx: typer.Context,
+    name: Name,
+    where: _Where = "_state = 'dead'",
+    *,
+    dry_run: _DryRun = False,
+    json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Enqueue dead, expired or cancelled items again, by default all dead ones."""
+    with command(ctx, json=json, verbose=verbose) as scope:
+        count = scope.queue(name).redrive(where, dry_run=dry_run)
+        _show_count(scope.terminal.show, "redriven", count, dry_run=dry_run)
+
+
+def cancel(
+    ctx: typer.Context,
+    name: Name,
+    where: _Where,
+    *,
+    dry_run: _DryRun = False,
+    json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """End items that are ready or claimed."""
+    with command(ctx, json=json, verbose=verbose) as scope:
+        count = scope.queue(name).cancel(where, dry_run=dry_run)
+        _show_count(scope.terminal.show, "cancelled", count, dry_run=dry_run)
+
+
+def purge(
+    ctx: typer.Context,
+    name: Name,
+    where: _Where,
+    *,
+    dry_run: _DryRun = False,
+    json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Remove finished items and their history for good."""
+    with command(ctx, json=json, verbose=verbose) as scope:
+        queue: DeltaQueue = scope.queue(name)
+        count = queue.purge(where, dry_run=dry_run)
+        _show_count(scope.terminal.show, "purged", count, dry_run=dry_run)
+
+
+def load_handler(spec: str) -> Callable[..., Any]:
+    """Return the function that ``module:function`` names; modules here come first.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When there is no such module or function.
+    """
+    module_name, _, function_name = spec.partition(":")
+    if not module_name or not function_name:
+        raise InvalidArgumentError(f"handler is {spec!r}: name it as module:function")
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        module = import_module(module_name)
+    except ImportError as exc:
+        raise InvalidArgumentError(f"handler {spec!r}: {exc}") from exc
+    function = getattr(module, function_name, None)
+    if not callable(function):
+        raise InvalidArgumentError(
+            f"handler {spec!r}: module {module_name} has no function {function_name!r}"
+        )
+    _send_with_handler(module)
+    found: Callable[..., Any] = function
+    return found
+
+
+def _send_with_handler(module: ModuleType) -> None:
+    """Have a module of the user's own travel with its functions: workers need not have it."""
+    from pyspark import cloudpickle  # noqa: PLC0415 - help works without Spark
+
+    homes = {sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")}
+    file = getattr(module, "__file__", None)
+    if file is not None and not any(Path(file).is_relative_to(home) for home in homes):
+        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+
+
+def _seconds(value: float | None) -> timedelta | None:
+    return None if value is None else timedelta(seconds=value)
+
+
+def _show_count(show: Callable[..., None], what: str, count: int, *, dry_run: bool) -> None:
+    verb = f"would be {what}" if dry_run else what
+    show({"count": count, "dry_run": dry_run}, f"{count:,} item(s) {verb}")

@@ -1,0 +1,26 @@
+"""What a name on the command line means: a path, or a table of the session's catalog."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def placed(spark: SparkSession, name: str) -> str:
+    """Return the path or table name that a queue or an output has for the library.
+
+    A path is taken from the working directory. So is a plain name where the session's catalog is
+    in memory: a table of that catalog would be gone with the process.
+    """
+    if "://" in name:
+        return name
+    if "/" in name or _forgets(spark):
+        return os.path.abspath(name)  # noqa: PTH100 - a path of a queue is a string
+    return name
+
+
+def _forgets(spark: SparkSession) -> bool:
+    return spark.conf.get("spark.sql.catalogImplementation", "in-memory") == "in-memory"

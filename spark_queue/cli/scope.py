@@ -1,0 +1,161 @@
+"""The scope of one command: its session, its terminal, and how it ends."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from spark_queue.cli.exits import SetupError, Terminated, exit_of
+from spark_queue.cli.place import placed
+from spark_queue.cli.terminal import Terminal
+from spark_queue.java import java_problem
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from spark_queue.queue import DeltaQueue
+
+_T = TypeVar("_T")
+
+#: A process that ends after a few steps: compiling code for each plan costs more than running it,
+#: and planning again halfway costs more than it gains.
+_SHORT_LIVED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+}
+
+#: Makes a session, given whether to be verbose.
+Sessions = Callable[[bool], "SparkSession"]
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", help="Show what Spark says, and tracebacks of errors.")
+]
+Name = Annotated[str, typer.Argument(help="The queue: a path, or a table name of the catalog.")]
+
+
+class Scope:
+    """What a command works with.
+
+    Parameters
+    ----------
+    terminal : Terminal
+        Where it shows its result.
+    sessions : callable, optional
+        Makes the session; a local one by default.
+    """
+
+    def __init__(self, terminal: Terminal, sessions: Sessions | None) -> None:
+        self.terminal = terminal
+        self._sessions = sessions
+
+    @cached_property
+    def spark(self) -> SparkSession:
+        """The session, started when it is first used."""
+        if self._sessions is not None:
+            return self._sessions(self.terminal.verbose)
+        return _local(self.terminal.verbose)
+
+    def placed(self, name: str) -> str:
+        """Return the path or table that a name means."""
+        return placed(self.spark, name)
+
+    def queue(self, name: str) -> DeltaQueue:
+        """Open a queue."""
+        from spark_queue.queue import DeltaQueue  # noqa: PLC0415 - help works without Spark
+
+        return DeltaQueue.open(self.spark, self.placed(name))
+
+    def interruptible(self, work: Callable[[threading.Event], _T]) -> _T:
+        """Run something long, so that SIGTERM and SIGINT end it at once and in good order.
+
+        It gets an event that is set by then, and runs on a thread of its own: a thread that is
+        interrupted while it waits for Spark cannot speak to Spark any more, since its connection
+        is taken by the answer that is still to come.
+        """
+        stop = threading.Event()
+        with ThreadPoolExecutor(1, thread_name_prefix="command") as pool:
+            running = pool.submit(work, stop)
+            try:
+                return running.result()
+            except (KeyboardInterrupt, Terminated):
+                stop.set()
+                self.spark.interruptAll()
+                wait([running])
+                raise
+
+    def close(self) -> None:
+        """Stop the session, where it is ours."""
+        if self._sessions is None and "spark" in self.__dict__:
+            self.spark.stop()
+
+
+@contextmanager
+def command(ctx: typer.Context, *, json: bool, verbose: bool) -> Iterator[Scope]:
+    """Run the body of a command, and turn its errors into a line and an exit code."""
+    terminal = Terminal(json=json, verbose=verbose)
+    logging.basicConfig(level=logging.INFO if verbose else logging.CRITICAL, stream=sys.stderr)
+    scope = Scope(terminal, ctx.obj)
+    try:
+        with _sigterm_exits():
+            yield scope
+    except (Exception, KeyboardInterrupt, Terminated) as exc:
+        if isinstance(exc, typer.Exit):
+            raise
+        terminal.fail(exc)
+        raise typer.Exit(int(exit_of(exc))) from None
+    finally:
+        scope.close()
+
+
+def _local(verbose: bool) -> SparkSession:  # noqa: FBT001 - called by position as a Sessions
+    problem = java_problem()
+    if problem is not None:
+        raise SetupError(problem)
+    # Workers find the user's modules where this process does.
+    os.environ["PYTHONPATH"] = os.pathsep.join(_python_path())
+    try:
+        from spark_queue.session import local_session  # noqa: PLC0415 - help works without Spark
+
+        cores = str(max(2, os.cpu_count() or 2))
+        return local_session(
+            master=f"local[{cores}]",
+            quiet=not verbose,
+            **{"spark.sql.shuffle.partitions": cores, **_SHORT_LIVED},
+        )
+    except ModuleNotFoundError as exc:
+        raise SetupError(f"{exc.name} is not installed; pip install 'spark-queue[spark]'") from exc
+
+
+def _python_path() -> list[str]:
+    here = os.getcwd()  # noqa: PTH109 - an entry of PYTHONPATH is a string
+    given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    return [here, *(entry for entry in given if entry)]
+
+
+@contextmanager
+def _sigterm_exits() -> Iterator[None]:
+    """End the command on SIGTERM, where this is the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def terminate(_signal: int, _frame: Any) -> None:
+        raise Terminated
+
+    before = signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,19 @@
+"""Put a directory tree through a queue: find its files, read each once, write what they hold."""
+
+from __future__ import annotations
+
+from spark_queue.ingest.discovery import FILE_CONFIG, FILE_SCHEMA, discover
+from spark_queue.ingest.facts import FACTS_SCHEMA, file_facts
+from spark_queue.ingest.intake import ingest
+from spark_queue.ingest.summary import IngestSummary, TenantSummary
+
+__all__ = [
+    "FACTS_SCHEMA",
+    "FILE_CONFIG",
+    "FILE_SCHEMA",
+    "IngestSummary",
+    "TenantSummary",
+    "discover",
+    "file_facts",
+    "ingest",
+]

@@ -1,0 +1,162 @@
+"""The main job: find the files below a directory, and put each of them through a queue once."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Literal
+
+from pyspark.sql import functions as F
+
+from spark_queue.clock import SystemClock
+from spark_queue.ingest.discovery import FILE_CONFIG, FILE_SCHEMA, file_rows
+from spark_queue.ingest.facts import FACTS_SCHEMA, file_facts
+from spark_queue.ingest.summary import IngestSummary, summarised
+from spark_queue.ingest.tree import walk
+from spark_queue.queue import DeltaQueue
+from spark_queue.results import EnqueueResult
+from spark_queue.worker import ProcessResult
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: Files of one directory that a claim takes at most: all of them, up to the claim's own limit.
+_RUN = 1_000_000
+
+Phase = Literal["discover", "enqueue", "process", "summarise"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a run is."""
+
+    phase: Phase
+    """What it is doing."""
+    done: int = 0
+    """Files that are settled."""
+    total: int = 0
+    """Files to settle in this run."""
+
+
+def ingest(
+    spark: SparkSession,
+    source: str | os.PathLike[str],
+    queue: str,
+    out: str,
+    *,
+    limit: int = 5_000,
+    time_limit: timedelta | None = None,
+    stop: threading.Event | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> IngestSummary:
+    """Put every file below a directory through a queue, and write one row for each.
+
+    A run that is killed anywhere and started again leaves each file exactly once in the output.
+    A later run handles only what is new or changed. A file that cannot be read goes to the dead
+    letters of the queue, with the reason, and does not stop the others.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        The caller's session, with Delta.
+    source : str or path
+        A directory that driver and workers see under the same path.
+    queue : str
+        Name or path of the queue; it is made where it is missing.
+    out : str
+        Name or path (with a ``/``) of the Delta table that gets the rows of ``FACTS_SCHEMA``.
+    limit : int
+        How many files one claim takes at most.
+    time_limit : timedelta, optional
+        No further claim after this long.
+    stop : threading.Event, optional
+        No further claim once it is set. SIGTERM also releases what is being worked on.
+    on_progress : callable, optional
+        Called when a phase starts, and after each claim.
+
+    Returns
+    -------
+    IngestSummary
+        Counts, in all and per tenant.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When the source is no directory.
+    WriterLockedError
+        When another process writes to the queue on this machine's disk.
+
+    Examples
+    --------
+    >>> ingest(spark, "/data/in", "/data/queue", "/data/facts").processed   # doctest: +SKIP
+    1200
+    """
+    tell = on_progress or _silent
+    started, started_at = time.monotonic(), SystemClock().now()
+    tell(Progress(phase="discover"))
+    files = list(walk(source))
+    tell(Progress(phase="enqueue"))
+    files_queue = _opened(spark, queue)
+    entered = files_queue.enqueue(file_rows(spark, files), order_by="path")
+    total = _unfinished(files_queue)
+    tell(Progress(phase="process", total=total))
+    done = files_queue.process(
+        file_facts,
+        limit=limit,
+        run=_RUN,
+        returns=FACTS_SCHEMA,
+        output=out,
+        time_limit=time_limit,
+        stop=stop,
+        on_claim=lambda result: tell(_progress(result, total)),
+    )
+    tell(Progress(phase="summarise", done=done.acked + done.dead, total=total))
+    return summarised(
+        discovered=Counter(file.tenant for file in files),
+        inserted=_inserted(entered),
+        states=_states(files_queue, started_at),
+        seconds=time.monotonic() - started,
+        stopped=done.stopped,
+    )
+
+
+def _silent(_: Progress) -> None:
+    """Tell nobody."""
+
+
+def _progress(result: ProcessResult, total: int) -> Progress:
+    return Progress(phase="process", done=result.acked + result.dead, total=total)
+
+
+def _opened(spark: SparkSession, queue: str) -> DeltaQueue:
+    if DeltaQueue.exists(spark, queue):
+        return DeltaQueue.open(spark, queue)
+    return DeltaQueue.create(spark, queue, FILE_SCHEMA, FILE_CONFIG)
+
+
+def _unfinished(queue: DeltaQueue) -> int:
+    """Return how many items are not finished, from the heads of the two logs."""
+    finished = queue.store.status_head().finished
+    return queue.store.queue_head().items - sum(finished.values())
+
+
+def _inserted(entered: EnqueueResult) -> Mapping[str, int]:
+    if entered.inserted == 0:
+        return {}
+    new = entered.outcomes.where(F.col("outcome") == "inserted")
+    return {row[0]: row[1] for row in new.groupBy("tenant").count().collect()}
+
+
+def _states(queue: DeltaQueue, since: datetime) -> Mapping[str, Mapping[str, int]]:
+    """Return files per state and tenant: those that are open, and those finished since a time."""
+    status = queue.status()
+    recent = status.where(F.col("_finished_at").isNull() | (F.col("_finished_at") >= F.lit(since)))
+    states: dict[str, dict[str, int]] = defaultdict(dict)
+    for state, tenant, count in recent.groupBy("_state", "tenant").count().collect():
+        states[state][tenant] = count
+    return states

@@ -1,0 +1,73 @@
+"""What a Python source declares: its encoding, functions and classes."""
+
+from __future__ import annotations
+
+import ast
+import io
+import tokenize
+import warnings
+from dataclasses import dataclass
+
+_SUFFIXES = (".py", ".pyi", ".pyw")
+
+_Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Names:
+    """The definitions of a source, or why there are none to see."""
+
+    functions: tuple[str, ...] = ()
+    """Functions and methods in the order of the text, with what encloses them: ``Queue.put``."""
+    classes: tuple[str, ...] = ()
+    """Classes, likewise."""
+    error: str | None = None
+    """Why the source does not parse."""
+
+
+def is_python(path: str) -> bool:
+    """Tell by its name whether a file is a Python source."""
+    return path.endswith(_SUFFIXES)
+
+
+def declared_encoding(source: bytes) -> str | None:
+    """Return the encoding that a source has by PEP 263; ``None`` where what it says is wrong."""
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
+        # Neither a codec that is none of text, nor one of two bytes a sign, is that of a source.
+        b"#".decode(encoding)
+    except (SyntaxError, LookupError, UnicodeError):
+        return None
+    return encoding
+
+
+def names(source: bytes) -> Names:
+    """Parse a source and name what it defines. The source is not run."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            module = ast.parse(source)
+    except SyntaxError as exc:
+        return Names(error=_printable(f"line {exc.lineno}: {exc.msg}" if exc.lineno else exc.msg))
+    except (ValueError, RecursionError, MemoryError) as exc:
+        return Names(error=_printable(f"{type(exc).__name__}: {exc}"))
+    return _defined(module)
+
+
+def _defined(module: ast.Module) -> Names:
+    functions: list[str] = []
+    classes: list[str] = []
+    # A stack of our own: sources may be nested deeper than Python's.
+    waiting: list[tuple[ast.AST, str]] = [(module, "")]
+    while waiting:
+        node, prefix = waiting.pop()
+        if isinstance(node, _Definition):
+            named = classes if isinstance(node, ast.ClassDef) else functions
+            named.append(prefix + node.name)
+            prefix = f"{prefix}{node.name}."
+        waiting.extend((child, prefix) for child in reversed(list(ast.iter_child_nodes(node))))
+    return Names(functions=tuple(functions), classes=tuple(classes))
+
+
+def _printable(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -1,0 +1,226 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from spark_queue.cli import main
+from spark_queue.queue import DeltaQueue
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+_COMMAND = (sys.executable, "-m", "spark_queue.cli")
+
+_HANDLER = """
+import pathlib
+import time
+
+from spark_queue import Reject
+
+
+def double(item):
+    if item["n"] < 0:
+        raise Reject("negative")
+    return {"n": item["n"], "twice": 2 * item["n"]}
+
+
+def hang(item):
+    pathlib.Path(item["mark"]).touch()
+    time.sleep(600)
+"""
+
+
+@pytest.fixture
+def run(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
+    """Run a command in this process and session, and return its JSON object."""
+
+    def run(*argv: str, code: int = 0) -> Any:
+        with pytest.raises(SystemExit) as ended:
+            main([*argv, "--json"], sessions=lambda _verbose: spark)
+        said = capsys.readouterr()
+        assert (ended.value.code or 0) == code, said.err
+        return json.loads(said.out)
+
+    return run
+
+
+@pytest.fixture
+def own(
+    run: Callable[..., Any], place: str, queue_path: str, monkeypatch: pytest.MonkeyPatch
+) -> str:
+    """Make and fill a user's own queue by commands, with a handler beside it."""
+    monkeypatch.syspath_prepend(place)
+    Path(place, "handlers_of_a_user.py").write_text(_HANDLER)
+    Path(place, "rows.csv").write_text("tenant,n\na,1\na,2\nb,-3\nb,2\n")
+    schema = ("--schema", "n int, tenant string")
+    run("create", queue_path, *schema, "--fair-key", "tenant", "--dedup-key", "n")
+    enqueued = run("enqueue", queue_path, "--files", f"{place}/rows.csv", "--format", "csv")
+    assert (enqueued["inserted"], enqueued["duplicates"]) == (3, 1)
+    return queue_path
+
+
+def test_own_queue_is_worked_off_and_looked_at(
+    run: Callable[..., Any], own: str, place: str, spark: SparkSession
+) -> None:
+    """A user's own queue is processed, mended and looked at by commands alone."""
+    out = ("--out", f"{place}/out", "--returns", "n int, twice int")
+    done = run("process", own, "handlers_of_a_user:double", *out)
+    assert (done["acked"], done["dead"], done["stopped"]) == (2, 1, "empty")
+    written = spark.read.format("delta").load(f"{place}/out").select("n", "twice").collect()
+    assert sorted(map(tuple, written)) == [(1, 2), (2, 4)]
+
+    (letter,) = run("dead", own)["items"]
+    assert letter["_error"] == "Reject: negative"
+    assert run("explain", own, str(letter["_seq"]))["reason"] == "finished"
+    assert run("redrive", own, "--dry-run") == {"count": 1, "dry_run": True}
+    assert run("redrive", own)["count"] == 1
+    assert run("cancel", own, "--where", "n < 0")["count"] == 1
+    status = run("status", own, "--where", "tenant = 'b'")
+    assert status["states"] == {"cancelled": 1, "dead": 1}
+    assert [item["n"] for item in status["items"]] == [-3, -3]
+
+
+def test_own_queue_is_kept_in_order(run: Callable[..., Any], own: str) -> None:
+    """A queue is made once, counted, maintained and purged by commands."""
+    assert run("create", own, "--schema", "n int", code=2)["error"] == "QueueExistsError"
+    assert run("cancel", own, "--where", "n < 0")["count"] == 1
+    assert run("maintain", own)["dropped_items"] == 0
+    assert run("purge", own, "--where", "n < 0", "--dry-run") == {"count": 1, "dry_run": True}
+    assert run("purge", own, "--where", "n < 0")["count"] == 1
+    stats = run("stats", own)
+    assert (stats["ready"], stats["refused"]) == (2, 1)
+    assert {row["fair_key"]: row["ready"] for row in stats["per_key"]}["a"] == 2
+
+
+def test_file_that_does_not_fit_the_queue_is_refused(
+    run: Callable[..., Any], place: str, queue_path: str, spark: SparkSession
+) -> None:
+    """A missing column, an unknown one and a value of another type enqueue nothing."""
+    queue = DeltaQueue.create(spark, queue_path, "n int, tenant string")
+    for text, why in (
+        ('{"n": 1}', "column 'tenant': is missing"),
+        ('{"n": 1, "tenant": "a", "colour": "red"}', "column 'colour'"),
+        ('{"n": "one", "tenant": "a"}', ""),
+    ):
+        Path(place, "rows.json").write_text(text + "\n")
+        refused = run(
+            "enqueue", queue_path, "--files", f"{place}/rows.json", "--format", "json", code=1
+        )
+        assert why in refused["message"]
+    missing = run("enqueue", queue_path, "--files", f"{place}/none.csv", "--format", "csv", code=2)
+    assert "cannot be read as csv" in missing["message"]
+    assert queue.status().count() == 0
+
+
+def test_predicate_is_an_expression_only(
+    run: Callable[..., Any], queue_path: str, spark: SparkSession
+) -> None:
+    """A predicate on the command line cannot hold a statement."""
+    DeltaQueue.create(spark, queue_path, "n int")
+
+    refused = run("status", queue_path, "--where", "n in (select 1)", code=2)
+
+    assert "'select' is not allowed" in refused["message"]
+
+
+def test_directory_that_is_no_queue_is_refused(run: Callable[..., Any], place: str) -> None:
+    """A command on what is no queue says so, by its name."""
+    refused = run("status", place, code=2)
+
+    assert refused["error"] == "QueueNotFoundError"
+    assert place in refused["message"]
+
+
+@pytest.mark.slow
+def test_json_is_all_that_a_process_prints(place: str) -> None:
+    """A real process prints one object on standard output, and nothing on standard error."""
+    (Path(place) / "source").mkdir()
+    (Path(place) / "source" / "a.txt").write_text("a")
+
+    ended = subprocess.run(  # noqa: S603 - our own command
+        [*_COMMAND, "ingest", "source", "--queue", "./queue", "--out", "out", "--json"],
+        cwd=place,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.count("\n") == 1
+    assert json.loads(ended.stdout)["processed"] == 1
+    # A plain name is a path here, where tables of a catalog would not last.
+    assert {"queue", "out"} <= {path.name for path in Path(place).iterdir()}
+
+
+@pytest.mark.slow
+def test_second_writer_is_refused_by_pid_and_reading_works(
+    queue_path: str, spark: SparkSession
+) -> None:
+    """While this process writes, another one may only read, and learns who writes."""
+    queue = DeltaQueue.create(spark, queue_path, "n int")
+    queue.enqueue(spark.range(3).selectExpr("cast(id as int) n"))
+    script = (
+        "from spark_queue.cli import main\n"
+        "from spark_queue.session import local_session\n"
+        "session = local_session(quiet=True)\n"
+        "for command in ('status', 'pause'):\n"
+        "    try:\n"
+        f"        main([command, {queue_path!r}, '--json'], sessions=lambda _: session)\n"
+        "    except SystemExit as ended:\n"
+        "        print(ended.code)\n"
+    )
+
+    ended = subprocess.run(  # noqa: S603 - our own command
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=300
+    )
+
+    status, read, refusal, refused = ended.stdout.splitlines()
+    assert (json.loads(status)["states"], read) == ({"ready": 3}, "0")
+    assert (json.loads(refusal)["error"], refused) == ("WriterLockedError", "3")
+    assert f"process {os.getpid()}" in ended.stderr
+    assert ended.stderr.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_sigterm_releases_and_says_so(place: str, queue_path: str, spark: SparkSession) -> None:
+    """SIGTERM gives back what is being worked on, uncharged, and ends with 143."""
+    mark = Path(place) / "mark"
+    Path(place, "handlers_that_hang.py").write_text(_HANDLER)
+    queue = DeltaQueue.create(spark, queue_path, "mark string")
+    queue.enqueue(spark.createDataFrame([(str(mark),)], "mark string"))
+    queue.close()
+    command = [*_COMMAND, "process", queue_path, "handlers_that_hang:hang", "--json"]
+    with subprocess.Popen(  # noqa: S603 - our own command
+        command, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            _wait_for(mark, process)
+            process.send_signal(signal.SIGTERM)
+            said, complaints = process.communicate(timeout=120)
+        finally:
+            process.kill()
+
+    assert (process.returncode, complaints) == (143, "spark-queue: terminated\n")
+    assert json.loads(said)["exit"] == 143
+    (item,) = queue.status().collect()
+    assert (item["_state"], item["_attempts"], item["_losses"]) == ("ready", 0, 0)
+
+
+def _wait_for(path: Path, process: subprocess.Popen[str]) -> None:
+    until = time.monotonic() + 240
+    while not path.exists():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < until, f"{path} was not written"
+        time.sleep(0.05)

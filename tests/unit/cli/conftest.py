@@ -1,0 +1,80 @@
+"""Runs commands in this process, with a queue that only takes notes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from spark_queue.cli import main
+from spark_queue.cli.scope import Scope
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+@dataclass
+class FakeQueue:
+    """Answers what it was told to, and remembers how it was asked."""
+
+    answers: dict[str, Any]
+    calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = field(default_factory=list)
+    name: str = "/q"
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name not in self.answers:
+            raise AttributeError(name)
+
+        def method(*args: Any, **kwargs: Any) -> Any:
+            self.calls.append((name, args, kwargs))
+            answer = self.answers[name]
+            if isinstance(answer, BaseException):
+                raise answer
+            return answer
+
+        return method
+
+
+class FakeSession:
+    """A session that nothing is asked of."""
+
+    class conf:  # noqa: N801 - as a session spells it
+        """Its settings."""
+
+        @staticmethod
+        def get(_name: str, default: str) -> str:
+            """Return what is the case where nothing is set."""
+            return default
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
+    """Run a command with the arguments given, in a session that does nothing."""
+
+    def run(*argv: str) -> Ended:
+        with pytest.raises(SystemExit) as ended:
+            main(argv, sessions=lambda _verbose: FakeSession())  # type: ignore[arg-type,return-value]
+        said = capsys.readouterr()
+        return Ended(int(ended.value.code or 0), said.out, said.err)
+
+    return run
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> Callable[..., FakeQueue]:
+    """Put a queue with the given answers in the place of any that a command opens."""
+
+    def fake(**answers: Any) -> FakeQueue:
+        queue = FakeQueue(answers)
+        monkeypatch.setattr(Scope, "queue", lambda _self, _name: queue)
+        return queue
+
+    return fake

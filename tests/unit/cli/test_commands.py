@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_queue.cli.exits import Terminated
+from spark_queue.errors import (
+    LeaseLostError,
+    QueueNotFoundError,
+    StepLostError,
+    WriterLockedError,
+)
+from spark_queue.worker import ProcessResult
+
+Run = Callable[..., Any]
+Fake = Callable[..., Any]
+
+
+def test_count_is_one_json_object(run: Run, fake: Fake) -> None:
+    """With ``--json`` standard output is one object, and standard error is empty."""
+    queue = fake(cancel=3)
+
+    ended = run("cancel", "./q", "--where", "tenant = 'a'", "--dry-run", "--json")
+
+    assert json.loads(ended.out) == {"count": 3, "dry_run": True}
+    assert (ended.code, ended.err) == (0, "")
+    assert queue.calls == [("cancel", ("tenant = 'a'",), {"dry_run": True})]
+
+
+def test_count_is_a_sentence_for_people(run: Run, fake: Fake) -> None:
+    """Without ``--json`` the count is said in words."""
+    fake(cancel=1234)
+
+    assert run("cancel", "./q", "--where", "true").out == "1,234 item(s) cancelled\n"
+
+
+def test_redrive_is_of_dead_letters_unless_said_otherwise(run: Run, fake: Fake) -> None:
+    """Redrive without a predicate takes the dead letters, not what was cancelled."""
+    queue = fake(redrive=0)
+
+    run("redrive", "./q")
+
+    assert queue.calls == [("redrive", ("_state = 'dead'",), {"dry_run": False})]
+
+
+@pytest.mark.parametrize("command", ["cancel", "purge"])
+def test_what_ends_items_must_be_told_which(run: Run, fake: Fake, command: str) -> None:
+    """No predicate, no cancel and no purge."""
+    queue = fake(cancel=0, purge=0)
+
+    assert run(command, "./q").code == 2
+    assert queue.calls == []
+
+
+@pytest.mark.parametrize(("command", "paused"), [("pause", True), ("resume", False)])
+def test_pause_and_resume_say_from_when(run: Run, fake: Fake, command: str, paused: bool) -> None:  # noqa: FBT001 - a parameter
+    """The step from which it is in force is part of the answer."""
+    fake(pause=7, resume=7)
+
+    assert json.loads(run(command, "./q", "--json").out) == {"paused": paused, "step": 7}
+
+
+def test_process_hands_on_what_it_was_told(run: Run, fake: Fake) -> None:
+    """Options become the arguments of process: durations, and an output on this disk."""
+    queue = fake(process=ProcessResult(acked=2, dead=1))
+
+    ended = run(
+        "process", "./q", "json:loads", "--returns", "a int", "--out", "facts", "--limit", "5",
+        "--lease", "60", "--time-limit", "1.5", "--per", "batch", "--json",
+    )  # fmt: skip
+
+    (_, args, kwargs) = queue.calls[0]
+    assert args == (json.loads,)
+    assert (kwargs["returns"], kwargs["output"]) == ("a int", str(Path("facts").absolute()))
+    assert (kwargs["limit"], kwargs["per"], kwargs["run"]) == (5, "batch", 1)
+    assert kwargs["lease"] == timedelta(seconds=60)
+    assert kwargs["time_limit"] == timedelta(seconds=1.5)
+    assert (json.loads(ended.out)["dead"], ended.code) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        ("json", "module:function"),
+        (":loads", "module:function"),
+        ("no_such_module:f", "No module named 'no_such_module'"),
+        ("json:no_such_function", "has no function 'no_such_function'"),
+        ("json:__name__", "has no function '__name__'"),
+    ],
+)
+def test_handler_that_is_not_there_is_refused(run: Run, fake: Fake, spec: str, why: str) -> None:
+    """A handler is named by module and function, and both must be there."""
+    queue = fake(process=ProcessResult())
+
+    ended = run("process", "./q", spec)
+
+    assert (ended.code, queue.calls) == (2, [])
+    assert why in ended.err
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (WriterLockedError("/q", 4711), 3),
+        (QueueNotFoundError("/q"), 2),
+        (StepLostError("claim", 20), 1),
+        (LeaseLostError([1]), 1),
+        (RuntimeError("disk\nfull"), 1),
+        (KeyboardInterrupt(), 130),
+        (Terminated(), 143),
+    ],
+)
+def test_error_is_a_line_and_an_exit_code(
+    run: Run, fake: Fake, error: BaseException, code: int
+) -> None:
+    """What to do next is told by the exit code, what went wrong by one line."""
+    fake(pause=error)
+
+    ended = run("pause", "./q")
+
+    assert (ended.code, ended.out) == (code, "")
+    assert ended.err.startswith("spark-queue: ")
+    assert ended.err.count("\n") == 1
+
+
+def test_error_of_a_worker_is_told_by_its_last_line(run: Run, fake: Fake) -> None:
+    """Of a worker's traceback the line that says what happened is shown."""
+    fake(pause=RuntimeError("thrown from the worker:\nTraceback\n  File\nKeyError: 'a'\n\n"))
+
+    assert run("pause", "./q").err.endswith("thrown from the worker: KeyError: 'a'\n")
+
+
+def test_lock_names_the_process(run: Run, fake: Fake) -> None:
+    """Who is refused learns who writes."""
+    fake(pause=WriterLockedError("/q", 4711))
+
+    assert "process 4711" in run("pause", "./q").err
+
+
+def test_error_is_a_json_object_too(run: Run, fake: Fake) -> None:
+    """A program that reads the output gets its one object also when the command fails."""
+    fake(pause=WriterLockedError("/q", 4711))
+
+    ended = run("pause", "./q", "--json")
+
+    error = json.loads(ended.out)
+    assert (error["error"], error["exit"], ended.code) == ("WriterLockedError", 3, 3)
+
+
+def test_traceback_is_for_verbose(run: Run, fake: Fake) -> None:
+    """With ``--verbose`` the line comes after the whole story."""
+    fake(pause=RuntimeError("disk full"))
+
+    ended = run("pause", "./q", "--verbose")
+
+    assert "Traceback" in ended.err
+    assert ended.err.endswith("spark-queue: RuntimeError: disk full\n")
+
+
+def test_enqueue_must_know_where_the_rows_are(run: Run, fake: Fake) -> None:
+    """A table or files: neither and both are refused."""
+    fake()
+
+    assert "one of them" in run("enqueue", "./q").err
+    assert run("enqueue", "./q", "--table", "t", "--files", "f").code == 2
+
+
+def test_source_of_the_main_job_must_be_a_directory(run: Run, tmp_path: Path) -> None:
+    """A source that is not there is refused before anything starts."""
+    ended = run("ingest", str(tmp_path / "no"), "--queue", "./q", "--out", "./o")
+
+    assert ended.code == 2
+    assert ended.err == f"spark-queue: source {str(tmp_path / 'no')!r} is not a directory\n"
+
+
+def test_unknown_option_is_wrong_usage(run: Run) -> None:
+    """The parser's own errors have the exit code of wrong usage, and nothing on standard output."""
+    ended = run("status", "./q", "--jsn")
+
+    assert (ended.code, ended.out) == (2, "")
+    assert "--jsn" in ended.err
