@@ -28,7 +28,8 @@ def run_items(
 ) -> Runner:
     """Return the function that calls a handler for each item.
 
-    A group stops at its first failure: the items behind it are released, uncharged.
+    A group stops at its first failure: the items behind it are released, uncharged. A rejected
+    item is dead and holds nobody up.
     """
     schema = _arrow_schema(returns)
 
@@ -45,7 +46,7 @@ def run_items(
                     continue
                 row = _called(handler, item)
                 rows.append(row)
-                if row["outcome"] != "ack":
+                if row["outcome"] == "nack":
                     stopped = group
             yield pa.RecordBatch.from_pylist(_shaped(rows, returns), schema=schema)
 
@@ -118,7 +119,7 @@ def _arrow_schema(returns: StructType | None) -> pa.Schema:
         return pa.schema(fields)
     from pyspark.sql.pandas.types import to_arrow_type  # noqa: PLC0415 - on the driver, once
 
-    return pa.schema([*fields, ("result", to_arrow_type(returns))])
+    return pa.schema([*fields, ("result", to_arrow_type(returns, timezone="UTC"))])
 
 
 def _is_second_attempt() -> bool:

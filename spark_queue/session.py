@@ -9,7 +9,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -136,6 +136,8 @@ def _captured_output() -> Iterator[None]:
             sys.stderr.write(Path(log.name).read_text(errors="replace"))
             raise
         _restore(saved)
+    with suppress(OSError):  # the JVM still writes to it, where the system allows that
+        Path(log.name).unlink()
 
 
 def _restore(saved: list[tuple[int, int]]) -> None:

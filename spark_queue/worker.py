@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from pyspark import cloudpickle
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
@@ -190,10 +190,18 @@ def _mapped(queue: Source, claim: Claim, work: Work) -> DataFrame:
     """Run the handler on the executors: a group in one partition, in order."""
     frame = items.leased(queue.store, claim.lease)
     together = F.coalesce(F.col("_group_key"), F.col("_seq").cast("string"))
-    ordered = frame.repartition(together).sortWithinPartitions("_group_key", "_seq")
+    ordered = _spread(frame, together).sortWithinPartitions("_group_key", "_seq")
     schema = _result_schema(work)
     runner = run_items if work.per == "item" else run_batches
     return ordered.mapInArrow(runner(work.handler, work.returns), schema)
+
+
+def _spread(frame: DataFrame, together: Column) -> DataFrame:
+    """Spread a claim over the cores; given a number, Spark does not merge small partitions."""
+    partitions = frame.sparkSession.conf.get("spark.sql.shuffle.partitions")
+    if partitions is None or not partitions.isdigit():
+        return frame.repartition(together)
+    return frame.repartition(int(partitions), together)
 
 
 def _result_schema(work: Work) -> StructType:

@@ -91,7 +91,7 @@ class Scope:
                 return running.result()
             except (KeyboardInterrupt, Terminated):
                 stop.set()
-                self.spark.interruptAll()
+                _cancel_jobs(self.spark)
                 wait([running])
                 raise
 
@@ -136,6 +136,16 @@ def _local(verbose: bool) -> SparkSession:  # noqa: FBT001 - called by position 
         )
     except ModuleNotFoundError as exc:
         raise SetupError(f"{exc.name} is not installed; pip install 'spark-queue[spark]'") from exc
+
+
+def _cancel_jobs(spark: SparkSession) -> None:
+    from pyspark.sql.utils import is_remote  # noqa: PLC0415 - help works without Spark
+
+    if is_remote():
+        spark.interruptAll()
+    else:
+        # interruptAll misses the jobs of a checkpoint where plans are not adaptive.
+        spark.sparkContext.cancelAllJobs()
 
 
 def _python_path() -> list[str]:
