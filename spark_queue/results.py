@@ -5,25 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from html import escape
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
+
+from spark_queue.core.scheduler.nouns import Reason
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-#: Why an item is not running.
-Reason = Literal[
-    "runnable",
-    "delayed",
-    "held by group",
-    "limit",
-    "paused",
-    "leased",
-    "expired",
-    "lease lost",
-    "finished",
-    "duplicate",
-    "unknown",
-]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

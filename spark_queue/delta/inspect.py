@@ -8,11 +8,12 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from spark_queue.config import QueueConfig
+from spark_queue.core.scheduler.nouns import Reason
 from spark_queue.delta import views
 from spark_queue.delta.cut import Cut
 from spark_queue.delta.schema import CLAIMED, READY, REFUSED, TERMINAL
 from spark_queue.delta.store import Store
-from spark_queue.results import Explanation, QueueStats, Reason
+from spark_queue.results import Explanation, QueueStats
 
 _STATES = (READY, CLAIMED, *TERMINAL)
 

@@ -10,7 +10,6 @@ from pyspark.sql import functions as F
 
 from spark_queue.delta.schema import (
     CLAIMED,
-    CONFIG,
     ITEM,
     QUEUE_COLUMNS,
     READY,
@@ -109,9 +108,3 @@ def history(store: Store, seq: int) -> DataFrame:
         "_error",
     )
     return first.unionByName(later, allowMissingColumns=True).orderBy("log", "_step")
-
-
-def configurations(store: Store) -> DataFrame:
-    """Return every configuration that was in force, with its step."""
-    rows = store.status.read().where(F.col("_kind") == CONFIG)
-    return rows.select("_step", "_at", F.col("_body").alias("settings")).orderBy("_step")
