@@ -29,7 +29,7 @@ _SMALL = {
     "spark.default.parallelism": "2",
     "spark.sql.catalogImplementation": "in-memory",
     "spark.driver.memory": "2g",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -Xmn1g",
     "spark.databricks.delta.delta.log.cacheSize": "3",
 }
 

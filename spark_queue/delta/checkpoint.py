@@ -37,7 +37,7 @@ def staged(store: Store, head: StatusHead, settings: Settings) -> Staged:
     newest = store.queue.head()
     queue_step = newest.step if newest is not None else 0
     queue = store.queue.read().where(F.col("_step") <= queue_step)
-    recent = fold.since_checkpoint(store.status.read(), head).localCheckpoint()
+    recent = store.recent(head)
     touched = fold.touched(recent).localCheckpoint()
     turn = tags.turn_of(F.col("_round"))
     ahead = tags.is_ahead(turn, head.pointers)

@@ -90,7 +90,7 @@ def staged(
     limit = _allowed(head, settings, request)
     if settings.paused or store.queue_head().items <= sum(head.finished.values()):
         return None
-    recent = fold.since_checkpoint(store.status.read(), head).localCheckpoint()
+    recent = store.recent(head)
     touched = fold.touched(recent).localCheckpoint()
     lines = None if settings.config.fair_key is None else fold.served(recent)
     width = _first_width(head, settings, request)

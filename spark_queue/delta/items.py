@@ -19,7 +19,7 @@ def claimed(store: Store, lease: int) -> DataFrame:
 def leased(store: Store, lease: int) -> DataFrame:
     """Return the items of a lease with the ``_group_key`` that orders their processing."""
     queue = store.queue.read()
-    granted = store.status.read().where(
+    granted = _log_since(store, lease).where(
         (F.col("_step") == lease) & (F.col("_kind") == ITEM) & (F.col("_state") == CLAIMED)
     )
     names = user_columns(queue)
@@ -44,3 +44,11 @@ def leased(store: Store, lease: int) -> DataFrame:
         .join(held, "_seq")
         .select(*names, "_seq", "_lease", "_attempts", "_group_key")
     )
+
+
+def _log_since(store: Store, lease: int) -> DataFrame:
+    """Return rows of the status log with those of a lease: from memory, if they are there."""
+    head = store.status_head()
+    if store.is_only_writer() and lease > head.checkpoint.step:
+        return store.recent(head)
+    return store.status.read()

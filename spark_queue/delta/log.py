@@ -192,6 +192,7 @@ class Log(Generic[_Head]):
         step = self._with_head(head, rows, small=small)
         writer = step.write.format("delta").mode("append")
         writer = writer.option("txnAppId", _APP_ID).option("txnVersion", head.step)
+        writer = writer.option("userMetadata", head.token)
         try:
             if self.address.is_path:
                 writer.save(self.address.target)
@@ -221,8 +222,17 @@ class Log(Generic[_Head]):
         return step.unionByName(line.coalesce(1), allowMissingColumns=True)
 
     def _is_ours(self, head: _Head) -> bool:
+        """Tell whether a step carries our token: in the table's newest version, or anywhere."""
+        if self._newest_token() == head.token:
+            return True
         logged = self.head_at(head.step)
         return logged is not None and logged.token == head.token
+
+    def _newest_token(self) -> str | None:
+        # A fraction of a read of the table, which would have to list the table's files anew.
+        newest = self.spark.sql(f"DESCRIBE HISTORY {self.address.sql()} LIMIT 1")
+        row = newest.select("userMetadata").head()
+        return None if row is None else row[0]
 
     def _require_own_transactions(self) -> None:
         for setting in _TXN_SETTINGS:

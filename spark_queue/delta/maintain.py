@@ -93,6 +93,7 @@ def _drop(store: Store, gen: int, items: int) -> None:
     # Items first: a status row without its item says nothing, an item without its rows is ready.
     store.queue.delete(f"_gen = {gen}")
     store.status.delete(f"_gen = {gen}")
+    store.rewritten()
     started = time.monotonic()
     for count in tries("drop generation"):
         with store.writing("status"):
@@ -115,6 +116,7 @@ def purge(store: Store, where: str) -> int:
         # Items first, as when a generation is dropped.
         store.queue.remove(seqs)
         store.status.remove(seqs)
+        store.rewritten()
     for tried in tries("purge"):
         with store.writing("status"):
             before = store.status_head()

@@ -41,9 +41,7 @@ def _open(store: Store) -> list[tuple[int, str]]:
     head = store.status_head()
     if head.claimed == 0:
         return []
-    claimed = fold.touched(fold.since_checkpoint(store.status.read(), head)).where(
-        F.col("_state") == CLAIMED
-    )
+    claimed = fold.touched(store.recent(head)).where(F.col("_state") == CLAIMED)
     gone = F.col("_lease_expires_at") <= now
     if store.is_only_writer():
         ours = rf"^{re.escape(socket.gethostname())}/\d+$"
@@ -62,7 +60,8 @@ def _settled(
     store: Store, output: Output | None, lease: int, claim_id: str, otherwise: str
 ) -> Settled:
     done = None if output is None else output.shut_out(claim_id)
-    recent = fold.since_checkpoint(store.status.read(), store.status_head())
+    with store.writing("status"):
+        recent = store.recent(store.status_head())
     mine = fold.touched(recent).where((F.col("_state") == CLAIMED) & (F.col("_lease") == lease))
     verdict = settle.by_a_rescuer(settle.each(_outcomes(mine, done, otherwise)))
     return settle.settle(store, lease, verdict, action="recover")

@@ -15,6 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_queue.config import QueueConfig, RetryPolicy
+from spark_queue.delta import fold
 from spark_queue.delta.heads import StatusHead, following
 from spark_queue.delta.schema import ACKED, CLAIMED, DEAD, ITEM, READY, TERMINAL
 from spark_queue.delta.store import Store, tries
@@ -130,7 +131,9 @@ def settle(store: Store, lease: int, verdict: Verdict, *, action: str = "settle"
 
 def staged(store: Store, head: StatusHead, lease: int, verdict: Verdict, now: datetime) -> Staged:
     """Judge the items of a lease as of a step."""
-    mine = newest_of(store.status.read(), head, lease).withColumns(
+    # What was granted before the checkpoint and has ended may be in the log only.
+    log = store.recent(head) if lease > head.checkpoint.step else store.status.read()
+    mine = newest_of(log, head, lease).withColumns(
         {
             "_granted": F.lit(lease).cast("long"),
             "_held": (F.col("_state") == CLAIMED) & (F.col("_lease") == lease),
@@ -169,6 +172,7 @@ def logged(head: StatusHead, stage: Staged) -> StatusHead:
 def newest_of(status: DataFrame, head: StatusHead, lease: int) -> DataFrame:
     """Return the newest row of every item that a lease was granted for."""
     log = status.where((F.col("_kind") == ITEM) & (F.col("_step") <= head.step))
+    log = log.select(*fold.RECENT)
     granted = log.where((F.col("_step") == lease) & (F.col("_state") == CLAIMED))
     if head.step == lease:
         return granted

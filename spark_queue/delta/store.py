@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from spark_queue.clock import Clock
-from spark_queue.delta import lock
+from spark_queue.delta import fold, lock
 from spark_queue.delta.address import QueueAddress
 from spark_queue.delta.heads import QueueHead, StatusHead, queue_head, status_head
 from spark_queue.delta.log import Log
@@ -28,6 +28,9 @@ logger = logging.getLogger("spark_queue")
 
 #: How often a step is tried against other writers before the caller is told.
 MAX_TRIES = 20
+
+#: How many remembered rows make a partition.
+_ROWS_A_PARTITION = 100_000
 
 #: The longest pause, in seconds, before a lost step is tried again.
 _MAX_PAUSE = 0.5
@@ -61,12 +64,35 @@ class StepFacts:
     """How many step numbers were tried; 1 where nobody else wrote."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Tail:
+    """The rows of the status log since its checkpoint, as of a step.
+
+    Kept by a process that is the only writer: its own steps are all that can follow, and it has
+    their rows at hand, so that the next fold needs no read of the table.
+    """
+
+    step: int
+    rows: DataFrame
+    is_staged: bool
+
+    def followed_by(self, head: StatusHead, rows: DataFrame | None) -> _Tail:
+        """Return the tail after a step; a checkpoint starts it anew."""
+        if rows is None:
+            return replace(self, step=head.step)
+        new = fold.of_step(rows, head.step)
+        if head.checkpoint.step < head.step:
+            new = self.rows.unionByName(new)
+        return _Tail(head.step, new, is_staged=False)
+
+
 @dataclass
 class _Cache:
-    """Heads that this process has seen, shared by all handles of a queue."""
+    """What this process has seen of a queue, shared by all handles of it."""
 
     queue: QueueHead | None = None
     status: StatusHead | None = None
+    tail: _Tail | None = None
     settings: dict[int, Settings] = field(default_factory=dict)
 
 
@@ -146,6 +172,24 @@ class Store:
             cache.status = newest or cache.status or StatusHead()
         return cache.status
 
+    def recent(self, head: StatusHead) -> DataFrame:
+        """Return what a fold to a step reads (:func:`fold.since_checkpoint`), staged."""
+        tail = self._tail(head)
+        if tail is None:
+            rows = fold.since_checkpoint(self.status.read(), head)
+            tail = _Tail(head.step, rows, is_staged=False)
+        if not tail.is_staged:
+            # A step that reads the tail has its partitions: without a bound they would double.
+            rows = tail.rows.coalesce(head.log_rows // _ROWS_A_PARTITION + 1)
+            tail = replace(tail, rows=rows.localCheckpoint(), is_staged=True)
+        if self.is_only_writer():
+            self._cache().tail = tail
+        return tail.rows
+
+    def rewritten(self) -> None:
+        """Drop the rows that this process remembers, after some were deleted from the log."""
+        self._cache().tail = None
+
     def settings(self, head: StatusHead) -> Settings:
         """Return the configuration in force at a step of the status log."""
         known = self._cache().settings
@@ -177,9 +221,12 @@ class Store:
     ) -> bool:
         """Append a step to the status log; False where it was lost to another writer."""
         head = replace(head, at=self.clock.now().isoformat())
+        before = self._cache().tail
         ours = self._committed("status", lambda: self.status.commit(head, rows, small=small))
         cache = self._cache()
         cache.status = head if ours else self.status.head(since=head.step)
+        follows = ours and before is not None and before.step == head.step - 1
+        cache.tail = before.followed_by(head, rows) if before and follows else None
         return ours
 
     def report(
@@ -214,6 +261,13 @@ class Store:
         )
         if self.listener is not None:
             self.listener(facts)
+
+    def _tail(self, head: StatusHead) -> _Tail | None:
+        """Return what this process remembers of the log, where that is all there is to know."""
+        tail = self._cache().tail
+        if tail is None or tail.step != head.step or not self.is_only_writer():
+            return None
+        return tail if tail.rows.sparkSession is self.spark else None
 
     def _committed(self, point: str, commit: Callable[[], bool]) -> bool:
         if self.hook is not None:
