@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import reduce
 from typing import Literal
 
 from pyspark.sql import Column, DataFrame
@@ -62,6 +63,7 @@ class _Stage:
 
     rows: DataFrame
     count: int
+    has_keys: bool
     repeats: DataFrame | None
 
 
@@ -111,10 +113,15 @@ def _staged(inputs: DataFrame) -> _Stage:
     count = sum(row.rows for row in facts)
     if count > _MAX_ROWS:
         raise InvalidArgumentError(f"the frame has {count} rows; one step takes {_MAX_ROWS}")
-    repeats = None
-    if any(row.keys for row in facts):
-        repeats = holders.first_in_frame(rows)
-    return _Stage(rows=rows, count=count, repeats=repeats)
+    has_keys = any(row.keys for row in facts)
+    repeats = _repeats(rows, count) if has_keys else None
+    return _Stage(rows=rows, count=count, has_keys=has_keys, repeats=repeats)
+
+
+def _repeats(rows: DataFrame, count: int) -> DataFrame | None:
+    """Return the first position of each key that the frame repeats; None where it repeats none."""
+    hashes = holders.repeated_hashes(rows, tags.partitions(count)).localCheckpoint()
+    return None if hashes.isEmpty() else holders.first_in_frame(rows, hashes)
 
 
 def _require_costs(cheapest: list[float]) -> None:
@@ -168,22 +175,44 @@ def _try_once(
 def _duplicates(
     store: Store, stage: _Stage, settings: Settings, before: QueueHead, now: datetime
 ) -> DataFrame | None:
-    """Return ``_pos`` and ``_duplicate_of`` of the rows to refuse, staged; None without keys."""
+    """Return ``_pos`` and ``_duplicate_of`` of the rows to refuse, staged; None for none."""
+    found = [_held_in_frame(stage, before), _held_before(store, stage, settings, before, now)]
+    known = [frame for frame in found if frame is not None]
+    if not known:
+        return None
+    of = F.coalesce(F.max("_holder"), F.max("_first")).alias("_duplicate_of")
+    return reduce(DataFrame.unionByName, known).groupBy("_pos").agg(of).localCheckpoint()
+
+
+def _held_in_frame(stage: _Stage, before: QueueHead) -> DataFrame | None:
+    """Return the rows whose key an earlier row of the frame has, and that row's seq."""
     if stage.repeats is None:
         return None
+    later = _asking(stage).join(stage.repeats, "_dedup_key").where("_first_pos < _pos")
+    first = F.col("_first_pos") + before.last_seq
+    return later.select("_pos", F.lit(None).cast("long").alias("_holder"), first.alias("_first"))
+
+
+def _held_before(
+    store: Store, stage: _Stage, settings: Settings, before: QueueHead, now: datetime
+) -> DataFrame | None:
+    """Return the rows whose key an item of the queue holds, and that item's seq."""
+    if not stage.has_keys or not before.items:
+        return None
     log = store.queue.read().where(F.col("_step") <= before.step)
-    asked = stage.rows.select("_dedup_key", "_dedup_hash")
-    newest = holders.last_accepted(log, asked).localCheckpoint()
+    newest = holders.last_accepted(log, _asking(stage)).localCheckpoint()
+    if newest.isEmpty():
+        return None
     holding = holders.still_holding(newest, store.status.read(), settings.config.dedup_scope, now)
-    keyed_rows = stage.rows.where(F.col("_dedup_key").isNotNull())
     # A redriven item is no duplicate of the finished one that it replaces.
+    other = _asking(stage).join(holding, "_dedup_key").where("not _holder <=> _own")
+    return other.select("_pos", "_holder", F.lit(None).cast("long").alias("_first"))
+
+
+def _asking(stage: _Stage) -> DataFrame:
     own = F.col("_origin") if "_origin" in stage.rows.columns else F.lit(None)
-    keyed_rows = keyed_rows.select("_pos", "_dedup_key", own.cast("long").alias("_own"))
-    known = keyed_rows.join(holding, "_dedup_key", "left").join(stage.repeats, "_dedup_key", "left")
-    first = F.when(F.col("_first_pos") < F.col("_pos"), F.col("_first_pos") + before.last_seq)
-    other = F.when(~F.col("_holder").eqNullSafe(F.col("_own")), F.col("_holder"))
-    taken = known.select("_pos", F.coalesce(other, first).alias("_duplicate_of"))
-    return taken.where(F.col("_duplicate_of").isNotNull()).localCheckpoint()
+    rows = stage.rows.select("_pos", "_dedup_key", "_dedup_hash", own.cast("long").alias("_own"))
+    return rows.where(F.col("_dedup_key").isNotNull())
 
 
 def _duplicate_error(stage: _Stage, duplicates: DataFrame | None, count: int) -> DuplicateItemError:
@@ -206,14 +235,15 @@ def _rows(
     accepted = stage.rows
     if duplicates is not None:
         accepted = accepted.join(duplicates, "_pos", "left_anti")
-    log = store.queue.read().where((F.col("_gen") == META_LANE) & (F.col("_step") <= before.step))
-    placed = _placed(accepted, log, status, settings, before)
+    placed = _placed(accepted, stage.count, _ends(store, before), status, settings, before)
     seq = (F.col("_pos") + before.last_seq).alias("_seq")
     logged = {"_seq": seq, "_enqueued_at": F.lit(now)}
     items = placed.items.withColumns(
         {**logged, "_gen": F.lit(before.gen), "_kind": F.lit(ITEM)}
     ).drop("_pos")
-    step = items.sortWithinPartitions("_priority", "_round")
+    # A sort by one number is a radix sort; by two columns it compares rows.
+    order = ["_round"] if settings.config.priority is None else ["_priority", "_round"]
+    step = items.sortWithinPartitions(*order)
     if duplicates is not None:
         refused = stage.rows.join(duplicates, "_pos").withColumns(
             {**logged, "_gen": F.lit(REFUSED_LANE), "_kind": F.lit(REFUSED)}
@@ -242,8 +272,17 @@ class _Placed:
         return ends
 
 
+def _ends(store: Store, before: QueueHead) -> DataFrame:
+    """Return the rows of the log that say where lines and groups end; a new queue has none."""
+    log = store.queue.read()
+    if not before.items:
+        return log.limit(0)
+    return log.where((F.col("_gen") == META_LANE) & (F.col("_step") <= before.step))
+
+
 def _placed(
     accepted: DataFrame,
+    rows: int,
     log: DataFrame,
     status: StatusHead,
     settings: Settings,
@@ -255,16 +294,17 @@ def _placed(
         config.fair_key is not None or config.priority is not None
     )
     if not clamped:
-        return _tagged(accepted, log, status, settings, before)
+        return _tagged(accepted, rows, log, status, settings, before)
     group_ends = tags.group_ends(accepted, log, settings, status.pointers).localCheckpoint()
     lowered = tags.lowered(accepted, group_ends)
-    placed = _tagged(lowered, log, status, settings, before)
+    placed = _tagged(lowered, rows, log, status, settings, before)
     items = tags.raised(placed.items, group_ends, settings).localCheckpoint()
     return replace(placed, items=items, members=_last_members(items, before))
 
 
 def _tagged(
     accepted: DataFrame,
+    rows: int,
     log: DataFrame,
     status: StatusHead,
     settings: Settings,
@@ -275,7 +315,7 @@ def _tagged(
         seq = F.col("_pos") + before.last_seq
         return _Placed(accepted.withColumn("_round", seq.cast("double")))
     spans = tags.key_spans(accepted, log, settings, status.pointers).localCheckpoint()
-    return _Placed(tags.tagged(accepted, spans), spans)
+    return _Placed(tags.tagged(accepted, spans, rows), spans)
 
 
 def _last_members(items: DataFrame, before: QueueHead) -> DataFrame:

@@ -11,25 +11,41 @@ from spark_queue.config import DedupScope
 from spark_queue.delta.schema import ITEM, TERMINAL
 
 
-def first_in_frame(rows: DataFrame) -> DataFrame:
-    """Return, for each key that a frame repeats, the position of its first row.
+def repeated_hashes(rows: DataFrame, partitions: int) -> DataFrame:
+    """Return the hashes of keys that a frame has more than once.
 
-    Keys are compared by their 64-bit hash first: a frame without duplicates, the common case, is
-    answered by one aggregate over that number. Keys that only share a hash are told apart after.
+    A frame without duplicates, the common case, is answered by this one aggregate over a number.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        ``_dedup_hash``, null for rows without a key.
+    partitions : int
+        Into how many parts to divide the work, so that the keys of each fit into memory.
+    """
+    keys = rows.select("_dedup_hash").where(F.col("_dedup_hash").isNotNull())
+    if partitions > 1:
+        # Nearly all keys differ: to count them before the shuffle would be to count them twice.
+        keys = keys.repartition(partitions, "_dedup_hash")
+    return keys.groupBy("_dedup_hash").count().where("count > 1").select("_dedup_hash")
+
+
+def first_in_frame(rows: DataFrame, hashes: DataFrame) -> DataFrame:
+    """Return, for each key that a frame repeats, the position of its first row.
 
     Parameters
     ----------
     rows : DataFrame
         ``_pos``, ``_dedup_key``, ``_dedup_hash``.
+    hashes : DataFrame
+        As :func:`repeated_hashes` returns them; keys that only share one are told apart here.
 
     Returns
     -------
     DataFrame
         ``_dedup_key``, ``_first_pos``, one row for each key that occurs more than once.
     """
-    keys = rows.where(F.col("_dedup_key").isNotNull())
-    repeated = keys.groupBy("_dedup_hash").count().where("count > 1").select("_dedup_hash")
-    firsts = keys.join(repeated, "_dedup_hash", "left_semi").groupBy("_dedup_key")
+    firsts = rows.join(hashes, "_dedup_hash", "left_semi").groupBy("_dedup_key")
     return (
         firsts.agg(F.min("_pos").alias("_first_pos"), F.count(F.lit(1)).alias("_times"))
         .where("_times > 1")

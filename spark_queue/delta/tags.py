@@ -16,6 +16,9 @@ from spark_queue.delta.heads import Pointer
 from spark_queue.delta.schema import GROUP, KEY
 from spark_queue.delta.settings import Settings
 
+#: How many rows a partition holds while a frame is tagged.
+_ROWS_A_PARTITION = 1_000_000
+
 _WEIGHTS = "_fair_key string, _weight double, _pins map<int, struct<tag: double, turn: double>>"
 
 
@@ -96,7 +99,7 @@ def key_spans(
     )
 
 
-def tagged(accepted: DataFrame, spans: DataFrame) -> DataFrame:
+def tagged(accepted: DataFrame, spans: DataFrame, rows: int) -> DataFrame:
     """Add ``_round``: each line goes on from its start, by the cost of its items in ``_pos`` order.
 
     Parameters
@@ -105,15 +108,29 @@ def tagged(accepted: DataFrame, spans: DataFrame) -> DataFrame:
         ``_pos``, ``_priority``, ``_fair_key``, ``_cost`` and more.
     spans : DataFrame
         As :func:`key_spans` returns them.
+    rows : int
+        How many rows there are.
     """
-    line = Window.partitionBy("_priority", "_fair_key").orderBy("_pos")
-    costs = accepted.withColumn("_upto", F.sum("_cost").over(line))
+    # The hash first: rows are compared by the first eight bytes of the sort key where they differ.
+    hashed = accepted.withColumn("_line", F.xxhash64("_priority", "_fair_key"))
+    if partitions(rows) > 1:
+        hashed = hashed.repartition(partitions(rows), "_line")
+    line = Window.partitionBy("_line", "_priority", "_fair_key").orderBy("_pos")
+    costs = hashed.withColumn("_upto", F.sum("_cost").over(line)).drop("_line")
     starts = spans.drop("_end")
     return (
         join_lines(costs, starts)
         .withColumn("_round", F.col("_start") + F.col("_upto"))
         .drop("_start", "_upto")
     )
+
+
+def partitions(rows: int) -> int:
+    """Return how many partitions a frame takes for each to be sorted in memory.
+
+    The session may be set for small frames, and what spills is sorted many times slower.
+    """
+    return -(-rows // _ROWS_A_PARTITION)
 
 
 def lowered(rows: DataFrame, ends: DataFrame) -> DataFrame:
