@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from contextlib import ExitStack
 from functools import partial
 from typing import Generic, TypeVar
 
+from spark_queue.core.futures import LazyFuture
 from spark_queue.core.timer import SHARED_TIMER, Alarm, Timeout, Timer, seconds
 
 T = TypeVar("T")
@@ -143,7 +143,7 @@ class WaiterLine(Generic[T]):
             waiter.timed_out()
 
 
-class LineFuture(Future[T]):
+class LineFuture(LazyFuture[T]):
     """What somebody in a line waits for; a cancel gives up the place.
 
     A thread waits by ``result()``, a coroutine by :func:`spark_queue.core.aio.outcome`.

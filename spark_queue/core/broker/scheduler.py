@@ -52,12 +52,16 @@ class _Group(Generic[T]):
         self.key = key
         self.waiting: OrderedDict[int, _Entry[T]] = OrderedDict()
         self.active: T | None = None
-        #: The rank and number under which it stands in the heap of groups, if it does.
-        self.offered: tuple[int, int] | None = None
+        #: The entry under which it stands in the heap of groups, if it does.
+        self.offered: _Offer[T] | None = None
 
     def __lt__(self, _: _Group[T]) -> bool:
         # Only an out-of-date entry of one group equals another of the same group.
         return False
+
+
+#: A group that may start, by the rank of the group and the number of its first task.
+_Offer = tuple[int, int, _Group[T]]
 
 
 def _no_rank(_: _Group[T]) -> int:
@@ -114,8 +118,8 @@ class TaskScheduler(Generic[T]):
         self._ungrouped: OrderedDict[int, _Entry[T]] = OrderedDict()
         self._groups: dict[Hashable, _Group[T]] = {}
         # Heads of groups that may start. Entries are not taken out when they go out of date, but
-        # skipped: one counts if its group still stands there under the same rank and number.
-        self._ready: list[tuple[int, int, _Group[T]]] = []
+        # skipped: one counts if it is the one that its group remembers.
+        self._ready: list[_Offer[T]] = []
         self._deadlines: list[tuple[float, _Entry[T]]] = []
         self._active: dict[T, _Group[T] | None] = {}
 
@@ -166,7 +170,8 @@ class TaskScheduler(Generic[T]):
             self._ungrouped[entry.seq] = entry
         else:
             own.waiting[entry.seq] = entry
-            self._offer(own)
+            if own.active is None:
+                self._offer(own)
         if deadline is not None:
             heapq.heappush(self._deadlines, (deadline, entry))
             self._drop_old_deadlines()
@@ -248,44 +253,48 @@ class TaskScheduler(Generic[T]):
         return None if own is None else own.active
 
     def _group(self, key: Hashable) -> _Group[T]:
-        group = self._groups.get(require_key(key))
+        try:
+            group = self._groups.get(key)
+        except TypeError:
+            require_key(key)
+            raise
         if group is None:
             group = self._groups[key] = _Group(key)
         return group
 
     def _settle(self, group: _Group[T]) -> None:
+        if group.active is not None:
+            return
         if group.waiting:
             self._offer(group)
-        elif group.active is None:
+        else:
             group.offered = None
             del self._groups[group.key]
             self._drop_old_offers()
 
     def _offer(self, group: _Group[T]) -> None:
-        if group.active is not None:
-            return
-        offer = (self._rank(group), next(iter(group.waiting)))
-        if offer != group.offered:
-            group.offered = offer
-            heapq.heappush(self._ready, (*offer, group))
+        old, rank, seq = group.offered, self._rank(group), next(iter(group.waiting))
+        if old is None or old[1] != seq or old[0] != rank:
+            group.offered = offer = (rank, seq, group)
+            heapq.heappush(self._ready, offer)
             self._drop_old_offers()
 
     def _next_entry(self) -> _Entry[T] | None:
         """Return the entry to start; one of a group stands first in the heap of groups then."""
         ready = self._ready
-        while ready and ready[0][2].offered != ready[0][:2]:
+        while ready and ready[0][2].offered is not ready[0]:
             heapq.heappop(ready)
         if not self._ungrouped:
             return ready[0][2].waiting[ready[0][1]] if ready else None
         seq = next(iter(self._ungrouped))
-        if ready and ready[0][:2] < (self._ungrouped_rank, seq):
+        if ready and ready[0] < (self._ungrouped_rank, seq):
             return ready[0][2].waiting[ready[0][1]]
         return self._ungrouped[seq]
 
     def _drop_old_offers(self) -> None:
         if len(self._ready) > 2 * len(self._groups) + _TOLERATED:
-            live = [group for group in self._groups.values() if group.offered is not None]
-            self._ready = [(*group.offered, group) for group in live if group.offered]
+            offers = [group.offered for group in self._groups.values()]
+            self._ready = [offer for offer in offers if offer is not None]
             heapq.heapify(self._ready)
 
     def _drop_old_deadlines(self) -> None:

@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from spark_queue.core.abort import AbortScope, AbortSignal
+from spark_queue.core.futures import LazyFuture
 from spark_queue.errors import DeadlockError, SparkQueueError
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class Runner(Protocol):
         ...
 
 
-class TurnFuture(Future[R]):
+class TurnFuture(LazyFuture[R]):
     """The result of a task. A cancel withdraws a task that waits, and no other."""
 
     #: Until the task has ended; it would keep the two alive for the garbage collector.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
+from spark_queue.core.futures import LazyFuture
 from spark_queue.core.limits import limit_of
 from spark_queue.core.singular.waits import Seat, Wait, must_look
 from spark_queue.core.timer import Timer
@@ -18,7 +18,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class Reply(Future[R]):
+class Reply(LazyFuture[R]):
     """The future of one request. Waiting for it in the handler that is to answer it is an error.
 
     A request that is cancelled before its turn is skipped.
