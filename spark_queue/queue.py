@@ -284,9 +284,11 @@ class DeltaQueue:
         time_limit : timedelta, optional
             No further claim after this long.
         stop : threading.Event, optional
-            No further claim once it is set. SIGTERM also releases what is being worked on.
+            No further claim once it is set. On the main thread, SIGTERM and SIGINT also release
+            what is being worked on; then SIGTERM ends the program with code 143 (``SystemExit``),
+            unless it has a handler of its own.
         on_claim : callable, optional
-            Called after each settled claim with the result so far.
+            Called after each settled claim with the result so far, on a thread of the queue's own.
 
         Returns
         -------

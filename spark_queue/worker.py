@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import socket
 import threading
 import time
@@ -18,6 +17,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from spark_queue import interrupts
 from spark_queue.claim import Claim
 from spark_queue.delta import items, recovery, settle
 from spark_queue.delta.claims import Request, new_claim_id
@@ -107,10 +107,6 @@ class Source(Protocol):
         ...
 
 
-class _Terminated(BaseException):
-    """Raised in the main thread by SIGTERM."""
-
-
 def worker_id() -> str:
     """Return an id for this process, from which another can tell whether it still runs."""
     return f"{socket.gethostname()}/{os.getpid()}"
@@ -126,29 +122,40 @@ def process(
 ) -> ProcessResult:
     """Claim, run and settle until the queue is empty, the time is up, or someone stops it."""
     _require_safe(queue, work)
+
+    def run(stop: threading.Event) -> ProcessResult:
+        return _processed(queue, work, time_limit, stop, on_claim)
+
+    if threading.current_thread() is threading.main_thread():
+        return interrupts.interruptible(queue.store.spark, run, stop)
+    return run(stop or threading.Event())
+
+
+def _processed(
+    queue: Source,
+    work: Work,
+    time_limit: timedelta | None,
+    stop: threading.Event,
+    on_claim: Callable[[ProcessResult], None] | None,
+) -> ProcessResult:
     started = time.monotonic()
     result = ProcessResult()
     if work.output is not None:
         work.output.ensure(_no_results(queue, work))
     deadline = None if time_limit is None else started + time_limit.total_seconds()
-    reason: Stopped | None = None
-    with _sigterm_raises():
-        try:
-            while (reason := _reason_to_stop(deadline, stop)) is None:
-                claim = _next_claim(queue, work)
-                if claim.count == 0:
-                    reason = "empty"
-                    break
-                result = result.plus(_work_off(queue, claim, work))
-                if on_claim is not None:
-                    on_claim(result)
-        except _Terminated:
-            reason = "stop"
+    while (reason := _reason_to_stop(deadline, stop)) is None:
+        claim = _next_claim(queue, work)
+        if claim.count == 0:
+            reason = "empty"
+            break
+        result = result.plus(_work_off(queue, claim, work))
+        if on_claim is not None:
+            on_claim(result)
     return replace(result, seconds=time.monotonic() - started, stopped=reason)
 
 
-def _reason_to_stop(deadline: float | None, stop: threading.Event | None) -> Stopped | None:
-    if stop is not None and stop.is_set():
+def _reason_to_stop(deadline: float | None, stop: threading.Event) -> Stopped | None:
+    if stop.is_set():
         return "stop"
     if deadline is not None and time.monotonic() >= deadline:
         return "time limit"
@@ -165,7 +172,7 @@ def _next_claim(queue: Source, work: Work) -> Claim:
 def _work_off(queue: Source, claim: Claim, work: Work) -> Mapping[str, int]:
     try:
         with _renewing(claim):
-            stage = _mapped(queue, claim, work).localCheckpoint()
+            stage = _handled(queue, claim, work)
             if work.output is not None and not _written(work.output, stage, claim):
                 logger.warning("%s was taken over while it worked; its output is dropped", claim)
                 return {}
@@ -184,6 +191,11 @@ def _written(output: Output, stage: DataFrame, claim: Claim) -> bool:
     if rows.limit(1).count() == 0:
         return True
     return output.write(rows, claim.id)
+
+
+def _handled(queue: Source, claim: Claim, work: Work) -> DataFrame:
+    with interrupts.cancelled_first(queue.store.spark):
+        return _mapped(queue, claim, work).localCheckpoint()
 
 
 def _mapped(queue: Source, claim: Claim, work: Work) -> DataFrame:
@@ -256,20 +268,3 @@ def _renew(claim: Claim, by: timedelta) -> None:
         claim.renew(by)
     except Exception as exc:  # noqa: BLE001 - the next renewal may go well, and the settle tells
         logger.warning("%s could not be renewed: %s", claim, exc)
-
-
-@contextmanager
-def _sigterm_raises() -> Iterator[None]:
-    """Turn SIGTERM into an exception where this is the main thread."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def terminate(_signal: int, _frame: object) -> None:
-        raise _Terminated
-
-    before = signal.signal(signal.SIGTERM, terminate)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -8,7 +8,6 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -80,20 +79,11 @@ class Scope:
     def interruptible(self, work: Callable[[threading.Event], _T]) -> _T:
         """Run something long, so that SIGTERM and SIGINT end it at once and in good order.
 
-        It gets an event that is set by then, and runs on a thread of its own: a thread that is
-        interrupted while it waits for Spark cannot speak to Spark any more, since its connection
-        is taken by the answer that is still to come.
+        It gets an event that is set by then: see :func:`spark_queue.interrupts.interruptible`.
         """
-        stop = threading.Event()
-        with ThreadPoolExecutor(1, thread_name_prefix="command") as pool:
-            running = pool.submit(work, stop)
-            try:
-                return running.result()
-            except (KeyboardInterrupt, Terminated):
-                stop.set()
-                _cancel_jobs(self.spark)
-                wait([running])
-                raise
+        from spark_queue.interrupts import interruptible  # noqa: PLC0415 - help works without it
+
+        return interruptible(self.spark, work)
 
     def close(self) -> None:
         """Stop the session, where it is ours."""
@@ -136,16 +126,6 @@ def _local(verbose: bool) -> SparkSession:  # noqa: FBT001 - called by position 
         )
     except ModuleNotFoundError as exc:
         raise SetupError(f"{exc.name} is not installed; pip install 'spark-queue[spark]'") from exc
-
-
-def _cancel_jobs(spark: SparkSession) -> None:
-    from pyspark.sql.utils import is_remote  # noqa: PLC0415 - help works without Spark
-
-    if is_remote():
-        spark.interruptAll()
-    else:
-        # interruptAll misses the jobs of a checkpoint where plans are not adaptive.
-        spark.sparkContext.cancelAllJobs()
 
 
 def _python_path() -> list[str]:

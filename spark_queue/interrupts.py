@@ -1,0 +1,149 @@
+"""Long work that a signal ends at once and in good order."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_T = TypeVar("_T")
+
+#: The exit code of a process that SIGTERM ended.
+_TERMINATED = 128 + signal.SIGTERM
+
+#: Seconds between the attempts to cancel what must not go on.
+_AGAIN = 1.0
+
+_thread = threading.local()
+
+
+def interruptible(
+    spark: SparkSession,
+    work: Callable[[threading.Event], _T],
+    stop: threading.Event | None = None,
+) -> _T:
+    """Run something long on a thread of its own, so that a signal can end it.
+
+    A thread that is interrupted while it waits for Spark cannot speak to Spark any more: its
+    connection is taken by the answer that is still to come. So this thread only waits. When a
+    signal interrupts it, the event is set, the Spark jobs of the work are cancelled, and the work
+    has the time it needs to put things in order.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        Whose jobs the work runs.
+    work : callable
+        Gets the event, and should begin nothing further once it is set.
+    stop : threading.Event, optional
+        The event; a new one by default.
+
+    Raises
+    ------
+    SystemExit
+        After SIGTERM, with code 143, where the program did not say otherwise what SIGTERM does.
+    KeyboardInterrupt
+        After SIGINT.
+    """
+    stop = stop or threading.Event()
+    tag = f"spark_queue-{uuid.uuid4().hex}"
+    outcome: Future[_T] = Future()
+    thread = threading.Thread(
+        target=_run, args=(spark, tag, lambda: work(stop), outcome), name="spark_queue"
+    )
+    with _sigterm_exits():
+        try:
+            thread.start()
+            thread.join()
+        except BaseException:
+            stop.set()
+            _cancel(spark, tag)
+            while thread.is_alive():
+                _cancel(spark, _inner(tag))
+                thread.join(_AGAIN)
+            raise
+    return outcome.result()
+
+
+@contextmanager
+def cancelled_first(spark: SparkSession) -> Iterator[None]:
+    """Mark the jobs of a block as those that a signal cancels, however late they start.
+
+    Other jobs of interruptible work are cancelled only if they run when the signal comes: what it
+    does afterwards, to put things in order, is left alone.
+    """
+    tag = getattr(_thread, "tag", None)
+    if tag is None:
+        yield
+        return
+    _mark(spark, _inner(tag))
+    try:
+        yield
+    finally:
+        _unmark(spark, _inner(tag))
+
+
+def _run(spark: SparkSession, tag: str, work: Callable[[], _T], outcome: Future[_T]) -> None:
+    _thread.tag = tag
+    try:
+        _mark(spark, tag)
+        outcome.set_result(work())
+    except BaseException as exc:  # noqa: BLE001 - the caller gets it
+        outcome.set_exception(exc)
+
+
+def _inner(tag: str) -> str:
+    return f"{tag}-first"
+
+
+def _mark(spark: SparkSession, tag: str) -> None:
+    if _is_classic():
+        spark.sparkContext.addJobTag(tag)
+    else:
+        spark.addTag(tag)
+
+
+def _unmark(spark: SparkSession, tag: str) -> None:
+    if _is_classic():
+        spark.sparkContext.removeJobTag(tag)
+    else:
+        spark.removeTag(tag)
+
+
+def _cancel(spark: SparkSession, tag: str) -> None:
+    if _is_classic():
+        # interruptTag misses the jobs of a checkpoint where plans are not adaptive.
+        spark.sparkContext.cancelJobsWithTag(tag)
+    else:
+        spark.interruptTag(tag)
+
+
+def _is_classic() -> bool:
+    from pyspark.sql.utils import is_remote  # noqa: PLC0415 - the library loads without Spark
+
+    return not is_remote()
+
+
+@contextmanager
+def _sigterm_exits() -> Iterator[None]:
+    """Let SIGTERM raise in the main thread, where the program left it as it is by default."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+
+    def leave(_signal: int, _frame: object) -> None:
+        raise SystemExit(_TERMINATED)
+
+    signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
