@@ -55,11 +55,16 @@ def _remote(conf: dict[str, str]) -> SparkSession:
         return builder.getOrCreate()
 
 
+def memory_place() -> str | None:
+    """Return a directory in memory, where the machine has one."""
+    shared = "/dev/shm"  # noqa: S108 - a fast place, in which tests make their own directories
+    return shared if Path(shared).is_dir() else None
+
+
 @pytest.fixture
 def place() -> Iterator[str]:
     """Make a directory for the tables of one test, in memory where the machine has such a disk."""
-    shared = Path("/dev/shm")  # noqa: S108 - a fast place, and the directory is our own
-    root = tempfile.mkdtemp(prefix="spark-queue-", dir=shared if shared.is_dir() else None)
+    root = tempfile.mkdtemp(prefix="spark-queue-", dir=memory_place())
     yield root
     shutil.rmtree(root, ignore_errors=True)
 
