@@ -237,7 +237,7 @@ class DeltaQueue:
 
     def claim_as(self, request: claims.Request) -> Claim:
         """Lease items as a request says; for the library's own use."""
-        if checkpoint.is_due(self._store.status_head()):
+        if checkpoint.is_due(self._store.status_head(), request.limit):
             checkpoint.checkpoint(self._store)
         return Claim(self._store, claims.claim(self._store, request))
 

@@ -19,9 +19,10 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from spark_queue import interrupts
 from spark_queue.claim import Claim
-from spark_queue.delta import items, recovery, settle
+from spark_queue.delta import items, recovery, settle, turnover
 from spark_queue.delta.claims import Request, new_claim_id
 from spark_queue.delta.evidence import Output
+from spark_queue.delta.settle import Settled, Verdict
 from spark_queue.delta.store import Store, logger
 from spark_queue.errors import InvalidArgumentError, UnsafeSessionError
 from spark_queue.executor import run_batches, run_items
@@ -143,15 +144,53 @@ def _processed(
     if work.output is not None:
         work.output.ensure(_no_results(queue, work))
     deadline = None if time_limit is None else started + time_limit.total_seconds()
-    while (reason := _reason_to_stop(deadline, stop)) is None:
-        claim = _next_claim(queue, work)
-        if claim.count == 0:
-            reason = "empty"
-            break
-        result = result.plus(_work_off(queue, claim, work))
-        if on_claim is not None:
-            on_claim(result)
+    ahead = _Ahead(queue, work, lambda: _reason_to_stop(deadline, stop) is None)
+    with ahead:
+        while (reason := _reason_to_stop(deadline, stop)) is None:
+            claim = ahead.take() or _next_claim(queue, work)
+            if claim.count == 0:
+                reason = "empty"
+                break
+            result = result.plus(_work_off(queue, claim, work, ahead))
+            if on_claim is not None:
+                on_claim(result)
     return replace(result, seconds=time.monotonic() - started, stopped=reason)
+
+
+class _Ahead:
+    """The next claim, where it was made in the step that settled the one before.
+
+    Leaving the block gives it back, if nobody took it: uncharged, as if it had not been made.
+    """
+
+    def __init__(self, queue: Source, work: Work, may_go_on: Callable[[], bool]) -> None:
+        self._queue = queue
+        self._work = work
+        self._may_go_on = may_go_on
+        self._claim: Claim | None = None
+
+    def take(self) -> Claim | None:
+        """Return the claim, once."""
+        claim, self._claim = self._claim, None
+        return claim
+
+    def settled(self, claim: Claim, verdict: Verdict) -> Settled:
+        """Settle a claim, and make the next one in the same step, if that is possible."""
+        store = self._queue.store
+        if self._may_go_on():
+            both = turnover.settle_and_claim(store, claim.lease, verdict, _request(self._work))
+            if both is not None:
+                self._claim = Claim(store, both[1])
+                return both[0]
+        return settle.settle(store, claim.lease, verdict)
+
+    def __enter__(self) -> None:
+        """Do nothing: the block is for its end."""
+
+    def __exit__(self, *_: object) -> None:
+        left = self.take()
+        if left is not None and left.count:
+            recovery.abandon(self._queue.store, self._work.output, left.lease, left.id)
 
 
 def _reason_to_stop(deadline: float | None, stop: threading.Event) -> Stopped | None:
@@ -165,18 +204,21 @@ def _reason_to_stop(deadline: float | None, stop: threading.Event) -> Stopped | 
 def _next_claim(queue: Source, work: Work) -> Claim:
     """Claim, after settling what the claims of dead holders have to show for themselves."""
     recovery.recover(queue.store, work.output)
-    request = replace(work.request, claim_id=new_claim_id(), take_lapsed=work.output is None)
-    return queue.claim_as(request)
+    return queue.claim_as(_request(work))
 
 
-def _work_off(queue: Source, claim: Claim, work: Work) -> Mapping[str, int]:
+def _request(work: Work) -> Request:
+    return replace(work.request, claim_id=new_claim_id(), take_lapsed=work.output is None)
+
+
+def _work_off(queue: Source, claim: Claim, work: Work, ahead: _Ahead) -> Mapping[str, int]:
     try:
         with _renewing(claim):
             stage = _handled(queue, claim, work)
             if work.output is not None and not _written(work.output, stage, claim):
                 logger.warning("%s was taken over while it worked; its output is dropped", claim)
                 return {}
-            done = settle.settle(queue.store, claim.lease, settle.each(stage))
+            done = ahead.settled(claim, settle.each(stage))
     except BaseException:
         recovery.abandon(queue.store, work.output, claim.lease, claim.id)
         raise

@@ -17,6 +17,9 @@ from spark_queue.delta.store import Store, tries
 #: Rows since the last checkpoint from which a claim writes the next one first.
 LONG_FOLD = 500_000
 
+#: How many times the size of a claim the fold may be: its claims and settles are two rows an item.
+_CLAIMS = 6
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staged:
@@ -76,9 +79,12 @@ def checkpoint(store: Store) -> int:
     raise AssertionError
 
 
-def is_due(head: StatusHead) -> bool:
-    """Tell whether the fold has become long enough to be worth a checkpoint."""
-    return head.log_rows >= LONG_FOLD
+def is_due(head: StatusHead, limit: int) -> bool:
+    """Tell whether the fold has become long enough to be worth a checkpoint.
+
+    Claims as large as a fold would else write one each time, which costs more than it saves.
+    """
+    return head.log_rows >= max(LONG_FOLD, _CLAIMS * limit)
 
 
 def _served(recent: DataFrame) -> DataFrame:

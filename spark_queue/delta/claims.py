@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 
 from pyspark.sql import Column, DataFrame
@@ -84,13 +84,21 @@ class Staged:
 
 
 def staged(
-    store: Store, head: StatusHead, settings: Settings, request: Request, now: datetime
+    store: Store,
+    head: StatusHead,
+    settings: Settings,
+    request: Request,
+    now: datetime,
+    recent: DataFrame | None = None,
 ) -> Staged | None:
-    """Choose the next items as of a step; ``None`` where there is nothing to write."""
+    """Choose the next items as of a step; ``None`` where there is nothing to write.
+
+    ``recent`` is what a fold to that step reads, where that is not in the log yet.
+    """
     limit = _allowed(head, settings, request)
     if settings.paused or store.queue_head().items <= sum(head.finished.values()):
         return None
-    recent = store.recent(head)
+    recent = store.recent(head) if recent is None else recent
     touched = fold.touched(recent).localCheckpoint()
     lines = None if settings.config.fair_key is None else fold.served(recent)
     width = _first_width(head, settings, request)
@@ -300,14 +308,20 @@ def claim(store: Store, request: Request) -> Granted:
                 after, rows(stage, request, now, after.step), small=stage.total() <= _SMALL
             ):
                 store.report("status", after.step, "claim", stage.by_state(), started, count)
-                return replace(
-                    nothing,
-                    step=after.step if stage.claimed() else 0,
-                    count=stage.claimed(),
-                    lease_expires_at=now + request.lease,
-                )
+                return granted(stage, request, now, after.step)
             basis = head
     raise AssertionError
+
+
+def granted(stage: Staged, request: Request, now: datetime, step: int) -> Granted:
+    """Return what a claim got by a stage that was logged as a step."""
+    return Granted(
+        step=step if stage.claimed() else 0,
+        count=stage.claimed(),
+        claim_id=request.claim_id,
+        claimed_at=now,
+        lease_expires_at=now + request.lease,
+    )
 
 
 def logged(head: StatusHead, stage: Staged) -> StatusHead:

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_queue.config import QueueConfig, RetryPolicy
+from spark_queue.delta.store import StepFacts
+from spark_queue.errors import Reject
+from spark_queue.queue import DeltaQueue
+
+
+@pytest.fixture
+def steps() -> list[StepFacts]:
+    """Return where the listener of the queue puts the facts of its steps."""
+    return []
+
+
+@pytest.fixture
+def queue(spark: SparkSession, queue_path: str, steps: list[StepFacts]) -> DeltaQueue:
+    """Twelve items in three groups; what fails is retried at once."""
+    config = QueueConfig(group_key="grp", retry=RetryPolicy(delay=timedelta(0)))
+    made = DeltaQueue.create(
+        spark, queue_path, "id long, grp string", config, listener=steps.append
+    )
+    rows = spark.range(12).selectExpr("id", "concat('g', id % 3) AS grp")
+    made.enqueue(rows, order_by="id")
+    steps.clear()
+    return made
+
+
+def _actions(steps: list[StepFacts]) -> list[str]:
+    return [step.action for step in steps]
+
+
+def _states(queue: DeltaQueue) -> dict[int, tuple[str, int, int]]:
+    return {
+        row["id"]: (row["_state"], row["_attempts"], row["_losses"])
+        for row in queue.status().collect()
+    }
+
+
+def test_a_settle_and_the_next_claim_are_one_step(
+    queue: DeltaQueue, steps: list[StepFacts]
+) -> None:
+    """Where all that was worked on is over, its groups are free in the very step that says so."""
+    done = queue.process(lambda _: None, limit=6)
+
+    assert (done.acked, done.claims, done.stopped) == (12, 4, "empty")
+    assert _actions(steps) == ["claim", *["settle and claim"] * 3, "settle"]
+    assert set(_states(queue).values()) == {("acked", 0, 0)}
+
+
+def test_what_goes_back_is_settled_before_the_next_claim(
+    queue: DeltaQueue, steps: list[StepFacts]
+) -> None:
+    """A failed item is retried before those behind it; a rejected one is dead and frees them."""
+
+    def handle(item: dict[str, Any]) -> None:
+        if item["id"] == 0 and item["_attempts"] == 0:
+            raise ValueError("the first time")
+        if item["id"] == 1:
+            raise Reject("never")
+
+    done = queue.process(handle, limit=6, run=2)
+
+    assert (done.acked, done.dead) == (11, 1)
+    assert _actions(steps)[:3] == ["claim", "settle", "claim"]
+    states = _states(queue)
+    assert (states[0], states[1], states[3]) == (("acked", 1, 0), ("dead", 0, 0), ("acked", 0, 0))
+
+
+def test_a_claim_that_nobody_works_on_is_given_back(
+    queue: DeltaQueue, steps: list[StepFacts]
+) -> None:
+    """Whoever stops the worker after a claim finds nothing in flight, and nothing charged."""
+    stop = threading.Event()
+
+    done = queue.process(lambda _: None, limit=6, stop=stop, on_claim=lambda _: stop.set())
+
+    assert (done.acked, done.stopped) == (3, "stop")
+    assert _actions(steps) == ["claim", "settle and claim", "recover"]
+    assert set(_states(queue).values()) == {("acked", 0, 0), ("ready", 0, 0)}
