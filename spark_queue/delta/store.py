@@ -29,8 +29,8 @@ logger = logging.getLogger("spark_queue")
 #: How often a step is tried against other writers before the caller is told.
 MAX_TRIES = 20
 
-#: How many remembered rows make a partition.
-_ROWS_A_PARTITION = 100_000
+#: How many rows of the status log a process remembers at most.
+_MAX_TAIL = 200_000
 
 #: The longest pause, in seconds, before a lost step is tried again.
 _MAX_PAUSE = 0.5
@@ -72,18 +72,34 @@ class _Tail:
     their rows at hand, so that the next fold needs no read of the table.
     """
 
-    step: int
+    head: StatusHead
     rows: DataFrame
-    is_staged: bool
+    count: int
+    is_staged: bool = True
 
-    def followed_by(self, head: StatusHead, rows: DataFrame | None) -> _Tail:
-        """Return the tail after a step; a checkpoint starts it anew."""
+    def followed_by(self, head: StatusHead, rows: DataFrame | None) -> _Tail | None:
+        """Return the tail after a step; ``None`` where it is better read from the table."""
+        if head.step != self.head.step + 1 or head.checkpoint != self.head.checkpoint:
+            return None
         if rows is None:
-            return replace(self, step=head.step)
-        new = fold.of_step(rows, head.step)
-        if head.checkpoint.step < head.step:
-            new = self.rows.unionByName(new)
-        return _Tail(head.step, new, is_staged=False)
+            return replace(self, head=head)
+        count = self.count + head.log_rows - self.head.log_rows
+        if count > _MAX_TAIL:
+            return None
+        union = self.rows.unionByName(fold.of_step(rows, head.step))
+        return _Tail(head, union, count, is_staged=False)
+
+    def staged(self) -> _Tail:
+        """Return the tail with its rows computed.
+
+        What Spark estimates of a frame is the product of what it estimates of the frames that were
+        joined for it, and a computed frame keeps its estimate: from step to step its digits would
+        double. A limit, far beyond the rows there are, is the end of that.
+        """
+        if self.is_staged:
+            return self
+        bounded = self.rows.coalesce(1).limit(2 * self.count + _MAX_TAIL)
+        return replace(self, rows=bounded.localCheckpoint(), is_staged=True)
 
 
 @dataclass
@@ -175,16 +191,13 @@ class Store:
     def recent(self, head: StatusHead) -> DataFrame:
         """Return what a fold to a step reads (:func:`fold.since_checkpoint`), staged."""
         tail = self._tail(head)
-        if tail is None:
-            rows = fold.since_checkpoint(self.status.read(), head)
-            tail = _Tail(head.step, rows, is_staged=False)
-        if not tail.is_staged:
-            # A step that reads the tail has its partitions: without a bound they would double.
-            rows = tail.rows.coalesce(head.log_rows // _ROWS_A_PARTITION + 1)
-            tail = replace(tail, rows=rows.localCheckpoint(), is_staged=True)
-        if self.is_only_writer():
-            self._cache().tail = tail
-        return tail.rows
+        if tail is not None:
+            self._cache().tail = tail = tail.staged()
+            return tail.rows
+        rows = fold.since_checkpoint(self.status.read(), head).localCheckpoint()
+        if self.is_only_writer() and head.log_rows <= _MAX_TAIL:
+            self._cache().tail = _Tail(head, rows, rows.count())
+        return rows
 
     def rewritten(self) -> None:
         """Drop the rows that this process remembers, after some were deleted from the log."""
@@ -225,8 +238,7 @@ class Store:
         ours = self._committed("status", lambda: self.status.commit(head, rows, small=small))
         cache = self._cache()
         cache.status = head if ours else self.status.head(since=head.step)
-        follows = ours and before is not None and before.step == head.step - 1
-        cache.tail = before.followed_by(head, rows) if before and follows else None
+        cache.tail = before.followed_by(head, rows) if ours and before is not None else None
         return ours
 
     def report(
@@ -265,7 +277,7 @@ class Store:
     def _tail(self, head: StatusHead) -> _Tail | None:
         """Return what this process remembers of the log, where that is all there is to know."""
         tail = self._cache().tail
-        if tail is None or tail.step != head.step or not self.is_only_writer():
+        if tail is None or tail.head.step != head.step or not self.is_only_writer():
             return None
         return tail if tail.rows.sparkSession is self.spark else None
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import threading
 from datetime import timedelta
 from typing import Any
@@ -44,7 +45,7 @@ def _states(queue: DeltaQueue) -> dict[int, tuple[str, int, int]]:
 
 
 def test_a_settle_and_the_next_claim_are_one_step(
-    queue: DeltaQueue, steps: list[StepFacts]
+    queue: DeltaQueue, steps: list[StepFacts], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Where all that was worked on is over, its groups are free in the very step that says so."""
     done = queue.process(lambda _: None, limit=6)
@@ -52,6 +53,9 @@ def test_a_settle_and_the_next_claim_are_one_step(
     assert (done.acked, done.claims, done.stopped) == (12, 4, "empty")
     assert _actions(steps) == ["claim", *["settle and claim"] * 3, "settle"]
     assert set(_states(queue).values()) == {("acked", 0, 0)}
+    # What Spark estimates of the remembered rows does not multiply from step to step.
+    queue.store.recent(queue.store.status_head()).explain("cost")
+    assert re.search(r"sizeInBytes=[\d.]+ [KMG]?i?B", capsys.readouterr().out)
 
 
 def test_what_goes_back_is_settled_before_the_next_claim(
