@@ -209,8 +209,11 @@ def head_of_line(bench: Bench) -> Iterable[Figure]:
     config = QueueConfig(fair_key="tenant", group_key="folder", lease=LEASE)
     groups = bench.frame(20_000, many)
     one = bench.frame(many).withColumn("folder", F.lit("busy"))
-    later = bench.frame(many).withColumn(
-        "available_at", F.current_timestamp() + F.expr("INTERVAL 1 DAY")
+    later = bench.frame(many).withColumns(
+        {
+            "available_at": F.current_timestamp() + F.expr("INTERVAL 1 DAY"),
+            "folder": F.concat(F.lit("later-"), "folder"),
+        }
     )
     for name, front in (("group", one), ("delayed", later)):
         with (
