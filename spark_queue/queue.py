@@ -17,6 +17,7 @@ from spark_queue.clock import Clock, SystemClock
 from spark_queue.config import QueueConfig
 from spark_queue.delta import admin, checkpoint, claims, enqueue, inspect, maintain, views
 from spark_queue.delta.address import QueueAddress
+from spark_queue.delta.choosing import Request
 from spark_queue.delta.cut import AsOf, cut_at
 from spark_queue.delta.enqueue import Enqueued, OnDuplicate
 from spark_queue.delta.evidence import Output
@@ -235,7 +236,7 @@ class DeltaQueue:
         request = self._request(limit, lease, worker_id, run, claim_id)
         return self.claim_as(request)
 
-    def claim_as(self, request: claims.Request) -> Claim:
+    def claim_as(self, request: Request) -> Claim:
         """Lease items as a request says; for the library's own use."""
         if checkpoint.is_due(self._store.status_head(), request.limit):
             checkpoint.checkpoint(self._store)
@@ -457,14 +458,14 @@ class DeltaQueue:
         worker_id: str,
         run: int,
         claim_id: str | None,
-    ) -> claims.Request:
+    ) -> Request:
         for name, value in (("limit", limit), ("run", run)):
             if value < 1:
                 raise InvalidArgumentError(f"{name} is {value!r}: it must be at least 1")
         held_for = self.config.lease if lease is None else lease
         if held_for <= timedelta(0):
             raise InvalidArgumentError(f"lease is {held_for}: it must be above zero")
-        return claims.Request(
+        return Request(
             limit=limit,
             lease=held_for,
             worker_id=worker_id,

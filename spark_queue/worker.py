@@ -20,7 +20,8 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from spark_queue import interrupts
 from spark_queue.claim import Claim
 from spark_queue.delta import items, recovery, settle, turnover
-from spark_queue.delta.claims import Request, new_claim_id
+from spark_queue.delta.choosing import Request
+from spark_queue.delta.claims import new_claim_id
 from spark_queue.delta.evidence import Output
 from spark_queue.delta.settle import Settled, Verdict
 from spark_queue.delta.store import Store, logger

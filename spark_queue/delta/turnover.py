@@ -6,8 +6,9 @@ import time
 from dataclasses import replace
 from datetime import datetime
 
-from spark_queue.delta import checkpoint, claims, fold, settle
-from spark_queue.delta.claims import Granted, Request
+from spark_queue.delta import checkpoint, choosing, claims, fold, settle
+from spark_queue.delta.choosing import Request
+from spark_queue.delta.claims import Granted
 from spark_queue.delta.heads import StatusHead
 from spark_queue.delta.schema import READY
 from spark_queue.delta.settle import Settled, Verdict
@@ -55,9 +56,9 @@ def settle_and_claim(
 
 def _claimed(
     store: Store, head: StatusHead, done: settle.Staged, request: Request, now: datetime
-) -> tuple[StatusHead, claims.Staged] | None:
+) -> tuple[StatusHead, choosing.Staged] | None:
     """Choose what is next as if the settle were logged; return the head of the step for both."""
     settled = replace(settle.logged(head, done), step=head.step)
     recent = store.recent(head).unionByName(fold.of_step(done.rows, head.step + 1))
-    stage = claims.staged(store, settled, store.settings(head), request, now, recent)
+    stage = choosing.staged(store, settled, store.settings(head), request, now, recent)
     return None if stage is None else (claims.logged(settled, stage), stage)

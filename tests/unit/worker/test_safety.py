@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spark_queue.delta.claims import Request
+from spark_queue.delta.choosing import Request
 from spark_queue.errors import InvalidArgumentError, UnsafeSessionError
 from spark_queue.worker import ItemHandler, Work, process
 
