@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_queue.delta import fold, tags
+from spark_queue.delta import fold, serving, tags
 from spark_queue.delta.heads import Pointer, StatusHead
 from spark_queue.delta.schema import CLAIMED, DEAD, EXPIRED, READY, SCHEDULE
 from spark_queue.delta.settings import Settings
@@ -220,13 +220,11 @@ def _chosen(
     turns = _turns(eligible, facts.overdue, request.limit)
     if config.fair_key is not None and config.group_limit * request.run > 1:
         turns = fair.clamped_by_group(turns)
-    order = (F.col("_priority").desc(), F.col("_turn"), F.col("_seq"))
     if limit < request.limit:
         # Items whose lease ran out hold their place in flight already.
-        new = turns.where(F.col("_was") == READY).orderBy(*order).limit(limit)
+        new = serving.first(turns.where(F.col("_was") == READY), limit)
         turns = new.unionByName(turns.where(F.col("_was") == CLAIMED))
-    following_items = turns.orderBy(*order).limit(request.limit)
-    leased = following_items.withColumn("_state", F.lit(CLAIMED))
+    leased = serving.first(turns, request.limit).withColumn("_state", F.lit(CLAIMED))
     return leased.unionByName(over, allowMissingColumns=True)
 
 

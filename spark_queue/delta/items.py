@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from spark_queue.delta import settle
 from spark_queue.delta.schema import CLAIMED, ITEM
 from spark_queue.delta.store import Store
 from spark_queue.delta.views import user_columns
@@ -19,7 +20,7 @@ def claimed(store: Store, lease: int) -> DataFrame:
 def leased(store: Store, lease: int) -> DataFrame:
     """Return the items of a lease with the ``_group_key`` that orders their processing."""
     queue = store.queue.read()
-    granted = _log_since(store, lease).where(
+    granted = settle.log_since(store, store.status_head(), lease).where(
         (F.col("_step") == lease) & (F.col("_kind") == ITEM) & (F.col("_state") == CLAIMED)
     )
     names = user_columns(queue)
@@ -44,11 +45,3 @@ def leased(store: Store, lease: int) -> DataFrame:
         .join(held, "_seq")
         .select(*names, "_seq", "_lease", "_attempts", "_group_key")
     )
-
-
-def _log_since(store: Store, lease: int) -> DataFrame:
-    """Return rows of the status log with those of a lease: from memory, if they are there."""
-    head = store.status_head()
-    if store.is_only_writer() and lease > head.checkpoint.step:
-        return store.recent(head)
-    return store.status.read()

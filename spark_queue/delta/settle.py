@@ -131,9 +131,7 @@ def settle(store: Store, lease: int, verdict: Verdict, *, action: str = "settle"
 
 def staged(store: Store, head: StatusHead, lease: int, verdict: Verdict, now: datetime) -> Staged:
     """Judge the items of a lease as of a step."""
-    # What was granted before the checkpoint and has ended may be in the log only.
-    log = store.recent(head) if lease > head.checkpoint.step else store.status.read()
-    mine = newest_of(log, head, lease).withColumns(
+    mine = newest_of(log_since(store, head, lease), head, lease).withColumns(
         {
             "_granted": F.lit(lease).cast("long"),
             "_held": (F.col("_state") == CLAIMED) & (F.col("_lease") == lease),
@@ -167,6 +165,13 @@ def logged(head: StatusHead, stage: Staged) -> StatusHead:
         finished=head.finishing(finished),
         log_rows=head.log_rows + stage.total(),
     )
+
+
+def log_since(store: Store, head: StatusHead, lease: int) -> DataFrame:
+    """Return the status log from a lease on: from memory, if it is there."""
+    # What was granted before the checkpoint and has ended is in the table only.
+    known = store.remembered(head) if lease > head.checkpoint.step else None
+    return store.status.read() if known is None else known
 
 
 def newest_of(status: DataFrame, head: StatusHead, lease: int) -> DataFrame:

@@ -190,14 +190,21 @@ class Store:
 
     def recent(self, head: StatusHead) -> DataFrame:
         """Return what a fold to a step reads (:func:`fold.since_checkpoint`), staged."""
-        tail = self._tail(head)
-        if tail is not None:
-            self._cache().tail = tail = tail.staged()
-            return tail.rows
+        remembered = self.remembered(head)
+        if remembered is not None:
+            return remembered
         rows = fold.since_checkpoint(self.status.read(), head).localCheckpoint()
         if self.is_only_writer() and head.log_rows <= _MAX_TAIL:
             self._cache().tail = _Tail(head, rows, rows.count())
         return rows
+
+    def remembered(self, head: StatusHead) -> DataFrame | None:
+        """Return the same where it is at hand without a read of the log."""
+        tail = self._cache().tail
+        if tail is None or tail.head.step != head.step or not self._fits(tail):
+            return None
+        self._cache().tail = tail = tail.staged()
+        return tail.rows
 
     def rewritten(self) -> None:
         """Drop the rows that this process remembers, after some were deleted from the log."""
@@ -238,7 +245,8 @@ class Store:
         ours = self._committed("status", lambda: self.status.commit(head, rows, small=small))
         cache = self._cache()
         cache.status = head if ours else self.status.head(since=head.step)
-        cache.tail = before.followed_by(head, rows) if ours and before is not None else None
+        known = ours and before is not None and self._fits(before)
+        cache.tail = before.followed_by(head, rows) if before and known else None
         return ours
 
     def report(
@@ -274,12 +282,9 @@ class Store:
         if self.listener is not None:
             self.listener(facts)
 
-    def _tail(self, head: StatusHead) -> _Tail | None:
-        """Return what this process remembers of the log, where that is all there is to know."""
-        tail = self._cache().tail
-        if tail is None or tail.head.step != head.step or not self.is_only_writer():
-            return None
-        return tail if tail.rows.sparkSession is self.spark else None
+    def _fits(self, tail: _Tail) -> bool:
+        """Tell whether a tail is all there is to know, and in frames of this session."""
+        return self.is_only_writer() and tail.rows.sparkSession is self.spark
 
     def _committed(self, point: str, commit: Callable[[], bool]) -> bool:
         if self.hook is not None:
