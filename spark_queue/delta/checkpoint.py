@@ -12,7 +12,7 @@ from spark_queue.delta import fold, tags
 from spark_queue.delta.heads import Checkpoint, StatusHead, following
 from spark_queue.delta.schema import CLAIMED, OPEN, OPEN_LANE, READY, SCHEDULE, SERVED
 from spark_queue.delta.settings import Settings
-from spark_queue.delta.store import Store, tries
+from spark_queue.delta.store import Store, is_long, tries
 
 #: Rows since the last checkpoint from which a claim writes the next one first.
 LONG_FOLD = 500_000
@@ -41,7 +41,7 @@ def staged(store: Store, head: StatusHead, settings: Settings) -> Staged:
     queue_step = newest.step if newest is not None else 0
     queue = store.queue.read().where(F.col("_step") <= queue_step)
     recent = store.recent(head)
-    touched = fold.touched(recent).localCheckpoint()
+    touched = fold.touched(recent, is_long=is_long(head)).localCheckpoint()
     turn = tags.turn_of(F.col("_round"))
     ahead = tags.is_ahead(turn, head.pointers)
     live = F.col("_state").isin(READY, CLAIMED)

@@ -13,7 +13,7 @@ from spark_queue.delta import fold, serving, tags
 from spark_queue.delta.heads import Pointer, StatusHead
 from spark_queue.delta.schema import CLAIMED, DEAD, EXPIRED, READY, SCHEDULE
 from spark_queue.delta.settings import Settings
-from spark_queue.delta.store import Store
+from spark_queue.delta.store import Store, is_long
 from spark_queue.operators import fair, serial
 
 #: How far ahead of the pointer a first claim looks, in turns, and how fast it looks further.
@@ -79,7 +79,7 @@ def staged(
     if settings.paused or store.queue_head().items <= sum(head.finished.values()):
         return None
     recent = store.recent(head) if recent is None else recent
-    touched = fold.touched(recent).localCheckpoint()
+    touched = fold.touched(recent, is_long=is_long(head)).localCheckpoint()
     lines = None if settings.config.fair_key is None else fold.served(recent)
     width = _first_width(head, settings, request)
     for wider in (1, _WIDER, _WIDER**2, None):

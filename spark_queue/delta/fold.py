@@ -24,6 +24,7 @@ from spark_queue.delta.schema import (
     SCHEDULE,
     SERVED,
     STATUS_COLUMNS,
+    TERMINAL,
 )
 from spark_queue.delta.settings import Settings
 
@@ -47,13 +48,15 @@ STATE = (
 RECENT = ("_kind", *STATE, "_turn", "_overdue")
 
 
-def touched(recent: DataFrame) -> DataFrame:
+def touched(recent: DataFrame, *, is_long: bool = False) -> DataFrame:
     """Return the latest row of every item that was touched, or passed before the checkpoint.
 
     Parameters
     ----------
     recent : DataFrame
         As :func:`since_checkpoint` returns it.
+    is_long : bool
+        Whether there are so many rows that a sort of them takes long.
 
     Returns
     -------
@@ -61,6 +64,15 @@ def touched(recent: DataFrame) -> DataFrame:
         The columns :data:`STATE`, one row an item.
     """
     rows = recent.where(F.col("_kind").isin(ITEM, OPEN)).select(*STATE)
+    if not is_long:
+        return _latest(rows)
+    # Most rows of a long log are of items that are over, whose last row is known without a sort.
+    over = rows.where(F.col("_state").isin(*TERMINAL))
+    left = rows.join(over.select("_seq").hint("shuffle_hash"), "_seq", "left_anti")
+    return over.unionByName(_latest(left.select(*STATE)))
+
+
+def _latest(rows: DataFrame) -> DataFrame:
     latest = rows.groupBy("_seq").agg(F.max_by(F.struct(*STATE), "_step").alias("_latest"))
     return latest.select("_latest.*")
 

@@ -189,12 +189,18 @@ class Store:
         return cache.status
 
     def recent(self, head: StatusHead) -> DataFrame:
-        """Return what a fold to a step reads (:func:`fold.since_checkpoint`), staged."""
+        """Return what a fold to a step reads (:func:`fold.since_checkpoint`).
+
+        It is staged, unless it is long: then to read it twice, a few columns each time, costs less.
+        """
         remembered = self.remembered(head)
         if remembered is not None:
             return remembered
-        rows = fold.since_checkpoint(self.status.read(), head).localCheckpoint()
-        if self.is_only_writer() and head.log_rows <= _MAX_TAIL:
+        rows = fold.since_checkpoint(self.status.read(), head)
+        if is_long(head):
+            return rows
+        rows = rows.localCheckpoint()
+        if self.is_only_writer():
             self._cache().tail = _Tail(head, rows, rows.count())
         return rows
 
@@ -308,6 +314,11 @@ class Store:
 
     def _local_directory(self) -> Path | None:
         return lock.local_directory(self._identity())
+
+
+def is_long(head: StatusHead) -> bool:
+    """Tell whether more was written since the checkpoint than a process keeps at hand."""
+    return head.log_rows > _MAX_TAIL
 
 
 def tries(what: str) -> Iterator[int]:

@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_queue.config import QueueConfig, RetryPolicy
+from spark_queue.delta import store
 from spark_queue.delta.store import StepFacts
 from spark_queue.errors import Reject
 from spark_queue.queue import DeltaQueue
@@ -88,3 +89,17 @@ def test_a_claim_that_nobody_works_on_is_given_back(
     assert (done.acked, done.stopped) == (3, "stop")
     assert _actions(steps) == ["claim", "settle and claim", "recover"]
     assert set(_states(queue).values()) == {("acked", 0, 0), ("ready", 0, 0)}
+
+
+def test_a_long_log_is_folded_the_same(queue: DeltaQueue, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where too much was written to keep at hand, the log itself is read, to the same end."""
+    monkeypatch.setattr(store, "_MAX_TAIL", 0)
+
+    def handle(item: dict[str, Any]) -> None:
+        if item["id"] == 0 and item["_attempts"] == 0:
+            raise ValueError("the first time")
+
+    done = queue.process(handle, limit=6, run=2)
+
+    assert (done.acked, done.failed) == (12, 2)
+    assert {state for state, _, _ in _states(queue).values()} == {"acked"}

@@ -54,6 +54,13 @@ class FakeSession:
             """Return what is the case where nothing is set."""
             return default
 
+    class sparkContext:  # noqa: N801 - as a session spells it
+        """What knows its jobs."""
+
+        @staticmethod
+        def addJobTag(_tag: str) -> None:  # noqa: N802 - Spark's name
+            """Do nothing: there are no jobs."""
+
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
