@@ -65,6 +65,7 @@ def test_a_signal_sets_the_event_cancels_and_waits(
             os.kill(os.getpid(), number)
             assert stop.wait(30)
         until = threading.Event()
+        until.wait(0.2)  # long enough for a caller who does not wait to be seen
         while not marked <= set(context.cancelled):
             until.wait(0.01)
         put_in_order.append(marked)
