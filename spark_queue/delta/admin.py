@@ -29,7 +29,7 @@ from spark_queue.delta.schema import (
     TERMINAL,
 )
 from spark_queue.delta.settings import Settings
-from spark_queue.delta.store import Store, tries
+from spark_queue.delta.store import Store, is_small, tries
 from spark_queue.errors import InvalidArgumentError, QueueExistsError
 
 #: Changes the settings, given those in force and the head they are in force at.
@@ -159,14 +159,10 @@ def _end(store: Store, action: str, find: Callable[[], DataFrame], state: str) -
             rows = found.withColumns(
                 {"_kind": F.lit(ITEM), "_state": F.lit(state), "_at": F.lit(now)}
             )
-            if store.commit_status(head, rows, small=total <= _SMALL):
+            if store.commit_status(head, rows, small=is_small(total)):
                 store.report("status", head.step, action, {state: total}, started, count)
                 return head.step, total
     raise AssertionError
-
-
-#: Steps of up to this many rows are written as one file.
-_SMALL = 100_000
 
 
 def finished(store: Store, where: str) -> DataFrame:

@@ -14,13 +14,10 @@ from spark_queue.delta.choosing import Request, Staged, counted, staged
 from spark_queue.delta.heads import StatusHead, following
 from spark_queue.delta.schema import CLAIMED, DEAD, ITEM, READY, SCHEDULE
 from spark_queue.delta.settings import Settings
-from spark_queue.delta.store import Store, tries
+from spark_queue.delta.store import Store, is_small, tries
 
 #: The error of an item that lost its lease too often.
 LEASE_LOST = "lease lost"
-
-#: Steps of up to this many rows are written as one file.
-_SMALL = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +55,7 @@ def claim(store: Store, request: Request) -> Granted:
                 return nothing
             after = logged(head, stage)
             if store.commit_status(
-                after, rows(stage, request, now, after.step), small=stage.total() <= _SMALL
+                after, rows(stage, request, now, after.step), small=is_small(stage.total())
             ):
                 store.report("status", after.step, "claim", stage.by_state(), started, count)
                 return granted(stage, request, now, after.step)

@@ -30,13 +30,10 @@ from spark_queue.delta.schema import (
     REFUSED_LANE,
 )
 from spark_queue.delta.settings import Settings
-from spark_queue.delta.store import Store, tries
+from spark_queue.delta.store import Store, is_small, tries
 from spark_queue.errors import DuplicateItemError, InvalidArgumentError, SchemaMismatchError
 
 OnDuplicate = Literal["skip", "raise"]
-
-#: Steps of up to this many rows are written as one file.
-_SMALL = 100_000
 
 #: ``monotonically_increasing_id`` keeps the partition above this bit.
 _PARTITION_BIT = 33
@@ -167,7 +164,7 @@ def _try_once(
         status_step=status.step,
         gen_since=before.gen_since or now.isoformat(),
     )
-    if not store.commit_queue(head, rows, small=stage.count <= _SMALL):
+    if not store.commit_queue(head, rows, small=is_small(stage.count)):
         return None
     return Enqueued(step=head.step, inserted=stage.count - refused, duplicates=refused)
 

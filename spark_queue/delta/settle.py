@@ -18,7 +18,7 @@ from spark_queue.config import QueueConfig, RetryPolicy
 from spark_queue.delta import fold
 from spark_queue.delta.heads import StatusHead, following
 from spark_queue.delta.schema import ACKED, CLAIMED, DEAD, ITEM, READY, TERMINAL
-from spark_queue.delta.store import Store, tries
+from spark_queue.delta.store import Store, is_small, tries
 
 #: What a holder may say of an item.
 OUTCOMES = ("ack", "nack", "release", "dead")
@@ -28,9 +28,6 @@ LOSE = "lose"
 
 #: How many lost items an error names.
 _NAMED = 1_000
-
-#: Steps of up to this many rows are written as one file.
-_SMALL = 100_000
 
 _MICROS = 1_000_000
 
@@ -123,7 +120,7 @@ def settle(store: Store, lease: int, verdict: Verdict, *, action: str = "settle"
             if not stage.counts:
                 return Settled(step=0, counts={}, lost=stage.lost)
             after = logged(head, stage)
-            if store.commit_status(after, stage.rows, small=stage.total() <= _SMALL):
+            if store.commit_status(after, stage.rows, small=is_small(stage.total())):
                 store.report("status", after.step, action, stage.counts, started, count)
                 return Settled(step=after.step, counts=stage.counts, lost=stage.lost)
     raise AssertionError

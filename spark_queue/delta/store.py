@@ -29,6 +29,9 @@ logger = logging.getLogger("spark_queue")
 #: How often a step is tried against other writers before the caller is told.
 MAX_TRIES = 20
 
+#: Steps of up to this many rows are written as one file.
+_SMALL = 100_000
+
 #: How many rows of the status log a process remembers at most.
 _MAX_TAIL = 200_000
 
@@ -264,7 +267,11 @@ class Store:
         started: float,
         tried: int,
     ) -> None:
-        """Tell the logger and the listener what a step did; ``started`` is a monotonic time."""
+        """Tell the logger and the listener what a step did; ``started`` is a monotonic time.
+
+        The step is committed. A listener that fails is logged, and keeps nobody from what is theirs
+        by that step: a claim whose holder never heard of it would wait for its lease to run out.
+        """
         facts = StepFacts(
             queue=self.name,
             log=log,
@@ -285,8 +292,12 @@ class Store:
             facts.seconds,
             tried,
         )
-        if self.listener is not None:
+        if self.listener is None:
+            return
+        try:
             self.listener(facts)
+        except Exception:
+            logger.exception("%s: the listener failed at %s", self.name, facts)
 
     def _fits(self, tail: _Tail) -> bool:
         """Tell whether a tail is all there is to know, and in frames of this session."""
@@ -314,6 +325,11 @@ class Store:
 
     def _local_directory(self) -> Path | None:
         return lock.local_directory(self._identity())
+
+
+def is_small(rows: int) -> bool:
+    """Tell whether a step has so few rows that it is written as one file."""
+    return rows <= _SMALL
 
 
 def is_long(head: StatusHead) -> bool:

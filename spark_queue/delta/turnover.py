@@ -12,10 +12,7 @@ from spark_queue.delta.claims import Granted
 from spark_queue.delta.heads import StatusHead
 from spark_queue.delta.schema import READY
 from spark_queue.delta.settle import Settled, Verdict
-from spark_queue.delta.store import Store
-
-#: Steps of up to this many rows are written as one file.
-_SMALL = 100_000
+from spark_queue.delta.store import Store, is_small
 
 
 def settle_and_claim(
@@ -46,7 +43,7 @@ def settle_and_claim(
         leased = claims.rows(stage, request, now, after.step)
         rows = leased.unionByName(done.rows, allowMissingColumns=True)
         total = stage.total() + done.total()
-        if not store.commit_status(after, rows, small=total <= _SMALL):
+        if not store.commit_status(after, rows, small=is_small(total)):
             return None
     counts = {**done.counts, **stage.by_state()}
     store.report("status", after.step, "settle and claim", counts, started, 1)

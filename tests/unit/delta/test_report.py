@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from spark_queue.clock import ManualClock
+from spark_queue.delta.address import QueueAddress
+from spark_queue.delta.store import StepFacts, Store
+
+
+def test_a_listener_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """A step that is committed is not undone by whoever is told of it, and its caller goes on."""
+    told: list[StepFacts] = []
+
+    def listener(facts: StepFacts) -> None:
+        told.append(facts)
+        raise RuntimeError("no disk for metrics")
+
+    spark: Any = None
+    store = Store(spark, QueueAddress("/tables/q"), ManualClock(), listener)
+
+    store.report("status", 3, "claim", {"claimed": 2}, 0.0, 1)
+
+    assert (told[0].step, told[0].counts) == (3, {"claimed": 2})
+    assert "/tables/q: the listener failed" in caplog.text
+    assert "no disk for metrics" in caplog.text
