@@ -67,8 +67,7 @@ def run_batches(
             return
         for batch in batches:
             table = pa.Table.from_batches([batch])
-            rows = _called_with_table(handler, table)
-            yield pa.RecordBatch.from_pylist(_shaped(rows, returns), schema=schema)
+            yield _called_with_table(handler, table, schema)
 
     return run
 
@@ -86,24 +85,44 @@ def _called(
 
 
 def _called_with_table(
-    handler: Callable[[pa.Table], pa.Table | None], table: pa.Table
-) -> list[dict[str, Any]]:
-    seqs = table.column("_seq").to_pylist()
+    handler: Callable[[pa.Table], pa.Table | None], table: pa.Table, schema: pa.Schema
+) -> pa.RecordBatch:
+    seqs = table.column("_seq").combine_chunks()
     try:
         answer = handler(table.drop_columns("_group_key"))
     except Reject as exc:
-        return [_outcome(seq, "dead", exc, None) for seq in seqs]
+        return _all("dead", seqs, schema, exc)
     except Exception as exc:  # noqa: BLE001 - as above, for all of them
-        return [_outcome(seq, "nack", exc, None) for seq in seqs]
-    results = {} if answer is None else {row.pop("_seq"): row for row in answer.to_pylist()}
-    return [_outcome(seq, "ack", None, results.get(seq)) for seq in seqs]
+        return _all("nack", seqs, schema, exc)
+    if answer is None or "result" not in schema.names:
+        return _all("ack", seqs, schema)
+    results = {row.pop("_seq"): row for row in answer.to_pylist()}
+    rows = [_outcome(seq, "ack", None, results.get(seq)) for seq in seqs.to_pylist()]
+    return pa.RecordBatch.from_pylist(rows, schema=schema)
+
+
+def _all(
+    outcome: str, seqs: pa.Array, schema: pa.Schema, exc: Exception | None = None
+) -> pa.RecordBatch:
+    """Give all items one outcome, a column at a time."""
+    same = {"outcome": outcome, "error": _error(exc), "result": None}
+    columns = [
+        seqs
+        if field.name == "_seq"
+        else pa.repeat(pa.scalar(same[field.name], field.type), len(seqs))
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _outcome(
     seq: int, outcome: str, exc: Exception | None, result: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    error = None if exc is None else f"{type(exc).__name__}: {exc}"[:_ERROR_CHARS]
-    return {"_seq": seq, "outcome": outcome, "error": error, "result": result}
+    return {"_seq": seq, "outcome": outcome, "error": _error(exc), "result": result}
+
+
+def _error(exc: Exception | None) -> str | None:
+    return None if exc is None else f"{type(exc).__name__}: {exc}"[:_ERROR_CHARS]
 
 
 def _shaped(rows: list[dict[str, Any]], returns: StructType | None) -> list[dict[str, Any]]:

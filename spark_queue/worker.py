@@ -24,7 +24,7 @@ from spark_queue.delta.choosing import Request
 from spark_queue.delta.claims import new_claim_id
 from spark_queue.delta.evidence import Output
 from spark_queue.delta.settle import Settled, Verdict
-from spark_queue.delta.store import Store, logger
+from spark_queue.delta.store import Store, is_small, logger
 from spark_queue.errors import InvalidArgumentError, UnsafeSessionError
 from spark_queue.executor import run_batches, run_items
 
@@ -123,7 +123,7 @@ def process(
     on_claim: Callable[[ProcessResult], None] | None,
 ) -> ProcessResult:
     """Claim, run and settle until the queue is empty, the time is up, or someone stops it."""
-    _require_safe(queue, work)
+    require_safe(queue, work)
 
     def run(stop: threading.Event) -> ProcessResult:
         return _processed(queue, work, time_limit, stop, on_claim)
@@ -219,13 +219,22 @@ def _work_off(queue: Source, claim: Claim, work: Work, ahead: _Ahead) -> Mapping
             if work.output is not None and not _written(work.output, stage, claim):
                 logger.warning("%s was taken over while it worked; its output is dropped", claim)
                 return {}
-            done = ahead.settled(claim, settle.each(stage))
+            done = ahead.settled(claim, _verdict(stage, claim.count))
     except BaseException:
         recovery.abandon(queue.store, work.output, claim.lease, claim.id)
         raise
     if done.lost:
         logger.warning("%s lost %d item(s) while it worked on them", claim, len(done.lost))
     return done.counts
+
+
+def _verdict(stage: DataFrame, claimed: int) -> Verdict:
+    """Return what the outcomes say; where many items are all done, that needs no join."""
+    if not is_small(claimed):
+        rows = stage.agg(F.count(F.lit(1)), F.count_if(F.col("outcome") == "ack")).collect()[0]
+        if rows[0] == rows[1] == claimed:
+            return settle.every("ack")
+    return settle.each(stage)
 
 
 def _written(output: Output, stage: DataFrame, claim: Claim) -> bool:
@@ -244,8 +253,9 @@ def _handled(queue: Source, claim: Claim, work: Work) -> DataFrame:
 def _mapped(queue: Source, claim: Claim, work: Work) -> DataFrame:
     """Run the handler on the executors: a group in one partition, in order."""
     frame = items.leased(queue.store, claim.lease)
-    together = F.coalesce(F.col("_group_key"), F.col("_seq").cast("string"))
-    ordered = _spread(frame, together).sortWithinPartitions("_group_key", "_seq")
+    group = F.col("_group_key")
+    together = F.when(group.isNull(), F.col("_seq")).otherwise(F.xxhash64(group))
+    ordered = _spread(frame, together).sortWithinPartitions(together, "_group_key", "_seq")
     schema = _result_schema(work)
     runner = run_items if work.per == "item" else run_batches
     return ordered.mapInArrow(runner(work.handler, work.returns), schema)
@@ -271,7 +281,16 @@ def _no_results(queue: Source, work: Work) -> DataFrame:
     return queue.store.spark.createDataFrame([], StructType([*columns, *marks]))
 
 
-def _require_safe(queue: Source, work: Work) -> None:
+def require_safe(queue: Source, work: Work) -> None:
+    """Raise where work could not be done, or could be done twice, before anything is claimed.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When options do not go together, or the handler does not pickle.
+    UnsafeSessionError
+        When the session runs tasks speculatively.
+    """
     if work.output is not None and work.returns is None:
         raise InvalidArgumentError("output is given without returns: say which columns it gets")
     if work.per == "batch" and work.request.run > 1:

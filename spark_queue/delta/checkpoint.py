@@ -47,7 +47,7 @@ def staged(store: Store, head: StatusHead, settings: Settings) -> Staged:
     live = F.col("_state").isin(READY, CLAIMED)
     kept = tags.with_weights(touched, settings).where(live | ahead).select(*fold.STATE)
     passed = (
-        fold.fresh(queue, head, settings, None)
+        fold.fresh(queue, head, settings, width=0.0)
         .where(~ahead)
         .join(touched.select("_seq"), "_seq", "left_anti")
         .select("_seq", "_gen", *SCHEDULE)

@@ -14,7 +14,7 @@ from spark_queue.delta.heads import Pointer, StatusHead
 from spark_queue.delta.schema import CLAIMED, DEAD, EXPIRED, READY, SCHEDULE
 from spark_queue.delta.settings import Settings
 from spark_queue.delta.store import Store, is_long
-from spark_queue.operators import fair, serial
+from spark_queue.operators import serial, turns
 
 #: How far ahead of the pointer a first claim looks, in turns, and how fast it looks further.
 _FIRST_WIDTH = 64.0
@@ -186,7 +186,7 @@ def _with_lines(head: StatusHead, lines: DataFrame | None, found: DataFrame) -> 
     )
     if lines is None:
         return placed.withColumn("_overdue", F.lit(False))
-    return fair.split_overdue(tags.join_lines(placed, lines))
+    return turns.split_overdue(tags.join_lines(placed, lines))
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,24 +217,24 @@ def _chosen(
         {"_state": F.col("_over"), "_turn": F.lit(None).cast("double")}
     )
     eligible = found.where("_over is null")
-    turns = _turns(eligible, facts.overdue, request.limit)
+    timed = _turns(eligible, facts.overdue, request.limit)
     if config.fair_key is not None and config.group_limit * request.run > 1:
-        turns = fair.clamped_by_group(turns)
+        timed = turns.clamped_by_group(timed)
     if limit < request.limit:
         # Items whose lease ran out hold their place in flight already.
-        new = serving.first(turns.where(F.col("_was") == READY), limit)
-        turns = new.unionByName(turns.where(F.col("_was") == CLAIMED))
-    leased = serving.first(turns, request.limit).withColumn("_state", F.lit(CLAIMED))
+        new = serving.first(timed.where(F.col("_was") == READY), limit)
+        timed = new.unionByName(timed.where(F.col("_was") == CLAIMED))
+    leased = serving.first(timed, request.limit).withColumn("_state", F.lit(CLAIMED))
     return leased.unionByName(over, allowMissingColumns=True)
 
 
 def _turns(eligible: DataFrame, overdue: int, limit: int) -> DataFrame:
     if overdue == 0:
-        return fair.on_time(eligible)
+        return turns.on_time(eligible)
     late = eligible.where("_overdue").select("_priority", "_fair_key").distinct()
     marked = tags.join_lines(eligible, late.withColumn("_late", F.lit(True)))
-    on_time = fair.on_time(marked.where("_late is null"))
-    return on_time.unionByName(fair.reassigned(marked.where("_late"), limit)).drop("_late")
+    on_time = turns.on_time(marked.where("_late is null"))
+    return on_time.unionByName(turns.reassigned(marked.where("_late"), limit)).drop("_late")
 
 
 def counted(head: StatusHead, chosen: DataFrame) -> Staged:

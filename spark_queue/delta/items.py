@@ -10,6 +10,9 @@ from spark_queue.delta.schema import CLAIMED, ITEM
 from spark_queue.delta.store import Store
 from spark_queue.delta.views import user_columns
 
+#: Up to this many items, what is held is sent to where the items are: 20 bytes each.
+_SENT = 1_000_000
+
 
 def claimed(store: Store, lease: int) -> DataFrame:
     """Return the items of a lease: the user's columns, ``_seq``, ``_lease``, ``_attempts``."""
@@ -25,7 +28,12 @@ def leased(store: Store, lease: int) -> DataFrame:
     )
     names = user_columns(queue)
     bounds = granted.agg(
-        F.min("_seq"), F.max("_seq"), F.min("_round"), F.max("_round"), F.collect_set("_gen")
+        F.min("_seq"),
+        F.max("_seq"),
+        F.min("_round"),
+        F.max("_round"),
+        F.collect_set("_gen"),
+        F.count(F.lit(1)),
     ).head()
     if bounds is None or bounds[0] is None:
         return (
@@ -40,6 +48,8 @@ def leased(store: Store, lease: int) -> DataFrame:
         & (F.col("_kind") == ITEM)
     )
     held = granted.select("_seq", "_lease", "_attempts")
+    if bounds[5] <= _SENT:
+        held = F.broadcast(held)
     return (
         rows.select(*names, "_seq", "_group_key")
         .join(held, "_seq")

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from spark_queue.delta.heads import Pointer
 from spark_queue.delta.schema import GROUP, KEY
 from spark_queue.delta.settings import Settings
+from spark_queue.operators import fair, running
 
 #: How many rows a partition holds while a frame is tagged.
 _ROWS_A_PARTITION = 1_000_000
@@ -93,7 +94,7 @@ def key_spans(
     last = ends.agg(F.max("_round").alias("_last"))
     known = join_lines(lines, last)
     stands_at = tag_of(pointer_turn(pointers))
-    start = F.greatest(stands_at, F.coalesce("_last", F.lit(0.0)))
+    start = fair.starts_at(stands_at, F.col("_last"))
     return with_weights(known, settings).select(
         "_priority", "_fair_key", start.alias("_start"), (start + F.col("_total")).alias("_end")
     )
@@ -115,8 +116,9 @@ def tagged(accepted: DataFrame, spans: DataFrame, rows: int) -> DataFrame:
     hashed = accepted.withColumn("_line", F.xxhash64("_priority", "_fair_key"))
     if partitions(rows) > 1:
         hashed = hashed.repartition(partitions(rows), "_line")
-    line = Window.partitionBy("_line", "_priority", "_fair_key").orderBy("_pos")
-    costs = hashed.withColumn("_upto", F.sum("_cost").over(line)).drop("_line")
+    line = ("_line", "_priority", "_fair_key")
+    upto = running.along(line, ["_pos"], F.col("_cost"))
+    costs = hashed.withColumn("_upto", upto).drop("_line")
     starts = spans.drop("_end")
     return (
         join_lines(costs, starts)

@@ -1,85 +1,247 @@
-"""Fair by key: the turn at which each item is served (``docs/adr/0003-turns.md``)."""
+"""Fair by key: the round in which each row is served, one row of each key a round.
+
+Rounds are those of snapshots: take the head of every key, serve them, then look again. Serving by a
+tag that is fixed when a row comes gives the same order (``docs/adr/0003-turns.md``)::
+
+    round = max(the round that is being served, the last round of the key) + 1
+
+With a cost, or a weight of the key, a row takes ``cost / weight`` rounds instead of one (stride
+scheduling; Waldspurger and Weihl 1995).
+"""
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, Window, WindowSpec
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-_LINE = ("_priority", "_fair_key")
+from spark_queue.errors import InvalidArgumentError
+from spark_queue.operators import running
+from spark_queue.operators.columns import (
+    Columns,
+    carried,
+    listed,
+    one,
+    private,
+    require_at_least_one,
+    require_columns,
+    require_positive,
+)
+
+#: The column that :func:`fair_rank` adds.
+ROUND = "round"
+
+_UPTO = private("upto")
+_STEP = private("step")
+_LAST = private("last")
 
 
-def split_overdue(eligible: DataFrame) -> DataFrame:
-    """Add ``_overdue``: whether the order has passed the item, so that its tag no longer counts.
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Where the rounds of an earlier frame ended, for those of the next to go on from.
 
-    Parameters
-    ----------
-    eligible : DataFrame
-        ``_seq``, ``_tag_turn``, ``_pointer_turn``, ``_pointer_seq`` and ``_regular_turn`` (the
-        highest regular turn handed out to the item's line, or null).
+    How many rows of each key were served does not tell: a key that came late began in a later
+    round.
     """
-    turn, reached = F.col("_tag_turn"), F.col("_pointer_turn")
-    ahead = (turn > reached) | ((turn == reached) & (F.col("_seq") > F.col("_pointer_seq")))
-    unused = F.col("_regular_turn").isNull() | (F.col("_tag_turn") > F.col("_regular_turn"))
-    return eligible.withColumn("_overdue", ~(ahead & unused))
+
+    current: float = 0.0
+    """The highest round of which something was served; 0 where nothing was."""
+    last: DataFrame | None = None
+    """The key's columns, and ``round``: the last round that each key was given. A key that is not
+    in it, or whose last round has been served, starts in the next round."""
+
+    @staticmethod
+    def last_of(ranked: DataFrame, key: Columns) -> DataFrame:
+        """Return the last round of each key of a ranked frame, as ``last`` takes it."""
+        by = ranked.groupBy(*listed(ranked, "key", key))
+        return by.agg(F.max(ROUND).alias(ROUND))
 
 
-def on_time(eligible: DataFrame) -> DataFrame:
-    """Give each item its own tag as its turn: right where nothing of its line is overdue."""
-    return eligible.withColumn("_turn", F.col("_tag_turn"))
-
-
-def reassigned(eligible: DataFrame, limit: int) -> DataFrame:
-    """Give the items of lines that have overdue ones their turns.
-
-    A line's slots are the tags of its items that are on time, and one further turn a round for
-    what is overdue. Its items take the slots in ``_seq`` order.
+def fair_rank(
+    df: DataFrame,
+    key: Columns,
+    *,
+    order_by: Columns,
+    weights: Mapping[str, float] | None = None,
+    cost: str | Column | None = None,
+    resume: Resume | None = None,
+    skewed: bool = False,
+) -> DataFrame:
+    """Add the round in which each row is served.
 
     Parameters
     ----------
-    eligible : DataFrame
-        As :func:`split_overdue` returns it, with ``_increment`` (cost by weight) and
-        ``_overdue_turn`` (the highest overdue turn handed out to the line, or null).
-    limit : int
-        How many items will be served at most; further ones of a line are left out.
+    df : DataFrame
+        Rows that wait.
+    key : str, Column or sequence of them
+        Who takes turns: a tenant, a customer. Null is a key like any other.
+    order_by : str, Column or sequence of them
+        The order within a key; it must tell the rows of a key apart, or the same frame is ranked
+        another way each time.
+    weights : mapping of str to float, optional
+        How many rows of a key make up its part of a round, by the key as a string; 1 where a key
+        is not named. For a key of one column.
+    cost : str or Column, optional
+        How many turns a row takes; 1 by default. A cost that is not above 0 fails the query that
+        meets it.
+    resume : Resume, optional
+        Where an earlier frame ended; at the beginning by default.
+    skewed : bool
+        Spread a key that has a large part of all rows over several cores. The frame is then read
+        three times, and ``order_by`` must be ascending.
 
     Returns
     -------
     DataFrame
-        The first ``limit`` items of each line with ``_turn``; ``_overdue`` says which kind of slot
-        the item took.
+        The rows of ``df``, all columns and types as they were, and ``round`` (double).
+
+    Raises
+    ------
+    InvalidArgumentError
+        When a column is unknown, the frame has a column ``round``, or a weight is not above 0.
+
+    Notes
+    -----
+    One shuffle and one sort. Nothing is run or collected here.
+
+    Examples
+    --------
+    >>> waiting = spark.createDataFrame(  # doctest: +SKIP
+    ...     [("big", 1), ("big", 2), ("small", 3)], "tenant string, at int"
+    ... )
+    >>> waiting.transform(fair_order, "tenant", order_by="at").collect()  # doctest: +SKIP
+    [Row(tenant='big', at=1), Row(tenant='small', at=3), Row(tenant='big', at=2)]
     """
-    line = Window.partitionBy(*_LINE)
-    by_seq = line.orderBy("_seq")
-    slots = _slots(eligible, by_seq)
-    slot_order = line.orderBy("_turn", "_overdue", "_seq")
-    numbered = slots.withColumn("_place", F.row_number().over(slot_order)).select(
-        *[F.col(name).alias(f"_slot{name}") for name in _LINE], "_place", "_turn", "_overdue"
+    if ROUND in df.columns:
+        raise InvalidArgumentError(f"the frame has a column {ROUND!r}: rename it")
+    order = listed(df, "order_by", order_by)
+    rows, keys = carried(df, "key", key)
+    rows, amount = _with_amount(rows, keys, weights, cost)
+    if skewed:
+        rows = running.in_parts(rows, keys, order, amount, _UPTO)
+    else:
+        rows = rows.withColumn(_UPTO, running.along(keys, order, amount))
+    rows = _with_start(rows, keys, df, key, resume or Resume())
+    tag = (F.col(_LAST) + F.col(_UPTO)).cast("double")
+    return rows.select(*[F.col(f"`{name}`") for name in df.columns], tag.alias(ROUND))
+
+
+def fair_order(
+    df: DataFrame,
+    key: Columns,
+    *,
+    order_by: Columns,
+    weights: Mapping[str, float] | None = None,
+    cost: str | Column | None = None,
+    resume: Resume | None = None,
+    skewed: bool = False,
+) -> DataFrame:
+    """Sort rows as they are served: by round, and by ``order_by`` within a round.
+
+    Parameters and errors are those of :func:`fair_rank`.
+
+    Returns
+    -------
+    DataFrame
+        The rows of ``df``, sorted, without the round.
+    """
+    order = listed(df, "order_by", order_by)
+    ranked = fair_rank(
+        df, key, order_by=order_by, weights=weights, cost=cost, resume=resume, skewed=skewed
     )
-    items = eligible.drop("_overdue").withColumn("_place", F.row_number().over(by_seq))
-    first = items.where(F.col("_place") <= limit)
-    same = (
-        (F.col("_priority") == F.col("_slot_priority"))
-        & F.col("_fair_key").eqNullSafe(F.col("_slot_fair_key"))
-        & (first["_place"] == numbered["_place"])
+    return ranked.orderBy(ROUND, *order).drop(ROUND)
+
+
+def fair_take(
+    df: DataFrame,
+    n: int,
+    key: Columns,
+    *,
+    order_by: Columns,
+    weights: Mapping[str, float] | None = None,
+    cost: str | Column | None = None,
+    resume: Resume | None = None,
+) -> DataFrame:
+    """Return the ``n`` rows that are served next, in their order.
+
+    Parameters and errors are those of :func:`fair_rank`; and ``n`` must be at least 1.
+
+    Returns
+    -------
+    DataFrame
+        Up to ``n`` rows of ``df``, sorted, with their ``round``: what to resume from.
+
+    Notes
+    -----
+    Of a key at most ``n`` rows can come next: the others are dropped before the shuffle, so that
+    a key with most of the rows costs no more than others.
+    """
+    require_at_least_one("n", n)
+    order = listed(df, "order_by", order_by)
+    rows, keys = carried(df, "key", key)
+    near = rows.withColumn(_STEP, running.along(keys, order, None)).where(F.col(_STEP) <= n)
+    ranked = fair_rank(
+        near.select(*[F.col(f"`{name}`") for name in df.columns]),
+        key,
+        order_by=order_by,
+        weights=weights,
+        cost=cost,
+        resume=resume,
     )
-    drop = [f"_slot{name}" for name in _LINE]
-    return first.join(numbered, same).drop(*drop, first["_place"], numbered["_place"])
+    return ranked.orderBy(ROUND, *order).limit(n)
 
 
-def _slots(eligible: DataFrame, by_seq: WindowSpec) -> DataFrame:
-    regular = eligible.where(~F.col("_overdue")).select(
-        *_LINE, "_seq", "_overdue", F.col("_tag_turn").alias("_turn")
+def starts_at(current: Column, last: Column) -> Column:
+    """Return the tag from which a key goes on: where the order stands, or where the key ended."""
+    return F.greatest(current, F.coalesce(last, F.lit(0.0)))
+
+
+def priced(cost: Column) -> Column:
+    """Return a cost as a number; a query that meets one that is not above 0 fails, and shows it."""
+    given = cost.cast("double")
+    shown = F.coalesce(given.cast("string"), F.lit("null"))
+    wrong = F.raise_error(F.concat(F.lit("cost is "), shown, F.lit(": it must be above 0")))
+    is_one = (given > 0) & (given < float("inf"))
+    return F.when(is_one, given).otherwise(wrong.cast("double"))
+
+
+def _with_amount(
+    rows: DataFrame, keys: list[str], weights: Mapping[str, float] | None, cost: str | Column | None
+) -> tuple[DataFrame, Column | None]:
+    """Return how many rounds a row takes, or None where each takes one."""
+    if not weights and cost is None:
+        return rows, None
+    amount = F.lit(1.0) if cost is None else priced(one(rows, "cost", cost))
+    if not weights:
+        return rows, amount
+    if len(keys) > 1:
+        raise InvalidArgumentError("weights name keys of one column; the key has several")
+    require_positive("the weight", weights)
+    table = rows.sparkSession.createDataFrame(
+        [(name, float(weight)) for name, weight in weights.items()],
+        f"{private('name')} string, {private('weight')} double",
     )
-    late = eligible.where("_overdue")
-    first = F.first("_increment").over(by_seq)
-    start = F.greatest(F.col("_pointer_turn"), F.col("_overdue_turn") + first)
-    turn = start + F.sum("_increment").over(by_seq) - first
-    return regular.unionByName(late.select(*_LINE, "_seq", "_overdue", turn.alias("_turn")))
+    same = F.col(keys[0]).cast("string") == F.col(private("name"))
+    weighted = rows.join(F.broadcast(table), same, "left")
+    return weighted, amount / F.coalesce(F.col(private("weight")), F.lit(1.0))
 
 
-def clamped_by_group(chosen: DataFrame) -> DataFrame:
-    """Raise ``_turn`` where an earlier item of the same group and priority comes later."""
-    before = Window.partitionBy("_group_key", "_priority").orderBy("_seq")
-    highest = F.max("_turn").over(before)
-    turn = F.when(F.col("_group_key").isNull(), F.col("_turn")).otherwise(highest)
-    return chosen.withColumn("_turn", turn)
+def _with_start(
+    rows: DataFrame, keys: list[str], df: DataFrame, key: Columns, resume: Resume
+) -> DataFrame:
+    current = F.lit(float(resume.current))
+    if resume.last is None:
+        return rows.withColumn(_LAST, current)
+    names = df.select(*listed(df, "key", key)).columns
+    require_columns(resume.last, "resume.last", [*names, ROUND])
+    known = resume.last.select(
+        *[F.col(f"`{name}`").alias(private(f"known_{n}")) for n, name in enumerate(names)],
+        F.col(ROUND).cast("double").alias(_LAST),
+    )
+    same = F.lit(True)
+    for number, column in enumerate(keys):
+        same = same & F.col(column).eqNullSafe(F.col(private(f"known_{number}")))
+    joined = rows.join(known, same, "left")
+    return joined.withColumn(_LAST, starts_at(current, F.col(_LAST)))

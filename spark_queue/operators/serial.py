@@ -2,21 +2,179 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, Window
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_queue.config import OnFailure
+from spark_queue.operators.columns import (
+    Columns,
+    listed,
+    private,
+    require_at_least_one,
+    require_columns,
+)
+
+_PLACE = private("place")
+_BUSY = private("busy")
+_FULL = private("full")
+_OPEN = private("open")
+
+
+def serial_heads(
+    df: DataFrame,
+    group: Columns,
+    *,
+    order_by: Columns,
+    active: DataFrame | None = None,
+    limit: int = 1,
+) -> DataFrame:
+    """Keep the rows that may run now: the first of each group, while its slots last.
+
+    Parameters
+    ----------
+    df : DataFrame
+        Rows that wait.
+    group : str, Column or sequence of them
+        What must run one after another. A row whose group is null, in any part, is in no group: it
+        may always run.
+    order_by : str, Column or sequence of them
+        The order within a group; it must tell the rows of a group apart.
+    active : DataFrame, optional
+        Rows that run now, with columns of the same names as ``group``; each takes a slot of its
+        group. When ``group`` has an expression, give it an alias that both have.
+    limit : int
+        How many rows of a group may run at a time.
+
+    Returns
+    -------
+    DataFrame
+        Rows of ``df``, all columns and types as they were, in no order.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When a column is unknown, here or in ``active``, or ``limit`` is below 1.
+
+    Notes
+    -----
+    One shuffle and one sort. Of a group no more than ``limit`` rows of each partition take part in
+    the shuffle, so that a deep group costs no more than others. Nothing is run or collected here.
+
+    Examples
+    --------
+    >>> waiting = spark.createDataFrame(  # doctest: +SKIP
+    ...     [("orders", 1), ("orders", 2), ("users", 3)], "table string, at int"
+    ... )
+    >>> waiting.transform(serial_heads, "table", order_by="at").collect()  # doctest: +SKIP
+    [Row(table='orders', at=1), Row(table='users', at=3)]
+    """
+    require_at_least_one("limit", limit)
+    return _starting(df, group, order_by, active, limit=limit, run=1)
+
+
+def serial_runs(
+    df: DataFrame,
+    group: Columns,
+    *,
+    order_by: Columns,
+    length: int,
+    active: DataFrame | None = None,
+) -> DataFrame:
+    """Keep up to ``length`` consecutive rows of each group that has nothing running.
+
+    They are to be run one after another by whoever takes them, so that a deep group does not have
+    to wait for a round of all others between two of its rows.
+
+    Parameters
+    ----------
+    df, group, order_by, active
+        As for :func:`serial_heads`; a group with a row in ``active`` gets no run.
+    length : int
+        How many rows of a group at most.
+
+    Returns
+    -------
+    DataFrame
+        Rows of ``df``, all columns and types as they were, in no order. A row in no group is a run
+        of one.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When a column is unknown, here or in ``active``, or ``length`` is below 1.
+    """
+    require_at_least_one("length", length)
+    return _starting(df, group, order_by, active, limit=1, run=length)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Names:
+    """How the columns are called that :func:`may_start` reads and makes."""
+
+    group: str = "_group_key"
+    seq: str = "_seq"
+    due: str = "_due"
+    over: str = "_over"
+
+
+_NAMES = Names(group=private("group"), seq=private("seq"), due=private("due"), over=private("over"))
+
+
+def _starting(
+    df: DataFrame,
+    group: Columns,
+    order_by: Columns,
+    active: DataFrame | None,
+    *,
+    limit: int,
+    run: int,
+) -> DataFrame:
+    keys = listed(df, "group", group)
+    order = listed(df, "order_by", order_by)
+    columns = [F.col(f"`{name}`") for name in df.columns]
+    waiting = df.withColumns(
+        {
+            _NAMES.group: _group_of(keys),
+            # It only has to tell the rows in no group apart.
+            _NAMES.seq: F.monotonically_increasing_id(),
+            _NAMES.due: F.lit(True),
+            _NAMES.over: F.lit(None).cast("string"),
+        }
+    )
+    busy = None
+    if active is not None:
+        names = df.select(*keys).columns
+        require_columns(active, "active", names)
+        held = _group_of([F.col(f"`{name}`") for name in names])
+        busy = active.select(held.alias(_NAMES.group))
+    found = may_start(waiting, busy, limit=limit, run=run, order=order, names=_NAMES)
+    return found.select(*columns)
+
+
+def _group_of(keys: Sequence[Column]) -> Column:
+    """Return a group as one value: null where any of its parts is."""
+    if len(keys) == 1:
+        return keys[0]
+    known = keys[0].isNotNull()
+    for key in keys[1:]:
+        known = known & key.isNotNull()
+    return F.when(known, F.struct(*[key.alias(f"part_{n}") for n, key in enumerate(keys)]))
 
 
 def may_start(
     waiting: DataFrame,
-    in_flight: DataFrame,
+    in_flight: DataFrame | None,
     *,
     limit: int = 1,
     run: int = 1,
     on_failure: OnFailure = "block",
+    order: Sequence[str | Column] | None = None,
+    names: Names = Names(),
 ) -> DataFrame:
-    """Keep the items that their group lets start: its first ones, in ``_seq`` order.
+    """Keep the items that their group lets start: its first ones, in order.
 
     A group lets ``limit`` items be in flight. With ``run`` above 1, a group with nothing in flight
     lets ``limit * run`` consecutive items start together, and any other group none.
@@ -26,12 +184,16 @@ def may_start(
     waiting : DataFrame
         Items that are not in flight: ``_seq``, ``_group_key`` (null: in no group), ``_due``
         (whether its delay is over), ``_over`` (null, or why it will never run) and more.
-    in_flight : DataFrame
+    in_flight : DataFrame, optional
         ``_group_key`` of each item in flight.
     limit, run : int
         As above.
     on_failure : "block" or "skip"
         Whether an item that is not due holds up those behind it in its group, or is passed over.
+    order : sequence of str or Column, optional
+        The order within a group; by ``_seq`` where nothing is said.
+    names : Names
+        Other names for the columns.
 
     Returns
     -------
@@ -39,26 +201,34 @@ def may_start(
         Rows of ``waiting`` that are due and may start, and those that are over, which hold nobody
         up.
     """
-    due, over = F.col("_due"), F.col("_over").isNotNull()
+    due, over = F.col(names.due), F.col(names.over).isNotNull()
+    order = [names.seq] if order is None else order
     if on_failure == "skip":
         waiting = waiting.where(due | over)
-    busy = _occupied(in_flight, most=1 if run > 1 else limit)
-    joined = waiting.join(busy, "_group_key", "left").where(over | F.col("_full").isNull())
+    joined = _with_busy(waiting, in_flight, names, most=1 if run > 1 else limit)
+    joined = joined.where(over | F.col(_FULL).isNull())
     # What is in no group, or over, stands in a line of its own: one scan serves all of them.
-    alone = F.col("_group_key").isNull() | over
-    line = Window.partitionBy(
-        F.when(alone, F.col("_seq")), F.when(~alone, F.col("_group_key"))
-    ).orderBy("_seq")
+    group = F.col(names.group)
+    alone = group.isNull() | over
+    line = Window.partitionBy(F.when(alone, F.col(names.seq)), F.when(~alone, group))
     # Spark keeps only the first rows of a group before the shuffle when the rank is bounded.
     most = limit * run
-    first = joined.withColumn("_place", F.row_number().over(line)).where(F.col("_place") <= most)
-    allowed = F.lit(most) - F.coalesce("_busy", F.lit(0))
-    placed = first.where(alone | (F.col("_place") <= allowed))
-    open_so_far = placed.withColumn("_open", F.min(due).over(line))
-    return open_so_far.where(over | F.col("_open")).drop("_open", "_place", "_busy", "_full")
+    place = F.row_number().over(line.orderBy(*order))
+    first = joined.withColumn(_PLACE, place).where(F.col(_PLACE) <= most)
+    allowed = F.lit(most) - F.coalesce(F.col(_BUSY), F.lit(0))
+    placed = first.where(alone | (F.col(_PLACE) <= allowed))
+    open_so_far = placed.withColumn(_OPEN, F.min(due).over(line.orderBy(*order)))
+    return open_so_far.where(over | F.col(_OPEN)).drop(_OPEN, _PLACE, _BUSY, _FULL)
 
 
-def _occupied(in_flight: DataFrame, *, most: int) -> DataFrame:
-    counts = in_flight.where(F.col("_group_key").isNotNull()).groupBy("_group_key")
-    busy = counts.agg(F.count(F.lit(1)).alias("_busy"))
-    return busy.withColumn("_full", F.when(F.col("_busy") >= most, True))
+def _with_busy(
+    waiting: DataFrame, in_flight: DataFrame | None, names: Names, *, most: int
+) -> DataFrame:
+    """Add how many items of a row's group are in flight, and whether no more may be."""
+    if in_flight is None:
+        nothing = {_BUSY: F.lit(None).cast("long"), _FULL: F.lit(None).cast("boolean")}
+        return waiting.withColumns(nothing)
+    counts = in_flight.where(F.col(names.group).isNotNull()).groupBy(names.group)
+    busy = counts.agg(F.count(F.lit(1)).alias(_BUSY))
+    busy = busy.withColumn(_FULL, F.when(F.col(_BUSY) >= most, True))
+    return waiting.join(busy, names.group, "left")
