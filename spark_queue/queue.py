@@ -4,31 +4,31 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Literal
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
-from spark_queue import worker
+from spark_queue import streams, worker
 from spark_queue.claim import Claim
 from spark_queue.clock import Clock, SystemClock
 from spark_queue.config import QueueConfig
-from spark_queue.delta import admin, checkpoint, claims, enqueue, inspect, maintain, views
+from spark_queue.delta import admin, checkpoint, claims, enqueue
 from spark_queue.delta.address import QueueAddress
 from spark_queue.delta.choosing import Request
-from spark_queue.delta.cut import AsOf, cut_at
 from spark_queue.delta.enqueue import Enqueued, OnDuplicate
 from spark_queue.delta.evidence import Output
 from spark_queue.delta.inputs import OrderBy
 from spark_queue.delta.store import Listener, Store
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.results import EnqueueResult, Explanation, Maintained, QueueStats
+from spark_queue.operating import Operating
+from spark_queue.results import EnqueueResult
 from spark_queue.worker import BatchHandler, ItemHandler, ProcessResult, Work
 
 
-class DeltaQueue:
+class DeltaQueue(Operating):
     """A queue on two Delta tables: distinct, fair by key, serial per group, as configured.
 
     Make one with :meth:`create` or :meth:`open`. A handle is cheap, may be used by several
@@ -139,21 +139,6 @@ class DeltaQueue:
     def store(self) -> Store:
         """The logs behind the queue; for the library's own use."""
         return self._store
-
-    @property
-    def name(self) -> str:
-        """The queue's name or path."""
-        return self._store.name
-
-    @property
-    def config(self) -> QueueConfig:
-        """The configuration in force."""
-        return self._store.settings(self._store.status_head()).config
-
-    @property
-    def schema(self) -> StructType:
-        """The columns of an item."""
-        return self._store.user_schema()
 
     def enqueue(
         self,
@@ -304,140 +289,110 @@ class DeltaQueue:
         UnsafeSessionError
             When the session runs tasks speculatively.
         """
-        work = Work(
-            handler=handler,
-            per=per,
-            request=self._request(limit, lease, worker_id or worker.worker_id(), run, None),
-            returns=None if returns is None else _parsed(returns),
-            output=None if output is None else Output(self._store.spark, output),
-        )
+        work = self._work(handler, per, limit, run, lease, worker_id, returns, output)
         return worker.process(self, work, time_limit=time_limit, stop=stop, on_claim=on_claim)
 
-    def cancel(self, where: str, *, dry_run: bool = False) -> int:
-        """End every ready or claimed item for which a SQL predicate is true.
+    def enqueue_stream(
+        self,
+        df: DataFrame,
+        checkpoint: str,
+        *,
+        order_by: OrderBy = None,
+        trigger: timedelta | None = None,
+        name: str | None = None,
+    ) -> StreamingQuery:
+        """Start a query that adds the rows of a stream, each micro-batch in one step.
 
         Parameters
         ----------
-        where : str
-            A predicate over the columns of :meth:`status`, such as ``tenant = 'a' AND _seq < 100``.
-        dry_run : bool
-            Only count.
+        df : DataFrame
+            A stream with the columns that :meth:`enqueue` takes.
+        checkpoint : str
+            A directory that is this query's own. Started again with it, the query goes on where it
+            was; with another one it is a new query, which reads from the beginning.
+        order_by
+            As for :meth:`enqueue`, within a micro-batch.
+        trigger : timedelta, optional
+            How often to look for rows; by default all that is there is read, and the query ends.
+        name : str, optional
+            The query's name in Spark's own displays.
 
         Returns
         -------
-        int
-            How many items it is about. A holder of such an item gets ``LeaseLostError``.
-        """
-        if dry_run:
-            return admin.matching(self._store, where, ("ready", "claimed")).count()
-        return admin.cancel(self._store, where)[1]
-
-    def redrive(self, where: str, *, dry_run: bool = False) -> int:
-        """Enqueue dead, expired or cancelled items again, as new items that name the old.
-
-        Parameters and the kind of answer are those of :meth:`cancel`. Whether the key of an item
-        was taken meanwhile is decided as for any enqueue.
-        """
-        frame = admin.redrivable(self._store, where)
-        if dry_run:
-            return frame.count()
-        return enqueue.enqueue(
-            self._store, frame, order_by=None, on_duplicate="skip", redriven=True
-        ).inserted
-
-    def configure(self, **settings: Any) -> int:
-        """Change live settings (see ``LIVE_SETTINGS``) from the next step on.
-
-        Returns
-        -------
-        int
-            The step from which they are in force: a claim after it sees them.
+        StreamingQuery
+            A query like any other, with progress and metrics.
 
         Raises
         ------
-        InvalidConfigError
-            When a setting is unknown, fixed at creation, or out of its range.
-        """
-        self.config.changed(**settings)
-        return admin.configure(
-            self._store,
-            lambda old, at: old.reconfigured(old.config.changed(**settings), at.pointers),
-        )
-
-    def pause(self) -> int:
-        """Stop giving out items; what is claimed goes on. Returns the step it is in force from."""
-        return admin.configure(self._store, lambda old, _: replace(old, paused=True), "pause")
-
-    def resume(self) -> int:
-        """Give out items again. Returns the step it is in force from."""
-        return admin.configure(self._store, lambda old, _: replace(old, paused=False), "resume")
-
-    def status(self, as_of: AsOf = None) -> DataFrame:
-        """Return one row an item: the user's columns, its keys, its state and its times.
-
-        Parameters
-        ----------
-        as_of : int or datetime, optional
-            A step of the status log, or an instant, to look back at; now by default.
-
-        Returns
-        -------
-        DataFrame
-            ``_state`` is ready, claimed, acked, dead, expired or cancelled. The frame can be
-            joined, filtered and written like any other; it is read when it is used.
-
-        Raises
-        ------
+        SchemaMismatchError
+            As for :meth:`enqueue`, before the query starts.
         InvalidArgumentError
-            When the queue has no such step.
-        """
-        cut = cut_at(self._store, as_of)
-        return views.status(cut.queue, cut.status)
-
-    def dead(self) -> DataFrame:
-        """Return the dead letters, as :meth:`status` shows them, with ``_error``."""
-        return self.status().where("_state = 'dead'")
-
-    def stats(self, as_of: AsOf = None) -> QueueStats:
-        """Count the items per state and per fair key; ``as_of`` as for :meth:`status`."""
-        return inspect.stats(self._store, cut_at(self._store, as_of))
-
-    def explain(self, seq: int) -> Explanation:
-        """Say why an item is not running: by whom it is held, and until when."""
-        return inspect.explain(self._store, seq)
-
-    def maintain(self, *, retention: timedelta | None = None) -> Maintained:
-        """Keep the queue quick: log what expired, write a checkpoint, merge small files.
-
-        Parameters
-        ----------
-        retention : timedelta, optional
-            Also drop items that finished longer ago, a whole generation of them at a time, with
-            their history. By default nothing is dropped. A queue that is distinct for ever, or
-            for longer than this, needs its items and keeps them.
+            When the frame is no stream, or no checkpoint is named.
 
         Notes
         -----
-        It may run beside enqueues, claims and settles, and none of them waits for longer than a
-        step. Once an hour is often enough for most queues.
+        Exactly once: the step of a batch says which batch of which query it is. A batch that comes
+        again after a crash is found there and written no second time. Several streams may fill one
+        queue, each with its own checkpoint.
         """
-        if retention is not None and retention <= timedelta(0):
-            raise InvalidArgumentError(f"retention is {retention}: it must be above zero")
-        return maintain.maintain(self._store, retention)
+        return streams.enqueue_stream(
+            self._store, df, checkpoint, order_by=order_by, trigger=trigger, name=name
+        )
 
-    def purge(self, where: str, *, dry_run: bool = False) -> int:
-        """Remove finished items for which a SQL predicate is true, with their history.
+    def process_stream(
+        self,
+        handler: ItemHandler | BatchHandler,
+        checkpoint: str,
+        *,
+        trigger: timedelta = timedelta(seconds=10),
+        name: str | None = None,
+        per: Literal["item", "batch"] = "item",
+        limit: int = 10_000,
+        run: int = 1,
+        lease: timedelta | None = None,
+        returns: StructType | str | None = None,
+        output: str | None = None,
+        on_claim: Callable[[ProcessResult], None] | None = None,
+    ) -> StreamingQuery:
+        """Start a query whose every micro-batch claims, processes and settles.
 
-        Parameters and the kind of answer are those of :meth:`cancel`. It rewrites files, and on
-        a shared store it may lose to other writers: then it raises and can be called again.
+        A heartbeat sets it off: a micro-batch works the queue off, and stops claiming when a
+        trigger's time is over, so that its progress is seen.
+
+        Parameters
+        ----------
+        checkpoint : str
+            A directory that is this query's own. It holds the heartbeat only: what was worked on
+            and what came of it is in the queue.
+        trigger : timedelta
+            How often to look for items, and how long a micro-batch goes on claiming.
+        name : str, optional
+            The query's name in Spark's own displays.
+        handler, per, limit, run, lease, returns, output, on_claim
+            As for :meth:`process`.
+
+        Returns
+        -------
+        StreamingQuery
+            A query like any other. Stopped in the middle of a claim, it gives the claim back, or
+            its lease runs out.
+
+        Raises
+        ------
+        InvalidArgumentError, UnsafeSessionError
+            As for :meth:`process`; or when no checkpoint is named or ``trigger`` is not above zero.
         """
-        if dry_run:
-            return admin.finished(self._store, where).count()
-        return maintain.purge(self._store, where)
+        work = self._work(handler, per, limit, run, lease, None, returns, output)
+        worker.require_safe(self, work)
 
-    def history(self, seq: int) -> DataFrame:
-        """Return every transition of an item, oldest first."""
-        return views.history(self._store, seq)
+        def process(spark: SparkSession, time_limit: timedelta) -> ProcessResult:
+            queue = DeltaQueue(streams.in_session(self._store, spark))
+            again = queue._work(handler, per, limit, run, lease, None, returns, output)
+            return worker.process(queue, again, time_limit=time_limit, stop=None, on_claim=on_claim)
+
+        return streams.process_stream(
+            self._store.spark, process, checkpoint, trigger=trigger, name=name
+        )
 
     def close(self) -> None:
         """Let another process write, where the queue is on a local disk."""
@@ -449,6 +404,25 @@ class DeltaQueue:
             inserted=done.inserted,
             duplicates=done.duplicates,
             outcomes=enqueue.outcomes(self._store, done.step),
+        )
+
+    def _work(
+        self,
+        handler: ItemHandler | BatchHandler,
+        per: Literal["item", "batch"],
+        limit: int,
+        run: int,
+        lease: timedelta | None,
+        worker_id: str | None,
+        returns: StructType | str | None,
+        output: str | None,
+    ) -> Work:
+        return Work(
+            handler=handler,
+            per=per,
+            request=self._request(limit, lease, worker_id or worker.worker_id(), run, None),
+            returns=None if returns is None else _parsed(returns),
+            output=None if output is None else Output(self._store.spark, output),
         )
 
     def _request(

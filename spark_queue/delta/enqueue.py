@@ -54,6 +54,22 @@ class Enqueued:
     duplicates: int
 
 
+_NOTHING = Enqueued(step=0, inserted=0, duplicates=0)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamBatch:
+    """The micro-batch of a streaming query whose rows are enqueued."""
+
+    query: str
+    """The id of the query, which stays the same when it is started again."""
+    number: int
+
+    def is_in(self, head: QueueHead) -> bool:
+        """Tell whether this batch, or a later one of the query, is in the queue already."""
+        return head.streams.get(self.query, -1) >= self.number
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Stage:
     """A frame that was evaluated once, and what is known of it."""
@@ -71,8 +87,13 @@ def enqueue(
     order_by: OrderBy,
     on_duplicate: OnDuplicate,
     redriven: bool = False,
+    batch: StreamBatch | None = None,
 ) -> Enqueued:
-    """Append the rows of a frame to the item log as one step."""
+    """Append the rows of a frame to the item log as one step.
+
+    With ``batch``, the step says which batch of which query it is, so that a batch that comes again
+    after a crash is found there, and nothing is written.
+    """
     if on_duplicate not in ("skip", "raise"):
         raise InvalidArgumentError(f"on_duplicate is {on_duplicate!r}: use 'skip' or 'raise'")
     started = time.monotonic()
@@ -81,10 +102,12 @@ def enqueue(
     settings = store.settings(status)
     stage = _staged(keyed(df, store.user_schema(), settings.config, order_by, redriven=redriven))
     if stage.count == 0:
-        return Enqueued(step=0, inserted=0, duplicates=0)
+        return _NOTHING
     for count in tries("enqueue"):
         with store.writing("queue"):
-            done = _try_once(store, stage, status, settings, now, on_duplicate)
+            done = _try_once(store, stage, status, settings, now, on_duplicate, batch)
+        if done is _NOTHING:
+            return done
         if done is not None:
             counts = {"inserted": done.inserted, "duplicates": done.duplicates}
             store.report("queue", done.step, "enqueue", counts, started, count)
@@ -148,8 +171,11 @@ def _try_once(
     settings: Settings,
     now: datetime,
     on_duplicate: OnDuplicate,
+    batch: StreamBatch | None,
 ) -> Enqueued | None:
     before = store.queue_head()
+    if batch is not None and batch.is_in(before):
+        return _NOTHING
     duplicates = _duplicates(store, stage, settings, before, now)
     refused = 0 if duplicates is None else duplicates.count()
     if refused and on_duplicate == "raise":
@@ -163,6 +189,7 @@ def _try_once(
         tops=_higher(before.tops, tops),
         status_step=status.step,
         gen_since=before.gen_since or now.isoformat(),
+        streams=before.streams if batch is None else {**before.streams, batch.query: batch.number},
     )
     if not store.commit_queue(head, rows, small=is_small(stage.count)):
         return None

@@ -106,7 +106,7 @@ class Books:
         record.error = record.error if error is None else error
         self.move(record, "done")
         if self.distinct is not None:
-            self.distinct.leave(record, self.clock)
+            self.distinct.leave(record.new.dedup_key, record.seq, self.clock)
         self.turns.leave(record.account)
         record.raw_tag = record.account.tag(record.raw_tag)
         if not self.keep_finished:
@@ -160,7 +160,7 @@ class Books:
         self.tally["ready"] += 1
         self.enter(record)
         if self.distinct is not None:
-            self.distinct.take(record)
+            self.distinct.take(new.dedup_key, seq, self.clock)
 
     def _set_state(self, record: Record, state: State) -> None:
         self.tally[record.state] -= 1

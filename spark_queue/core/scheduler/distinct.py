@@ -9,7 +9,6 @@ from datetime import timedelta
 
 from spark_queue.config import DedupScope
 from spark_queue.core.scheduler.heap import Heap
-from spark_queue.core.scheduler.record import Record
 
 
 @dataclass(slots=True)
@@ -42,11 +41,10 @@ class Distinct:
         holder = self.holders.get(key)
         return None if holder is None or holder.seq == origin else holder.seq
 
-    def take(self, record: Record) -> None:
+    def take(self, key: Hashable, seq: int, now: float) -> None:
         """Let an admitted item hold its key."""
-        key = record.new.dedup_key
         if key is not None:
-            self.put(key, Holder(record.seq, self._until(record.enqueued_at)))
+            self.put(key, Holder(seq, self._until(now)))
 
     def put(self, key: Hashable, holder: Holder) -> None:
         """Enter a holder."""
@@ -55,12 +53,12 @@ class Distinct:
         if not holder.live:
             self._rest(key, holder)
 
-    def leave(self, record: Record, now: float) -> None:
+    def leave(self, key: Hashable, seq: int, now: float) -> None:
         """Let a finished item free its key, at once or when its time is over."""
-        holder = self.holders.get(record.new.dedup_key)
-        if holder is not None and holder.seq == record.seq:
+        holder = self.holders.get(key)
+        if holder is not None and holder.seq == seq:
             holder.live = False
-            self._rest(record.new.dedup_key, holder)
+            self._rest(key, holder)
             self._forget_lapsed(now)
 
     def _rest(self, key: Hashable, holder: Holder) -> None:

@@ -1,0 +1,71 @@
+"""What can be seen of a queue: frames and frozen facts, now or at an earlier step."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+from spark_queue.config import QueueConfig
+from spark_queue.delta import inspect, views
+from spark_queue.delta.cut import AsOf, cut_at
+from spark_queue.delta.store import Store
+from spark_queue.results import Explanation, QueueStats
+
+
+class Looking:
+    """The reading side of a queue: nothing here writes."""
+
+    _store: Store
+
+    @property
+    def name(self) -> str:
+        """The queue's name or path."""
+        return self._store.name
+
+    @property
+    def config(self) -> QueueConfig:
+        """The configuration in force."""
+        return self._store.settings(self._store.status_head()).config
+
+    @property
+    def schema(self) -> StructType:
+        """The columns of an item."""
+        return self._store.user_schema()
+
+    def status(self, as_of: AsOf = None) -> DataFrame:
+        """Return one row an item: the user's columns, its keys, its state and its times.
+
+        Parameters
+        ----------
+        as_of : int or datetime, optional
+            A step of the status log, or an instant, to look back at; now by default.
+
+        Returns
+        -------
+        DataFrame
+            ``_state`` is ready, claimed, acked, dead, expired or cancelled. The frame can be
+            joined, filtered and written like any other; it is read when it is used.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When the queue has no such step.
+        """
+        cut = cut_at(self._store, as_of)
+        return views.status(cut.queue, cut.status)
+
+    def dead(self) -> DataFrame:
+        """Return the dead letters, as :meth:`status` shows them, with ``_error``."""
+        return self.status().where("_state = 'dead'")
+
+    def stats(self, as_of: AsOf = None) -> QueueStats:
+        """Count the items per state and per fair key; ``as_of`` as for :meth:`status`."""
+        return inspect.stats(self._store, cut_at(self._store, as_of))
+
+    def explain(self, seq: int) -> Explanation:
+        """Say why an item is not running: by whom it is held, and until when."""
+        return inspect.explain(self._store, seq)
+
+    def history(self, seq: int) -> DataFrame:
+        """Return every transition of an item, oldest first."""
+        return views.history(self._store, seq)

@@ -1,0 +1,104 @@
+"""What an operator does to a queue: take items out, put them back, change how it runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from spark_queue.delta import admin, enqueue, maintain
+from spark_queue.errors import InvalidArgumentError
+from spark_queue.looking import Looking
+from spark_queue.results import Maintained
+
+
+class Operating(Looking):
+    """The operator's side of a queue."""
+
+    def cancel(self, where: str, *, dry_run: bool = False) -> int:
+        """End every ready or claimed item for which a SQL predicate is true.
+
+        Parameters
+        ----------
+        where : str
+            A predicate over the columns of :meth:`status`, such as ``tenant = 'a' AND _seq < 100``.
+        dry_run : bool
+            Only count.
+
+        Returns
+        -------
+        int
+            How many items it is about. A holder of such an item gets ``LeaseLostError``.
+        """
+        if dry_run:
+            return admin.matching(self._store, where, ("ready", "claimed")).count()
+        return admin.cancel(self._store, where)[1]
+
+    def redrive(self, where: str, *, dry_run: bool = False) -> int:
+        """Enqueue dead, expired or cancelled items again, as new items that name the old.
+
+        Parameters and the kind of answer are those of :meth:`cancel`. Whether the key of an item
+        was taken meanwhile is decided as for any enqueue.
+        """
+        frame = admin.redrivable(self._store, where)
+        if dry_run:
+            return frame.count()
+        return enqueue.enqueue(
+            self._store, frame, order_by=None, on_duplicate="skip", redriven=True
+        ).inserted
+
+    def purge(self, where: str, *, dry_run: bool = False) -> int:
+        """Remove finished items for which a SQL predicate is true, with their history.
+
+        Parameters and the kind of answer are those of :meth:`cancel`. It rewrites files, and on
+        a shared store it may lose to other writers: then it raises and can be called again.
+        """
+        if dry_run:
+            return admin.finished(self._store, where).count()
+        return maintain.purge(self._store, where)
+
+    def configure(self, **settings: Any) -> int:
+        """Change live settings (see ``LIVE_SETTINGS``) from the next step on.
+
+        Returns
+        -------
+        int
+            The step from which they are in force: a claim after it sees them.
+
+        Raises
+        ------
+        InvalidConfigError
+            When a setting is unknown, fixed at creation, or out of its range.
+        """
+        self.config.changed(**settings)
+        return admin.configure(
+            self._store,
+            lambda old, at: old.reconfigured(old.config.changed(**settings), at.pointers),
+        )
+
+    def pause(self) -> int:
+        """Stop giving out items; what is claimed goes on. Returns the step it is in force from."""
+        return admin.configure(self._store, lambda old, _: replace(old, paused=True), "pause")
+
+    def resume(self) -> int:
+        """Give out items again. Returns the step it is in force from."""
+        return admin.configure(self._store, lambda old, _: replace(old, paused=False), "resume")
+
+    def maintain(self, *, retention: timedelta | None = None) -> Maintained:
+        """Keep the queue quick: log what expired, write a checkpoint, merge small files.
+
+        Parameters
+        ----------
+        retention : timedelta, optional
+            Also drop items that finished longer ago, a whole generation of them at a time, with
+            their history. By default nothing is dropped. A queue that is distinct for ever, or
+            for longer than this, needs its items and keeps them.
+
+        Notes
+        -----
+        It may run beside enqueues, claims and settles, and none of them waits for longer than a
+        step. Once an hour is often enough for most queues.
+        """
+        if retention is not None and retention <= timedelta(0):
+            raise InvalidArgumentError(f"retention is {retention}: it must be above zero")
+        return maintain.maintain(self._store, retention)

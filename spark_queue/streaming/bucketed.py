@@ -1,0 +1,160 @@
+"""From rows to the events of a bucket, and from its answers back to rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, TimestampType
+
+from spark_queue.errors import InvalidArgumentError
+from spark_queue.operators.columns import Columns, listed, one, require_at_least_one
+from spark_queue.streaming import checks
+from spark_queue.streaming.payload import packed, require_exact, unpacked
+from spark_queue.streaming.processor import ANSWERS, EVENT_COLUMNS, BucketProcessor
+from spark_queue.streaming.rules.events import ARRIVAL, Rules
+
+#: Into how many buckets keys are divided. More than cores, so that they spread; few enough that
+#: reading and writing each of them costs little beside the rows.
+BUCKETS = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stream:
+    """One of the streams that an operator takes in."""
+
+    what: str
+    """How the operator calls it."""
+    df: DataFrame
+    kind: int
+    key: Columns | None = None
+    """None for rows that go to every bucket."""
+    seq: str | Column | None = None
+    at: str | Column | None = None
+    number: Column | None = None
+    outcome: Column | None = None
+
+    def events(self, buckets: int) -> DataFrame:
+        """Return the stream's rows as events, each with its bucket."""
+        key = self._key()
+        bucket: Column = (
+            F.explode(F.sequence(F.lit(0), F.lit(buckets - 1)))
+            if self.key is None
+            else F.pmod(F.xxhash64(key), F.lit(buckets)).cast("int")
+        )
+        is_kept = self.kind == ARRIVAL
+        columns = {
+            "at": self._whole("at", self.at),
+            "kind": F.lit(self.kind),
+            "seq": self._whole("order_by", self.seq),
+            "key": key,
+            "number": F.lit(0.0) if self.number is None else self.number.cast("double"),
+            "outcome": F.lit(None).cast("string") if self.outcome is None else self.outcome,
+            "payload": packed(self.df.columns) if is_kept else F.lit(None).cast("string"),
+        }
+        return self.df.select(
+            bucket.alias("bucket"), *[columns[name].alias(name) for name in EVENT_COLUMNS]
+        )
+
+    def _key(self) -> Column:
+        if self.key is None:
+            return F.lit(None).cast("string")
+        keys = listed(self.df, f"the key of {self.what}", self.key)
+        if len(keys) == 1:
+            return keys[0].cast("string")
+        known = keys[0].isNotNull()
+        for key in keys[1:]:
+            known = known & key.isNotNull()
+        parts = F.struct(*[key.alias(f"part_{n}") for n, key in enumerate(keys)])
+        return F.when(known, F.to_json(parts))
+
+    def _whole(self, what: str, given: str | Column | None) -> Column:
+        """Return a sequence as a whole number, of microseconds where it is a time."""
+        if given is None:
+            return F.lit(0).cast("long")
+        column = one(self.df, f"{what} of {self.what}", given)
+        kind = self.df.select(column.alias("whole")).schema["whole"].dataType
+        checks.require_sequence(f"{what} of {self.what}", kind)
+        whole = F.unix_micros(column) if isinstance(kind, TimestampType) else column.cast("long")
+        missing = F.raise_error(F.lit(f"{what} of {self.what} is null: a sequence has no gaps"))
+        return F.coalesce(whole, missing.cast("long"))
+
+
+def answered(
+    streams: Sequence[Stream],
+    make: Callable[[], Rules],
+    *,
+    add: Column | None,
+    buckets: int,
+    checkpoint: str | None,
+) -> DataFrame:
+    """Return the rows that go out: those of the arrivals, with what the operator says of them.
+
+    Parameters
+    ----------
+    streams : sequence of Stream
+        The arrivals first.
+    make : callable
+        Makes the rules of a bucket.
+    add : Column, optional
+        The column to add, over ``number``: what the rules say of a row.
+    buckets : int
+        Into how many buckets the keys are divided.
+    checkpoint : str, optional
+        Where the query keeps its state, to be looked at before it starts.
+    """
+    require_at_least_one("buckets", buckets)
+    arrivals = streams[0].df
+    spark = arrivals.sparkSession
+    for stream in streams:
+        checks.require_streaming(stream.what, stream.df)
+    checks.require_state_store(spark)
+    require_exact(arrivals.schema)
+    _require_comparable(streams)
+    checks.require_same_buckets(spark, checkpoint, buckets)
+    events = streams[0].events(buckets)
+    for stream in streams[1:]:
+        events = events.unionByName(stream.events(buckets))
+    answers = events.groupBy("bucket").transformWithStateInPandas(
+        statefulProcessor=BucketProcessor(make, buckets),
+        outputStructType=ANSWERS,
+        outputMode="append",
+        timeMode="None",
+    )
+    row = unpacked(F.col("payload"), arrivals.schema).alias("row")
+    rows = answers.select(row, *([] if add is None else [add]))
+    added = [] if add is None else [rows.columns[-1]]
+    return rows.select("row.*", *added)
+
+
+def require_free(df: DataFrame, name: str) -> None:
+    """Raise where a frame has a column that an operator adds.
+
+    Raises
+    ------
+    InvalidArgumentError
+        It names the column.
+    """
+    if name in df.columns:
+        raise InvalidArgumentError(f"the arrivals have a column {name!r}: rename it")
+
+
+def _require_comparable(streams: Sequence[Stream]) -> None:
+    keyed = [stream for stream in streams if stream.key is not None]
+    first, *others = keyed
+    for other in others:
+        here, there = _key_types(first), _key_types(other)
+        if len(here) != len(there):
+            raise InvalidArgumentError(
+                f"the key of {first.what} has {len(here)} parts, that of {other.what} {len(there)}"
+            )
+        for a, b in zip(here, there, strict=True):
+            checks.require_same_type(f"the key of {other.what}", a, b)
+
+
+def _key_types(stream: Stream) -> list[DataType]:
+    assert stream.key is not None  # noqa: S101 - for the type checker: they have one
+    keys = listed(stream.df, f"the key of {stream.what}", stream.key)
+    return [field.dataType for field in stream.df.select(*keys).schema]

@@ -1,0 +1,155 @@
+"""What is refused before a query starts."""
+
+from __future__ import annotations
+
+import json
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import (
+    ByteType,
+    DataType,
+    IntegerType,
+    LongType,
+    ShortType,
+    TimestampType,
+)
+
+from spark_queue.errors import InvalidArgumentError, SchemaMismatchError, UnsafeSessionError
+from spark_queue.streaming.processor import STATE
+
+_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
+
+#: What a session needs for the operators on streams, beside what it has.
+STREAMING_CONF = {_PROVIDER: _ROCKSDB, _ENCODING: "avro"}
+
+_WHOLE = (ByteType, ShortType, IntegerType, LongType)
+
+
+def require_state_store(spark: SparkSession) -> None:
+    """Raise where the session keeps state in a way that the operators cannot use.
+
+    Raises
+    ------
+    UnsafeSessionError
+        It names the setting and the value that it needs.
+    """
+    for setting, wanted in STREAMING_CONF.items():
+        if spark.conf.get(setting, "") != wanted:
+            raise UnsafeSessionError(setting, f"the operators on streams need {wanted!r}")
+
+
+def require_streaming(what: str, df: DataFrame) -> None:
+    """Raise where a frame is no stream.
+
+    Raises
+    ------
+    InvalidArgumentError
+        It names the frame, and the operators for frames that are none.
+    """
+    if not df.isStreaming:
+        raise InvalidArgumentError(
+            f"{what} is no stream: read it with spark.readStream, or use spark_queue.operators"
+        )
+
+
+def require_same_type(what: str, here: DataType, there: DataType) -> None:
+    """Raise where keys of two frames would not compare.
+
+    Raises
+    ------
+    SchemaMismatchError
+        It names the key and both types.
+    """
+    if here != there:
+        raise SchemaMismatchError(
+            what,
+            f"is {here.simpleString()} in one frame and {there.simpleString()} in the other: cast",
+        )
+
+
+def require_sequence(what: str, kind: DataType) -> None:
+    """Raise where a column cannot be a sequence.
+
+    Raises
+    ------
+    SchemaMismatchError
+        It names the column and its type.
+    """
+    if not isinstance(kind, (*_WHOLE, TimestampType)):
+        raise SchemaMismatchError(
+            what, f"is {kind.simpleString()}: a sequence is a whole number or a timestamp"
+        )
+
+
+def require_same_buckets(spark: SparkSession, checkpoint: str | None, buckets: int) -> None:
+    """Raise where a checkpoint was written with another number of buckets.
+
+    Raises
+    ------
+    InvalidArgumentError
+        It names both numbers.
+    """
+    stored = None if checkpoint is None else stored_buckets(spark, checkpoint)
+    if stored is not None and stored != buckets:
+        raise InvalidArgumentError(
+            f"the state at {checkpoint!r} has {stored} buckets, the operator {buckets}: "
+            "their number cannot change; start with a new checkpoint"
+        )
+
+
+def stored_buckets(spark: SparkSession, checkpoint: str) -> int | None:
+    """Return the number of buckets of a checkpoint; None where nothing is stored yet."""
+    state = stored_state(spark, checkpoint)
+    row = None if state is None else state.select("value.buckets").head()
+    return None if row is None else int(row[0])
+
+
+def stored_counts(spark: SparkSession, checkpoint: str) -> dict[str, int]:
+    """Return what an operator has counted since its query first started.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        The caller's session.
+    checkpoint : str
+        Where the query keeps its state.
+
+    Returns
+    -------
+    dict
+        By name: rows that passed, were refused or tagged or started, completions that were taken,
+        unknown or stale; each operator says which it has. Empty where nothing is stored yet.
+    """
+    state = stored_state(spark, checkpoint)
+    total: dict[str, int] = {}
+    for row in () if state is None else state.select("value.counts").collect():
+        for name, count in json.loads(row[0]).items():
+            total[name] = total.get(name, 0) + count
+    return total
+
+
+def stored_state(spark: SparkSession, checkpoint: str) -> DataFrame | None:
+    """Return the state of an operator, a row for each bucket; None where nothing is stored yet."""
+    # A session knows its state stores only when its streams have been asked for once.
+    _ = spark.streams.active
+    try:
+        frame = spark.read.format("statestore").option("stateVarName", STATE).load(checkpoint)
+        _ = frame.schema
+    except Exception as exc:
+        if _is_empty(exc):
+            return None
+        raise
+    return frame
+
+
+def _is_empty(exc: Exception) -> bool:
+    signs = (
+        "STDS_COMMITTED_BATCH_UNAVAILABLE",
+        "STDS_FAILED_TO_READ_OPERATOR_METADATA",
+        "STDS_NO_PARTITION_DISCOVERED_IN_STATE_STORE",
+        "STDS_OFFSET_LOG_UNAVAILABLE",
+        "does not exist",
+    )
+    return any(sign in str(exc) for sign in signs)

@@ -1,0 +1,306 @@
+"""Distinct, fair and serial as operators on streams."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from functools import partial
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from spark_queue.config import OnFailure, QueueConfig, RetryPolicy
+from spark_queue.errors import InvalidArgumentError
+from spark_queue.operators.columns import Columns, one, require_positive
+from spark_queue.operators.fair import ROUND, priced
+from spark_queue.streaming.bucketed import BUCKETS, Stream, answered, require_free
+from spark_queue.streaming.rules.distinct import DistinctRules
+from spark_queue.streaming.rules.events import ARRIVAL, CLOCK, COMPLETION
+from spark_queue.streaming.rules.fair import FairRules
+from spark_queue.streaming.rules.serial import SerialRules
+
+#: The column that :func:`one_active_per_group` adds.
+RUN = "run"
+
+#: A time-out that never comes.
+_NEVER = timedelta(days=36_500)
+
+
+def distinct_in_flight(
+    arrivals: DataFrame,
+    completions: DataFrame,
+    key: Columns,
+    *,
+    order_by: str | Column | None = None,
+    buckets: int = BUCKETS,
+    checkpoint: str | None = None,
+) -> DataFrame:
+    """Pass an arrival only if its key is not in flight; a completion frees the key.
+
+    Unlike with ``dropDuplicates``, a key can come back: it passes again after its completion.
+
+    Parameters
+    ----------
+    arrivals : DataFrame
+        A stream of rows that ask to run.
+    completions : DataFrame
+        A stream of rows that say a key is done; it has the columns of ``key``.
+    key : str, Column or sequence of them
+        What makes two rows the same work. A row whose key is null, in any part, always passes.
+    order_by : str or Column, optional
+        A whole number or a timestamp that both streams have: in this order the rows of a
+        micro-batch are applied, and at the same place completions first. By default all completions
+        of a micro-batch come before its arrivals.
+    buckets : int
+        Into how many buckets keys are divided; fixed with the first start of the query.
+    checkpoint : str, optional
+        Where the query will keep its state: what is stored there is compared with ``buckets``.
+
+    Returns
+    -------
+    DataFrame
+        The arrivals that passed, all columns and types as they were. A stream in append mode.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When a frame is no stream, a column is unknown, or the checkpoint has other buckets.
+    SchemaMismatchError
+        When the keys of the two streams have different types, ``order_by`` is no sequence, or a
+        column cannot be kept in state.
+    UnsafeSessionError
+        When the session keeps state elsewhere than in RocksDB, or not as Avro.
+
+    Notes
+    -----
+    A completion of a key that is not in flight changes nothing and is counted (``unknown``;
+    :func:`stored_counts`): late and repeated ones are harmless. State: the keys in flight.
+    """
+    return answered(
+        [
+            Stream(what="arrivals", df=arrivals, kind=ARRIVAL, key=key, at=order_by),
+            Stream(what="completions", df=completions, kind=COMPLETION, key=key, at=order_by),
+        ],
+        DistinctRules,
+        add=None,
+        buckets=buckets,
+        checkpoint=checkpoint,
+    )
+
+
+def fair_rounds(
+    arrivals: DataFrame,
+    key: Columns,
+    *,
+    order_by: str | Column,
+    served: DataFrame | None = None,
+    weights: Mapping[str, float] | None = None,
+    cost: str | Column | None = None,
+    buckets: int = BUCKETS,
+    checkpoint: str | None = None,
+) -> DataFrame:
+    """Tag arrivals with the round in which each is served; rounds go on from batch to batch.
+
+    Sorted by ``round``, then ``order_by``, every key gets one row a round: a key that comes late is
+    served in the next round, however many rows of another wait.
+
+    Parameters
+    ----------
+    arrivals : DataFrame
+        A stream of rows that wait for their turn.
+    key : str, Column or sequence of them
+        Who takes turns. Null is a key like any other.
+    order_by : str or Column
+        A whole number or a timestamp: the order within a key and a micro-batch.
+    served : DataFrame, optional
+        A stream of rows that were served, with the ``round`` that they had: from it the operator
+        knows which round is being served. Rows of a micro-batch are taken in before its arrivals.
+        By default whatever was tagged in one micro-batch has been served when the next one comes:
+        right where each micro-batch is worked off by itself. All keys are then in one bucket.
+    weights : mapping of str to float, optional
+        How many rows of a key make up its part of a round, by the key as a string; 1 where a key is
+        not named.
+    cost : str or Column, optional
+        How many turns a row takes; 1 by default. A cost that is not above 0 fails the query.
+    buckets, checkpoint
+        As for :func:`distinct_in_flight`.
+
+    Returns
+    -------
+    DataFrame
+        The arrivals, all columns and types as they were, and ``round`` (double). A stream in append
+        mode.
+
+    Raises
+    ------
+    InvalidArgumentError, SchemaMismatchError, UnsafeSessionError
+        As for :func:`distinct_in_flight`; or when the arrivals have a column ``round``, ``served``
+        has none, or a weight is not above 0.
+
+    Notes
+    -----
+    State: for each key the last round that it was given, until that round is served; a key that is
+    silent then costs nothing.
+    """
+    require_free(arrivals, ROUND)
+    require_positive("the weight", weights or {})
+    price = None if cost is None else priced(one(arrivals, "cost", cost))
+    arriving = Stream(
+        what="arrivals",
+        df=arrivals,
+        kind=ARRIVAL,
+        key=key,
+        seq=order_by,
+        number=F.lit(1.0) if price is None else price,
+    )
+    streams = [arriving]
+    if served is not None:
+        number = one(served, "round of served", ROUND)
+        streams.append(Stream(what="served", df=served, kind=COMPLETION, number=number))
+    return answered(
+        streams,
+        partial(FairRules, dict(weights or {}), at_once=served is None),
+        add=F.col("number").alias(ROUND),
+        buckets=1 if served is None else buckets,
+        checkpoint=checkpoint,
+    )
+
+
+def one_active_per_group(
+    arrivals: DataFrame,
+    completions: DataFrame,
+    group: Columns,
+    order_by: str | Column,
+    *,
+    at: str | Column | None = None,
+    heartbeats: DataFrame | None = None,
+    limit: int = 1,
+    on_failure: OnFailure = "block",
+    max_attempts: int | None = None,
+    retry: RetryPolicy | None = None,
+    time_out: timedelta | None = None,
+    max_losses: int | None = None,
+    buckets: int = BUCKETS,
+    checkpoint: str | None = None,
+) -> DataFrame:
+    """Pass the next row of a group when, and only when, the one before is over.
+
+    Parameters
+    ----------
+    arrivals : DataFrame
+        A stream of rows that are to run. A row whose group is null, in any part, passes at once,
+        and nothing is remembered of it.
+    completions : DataFrame
+        A stream of rows that say how a run ended: the columns of ``group`` and ``order_by`` of the
+        row that ran, and optionally ``outcome`` (``"ack"``, the default, ``"nack"``, ``"release"``
+        or ``"dead"``) and ``run`` (which run of the row it was: one that is over changes nothing).
+    group : str, Column or sequence of them
+        What must run one after another.
+    order_by : str or Column
+        A whole number or a timestamp: the order within a group and a micro-batch. With its group it
+        names a row: one that waits or runs already is left out.
+    at : str or Column, optional
+        A timestamp that both streams, and the heartbeats, have: when the row was made. The rows of
+        a micro-batch are applied in this order, at one instant completions first. By default there
+        is no time, and completions of a micro-batch come before its arrivals.
+    heartbeats : DataFrame, optional
+        A stream of rows that only let time pass: each reaches every bucket. Delays and time-outs
+        come to nothing in a stream that stands still.
+    limit : int
+        How many rows of a group may run at a time.
+    on_failure : "block" or "skip"
+        Whether a row that failed is retried before its group goes on, or after others.
+    max_attempts : int, optional
+        After how many failures a row is given up; never by default.
+    retry : RetryPolicy, optional
+        How long a failed row waits; not at all by default. Needs ``at`` where it waits.
+    time_out : timedelta, optional
+        After what time a run that has not completed is taken for lost, and its row passes again.
+        Never by default; needs ``at``.
+    max_losses : int, optional
+        After how many time-outs a row is given up; never by default.
+    buckets, checkpoint
+        As for :func:`distinct_in_flight`.
+
+    Returns
+    -------
+    DataFrame
+        The rows that may run now, all columns and types as they were, and ``run`` (int, from 1).
+        A stream in append mode. Rows of one micro-batch are in no order.
+
+    Raises
+    ------
+    InvalidArgumentError, SchemaMismatchError, UnsafeSessionError, InvalidConfigError
+        As for :func:`distinct_in_flight`; or when the arrivals have a column ``run``, an option
+        needs a time and there is none, or a limit is below 1.
+
+    Notes
+    -----
+    The rules are those of the in-memory scheduler, one for each bucket. Late, repeated and unknown
+    completions change nothing and are counted (:func:`stored_counts`). State: the rows that wait
+    or run.
+    """
+    require_free(arrivals, RUN)
+    config = _config(limit, on_failure, max_attempts, retry, time_out, max_losses)
+    _require_time(at, config.retry, time_out, heartbeats)
+    streams = [
+        Stream(what="arrivals", df=arrivals, kind=ARRIVAL, key=group, seq=order_by, at=at),
+        Stream(
+            what="completions",
+            df=completions,
+            kind=COMPLETION,
+            key=group,
+            seq=order_by,
+            at=at,
+            number=_if_there(completions, RUN),
+            outcome=_if_there(completions, "outcome"),
+        ),
+    ]
+    if heartbeats is not None:
+        streams.append(Stream(what="heartbeats", df=heartbeats, kind=CLOCK, at=at))
+    return answered(
+        streams,
+        partial(SerialRules, config),
+        add=F.col("number").cast("int").alias(RUN),
+        buckets=buckets,
+        checkpoint=checkpoint,
+    )
+
+
+def _config(
+    limit: int,
+    on_failure: OnFailure,
+    max_attempts: int | None,
+    retry: RetryPolicy | None,
+    time_out: timedelta | None,
+    max_losses: int | None,
+) -> QueueConfig:
+    return QueueConfig(
+        group_key="group",
+        group_limit=limit,
+        on_failure=on_failure,
+        max_attempts=max_attempts,
+        retry=retry or RetryPolicy(delay=timedelta(0)),
+        lease=_NEVER if time_out is None else time_out,
+        max_losses=max_losses,
+    )
+
+
+def _require_time(
+    at: str | Column | None,
+    retry: RetryPolicy,
+    time_out: timedelta | None,
+    heartbeats: DataFrame | None,
+) -> None:
+    if at is not None:
+        return
+    if time_out is not None:
+        raise InvalidArgumentError(f"time_out is {time_out}: name the rows' time with at=")
+    if retry.delay:
+        raise InvalidArgumentError(f"retry waits {retry.delay}: name the rows' time with at=")
+    if heartbeats is not None:
+        raise InvalidArgumentError("heartbeats are given: name their time with at=")
+
+
+def _if_there(df: DataFrame, name: str) -> Column | None:
+    return F.col(name) if name in df.columns else None

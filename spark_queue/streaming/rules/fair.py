@@ -1,0 +1,68 @@
+"""The rule of a fair stream: the round of each arrival, while rounds are being served."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from spark_queue.core.scheduler.turns import Level, Turns
+from spark_queue.streaming.rules.events import ARRIVAL, COMPLETION, Answer, Counting, Event
+
+_PRIORITY = 0
+
+
+class FairRules(Counting):
+    """The keys of one bucket whose last round is still to come, and the round that is served.
+
+    Counts: ``tagged``, and ``served`` for rows that moved the round on.
+
+    Parameters
+    ----------
+    weights : mapping
+        How many rows make up a key's part of a round; 1 where a key is not named.
+    at_once : bool
+        Whether the rounds that were given out in a batch have been served when the next one comes.
+    """
+
+    def __init__(self, weights: Mapping[str, float], *, at_once: bool) -> None:
+        super().__init__()
+        self._turns = Turns(weights, fair=True)
+        self._turns.levels[_PRIORITY] = self._level = Level(_PRIORITY)
+        self._at_once = at_once
+
+    def apply(self, events: Iterable[Event]) -> list[Answer]:
+        """Give each arrival its round."""
+        answers, highest = [], 0.0
+        for event in events:
+            if event.kind == ARRIVAL:
+                account = self._turns.account(_PRIORITY, event.key)
+                self._turns.join(account)
+                number = self._turns.stamp(account, event.number, None)
+                self._turns.leave(account)
+                highest = max(highest, number)
+                answers.append(Answer(event.payload, number))
+                self.count("tagged")
+            elif event.kind == COMPLETION:
+                self._serve(event.number)
+        if self._at_once and answers:
+            self._serve(highest)
+        return answers
+
+    def dump(self) -> dict[str, Any]:
+        """Return the round that is served, and the last round of each key that is beyond it."""
+        last = [[account.fair_key, account.last] for account in self._level.accounts.values()]
+        return {"round": self._level.turn, "last": last, "counts": self.counts}
+
+    def load(self, plain: Mapping[str, Any]) -> None:
+        """Go on where plain data was written."""
+        self.counts = dict(plain["counts"])
+        self._level.advance(plain["round"], 0)
+        for key, last in plain["last"]:
+            self._turns.account(_PRIORITY, key).last = last
+        self._turns.rest_idle()
+
+    def _serve(self, number: float) -> None:
+        if number > self._level.turn:
+            self._level.advance(number, 0)
+            self.count("served")
+        self._level.forget_idle()

@@ -1,0 +1,109 @@
+"""Streaming queries that put rows into a queue, and that work a queue off."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Protocol
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from spark_queue.delta import enqueue
+from spark_queue.delta.enqueue import StreamBatch
+from spark_queue.delta.inputs import OrderBy, keyed
+from spark_queue.delta.store import Store
+from spark_queue.errors import InvalidArgumentError
+from spark_queue.worker import ProcessResult
+
+#: How a query is triggered: again after a time, or once for everything that is there.
+Trigger = timedelta | None
+
+
+class Processing(Protocol):
+    """Works a queue off, in the session of a micro-batch, for at most a time."""
+
+    def __call__(self, spark: SparkSession, time_limit: timedelta) -> ProcessResult:
+        """Claim, run and settle."""
+        ...
+
+
+def enqueue_stream(
+    store: Store,
+    df: DataFrame,
+    checkpoint: str,
+    *,
+    order_by: OrderBy,
+    trigger: Trigger,
+    name: str | None,
+) -> StreamingQuery:
+    """Start a query that enqueues each micro-batch as one step."""
+    _require_checkpoint(checkpoint)
+    if not df.isStreaming:
+        raise InvalidArgumentError(
+            "the frame is no stream: read it with spark.readStream, or use enqueue"
+        )
+    # What does not fit is told now, and not by a query that stops.
+    keyed(df, store.user_schema(), store.settings(store.status_head()).config, order_by)
+
+    def put(batch: DataFrame, number: int) -> None:
+        place = in_session(store, batch.sparkSession)
+        mark = StreamBatch(query_id(batch.sparkSession, checkpoint), number)
+        if not mark.is_in(place.queue_head()):
+            enqueue.enqueue(place, batch, order_by=order_by, on_duplicate="skip", batch=mark)
+
+    return _started(df, put, checkpoint, trigger, name)
+
+
+def process_stream(
+    spark: SparkSession,
+    process: Processing,
+    checkpoint: str,
+    *,
+    trigger: timedelta,
+    name: str | None,
+) -> StreamingQuery:
+    """Start a query whose every micro-batch works the queue off."""
+    _require_checkpoint(checkpoint)
+    if trigger <= timedelta(0):
+        raise InvalidArgumentError(f"trigger is {trigger}: it must be above zero")
+    beats = spark.readStream.format("rate").option("rowsPerSecond", 1).load()
+
+    def work(batch: DataFrame, _number: int) -> None:
+        process(batch.sparkSession, trigger)
+
+    return _started(beats, work, checkpoint, trigger, name)
+
+
+def in_session(store: Store, spark: SparkSession) -> Store:
+    """Return a store of the same queue whose frames are of another session."""
+    return Store(spark, store.address, store.clock, store.listener)
+
+
+def query_id(spark: SparkSession, checkpoint: str) -> str:
+    """Return the id of the query that keeps its state at a checkpoint."""
+    lines = spark.read.text(f"{checkpoint.rstrip('/')}/metadata").collect()
+    return str(json.loads("".join(line[0] for line in lines))["id"])
+
+
+def _started(
+    df: DataFrame,
+    each: Callable[[DataFrame, int], None],
+    checkpoint: str,
+    trigger: Trigger,
+    name: str | None,
+) -> StreamingQuery:
+    writer = df.writeStream.foreachBatch(each).option("checkpointLocation", checkpoint)
+    if name is not None:
+        writer = writer.queryName(name)
+    if trigger is None:
+        return writer.trigger(availableNow=True).start()
+    return writer.trigger(processingTime=f"{trigger.total_seconds()} seconds").start()
+
+
+def _require_checkpoint(checkpoint: str) -> None:
+    if not checkpoint or not checkpoint.strip():
+        raise InvalidArgumentError(
+            f"checkpoint is {checkpoint!r}: name a directory that is this query's own"
+        )

@@ -1,0 +1,76 @@
+"""The queries of the crash test, and a program that runs them until it is killed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from spark_queue import DeltaQueue
+from spark_queue.session import local_session
+from spark_queue.streaming import distinct_in_flight, fair_rounds, one_active_per_group
+from tests.conftest import _SMALL
+from tests.streaming.feeds import BUCKETS, Feed, Sink
+
+SCHEMA = "path string, at long"
+
+#: Micro-batches that the queries have before them: a file each.
+FILES = 5
+
+
+def fill(spark: SparkSession, root: str) -> None:
+    """Write what the queries read: rows of six keys, and completions of what came before."""
+    arrivals, completions = _feeds(spark, root)
+    for number in range(FILES):
+        ats = range(number * 10, number * 10 + 10)
+        arrivals.put([{"path": f"k{at % 6}", "at": at} for at in ats])
+        completions.put([{"path": f"k{at % 6}", "at": at - 10} for at in ats[::2]])
+
+
+def queries(spark: SparkSession, root: str) -> Mapping[str, DataFrame]:
+    """Return the streams, by name."""
+    arrivals, completions = (feed.stream for feed in _feeds(spark, root))
+    return {
+        "distinct": distinct_in_flight(arrivals, completions, "path", buckets=BUCKETS),
+        "fair": fair_rounds(arrivals, "path", order_by="at"),
+        "serial": one_active_per_group(arrivals, completions, "path", "at", buckets=BUCKETS),
+    }
+
+
+def started(spark: SparkSession, root: str) -> list[StreamingQuery]:
+    """Start all queries, and the one that fills a queue."""
+    running = [
+        Sink(spark, f"{root}/{name}").started(df) for name, df in queries(spark, root).items()
+    ]
+    queue = DeltaQueue.open(spark, f"{root}/queue")
+    arrivals, _ = _feeds(spark, root)
+    return [*running, queue.enqueue_stream(arrivals.stream, f"{root}/enqueue/checkpoint")]
+
+
+def commits(root: str, name: str) -> int:
+    """Return how many micro-batches a query has finished."""
+    folder = Path(root) / name / "checkpoint" / "commits"
+    return len([path for path in folder.glob("*") if path.name.isdigit()])
+
+
+def _feeds(spark: SparkSession, root: str) -> tuple[Feed, Feed]:
+    return (
+        Feed(spark, f"{root}/arrivals", SCHEMA, files=1),
+        Feed(spark, f"{root}/completions", SCHEMA, files=1),
+    )
+
+
+def main(root: str) -> None:
+    """Run all queries to their end."""
+    settings: dict[str, Any] = {**_SMALL, "spark.sql.warehouse.dir": f"{root}/warehouse"}
+    spark = local_session("crash", quiet=True, **settings)
+    for query in started(spark, root):
+        query.awaitTermination()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

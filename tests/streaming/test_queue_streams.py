@@ -1,0 +1,104 @@
+"""Streams into a queue, exactly once, and streams that work a queue off."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_queue import DeltaQueue, QueueConfig
+from spark_queue.errors import InvalidArgumentError, SchemaMismatchError
+from tests.streaming.feeds import Feed
+
+SCHEMA = "path string, tenant string"
+
+
+@pytest.fixture
+def queue(spark: SparkSession, queue_path: str) -> DeltaQueue:
+    """Make a queue that is distinct and fair."""
+    return DeltaQueue.create(
+        spark, queue_path, SCHEMA, QueueConfig(dedup_key="path", fair_key="tenant")
+    )
+
+
+def paths(queue: DeltaQueue) -> list[str]:
+    """Return the paths of all items."""
+    return sorted(row["path"] for row in queue.status().collect())
+
+
+def _rows(*names: str) -> list[dict[str, Any]]:
+    return [{"path": name, "tenant": name[0]} for name in names]
+
+
+def test_each_batch_of_a_stream_is_in_the_queue_once(
+    spark: SparkSession, queue: DeltaQueue, place: str
+) -> None:
+    """Several streams fill one queue; a batch that comes again after a crash is in it once."""
+    one = Feed(spark, f"{place}/one", SCHEMA, files=1)
+    two = Feed(spark, f"{place}/two", SCHEMA, files=1)
+    one.put(_rows("a1", "a2"))
+    one.put(_rows("a2", "b1"))
+    two.put(_rows("c1"))
+    for feed, name in ((one, "one"), (two, "two")):
+        queue.enqueue_stream(feed.stream, f"{place}/{name}-ckpt").awaitTermination()
+    assert paths(queue) == ["a1", "a2", "b1", "c1"]
+    before = queue.store.queue_head()
+    assert sorted(before.streams.values()) == [0, 1]
+    # The batch was enqueued, and the query died before it could note that.
+    for note in ("1", ".1.crc"):
+        Path(f"{place}/one-ckpt/commits/{note}").unlink()
+    queue.enqueue_stream(one.stream, f"{place}/one-ckpt").awaitTermination()
+    assert queue.store.queue_head().step == before.step
+    one.put(_rows("d1"))
+    queue.enqueue_stream(one.stream, f"{place}/one-ckpt").awaitTermination()
+    assert paths(queue) == ["a1", "a2", "b1", "c1", "d1"]
+
+
+def test_a_stream_works_a_queue_off(spark: SparkSession, queue: DeltaQueue, place: str) -> None:
+    """Every micro-batch claims, runs the handler and settles, until the query is stopped."""
+    queue.enqueue(spark.createDataFrame([(f"p{n}", f"t{n % 3}") for n in range(7)], SCHEMA))
+    seen: list[int] = []
+    query = queue.process_stream(
+        lambda _: None,
+        f"{place}/work-ckpt",
+        trigger=timedelta(seconds=1),
+        name="work",
+        on_claim=lambda done: seen.append(done.acked),
+    )
+    try:
+        _wait(lambda: sum(seen) >= 7, query)
+        queue.enqueue(spark.createDataFrame([("late", "t9")], SCHEMA))
+        _wait(lambda: sum(seen) >= 8, query)
+        assert query.name == "work"
+        assert query.lastProgress is not None
+    finally:
+        query.stop()
+    assert queue.stats().acked == 8
+
+
+def _wait(until: Callable[[], bool], query: Any) -> None:
+    deadline = time.monotonic() + 120
+    while not until():
+        assert query.exception() is None, query.exception()
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_bad_streams_are_refused_before_they_start(
+    spark: SparkSession, queue: DeltaQueue, place: str
+) -> None:
+    """A frame that is no stream, a missing column, no checkpoint: errors of the call."""
+    feed = Feed(spark, f"{place}/feed", SCHEMA)
+    with pytest.raises(InvalidArgumentError, match=r"the frame is no stream"):
+        queue.enqueue_stream(spark.createDataFrame([("a", "b")], SCHEMA), f"{place}/ckpt")
+    with pytest.raises(SchemaMismatchError, match="tenant"):
+        queue.enqueue_stream(feed.stream.drop("tenant"), f"{place}/ckpt")
+    with pytest.raises(InvalidArgumentError, match=r"checkpoint is ''"):
+        queue.enqueue_stream(feed.stream, "")
+    with pytest.raises(InvalidArgumentError, match=r"trigger is 0:00:00"):
+        queue.process_stream(print, f"{place}/ckpt", trigger=timedelta(0))

@@ -1,0 +1,101 @@
+"""The stateful processor with Spark's own test kit: no JVM, real state calls."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pandas as pd
+import pytest
+from pyspark.sql.streaming.tws_tester import TwsTester
+
+from spark_queue.config import QueueConfig
+from spark_queue.errors import InvalidArgumentError
+from spark_queue.streaming.processor import EVENT_COLUMNS, STATE, BucketProcessor
+from spark_queue.streaming.rules.distinct import DistinctRules
+from spark_queue.streaming.rules.events import ARRIVAL, CLOCK, COMPLETION, Rules
+from spark_queue.streaming.rules.fair import FairRules
+from spark_queue.streaming.rules.serial import SerialRules
+
+#: Rules, events of three micro-batches, and the rows that each lets out.
+PLAYS: dict[str, tuple[Callable[[], Rules], list[list[tuple[int, int, str]]], list[list[str]]]] = {
+    "distinct": (
+        DistinctRules,
+        [
+            [(ARRIVAL, 1, "a"), (ARRIVAL, 2, "a"), (ARRIVAL, 3, "b")],
+            [(ARRIVAL, 4, "a"), (COMPLETION, 0, "b")],
+            [(ARRIVAL, 5, "b"), (COMPLETION, 0, "a"), (ARRIVAL, 6, "a")],
+        ],
+        [["1", "3"], [], ["5", "6"]],
+    ),
+    "fair": (
+        partial(FairRules, {}, at_once=True),
+        [[(ARRIVAL, 2, "a"), (ARRIVAL, 1, "a")], [(CLOCK, 0, "")], [(ARRIVAL, 3, "b")]],
+        [["1", "2"], [], ["3"]],
+    ),
+    "serial": (
+        partial(SerialRules, QueueConfig(group_key="g")),
+        [
+            [(ARRIVAL, 2, "g"), (ARRIVAL, 1, "g"), (ARRIVAL, 3, "h")],
+            [(COMPLETION, 1, "g")],
+            [(COMPLETION, 1, "g"), (COMPLETION, 2, "g"), (COMPLETION, 3, "h")],
+        ],
+        [["1", "3"], ["2"], []],
+    ),
+}
+
+
+def frame(events: list[tuple[int, int, str]]) -> pd.DataFrame:
+    """Make the frame in which Spark brings events."""
+    rows = [
+        (0, kind, seq, key, 1.0 if kind == ARRIVAL else 0.0, None, str(seq))
+        for kind, seq, key in events
+    ]
+    return pd.DataFrame(rows, columns=EVENT_COLUMNS)
+
+
+@pytest.mark.parametrize("name", PLAYS)
+def test_events_go_through_the_state(name: str) -> None:
+    """A bucket answers a micro-batch by what the ones before left in its state."""
+    make, batches, expected = PLAYS[name]
+    tester = TwsTester(BucketProcessor(make, 4))
+    found: list[Any] = [tester.testInPandas(3, frame(events)) for events in batches]
+    assert [list(out["payload"]) if len(out) else [] for out in found] == expected
+    stored = tester.peekValueState(STATE, 3)
+    assert stored is not None
+    assert stored[:2] == (1, 4)
+    assert json.loads(stored[3]) == make_again(name)
+
+
+def make_again(name: str) -> dict[str, int]:
+    """Return the counts after a play."""
+    return {
+        "distinct": {"passed": 4, "refused": 2, "completed": 2},
+        "fair": {"tagged": 3, "served": 2},
+        "serial": {"started": 3, "ack": 3, "unknown": 1},
+    }[name]
+
+
+def test_a_clock_starts_no_state() -> None:
+    """A bucket that never had a row stays empty when time passes."""
+    tester = TwsTester(BucketProcessor(DistinctRules, 4))
+    tester.testInPandas(1, frame([(CLOCK, 0, "")]))
+    assert tester.peekValueState(STATE, 1) is None
+
+
+def test_another_number_of_buckets_is_refused() -> None:
+    """Keys would be looked for in the wrong buckets: a state of other buckets is not touched."""
+    tester = TwsTester(BucketProcessor(DistinctRules, 8))
+    tester.updateValueState(STATE, 1, (1, 64, "{}", "{}"))
+    with pytest.raises(InvalidArgumentError, match="has 64 buckets, the operator 8"):
+        tester.testInPandas(1, frame([(ARRIVAL, 1, "a")]))
+
+
+def test_a_newer_format_is_refused() -> None:
+    """A state that a later release wrote is not read."""
+    tester = TwsTester(BucketProcessor(DistinctRules, 8))
+    tester.updateValueState(STATE, 1, (2, 8, "{}", "{}"))
+    with pytest.raises(InvalidArgumentError, match="format 2, this release reads up to 1"):
+        tester.testInPandas(1, frame([(ARRIVAL, 1, "a")]))

@@ -1,0 +1,317 @@
+"""The rules of the operators on streams, without Spark: events in, answers out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_queue.config import QueueConfig, RetryPolicy
+from spark_queue.core.scheduler import Ack, NewItem, Scheduler
+from spark_queue.streaming.rules.distinct import DistinctRules
+from spark_queue.streaming.rules.events import ARRIVAL, CLOCK, COMPLETION, Answer, Event, Rules
+from spark_queue.streaming.rules.fair import FairRules
+from spark_queue.streaming.rules.serial import SerialRules
+
+SECOND = 1_000_000
+
+
+def arrival(seq: int, key: str | None, at: int = 0, cost: float = 1.0) -> Event:
+    """Make the arrival of a row that is named by its sequence."""
+    return Event(at * SECOND, ARRIVAL, seq, key, cost, None, f"row {seq}")
+
+
+def done(
+    seq: int, key: str | None, at: int = 0, outcome: str | None = None, run: float = 0.0
+) -> Event:
+    """Make the completion of a row."""
+    return Event(at * SECOND, COMPLETION, seq, key, run, outcome, None)
+
+
+def served(number: float) -> Event:
+    """Make a row that says which round was served."""
+    return Event(0, COMPLETION, 0, None, number, None, None)
+
+
+def beat(at: int) -> Event:
+    """Let time pass."""
+    return Event(at * SECOND, CLOCK, 0, None, 0.0, None, None)
+
+
+def played(make: Callable[[], Rules], batches: Iterable[Sequence[Event]]) -> list[list[Answer]]:
+    """Apply batches, and write the rules down and read them back between any two."""
+    answers = []
+    rules = make()
+    for batch in batches:
+        answers.append(rules.apply(sorted(batch, key=lambda event: event[:3])))
+        plain = json.loads(json.dumps(rules.dump()))
+        rules = make()
+        rules.load(plain)
+    return answers
+
+
+def rows(answers: Iterable[Answer]) -> list[int]:
+    """Return the sequence of each row that went out."""
+    return [int((answer.payload or "").removeprefix("row ")) for answer in answers]
+
+
+def serial(**options: Any) -> Callable[[], SerialRules]:
+    """Make serial rules that retry at once and time out never, unless options say otherwise."""
+    defaults = {"retry": RetryPolicy(delay=timedelta(0)), "lease": timedelta(days=9999)}
+    return partial(SerialRules, QueueConfig(group_key="g", **{**defaults, **options}))
+
+
+def test_a_key_passes_again_after_its_completion() -> None:
+    """A key that is in flight is refused; completed, it passes once more."""
+    first, second, third = played(
+        DistinctRules,
+        [
+            [arrival(1, "a", 1), arrival(2, "a", 2), arrival(3, None, 3), arrival(4, None, 4)],
+            [done(0, "a", 5), done(0, "a", 6), arrival(5, "a", 7)],
+            [arrival(6, "a", 8), done(0, "b", 9)],
+        ],
+    )
+    assert (rows(first), rows(second), rows(third)) == ([1, 3, 4], [5], [])
+
+
+def test_completions_that_change_nothing_are_counted() -> None:
+    """A second completion and one of an unknown key are counted, and a key in flight stays."""
+    rules = DistinctRules()
+    rules.apply([arrival(1, "a"), done(0, "a"), done(0, "a"), done(0, "x"), arrival(2, "a")])
+    assert rules.counts == {"passed": 2, "completed": 1, "unknown": 2}
+
+
+def test_a_key_that_is_free_is_not_remembered() -> None:
+    """The state of a distinct stream is its keys in flight, and the counts."""
+    rules = DistinctRules()
+    for number in range(1_000):
+        rules.apply([arrival(number, f"k{number}"), done(0, f"k{number}")])
+    assert rules.dump() == {"live": [], "counts": {"passed": 1_000, "completed": 1_000}}
+
+
+def test_rounds_go_on_where_a_key_ended() -> None:
+    """A key goes on from its last round, a new one from the round that is being served."""
+    first, second = played(
+        partial(FairRules, {}, at_once=False),
+        [
+            [arrival(1, "big"), arrival(2, "big"), arrival(3, "big"), arrival(4, None)],
+            [served(2.0), arrival(5, "late"), arrival(6, "big"), arrival(7, None)],
+        ],
+    )
+    assert [answer.number for answer in first] == [1.0, 2.0, 3.0, 1.0]
+    assert [answer.number for answer in second] == [3.0, 4.0, 3.0]
+
+
+def test_a_silent_key_costs_nothing_after_its_rounds() -> None:
+    """Once the last round of a key was served, nothing is remembered of it."""
+    rules = FairRules({}, at_once=False)
+    rules.apply([arrival(n, f"k{n}") for n in range(100)] + [arrival(100, "k1")])
+    assert len(rules.dump()["last"]) == 100
+    rules.apply([served(1.0)])
+    assert rules.dump()["last"] == [["k1", 2.0]]
+    rules.apply([served(2.0)])
+    assert rules.dump()["last"] == []
+
+
+def test_without_served_rows_a_batch_begins_behind_the_one_before() -> None:
+    """Where each batch is worked off by itself, nothing but the round is kept."""
+    make = partial(FairRules, {}, at_once=True)
+    first, second = played(
+        make, [[arrival(1, "a"), arrival(2, "a"), arrival(3, "b")], [arrival(4, "b")]]
+    )
+    assert [answer.number for answer in first] == [1.0, 2.0, 1.0]
+    assert [answer.number for answer in second] == [3.0]
+
+
+def test_weights_and_costs_move_a_key_by_cost_over_weight() -> None:
+    """A row of cost 3 of a key of weight 2 takes one and a half rounds."""
+    rules = FairRules({"a": 2.0}, at_once=False)
+    answers = rules.apply([arrival(1, "a"), arrival(2, "a", cost=3.0), arrival(3, "b")])
+    assert [answer.number for answer in answers] == [0.5, 2.0, 1.0]
+
+
+def test_the_next_of_a_group_comes_when_the_one_before_is_over() -> None:
+    """One row of a group runs; rows in no group pass at once."""
+    batches = [
+        [arrival(1, "g"), arrival(2, "g"), arrival(3, "h"), arrival(4, None)],
+        [],
+        [done(1, "g", 1)],
+        [done(2, "g", 2), done(3, "h", 2)],
+    ]
+    assert [rows(found) for found in played(serial(), batches)] == [[4, 1, 3], [], [2], []]
+
+
+def test_a_failed_head_blocks_or_is_skipped() -> None:
+    """With block the failed row is next; with skip it waits its time while others go on."""
+    batches = [
+        [arrival(1, "g", 1), arrival(2, "g", 1)],
+        [done(1, "g", 2, "nack")],
+        [done(2, "g", 5)],
+        [beat(61)],
+        [beat(62)],
+    ]
+    later = RetryPolicy(backoff="fixed", delay=timedelta(minutes=1))
+    block = played(serial(retry=later), batches)
+    assert [rows(found) for found in block] == [[1], [], [], [], [1]]
+    skip = played(serial(retry=later, on_failure="skip"), batches)
+    assert [rows(found) for found in skip] == [[1], [2], [], [], [1]]
+    assert [answer.number for found in skip for answer in found] == [1.0, 1.0, 2.0]
+
+
+def test_a_row_that_fails_too_often_is_given_up() -> None:
+    """After the last attempt the group goes on without the row."""
+    rules = serial(max_attempts=2)()
+    rules.apply([arrival(1, "g"), arrival(2, "g")])
+    assert rows(rules.apply([done(1, "g", 1, "nack")])) == [1]
+    assert rows(rules.apply([done(1, "g", 2, "nack")])) == [2]
+    assert rules.counts == {"started": 3, "nack": 2, "buried": 1}
+
+
+def test_a_run_that_times_out_comes_again() -> None:
+    """A run without a completion is lost after its time-out, and given up after the last one."""
+    rules = serial(lease=timedelta(seconds=10), max_losses=2)()
+    rules.apply([arrival(1, "g", 1), arrival(2, "g", 1)])
+    assert rows(rules.apply([beat(10)])) == []
+    assert rules.apply([beat(11)]) == [Answer("row 1", 2.0)]
+    assert rows(rules.apply([beat(21)])) == [2]
+    assert rules.counts == {"started": 3, "buried": 1}
+
+
+def test_late_repeated_and_unknown_completions_change_nothing() -> None:
+    """A completion counts once, for the run that it names, of a row that runs."""
+    rules = serial()()
+    rules.apply([arrival(1, "g"), arrival(2, "g")])
+    assert rules.apply([done(2, "g"), done(9, "g"), done(1, "x"), done(1, None)]) == []
+    rules.apply([done(1, "g", 1, "nack")])
+    assert rules.apply([done(1, "g", 2, "ack", run=1)]) == []
+    assert rules.apply([done(1, "g", 3, "maybe")]) == []
+    assert rows(rules.apply([done(1, "g", 4, "ack", run=2)])) == [2]
+    assert rules.apply([done(1, "g", 5)]) == []
+    assert rules.counts == {
+        "started": 3,
+        "unknown": 5,
+        "nack": 1,
+        "stale": 1,
+        "invalid": 1,
+        "ack": 1,
+    }
+
+
+def test_a_row_that_waits_or_runs_is_not_taken_twice() -> None:
+    """A second arrival of a row is left out while the first waits or runs, also after a restart."""
+    first, second, third = played(
+        serial(),
+        [
+            [arrival(1, "g", 1), arrival(1, "g", 2), arrival(2, "g", 2)],
+            [arrival(1, "g", 3), arrival(2, "g", 3)],
+            [done(1, "g", 4), arrival(1, "g", 5), done(2, "g", 6)],
+        ],
+    )
+    assert (rows(first), rows(second), rows(third)) == ([1], [], [2, 1])
+
+
+def test_groups_that_are_done_leave_no_state() -> None:
+    """The state of a serial stream is what waits or runs, and the counts."""
+    rules = serial()()
+    empty = rules.dump()
+    for number in range(200):
+        rules.apply([arrival(number, f"g{number}", number), done(number, f"g{number}", number + 1)])
+        rules.apply([done(number, f"g{number}", number + 1)])
+    left = rules.dump()
+    assert len(json.dumps(left)) < len(json.dumps(empty)) + 200
+    assert left["runs"] == []
+
+
+keys = st.sampled_from(["a", "b", "c", None])
+
+
+@st.composite
+def histories(draw: Any) -> tuple[list[Event], list[int]]:
+    """Draw a history of one group of operators, an event an instant, and where to cut it."""
+    events = []
+    known: list[tuple[int, str | None]] = []
+    for at in range(1, draw(st.integers(1, 40))):
+        if known and draw(st.booleans()):
+            seq, key = draw(st.sampled_from(known))
+            outcome = draw(st.sampled_from([None, "ack", "nack", "release", "dead"]))
+            events.append(done(seq, key, at, outcome))
+        else:
+            known.append((at, draw(keys)))
+            events.append(arrival(*known[-1], at))
+    cuts = draw(st.lists(st.integers(0, len(events)), max_size=6))
+    return events, sorted(cuts)
+
+
+def pieces(events: list[Event], cuts: list[int]) -> list[list[Event]]:
+    """Cut a history into batches."""
+    ends = [0, *cuts, len(events)]
+    return [events[a:b] for a, b in pairwise(ends)]
+
+
+@given(histories())
+def test_the_cut_of_a_history_does_not_matter(drawn: tuple[list[Event], list[int]]) -> None:
+    """However a history is cut, with a restart at each cut, the same rows come in one order."""
+    events, cuts = drawn
+    skip = RetryPolicy(backoff="fixed", delay=timedelta(seconds=3))
+    for make in (
+        DistinctRules,
+        serial(),
+        serial(group_limit=2, max_attempts=2),
+        serial(on_failure="skip", retry=skip, lease=timedelta(seconds=5)),
+        partial(FairRules, {"a": 2.0}, at_once=False),
+    ):
+        whole = [answer for found in played(make, [events]) for answer in found]
+        cut = [answer for found in played(make, pieces(events, cuts)) for answer in found]
+        assert cut == whole
+
+
+@given(histories())
+def test_a_distinct_stream_does_what_the_scheduler_does(
+    drawn: tuple[list[Event], list[int]],
+) -> None:
+    """What passes is what a scheduler with that key admits, when each completion acks its item."""
+    events, cuts = drawn
+    scheduler = Scheduler(QueueConfig(dedup_key="k"))
+    running: dict[str | None, tuple[int, int]] = {}
+    passed = []
+    for event in events:
+        if event.kind == ARRIVAL:
+            item = NewItem(payload=event.seq, dedup_key=event.key)
+            scheduler.admit([item], 0.0)
+            grant = scheduler.claim(0.0, 100)
+            passed += [leased.payload for leased in grant.items]
+            for leased in grant.items:
+                running[event.key] = (leased.seq, grant.lease)
+        elif event.key in running and event.key is not None:
+            seq, lease = running.pop(event.key)
+            scheduler.settle(lease, {seq: Ack()}, 0.0)
+    found = played(DistinctRules, pieces(events, cuts))
+    assert [seq for batch in found for seq in rows(batch)] == passed
+
+
+@given(st.lists(st.tuples(keys, st.integers(0, 6)), max_size=40), st.lists(st.integers(0, 40)))
+def test_a_fair_stream_serves_in_the_order_of_the_scheduler(
+    steps: list[tuple[str | None, int]], cuts: list[int]
+) -> None:
+    """Sorted by round, the rows come in the order in which a fair scheduler serves them."""
+    scheduler = Scheduler(QueueConfig(fair_key="k"))
+    rules: Rules = FairRules({}, at_once=False)
+    waiting: list[tuple[float, int]] = []
+    for seq, (key, claims) in enumerate(steps):
+        (answer,) = rules.apply([arrival(seq, key)])
+        waiting = sorted([*waiting, (answer.number, seq)])
+        scheduler.admit([NewItem(payload=seq, fair_key=key)], 0.0)
+        grant = scheduler.claim(0.0, claims)
+        taken, waiting = waiting[:claims], waiting[claims:]
+        assert [item.payload for item in grant.items] == [place for _, place in taken]
+        rules.apply([served(number) for number, _ in taken])
+        if seq in cuts:
+            plain = json.loads(json.dumps(rules.dump()))
+            rules = FairRules({}, at_once=False)
+            rules.load(plain)
