@@ -85,7 +85,7 @@ class Operating(Looking):
         return admin.configure(self._store, lambda old, _: replace(old, paused=False), "resume")
 
     def maintain(self, *, retention: timedelta | None = None) -> Maintained:
-        """Keep the queue quick: log what expired, write a checkpoint, merge small files.
+        """Keep the queue quick: log what is over, write a checkpoint, merge small files.
 
         Parameters
         ----------
@@ -96,6 +96,9 @@ class Operating(Looking):
 
         Notes
         -----
+        Over is what expired, and what lost its last lease (``max_losses``): that is a dead letter,
+        unless the output of its claim has it, and then it is acked.
+
         It may run beside enqueues, claims and settles, and none of them waits for longer than a
         step. Once an hour is often enough for most queues.
         """

@@ -97,6 +97,8 @@ class Maintained:
 
     expired: int
     """Items whose expiry was logged."""
+    dead: int
+    """Items that became dead letters: their last lease ran out."""
     checkpoint: int
     """The step of the newest checkpoint."""
     dropped_generations: int
@@ -107,7 +109,7 @@ class Maintained:
 
     def _repr_html_(self) -> str:
         return (
-            f"{self.expired} expired, checkpoint at step {self.checkpoint}, "
+            f"{self.expired} expired, {self.dead} dead, checkpoint at step {self.checkpoint}, "
             f"{self.dropped_items} item(s) in {self.dropped_generations} generation(s) dropped, "
             f"{self.seconds:.1f} s"
         )

@@ -144,6 +144,7 @@ def _processed(
     result = ProcessResult()
     if work.output is not None:
         work.output.ensure(_no_results(queue, work))
+        work = replace(work, request=replace(work.request, output=work.output.lasting_name()))
     deadline = None if time_limit is None else started + time_limit.total_seconds()
     ahead = _Ahead(queue, work, lambda: _reason_to_stop(deadline, stop) is None)
     with ahead:
@@ -191,7 +192,7 @@ class _Ahead:
     def __exit__(self, *_: object) -> None:
         left = self.take()
         if left is not None and left.count:
-            recovery.abandon(self._queue.store, self._work.output, left.lease, left.id)
+            recovery.abandon(self._queue.store, left.lease, left.id)
 
 
 def _reason_to_stop(deadline: float | None, stop: threading.Event) -> Stopped | None:
@@ -204,12 +205,12 @@ def _reason_to_stop(deadline: float | None, stop: threading.Event) -> Stopped | 
 
 def _next_claim(queue: Source, work: Work) -> Claim:
     """Claim, after settling what the claims of dead holders have to show for themselves."""
-    recovery.recover(queue.store, work.output)
+    recovery.recover(queue.store)
     return queue.claim_as(_request(work))
 
 
 def _request(work: Work) -> Request:
-    return replace(work.request, claim_id=new_claim_id(), take_lapsed=work.output is None)
+    return replace(work.request, claim_id=new_claim_id())
 
 
 def _work_off(queue: Source, claim: Claim, work: Work, ahead: _Ahead) -> Mapping[str, int]:
@@ -221,7 +222,7 @@ def _work_off(queue: Source, claim: Claim, work: Work, ahead: _Ahead) -> Mapping
                 return {}
             done = ahead.settled(claim, _verdict(stage, claim.count))
     except BaseException:
-        recovery.abandon(queue.store, work.output, claim.lease, claim.id)
+        recovery.abandon(queue.store, claim.lease, claim.id)
         raise
     if done.lost:
         logger.warning("%s lost %d item(s) while it worked on them", claim, len(done.lost))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from spark_queue.cli import admin, ingest, items, views
+from spark_queue.cli import admin, ingest, items, replay, streams, views
 
 app = typer.Typer(
     name="spark-queue",
@@ -20,6 +20,9 @@ _COMMANDS = (
     admin.create,
     items.enqueue,
     items.process,
+    streams.stream_enqueue,
+    streams.stream_dispatch,
+    replay.replay,
     views.status,
     views.stats,
     views.dead,

@@ -22,6 +22,7 @@ from spark_queue.java import java_problem
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from spark_queue.delta.store import Listener
     from spark_queue.queue import DeltaQueue
 
 _T = TypeVar("_T")
@@ -70,11 +71,11 @@ class Scope:
         """Return the path or table that a name means."""
         return placed(self.spark, name)
 
-    def queue(self, name: str) -> DeltaQueue:
-        """Open a queue."""
+    def queue(self, name: str, listener: Listener | None = None) -> DeltaQueue:
+        """Open a queue; the listener is told of every step."""
         from spark_queue.queue import DeltaQueue  # noqa: PLC0415 - help works without Spark
 
-        return DeltaQueue.open(self.spark, self.placed(name))
+        return DeltaQueue.open(self.spark, self.placed(name), listener=listener)
 
     def interruptible(self, work: Callable[[threading.Event], _T]) -> _T:
         """Run something long, so that SIGTERM and SIGINT end it at once and in good order.

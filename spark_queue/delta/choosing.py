@@ -32,8 +32,9 @@ class Request:
     claim_id: str
     repeatable: bool = False
     """Whether the caller named the claim, and may name it again."""
-    take_lapsed: bool = True
-    """Whether items whose lease ran out may be taken as they are, without asking for evidence."""
+    output: str | None = None
+    """The table that gets the results: what it has of a claim is evidence. Items whose lease ran
+    out are then not taken as they are; they are settled first, by what is there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +131,7 @@ def _found(
 ) -> DataFrame:
     """Return what may start now, and what is over: expired, or lost once too often."""
     config = settings.config
-    lapsed = _is_claimed() & (F.col("_lease_expires_at") <= now) & F.lit(request.take_lapsed)
+    lapsed = _is_claimed() & (F.col("_lease_expires_at") <= now) & F.lit(request.output is None)
     waiting = _waiting(store, head, settings, touched, lapsed, reach)
     over = F.when(F.col("_expires_at") <= now, EXPIRED)
     if config.max_losses is not None:

@@ -104,6 +104,8 @@ def rows(stage: Staged, request: Request, now: datetime, step: int) -> DataFrame
         "_at": F.lit(now),
         "_lease_expires_at": F.when(leased, F.lit(now + request.lease)),
         "_error": error,
+        # Whoever finds the lease run out asks there what was done.
+        "_body": F.when(leased, request.output),
     }
     names = ["_seq", "_gen", "_state", "_attempts", "_losses", "_turn", "_overdue", *SCHEDULE]
     return stage.rows.select(*names, "_was").withColumns(columns).drop("_was")

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_queue.delta.address import TableAddress
+from spark_queue.delta.log import is_delta
 from spark_queue.errors import SchemaMismatchError
 
 _COLUMNS = ("_seq", "_claim_id")
@@ -31,6 +32,17 @@ class Output:
     def __init__(self, spark: SparkSession, name_or_path: str) -> None:
         self.spark = spark
         self.address = TableAddress(name_or_path, is_path="/" in name_or_path)
+
+    def exists(self) -> bool:
+        """Tell whether the table is there."""
+        return is_delta(self.spark, self.address)
+
+    def lasting_name(self) -> str:
+        """Return what the table is called anywhere: a relative path is so only in this process."""
+        if not self.address.is_path:
+            return self.address.target
+        row = self.spark.sql(f"DESCRIBE DETAIL {self.address.sql()}").select("location").head()
+        return self.address.target if row is None else str(row[0])
 
     def read(self) -> DataFrame:
         """Return the table as it is now."""

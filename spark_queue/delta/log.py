@@ -62,13 +62,7 @@ class Log(Generic[_Head]):
 
     def exists(self) -> bool:
         """Tell whether there is a Delta table at the address."""
-        try:
-            rows = self.spark.sql(f"DESCRIBE DETAIL {self.address.sql()}").select("format").head()
-        except Exception as exc:
-            if _is_missing(exc):
-                return False
-            raise
-        return rows is not None and rows[0] == "delta"
+        return is_delta(self.spark, self.address)
 
     def location(self) -> str:
         """Return where the table's files are."""
@@ -238,6 +232,17 @@ class Log(Generic[_Head]):
         for setting in _TXN_SETTINGS:
             if self.spark.conf.get(setting, None):
                 raise UnsafeSessionError(setting, "every write would carry this transaction")
+
+
+def is_delta(spark: SparkSession, address: TableAddress) -> bool:
+    """Tell whether there is a Delta table at an address."""
+    try:
+        rows = spark.sql(f"DESCRIBE DETAIL {address.sql()}").select("format").head()
+    except Exception as exc:
+        if _is_missing(exc):
+            return False
+        raise
+    return rows is not None and rows[0] == "delta"
 
 
 def _is_conflict(exc: Exception) -> bool:

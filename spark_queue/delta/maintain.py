@@ -1,4 +1,4 @@
-"""Upkeep: expiry, checkpoints, compaction, and dropping what finished long ago.
+"""Upkeep: expiry, dead letters, checkpoints, compaction, and dropping what finished long ago.
 
 Every part is a step or a rewrite of its own that neither loses to other steps nor keeps them
 waiting for longer than a step.
@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from pyspark.sql import functions as F
 
-from spark_queue.delta import admin, checkpoint, views
+from spark_queue.delta import admin, checkpoint, recovery, views
 from spark_queue.delta.heads import following
 from spark_queue.delta.schema import CLAIMED, OPEN_LANE, READY
 from spark_queue.delta.store import Store, tries
@@ -25,6 +25,7 @@ def maintain(store: Store, retention: timedelta | None) -> Maintained:
     """Do all upkeep of a queue once."""
     started = time.monotonic()
     _, expired = admin.expire(store)
+    dead = recovery.bury(store)
     head = store.status_head()
     step = checkpoint.checkpoint(store) if head.log_rows else head.checkpoint.step
     _drop_old_checkpoints(store, step)
@@ -33,6 +34,7 @@ def maintain(store: Store, retention: timedelta | None) -> Maintained:
         log.compact()
     return Maintained(
         expired=expired,
+        dead=dead,
         checkpoint=step,
         dropped_generations=generations,
         dropped_items=items,

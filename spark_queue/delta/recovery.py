@@ -5,66 +5,101 @@ from __future__ import annotations
 import os
 import re
 import socket
+from collections.abc import Callable
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_queue.delta import fold, settle
 from spark_queue.delta.evidence import Output
-from spark_queue.delta.schema import CLAIMED
+from spark_queue.delta.schema import CLAIMED, DEAD, ITEM
 from spark_queue.delta.settle import Settled
 from spark_queue.delta.store import Store
 
 
-def recover(store: Store, output: Output | None) -> list[Settled]:
+def recover(store: Store) -> list[Settled]:
     """Settle the claims whose holder is known to be gone.
 
     A holder is gone when its lease ran out, or when it was another process on this machine that
     wrote to a queue on this disk: this process has the writer lock now, so that one has ended.
-    What the holder wrote to the output counts as done; the rest comes back, charged with a loss.
+    What the holder wrote to its output counts as done; the rest comes back, charged with a loss.
 
     Returns
     -------
     list of Settled
         One for each claim that was settled.
     """
+    open_claims = _claims(store, lambda: _is_gone(store))
+    return [_settled(store, claim, otherwise=settle.LOSE) for claim in open_claims]
+
+
+def bury(store: Store) -> int:
+    """Settle the items whose last lease has run out, and return how many are dead now.
+
+    An item that may be lost once more stays with its holder, who may be late and not gone. What the
+    holder wrote to its output counts as done.
+    """
+    max_losses = store.settings(store.status_head()).config.max_losses
+    if max_losses is None:
+        return 0
+    spent = F.col("_losses") + 1 >= max_losses
+    open_claims = _claims(store, lambda: _ran_out(store) & spent)
+    done = [_settled(store, claim, otherwise=settle.LOSE, only=spent) for claim in open_claims]
+    return sum(settled.counts.get(DEAD, 0) for settled in done)
+
+
+def abandon(store: Store, lease: int, claim_id: str) -> Settled:
+    """Settle a claim that its own holder gives up: what is in the output is done, the rest back."""
+    return _settled(store, (lease, claim_id), otherwise="release")
+
+
+def _claims(store: Store, which: Callable[[], Column]) -> list[tuple[int, str]]:
+    """Return lease and id of the claims that have such items in flight."""
     with store.writing("status"):
-        open_claims = _open(store)
-    return [
-        _settled(store, output, lease, claim_id, otherwise=settle.LOSE)
-        for lease, claim_id in open_claims
-    ]
-
-
-def _open(store: Store) -> list[tuple[int, str]]:
-    now = store.clock.now()
-    head = store.status_head()
-    if head.claimed == 0:
-        return []
-    claimed = fold.touched(store.recent(head)).where(F.col("_state") == CLAIMED)
-    gone = F.col("_lease_expires_at") <= now
-    if store.is_only_writer():
-        ours = rf"^{re.escape(socket.gethostname())}/\d+$"
-        me = f"{socket.gethostname()}/{os.getpid()}"
-        gone = gone | (F.col("_worker_id").rlike(ours) & (F.col("_worker_id") != me))
-    rows = claimed.where(gone).select("_lease", "_claim_id").distinct().collect()
+        head = store.status_head()
+        if head.claimed == 0:
+            return []
+        claimed = fold.touched(store.recent(head)).where(F.col("_state") == CLAIMED)
+        rows = claimed.where(which()).select("_lease", "_claim_id").distinct().collect()
     return sorted((row[0], row[1]) for row in rows)
 
 
-def abandon(store: Store, output: Output | None, lease: int, claim_id: str) -> Settled:
-    """Settle a claim that its own holder gives up: what is in the output is done, the rest back."""
-    return _settled(store, output, lease, claim_id, otherwise="release")
+def _ran_out(store: Store) -> Column:
+    return F.col("_lease_expires_at") <= store.clock.now()
+
+
+def _is_gone(store: Store) -> Column:
+    if not store.is_only_writer():
+        return _ran_out(store)
+    ours = rf"^{re.escape(socket.gethostname())}/\d+$"
+    me = f"{socket.gethostname()}/{os.getpid()}"
+    return _ran_out(store) | (F.col("_worker_id").rlike(ours) & (F.col("_worker_id") != me))
 
 
 def _settled(
-    store: Store, output: Output | None, lease: int, claim_id: str, otherwise: str
+    store: Store, claim: tuple[int, str], otherwise: str, only: Column | None = None
 ) -> Settled:
+    lease, claim_id = claim
+    output = _output(store, lease)
     done = None if output is None else output.shut_out(claim_id)
     with store.writing("status"):
         recent = store.recent(store.status_head())
     mine = fold.touched(recent).where((F.col("_state") == CLAIMED) & (F.col("_lease") == lease))
+    if only is not None:
+        mine = mine.where(only)
     verdict = settle.by_a_rescuer(settle.each(_outcomes(mine, done, otherwise)))
     return settle.settle(store, lease, verdict, action="recover")
+
+
+def _output(store: Store, lease: int) -> Output | None:
+    """Return the output of a claim, as its own step names it."""
+    granted = (F.col("_kind") == ITEM) & (F.col("_step") == lease) & (F.col("_state") == CLAIMED)
+    row = store.status.read().where(granted).select("_body").head()
+    if row is None or row[0] is None:
+        return None
+    output = Output(store.spark, row[0])
+    # Where the table is gone, so is the evidence, and all that it said was done.
+    return output if output.exists() else None
 
 
 def _outcomes(mine: DataFrame, done: DataFrame | None, otherwise: str) -> DataFrame:

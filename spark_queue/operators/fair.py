@@ -34,7 +34,7 @@ from spark_queue.operators.columns import (
 ROUND = "round"
 
 _UPTO = private("upto")
-_STEP = private("step")
+_PLACE = private("place")
 _LAST = private("last")
 
 
@@ -114,18 +114,7 @@ def fair_rank(
     >>> waiting.transform(fair_order, "tenant", order_by="at").collect()  # doctest: +SKIP
     [Row(tenant='big', at=1), Row(tenant='small', at=3), Row(tenant='big', at=2)]
     """
-    if ROUND in df.columns:
-        raise InvalidArgumentError(f"the frame has a column {ROUND!r}: rename it")
-    order = listed(df, "order_by", order_by)
-    rows, keys = carried(df, "key", key)
-    rows, amount = _with_amount(rows, keys, weights, cost)
-    if skewed:
-        rows = running.in_parts(rows, keys, order, amount, _UPTO)
-    else:
-        rows = rows.withColumn(_UPTO, running.along(keys, order, amount))
-    rows = _with_start(rows, keys, df, key, resume or Resume())
-    tag = (F.col(_LAST) + F.col(_UPTO)).cast("double")
-    return rows.select(*[F.col(f"`{name}`") for name in df.columns], tag.alias(ROUND))
+    return _ranked(df, key, order_by, weights, cost, resume, skewed=skewed)
 
 
 def fair_order(
@@ -179,18 +168,8 @@ def fair_take(
     a key with most of the rows costs no more than others.
     """
     require_at_least_one("n", n)
-    order = listed(df, "order_by", order_by)
-    rows, keys = carried(df, "key", key)
-    near = rows.withColumn(_STEP, running.along(keys, order, None)).where(F.col(_STEP) <= n)
-    ranked = fair_rank(
-        near.select(*[F.col(f"`{name}`") for name in df.columns]),
-        key,
-        order_by=order_by,
-        weights=weights,
-        cost=cost,
-        resume=resume,
-    )
-    return ranked.orderBy(ROUND, *order).limit(n)
+    ranked = _ranked(df, key, order_by, weights, cost, resume, nearest=n)
+    return ranked.orderBy(ROUND, *listed(df, "order_by", order_by)).limit(n)
 
 
 def starts_at(current: Column, last: Column) -> Column:
@@ -205,6 +184,38 @@ def priced(cost: Column) -> Column:
     wrong = F.raise_error(F.concat(F.lit("cost is "), shown, F.lit(": it must be above 0")))
     is_one = (given > 0) & (given < float("inf"))
     return F.when(is_one, given).otherwise(wrong.cast("double"))
+
+
+def _ranked(
+    df: DataFrame,
+    key: Columns,
+    order_by: Columns,
+    weights: Mapping[str, float] | None,
+    cost: str | Column | None,
+    resume: Resume | None,
+    *,
+    skewed: bool = False,
+    nearest: int | None = None,
+) -> DataFrame:
+    """Add the rounds; with ``nearest``, of the first so many rows of each key only."""
+    if ROUND in df.columns:
+        raise InvalidArgumentError(f"the frame has a column {ROUND!r}: rename it")
+    order = listed(df, "order_by", order_by)
+    rows, keys = carried(df, "key", key)
+    rows, amount = _with_amount(rows, keys, weights, cost)
+    if nearest is not None:
+        # Spark drops the others before the shuffle, where the place is all that is asked for.
+        rows = rows.withColumn(_PLACE, running.along(keys, order, None))
+        rows = rows.where(F.col(_PLACE) <= nearest)
+    if nearest is not None and amount is None:
+        rows = rows.withColumnRenamed(_PLACE, _UPTO)
+    elif skewed:
+        rows = running.in_parts(rows, keys, order, amount, _UPTO)
+    else:
+        rows = rows.withColumn(_UPTO, running.along(keys, order, amount))
+    rows = _with_start(rows, keys, df, key, resume or Resume())
+    tag = (F.col(_LAST) + F.col(_UPTO)).cast("double")
+    return rows.select(*[F.col(f"`{name}`") for name in df.columns], tag.alias(ROUND))
 
 
 def _with_amount(

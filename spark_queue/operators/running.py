@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from spark_queue.operators.columns import private
 
-#: Into how many parts all rows together are cut; a line gets as many cuts as its share of them.
+#: Into how many parts all rows together are cut, a power of two; a line gets its share of the cuts.
 PARTS = 64
 
 #: One row of so many is looked at to find the cuts.
@@ -61,11 +61,11 @@ def in_parts(
     name : str
         The column to add.
     """
-    placed = df.withColumn(_AT, F.struct(*order))
-    cuts = _cuts(placed, line)
-    parted = _parted(placed, cuts, line)
+    # Compared in parts, sorted as it is: a struct is compared field by field, and sorts slowly.
+    at = order[0] if len(order) == 1 else F.struct(*order)
+    parted = _parted(df.withColumn(_AT, at), line)
     totals = _totals(parted, line, amount)
-    within = parted.withColumn(name, along([*line, _PART], [_AT], amount))
+    within = parted.drop(_AT).withColumn(name, along([*line, _PART], order, amount))
     same = _same_line(line) & (F.col(_PART) == F.col(private("the_part")))
     joined = within.join(F.broadcast(totals), same, "left")
     total = F.col(name) + F.coalesce(F.col(_BEFORE), F.lit(0))
@@ -93,12 +93,12 @@ def _cuts(placed: DataFrame, line: Sequence[str]) -> DataFrame:
     return cuts.select(*names, _CUTS)
 
 
-def _parted(placed: DataFrame, cuts: DataFrame, line: Sequence[str]) -> DataFrame:
+def _parted(placed: DataFrame, line: Sequence[str]) -> DataFrame:
     """Add the number of the part that each row is in: how many cuts are at or before it."""
-    rows = placed.join(F.broadcast(cuts), _same_line(line), "left")
+    rows = placed.join(F.broadcast(_cuts(placed, line)), _same_line(line), "left")
     rows = rows.drop(*[private(f"the_{column}") for column in line]).withColumn(_PART, F.lit(0))
     # A search by halves, a step a projection: one expression of all steps would grow as 2**steps.
-    step = 1 << (PARTS - 1).bit_length()
+    step = PARTS // 2
     while step:
         next_cut = F.get(F.col(_CUTS), F.col(_PART) + (step - 1))
         passed = F.coalesce(next_cut <= F.col(_AT), F.lit(False))

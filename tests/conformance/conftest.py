@@ -1,4 +1,4 @@
-"""Runs every scenario over every engine: the scheduler, and Delta on classic Spark or Connect."""
+"""Runs every scenario over every engine that can play it, on classic Spark or on Spark Connect."""
 
 from __future__ import annotations
 
@@ -9,16 +9,31 @@ import pytest
 
 from spark_queue.config import QueueConfig
 from tests.conformance.engines import KEYS, DeltaEngine, Engine, SchedulerEngine
+from tests.conformance.operators import BatchEngine, StreamEngine
 from tests.conftest import REMOTE
 
-ENGINES = ["delta"] if REMOTE else ["scheduler", "delta"]
+#: Every engine by its name. What needs no Spark is played once, beside classic Spark.
+ENGINES: dict[str, type[Engine]] = {
+    **({} if REMOTE else {"scheduler": SchedulerEngine, "stream": StreamEngine}),
+    "batch": BatchEngine,
+    "delta": DeltaEngine,
+}
 
 #: Makes an engine with some of the scenarios' keys, and any other options.
 Make = Callable[..., Engine]
 
 
-@pytest.fixture(params=ENGINES)
-def make(request: pytest.FixtureRequest, place: str) -> Make:
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Play a scenario on the engines that can do what it needs."""
+    if "engine_name" not in metafunc.fixturenames:
+        return
+    needed = {what for mark in metafunc.definition.iter_markers("needs") for what in mark.args}
+    names = [name for name, engine in ENGINES.items() if needed <= engine.capabilities]
+    metafunc.parametrize("engine_name", names)
+
+
+@pytest.fixture
+def make(request: pytest.FixtureRequest, engine_name: str, place: str) -> Make:
     """Make a queue: ``make("fair_key", "group_key", group_limit=2)``."""
     made: list[Engine] = []
 
@@ -26,8 +41,12 @@ def make(request: pytest.FixtureRequest, place: str) -> Make:
         named: dict[str, Any] = {key: KEYS[key] for key in keys}
         config = QueueConfig(**named, **options)
         engine: Engine
-        if request.param == "scheduler":
+        if engine_name == "scheduler":
             engine = SchedulerEngine(config)
+        elif engine_name == "stream":
+            engine = StreamEngine(config)
+        elif engine_name == "batch":
+            engine = BatchEngine(request.getfixturevalue("spark"), config)
         else:
             spark = request.getfixturevalue("spark")
             engine = DeltaEngine(spark, f"{place}/queue{len(made)}", config)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Literal, Protocol
+from typing import Literal, Protocol, get_args
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -29,11 +29,25 @@ from spark_queue.core.scheduler import (
 from spark_queue.errors import LeaseLostError
 from spark_queue.queue import DeltaQueue
 
-Capability = Literal["leases", "retries", "time", "operators"]
+Capability = Literal[
+    "composed",
+    "leases",
+    "on demand",
+    "operators",
+    "priority",
+    "retries",
+    "returns",
+    "scopes",
+    "states",
+    "time",
+]
 
-#: ``leases``: claims that are settled later; ``retries``: attempts, losses and dead letters;
-#: ``time``: delays and expiry; ``operators``: pause, cancel, redrive and configure.
-EVERYTHING: frozenset[Capability] = frozenset({"leases", "retries", "time", "operators"})
+#: ``composed``: no key, or several, in one queue; ``leases``: claims that run out; ``on demand``:
+#: a claim chooses what is next, which is not out as soon as it may run; ``operators``: pause,
+#: cancel, redrive and configure; ``retries``: attempts and dead letters; ``returns``: items are
+#: given back to their place; ``scopes``: keys that outlive their item; ``states``: the state of
+#: every item; ``time``: delays and expiry.
+EVERYTHING: frozenset[Capability] = frozenset(get_args(Capability))
 
 #: Keys of the scenarios' items, as SQL over their columns.
 KEYS = {"dedup_key": "key", "fair_key": "tenant", "group_key": "grp", "priority": "prio"}

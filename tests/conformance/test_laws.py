@@ -11,6 +11,8 @@ from spark_queue.errors import LeaseLostError
 from tests.conformance.conftest import Make
 from tests.conformance.engines import Engine, Row
 
+needs = pytest.mark.needs
+
 AT_ONCE = RetryPolicy(delay=timedelta(0))
 IN_A_MINUTE = RetryPolicy(backoff="fixed", delay=timedelta(minutes=1))
 
@@ -46,6 +48,7 @@ def test_a_key_is_refused_while_it_is_live(make: Make) -> None:
     assert engine.enqueue([Row(id="h", key="k")]) == [None]
 
 
+@needs("scopes", "time")
 def test_a_key_stays_taken_for_its_scope(make: Make) -> None:
     """Law 3: with a duration for a scope, a key is free when its item is done and the time over."""
     engine = make("dedup_key", dedup_scope=timedelta(minutes=10))
@@ -57,6 +60,7 @@ def test_a_key_stays_taken_for_its_scope(make: Make) -> None:
     assert engine.enqueue([Row(id="c", key="k")]) == [None]
 
 
+@needs("scopes", "time")
 def test_a_key_is_taken_for_ever_where_asked(make: Make) -> None:
     """Law 3: with ``forever`` for a scope, a key that was accepted once is never free again."""
     engine = make("dedup_key", dedup_scope="forever")
@@ -83,6 +87,7 @@ def test_a_late_key_waits_for_the_next_round_only(make: Make) -> None:
     assert _names(_drained(engine, 1)) == ["B1", "A2", "C1", "A3", "A4"]
 
 
+@needs("operators")
 def test_a_weight_gives_more_turns_and_counts_for_what_waits(make: Make) -> None:
     """Law 5: a key of weight 2 gets two turns a round, also those items that wait already."""
     engine = make("fair_key")
@@ -108,6 +113,7 @@ def test_a_group_runs_one_at_a_time_in_order(make: Make) -> None:
     assert engine.claim(10).ids == ["b"]
 
 
+@needs("retries")
 def test_a_failed_head_holds_its_group(make: Make) -> None:
     """Law 4: with ``block``, a failed head waits for its retry and everything behind it too."""
     engine = make("group_key", retry=IN_A_MINUTE)
@@ -119,6 +125,7 @@ def test_a_failed_head_holds_its_group(make: Make) -> None:
     assert engine.claim(10).ids == ["a"]
 
 
+@needs("retries", "on demand")
 def test_a_failed_head_is_passed_where_asked(make: Make) -> None:
     """Law 4: with ``skip``, the items behind a failed head go on and it is retried later."""
     engine = make("group_key", retry=IN_A_MINUTE, on_failure="skip")
@@ -131,6 +138,7 @@ def test_a_failed_head_is_passed_where_asked(make: Make) -> None:
     assert engine.claim(10).ids == ["a"]
 
 
+@needs("retries", "states")
 def test_a_dead_head_frees_its_group(make: Make) -> None:
     """Law 4: an item that failed for the last time is dead, and its group goes on."""
     engine = make("group_key", retry=AT_ONCE, max_attempts=2)
@@ -141,6 +149,7 @@ def test_a_dead_head_frees_its_group(make: Make) -> None:
     assert engine.claim(10).ids == ["b"]
 
 
+@needs("returns")
 def test_a_limit_above_one_is_kept(make: Make) -> None:
     """Law 4: with a limit of 2, two items of a group are in flight, started in order."""
     engine = make("group_key", group_limit=2)
@@ -153,6 +162,7 @@ def test_a_limit_above_one_is_kept(make: Make) -> None:
     assert engine.claim(10).ids == ["c"]
 
 
+@needs("composed", "returns")
 def test_a_run_takes_consecutive_items_of_a_group(make: Make) -> None:
     """A run leases the next items of a group together, and no other claim gets into it."""
     engine = make("group_key")
@@ -165,6 +175,7 @@ def test_a_run_takes_consecutive_items_of_a_group(make: Make) -> None:
     assert engine.claim(10, run=3).ids == ["b", "c", "d"]
 
 
+@needs("composed", "returns")
 def test_a_released_item_keeps_its_place(make: Make) -> None:
     """Law 6, DQ-16: whatever the order in which items come back, each is where it was."""
     engine = make()
@@ -175,6 +186,7 @@ def test_a_released_item_keeps_its_place(make: Make) -> None:
     assert _drained(engine, 3) == ["a", "b", "c", "d", "e", "f"]
 
 
+@needs("retries", "returns")
 def test_returned_items_take_one_turn_a_round_beside_the_regular_one(make: Make) -> None:
     """Law 5: a batch that failed does not make other keys wait for all of it."""
     engine = make("fair_key", retry=AT_ONCE, max_attempts=None)
@@ -187,6 +199,7 @@ def test_returned_items_take_one_turn_a_round_beside_the_regular_one(make: Make)
     assert longest <= 3
 
 
+@needs("leases")
 def test_a_lease_that_ran_out_is_taken_over(make: Make) -> None:
     """Laws 2 and 7: a lapsed item goes to the next claim, and its old holder settles nothing."""
     engine = make(lease=timedelta(seconds=60))
@@ -205,6 +218,7 @@ def test_a_lease_that_ran_out_is_taken_over(make: Make) -> None:
     assert engine.states()["a"] == "acked"
 
 
+@needs("leases")
 def test_a_late_settle_counts_where_nobody_claimed_since(make: Make) -> None:
     """Law 7: a lease that ran out is still its holder's until a later claim."""
     engine = make(lease=timedelta(seconds=60))
@@ -216,6 +230,7 @@ def test_a_late_settle_counts_where_nobody_claimed_since(make: Make) -> None:
     assert engine.claim(1).ids == []
 
 
+@needs("leases")
 def test_a_renewed_lease_holds(make: Make) -> None:
     """Law 2: a renewal counts from when it is made, and nobody else gets the items meanwhile."""
     engine = make(lease=timedelta(seconds=60))
@@ -229,6 +244,7 @@ def test_a_renewed_lease_holds(make: Make) -> None:
     assert engine.claim(1).ids == ["a"]
 
 
+@needs("leases", "states")
 def test_an_item_that_loses_its_leases_dies(make: Make) -> None:
     """An item whose leases run out too often is dead by the claim that meets it."""
     engine = make("group_key", lease=timedelta(seconds=60), max_losses=2)
@@ -241,6 +257,7 @@ def test_an_item_that_loses_its_leases_dies(make: Make) -> None:
     assert engine.states()["a"] == "dead"
 
 
+@needs("time")
 def test_time_decides_what_is_due_and_what_is_over(make: Make) -> None:
     """Law 9: a delayed item comes when it is due, an expired one is ended by a claim's row."""
     engine = make("dedup_key")
@@ -255,6 +272,7 @@ def test_time_decides_what_is_due_and_what_is_over(make: Make) -> None:
     assert engine.claim(10).ids == ["a", "d"]
 
 
+@needs("time", "states")
 def test_an_expired_item_frees_its_key_by_a_row_only(make: Make) -> None:
     """Law 9: an item whose time is over holds its key until a claim has logged the expiry."""
     engine = make("dedup_key")
@@ -266,6 +284,7 @@ def test_an_expired_item_frees_its_key_by_a_row_only(make: Make) -> None:
     assert engine.enqueue([Row(id="c", key="k")]) == [None]
 
 
+@needs("priority", "composed")
 def test_higher_priorities_go_first_but_not_within_a_group(make: Make) -> None:
     """A higher priority is served first; inside a group only the sequence decides."""
     engine = make("priority", "group_key", "fair_key")
@@ -280,6 +299,7 @@ def test_higher_priorities_go_first_but_not_within_a_group(make: Make) -> None:
     assert _drained(engine) == ["c", "d", "a", "b"]
 
 
+@needs("leases", "composed")
 def test_in_flight_items_are_limited(make: Make) -> None:
     """A claim never lets more items be in flight than allowed, and a lapsed one may come back."""
     engine = make(max_in_flight=2, lease=timedelta(seconds=60))
@@ -293,6 +313,7 @@ def test_in_flight_items_are_limited(make: Make) -> None:
     assert engine.claim(10).ids == ["b", "c"]
 
 
+@needs("operators")
 def test_a_paused_queue_gives_nothing_and_takes_settles(make: Make) -> None:
     """A claim after a pause gets nothing; what is in flight goes on."""
     engine = make()
@@ -305,6 +326,7 @@ def test_a_paused_queue_gives_nothing_and_takes_settles(make: Make) -> None:
     assert engine.claim(10).ids == ["b"]
 
 
+@needs("operators")
 def test_a_cancelled_item_is_gone_for_its_holder(make: Make) -> None:
     """Law 8: cancelled is final, frees the group, and its holder's settle changes nothing."""
     engine = make("group_key")
@@ -317,6 +339,7 @@ def test_a_cancelled_item_is_gone_for_its_holder(make: Make) -> None:
     assert engine.claim(10).ids == ["c"]
 
 
+@needs("operators")
 def test_a_redrive_is_a_new_item(make: Make) -> None:
     """Law 8: a dead item stays dead, and a new one takes its key if that is free."""
     engine = make("dedup_key")

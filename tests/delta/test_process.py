@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from spark_queue import worker
+from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig, RetryPolicy
-from spark_queue.delta import store
+from spark_queue.delta import recovery, store
 from spark_queue.delta.store import StepFacts
 from spark_queue.errors import Reject
 from spark_queue.queue import DeltaQueue
@@ -103,3 +105,45 @@ def test_a_long_log_is_folded_the_same(queue: DeltaQueue, monkeypatch: pytest.Mo
 
     assert (done.acked, done.failed) == (12, 2)
     assert {state for state, _, _ in _states(queue).values()} == {"acked"}
+
+
+def test_upkeep_buries_what_lost_its_last_lease(
+    spark: SparkSession, queue_path: str, clock: ManualClock
+) -> None:
+    """``maintain`` makes dead letters of items whose last lease ran out, and leaves the others."""
+    config = QueueConfig(lease=timedelta(minutes=1), max_losses=2)
+    queue = DeltaQueue.create(spark, queue_path, "n int", config, clock=clock)
+    queue.enqueue(spark.createDataFrame([(1,), (2,)], "n int"), order_by="n")
+    queue.claim(1)
+    clock.advance(timedelta(minutes=2))
+    assert queue.maintain().dead == 0
+    assert queue.claim(2).count == 2
+    clock.advance(timedelta(minutes=2))
+    assert queue.maintain().dead == 1
+    assert (queue.stats().dead, queue.stats().claimed) == (1, 1)
+    assert [row["_error"] for row in queue.dead().collect()] == ["holder is gone"]
+
+
+def test_what_the_output_has_is_acked_and_not_buried(
+    spark: SparkSession,
+    queue_path: str,
+    place: str,
+    clock: ManualClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A worker that died between its output and its settle has done its items, whoever asks."""
+    config = QueueConfig(lease=timedelta(minutes=1), max_losses=1)
+    queue = DeltaQueue.create(spark, queue_path, "n int", config, clock=clock)
+    queue.enqueue(spark.createDataFrame([(1,), (2,)], "n int"), order_by="n")
+    with monkeypatch.context() as dying:
+        dying.setattr(worker._Ahead, "settled", _die)
+        dying.setattr(recovery, "abandon", lambda *_: None)
+        with pytest.raises(RuntimeError, match="gone"):
+            queue.process(lambda _: {"x": 1}, returns="x int", output=f"{place}/out", limit=2)
+    clock.advance(timedelta(minutes=2))
+    assert queue.maintain().dead == 0
+    assert queue.stats().acked == 2
+
+
+def _die(*_: object) -> None:
+    raise RuntimeError("gone")

@@ -20,4 +20,11 @@ def test_examples_of_a_page_give_what_it_shows(page: Path) -> None:
 def test_pages_with_examples_are_found() -> None:
     """The queues in memory have a page each, with examples to run."""
     names = {page.stem for page in _PAGES}
-    assert names >= {"blocking-queue", "idempotency", "queue-broker", "singular-update-queue"}
+    assert names >= {
+        "blocking-queue",
+        "distinct-queue",
+        "fair-queue",
+        "idempotency",
+        "queue-broker",
+        "singular-update-queue",
+    }

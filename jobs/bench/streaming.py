@@ -1,0 +1,218 @@
+"""Measure the operators on streams: rows a second, beside Spark's own and the plain way.
+
+Each query reads files of 100,000 rows, a file a micro-batch, into a sink that drops them. The
+ceiling is Spark's own ``dropDuplicates`` or an aggregate; the plain way is a processor with a value
+of state for each group. At full size this takes some fifteen minutes on two cores.
+"""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import sys
+import tempfile
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from report import Figure, at_least, at_most, measure
+from spark_queue.session import local_session
+from spark_queue.streaming import distinct_in_flight, fair_rounds, one_active_per_group
+
+SCHEMA = "grp string, at long, body string"
+
+GROUPS = (1_000, 100_000)
+
+app = typer.Typer(add_completion=False)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Where to measure, and with how many rows and micro-batches."""
+
+    spark: SparkSession
+    root: Path
+    rows: int
+    batches: int
+
+    def arrivals(self, groups: int, share: float = 1.0) -> DataFrame:
+        """Return a stream of rows spread over groups, a share of a batch each time."""
+        rows = int(self.rows * share)
+        return self._stream(f"arrivals-{groups}-{rows}", groups, rows, 0)
+
+    def completions(self, groups: int, share: float) -> DataFrame:
+        """Return a stream of completions of the rows of the batch before."""
+        rows = int(self.rows * share)
+        return self._stream(f"completions-{groups}-{rows}", groups, rows, -rows).select("grp", "at")
+
+    def _stream(self, name: str, groups: int, rows: int, offset: int) -> DataFrame:
+        folder = self.root / name
+        if not folder.exists():
+            for batch in range(self.batches):
+                start = batch * rows + offset
+                at = F.col("id")
+                frame = self.spark.range(start, start + rows, numPartitions=1).select(
+                    F.concat(
+                        F.lit("g"), F.pmod(F.xxhash64(at), F.lit(groups)).cast("string")
+                    ).alias("grp"),
+                    at.alias("at"),
+                    F.concat(F.lit("/landing/files/"), at.cast("string")).alias("body"),
+                )
+                part = self.root / "part"
+                frame.write.parquet(str(part))
+                folder.mkdir(exist_ok=True)
+                (file,) = part.glob("part-*.parquet")
+                file.rename(folder / f"{batch:04d}.parquet")
+                shutil.rmtree(part)
+        reader = self.spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
+        return reader.parquet(str(folder))
+
+    def seconds(self, df: DataFrame, mode: str = "append") -> list[float]:
+        """Run a stream to its end, and return the seconds of each micro-batch that had rows."""
+        writer = df.writeStream.format("noop").outputMode(mode).trigger(availableNow=True)
+        checkpoint = self.root / f"checkpoint-{uuid.uuid4().hex}"
+        query = writer.option("checkpointLocation", str(checkpoint)).start()
+        query.awaitTermination()
+        progress = [p for p in query.recentProgress if p.numInputRows]
+        shutil.rmtree(checkpoint, ignore_errors=True)
+        return [p.durationMs["triggerExecution"] / 1_000 for p in progress]
+
+    def speed(self, df: DataFrame, rows: int | None = None, mode: str = "append") -> float:
+        """Return rows a second of a stream, warm: without its first two micro-batches."""
+        return (rows or self.rows) / statistics.median(self.seconds(df, mode)[2:])
+
+
+class _PerGroup(StatefulProcessor):
+    """The plain way: a value of state for each group, which says whether its key was seen."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._seen = handle.getValueState("seen", "at long")
+
+    def handleInputRows(  # noqa: N802 - Spark's name
+        self,
+        key: Any,
+        rows: Iterator[Row],
+        timerValues: Any,  # noqa: ARG002, N803 - Spark's name
+    ) -> Iterator[Row]:
+        first = min(row["at"] for row in rows)
+        if self._seen.get() is None:
+            self._seen.update((first,))
+            yield Row(grp=key[0], at=first)
+
+    def close(self) -> None:
+        pass
+
+
+def _plain(df: DataFrame) -> DataFrame:
+    return df.groupBy("grp").transformWithState(
+        statefulProcessor=_PerGroup(),
+        outputStructType="grp string, at long",
+        outputMode="append",
+        timeMode="None",
+    )
+
+
+def _distinct(bench: Bench, groups: int) -> DataFrame:
+    half = bench.arrivals(groups, 0.5), bench.completions(groups, 0.5)
+    return distinct_in_flight(*half, "grp", order_by="at")
+
+
+def _fair(bench: Bench, groups: int) -> DataFrame:
+    return fair_rounds(bench.arrivals(groups), "grp", order_by="at")
+
+
+def _fair_served(bench: Bench, groups: int) -> DataFrame:
+    served = bench.arrivals(groups, 0.001).select((F.col("at") / groups).alias("round"))
+    return fair_rounds(bench.arrivals(groups), "grp", order_by="at", served=served)
+
+
+def _serial(bench: Bench, groups: int) -> DataFrame:
+    half = bench.arrivals(groups, 0.5), bench.completions(groups, 0.5)
+    return one_active_per_group(*half, "grp", "at")
+
+
+OPERATORS: dict[str, tuple[Callable[[Bench, int], DataFrame], float]] = {
+    "distinct": (_distinct, 80_000),
+    "fair": (_fair, 80_000),
+    "fair_served": (_fair_served, 80_000),
+    "one_active": (_serial, 30_000),
+}
+
+
+def throughput(bench: Bench) -> Iterable[Figure]:
+    """Compare the operators with the ceiling and with the plain way, at few and at many groups."""
+    for groups in GROUPS:
+        df = bench.arrivals(groups)
+        plain = bench.speed(_plain(df))
+        yield _rate(f"{groups}.plain", plain, None)
+        yield _rate(f"{groups}.drop_duplicates", bench.speed(df.dropDuplicates(["grp"])), None)
+        counted = bench.speed(df.groupBy("grp").agg(F.min_by("body", "at")), mode="update")
+        yield _rate(f"{groups}.aggregate", counted, None)
+        for name, (operator, target) in OPERATORS.items():
+            found = bench.speed(operator(bench, groups))
+            yield _rate(f"{groups}.{name}", found, target)
+            detail = f"{found:,.0f} rows/s beside {plain:,.0f} of a value for each group"
+            wanted = at_least(10) if groups == max(GROUPS) else None
+            yield Figure(f"{groups}.{name}.beside_plain", found / plain, wanted, detail=detail)
+
+
+def trickle(bench: Bench) -> Iterable[Figure]:
+    """Compare a micro-batch of 100 rows with one in which nothing reaches the state."""
+    small = Bench(bench.spark, bench.root / "trickle", 200, 12)
+    small.root.mkdir()
+    for name, (operator, _) in OPERATORS.items():
+        some = small.seconds(operator(small, 1_000))[3:]
+        nothing = small.seconds(_nothing(small))[3:]
+        value = statistics.median(some) / statistics.median(nothing)
+        detail = f"{statistics.median(some):.2f} s, {statistics.median(nothing):.2f} s"
+        yield Figure(f"trickle.{name}", value, at_most(1.5), detail=detail)
+
+
+def _nothing(bench: Bench) -> DataFrame:
+    # As two streams: what is read and united costs both of them the same.
+    none = bench.arrivals(1_000, 0.5).where("at < -1e9")
+    return distinct_in_flight(none, bench.completions(1_000, 0.5).where("at < -1e9"), "grp")
+
+
+def _rate(name: str, value: float, target: float | None) -> Figure:
+    return Figure(name, value, None if target is None else at_least(target), "rows/s")
+
+
+SECTIONS: dict[str, Callable[[Bench], Iterable[Figure]]] = {
+    "throughput": throughput,
+    "trickle": trickle,
+}
+
+
+@app.command(help=__doc__)
+def main(
+    only: Annotated[list[str] | None, typer.Option(help="Sections to run; all of them.")] = None,
+    rows: Annotated[int, typer.Option(min=1_000, help="Rows of a micro-batch.")] = 100_000,
+    batches: Annotated[int, typer.Option(min=4, help="Micro-batches of a query.")] = 6,
+    place: Annotated[Path | None, typer.Option(help="Where to put files.")] = None,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="No table at the end.")] = False,
+    strict: Annotated[bool, typer.Option(help="Fail when a target is missed.")] = False,
+) -> None:
+    """Measure, print a JSON line for each figure, and a table."""
+    root = Path(tempfile.mkdtemp(prefix="streaming-", dir=place))
+    spark = local_session("streaming-bench", quiet=True, **{"spark.driver.memory": "6g"})
+    bench = Bench(spark, root, rows, batches)
+    sections = {name: (lambda run=run: run(bench)) for name, run in SECTIONS.items()}
+    try:
+        code = measure(sections, only, as_json=as_json, strict=strict)
+    finally:
+        spark.stop()
+        shutil.rmtree(root, ignore_errors=True)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    app()

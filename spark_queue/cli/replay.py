@@ -1,0 +1,111 @@
+"""``spark-queue replay``: a trace of real work in different orders of service."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from spark_queue.cli.scope import Json, Verbose, command
+from spark_queue.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from spark_queue.replay import Replay
+
+_FIGURES = (("p50", "wait_p50"), ("p95", "wait_p95"), ("max", "wait_max"), ("slowdown", "slowdown"))
+
+
+def replay(
+    ctx: typer.Context,
+    trace: Annotated[Path, typer.Argument(help="A trace in the standard workload format.")],
+    servers: Annotated[int, typer.Option(min=1, help="How many jobs run at a time.")] = 2,
+    weight: Annotated[
+        list[str] | None, typer.Option(help="USER=WEIGHT; may be given several times.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Write a picture to this file (.png).")] = None,
+    users: Annotated[int, typer.Option(min=1, help="How many users to show.")] = 10,
+    *,
+    json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Play a trace as it came, fair, weighted, and by cost, and compare what its users waited.
+
+    Arrivals and run times are those of the trace; time is simulated. The users shown are those who
+    waited longest in the order in which the jobs came. Without weights, those who asked for little
+    count double in the weighted order.
+    """
+    with command(ctx, json=json, verbose=verbose) as scope:
+        from spark_queue.replay import ORDERS, read_swf  # noqa: PLC0415 - help is quick
+        from spark_queue.replay import replay as run  # noqa: PLC0415 - as above
+
+        jobs = read_swf(trace)
+        weights = _weights(weight, {job.user for job in jobs})
+        console = Console(stderr=True)
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+        quiet = json or not console.is_terminal
+        with Progress(
+            *columns, TimeElapsedColumn(), console=console, transient=True, disable=quiet
+        ) as bar:
+            tasks = {order: bar.add_task(order, total=len(jobs)) for order in ORDERS}
+            done = run(
+                jobs,
+                servers,
+                weights=weights,
+                on_progress=lambda order, begun: bar.update(tasks[order], completed=begun),
+            )
+        if plot is not None:
+            from spark_queue.replay.plot import save  # noqa: PLC0415 - an extra
+
+            save(done, plot)
+        scope.terminal.show(done, _table(done, users), _line(done, plot))
+
+
+def _weights(given: list[str] | None, known: set[str]) -> dict[str, float] | None:
+    if not given:
+        return None
+    weights = {}
+    for text in given:
+        user, _, number = text.partition("=")
+        try:
+            weights[user] = float(number)
+        except ValueError:
+            raise InvalidArgumentError(f"weight is {text!r}: give it as USER=WEIGHT") from None
+        if user not in known:
+            raise InvalidArgumentError(f"weight {text!r}: the trace has no user {user!r}")
+    return weights
+
+
+def _table(done: Replay, users: int) -> Table:
+    table = Table(title="seconds waited", title_justify="left")
+    table.add_column("user")
+    table.add_column("jobs", justify="right")
+    for order in done.orders:
+        for name, _ in _FIGURES:
+            table.add_column(f"{order.order}\n{name}", justify="right")
+    found = done.by_order()
+    for user in done.worst_users(users):
+        cells = [
+            f"{getattr(found[order.order][user], field):,.0f}"
+            for order in done.orders
+            for _, field in _FIGURES
+        ]
+        table.add_row(user, f"{found[done.orders[0].order][user].jobs:,}", *cells)
+    return table
+
+
+def _line(done: Replay, plot: Path | None) -> str:
+    median = ", ".join(f"{order.order} {order.median_p95:,.0f} s" for order in done.orders)
+    slow = ", ".join(f"{order.order} {order.mean_slowdown:,.1f}" for order in done.orders)
+    work = {round(order.work) for order in done.orders}
+    lines = [
+        f"half of the users have a p95 below: {median}",
+        f"mean slowdown of users: {slow}",
+        f"work done: {', '.join(f'{seconds:,} s' for seconds in sorted(work))} in every order",
+    ]
+    if plot is not None:
+        lines.append(f"picture: {plot}")
+    return "\n".join(lines)

@@ -1,0 +1,127 @@
+"""Commands that run streaming queries: rows of a directory into a queue, and a queue worked off."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from spark_queue.cli.items import Format, Per, load_handler
+from spark_queue.cli.scope import Json, Name, Scope, Verbose, command
+from spark_queue.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from spark_queue.delta.store import StepFacts
+
+_Checkpoint = Annotated[
+    str, typer.Option(help="A directory that is this query's own; it goes on from there.")
+]
+
+#: Seconds between two looks at whether a query was told to stop.
+_LOOK = 1
+
+
+def stream_enqueue(
+    ctx: typer.Context,
+    name: Name,
+    files: Annotated[str, typer.Option(help="The directory that the files land in.")],
+    checkpoint: _Checkpoint,
+    format: Annotated[Format, typer.Option(help="Of the files.")] = Format.JSON,  # noqa: A002
+    order_by: Annotated[
+        str | None, typer.Option(help="The column whose order the rows of a batch enter in.")
+    ] = None,
+    every: Annotated[
+        float | None, typer.Option(help="Seconds between looks; by default once, to the end.")
+    ] = None,
+    *,
+    json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Add the rows of files that land in a directory, each file's exactly once.
+
+    Files must appear whole: write them elsewhere and move them in. Start it again after a crash,
+    with the same checkpoint: no row is lost or added twice.
+    """
+    with command(ctx, json=json, verbose=verbose) as scope:
+        counts: Counter[str] = Counter()
+        queue = scope.queue(name, listener=lambda facts: _add(counts, facts, "enqueue"))
+        if "://" not in files and not Path(files).is_dir():
+            raise InvalidArgumentError(f"files {files!r} is not a directory")
+        reader = scope.spark.readStream.format(format.value).schema(queue.schema)
+        if format is not Format.PARQUET:
+            # Without this, a value that does not parse is read as null, and enqueued.
+            reader = reader.option("mode", "FAILFAST")
+        if format is Format.CSV:
+            reader = reader.option("header", True).option("enforceSchema", False)
+        query = queue.enqueue_stream(
+            reader.load(files),
+            checkpoint,
+            order_by=order_by,
+            trigger=None if every is None else timedelta(seconds=every),
+            name=f"enqueue {name}",
+        )
+        _follow(scope, query, None)
+        done = {name: counts[name] for name in ("steps", "inserted", "duplicates")}
+        scope.terminal.show(done)
+
+
+def stream_dispatch(
+    ctx: typer.Context,
+    name: Name,
+    handler: Annotated[str, typer.Argument(help="The handler, as module:function.")],
+    checkpoint: _Checkpoint,
+    every: Annotated[float, typer.Option(help="Seconds between looks for items.")] = 10.0,
+    returns: Annotated[str | None, typer.Option(help="The columns that it returns.")] = None,
+    out: Annotated[str | None, typer.Option(help="The Delta table that gets them.")] = None,
+    per: Annotated[Per, typer.Option(help="What one call gets.")] = Per.ITEM,
+    limit: Annotated[int, typer.Option(help="Items that one claim takes.")] = 10_000,
+    run: Annotated[int, typer.Option(help="Items of one group that a claim takes.")] = 1,
+    time_limit: Annotated[
+        float | None, typer.Option(help="Seconds after which it ends; never by default.")
+    ] = None,
+    *,
+    json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Run a handler for every item that may run, now and whenever items come, until stopped."""
+    with command(ctx, json=json, verbose=verbose) as scope:
+        function = load_handler(handler)
+        counts: Counter[str] = Counter()
+        queue = scope.queue(name, listener=lambda facts: _add(counts, facts, "settle"))
+        query = queue.process_stream(
+            function,
+            checkpoint,
+            trigger=timedelta(seconds=every),
+            name=f"dispatch {name}",
+            per="item" if per is Per.ITEM else "batch",
+            limit=limit,
+            run=run,
+            returns=returns,
+            output=None if out is None else scope.placed(out),
+        )
+        _follow(scope, query, time_limit)
+        scope.terminal.show({name: counts[name] for name in ("acked", "ready", "dead")})
+
+
+def _add(counts: Counter[str], facts: StepFacts, action: str) -> None:
+    if facts.action.startswith(action):
+        counts.update({"steps": 1, **facts.counts})
+
+
+def _follow(scope: Scope, query: StreamingQuery, seconds: float | None) -> None:
+    """Wait for a query to end; a signal, or the end of a time, stops it."""
+
+    def wait(stop: threading.Event) -> None:
+        left = float("inf") if seconds is None else seconds
+        while left > 0 and not stop.is_set() and not query.awaitTermination(timeout=_LOOK):
+            left -= _LOOK
+        if query.isActive:
+            query.stop()
+
+    scope.interruptible(wait)

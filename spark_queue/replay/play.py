@@ -1,0 +1,126 @@
+"""A trace, played on servers in simulated time: the scheduler decides, nothing sleeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from heapq import heappop, heappush
+from typing import Literal, cast
+
+from spark_queue.config import QueueConfig
+from spark_queue.core.scheduler import Ack, NewItem, Scheduler
+from spark_queue.errors import InvalidArgumentError
+from spark_queue.replay.trace import Job
+
+#: How the next job is chosen: as they came; a turn for each user; turns by weight; turns that cost
+#: as much as the job runs.
+Order = Literal["fifo", "fair", "weighted", "cost"]
+
+ORDERS: tuple[Order, ...] = ("fifo", "fair", "weighted", "cost")
+
+#: Longer than any trace: nothing here loses its lease.
+_NEVER = timedelta(days=36_500)
+
+#: The cost of a job that took no time at all: a turn costs more than nothing.
+_LEAST = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """When a job began to run."""
+
+    job: Job
+    began: float
+
+    @property
+    def waited(self) -> float:
+        """Return the seconds from its submission."""
+        return self.began - self.job.submitted
+
+    @property
+    def ended(self) -> float:
+        """Return when it was done."""
+        return self.began + self.job.runs_for
+
+
+def play(
+    jobs: Sequence[Job],
+    servers: int,
+    order: Order,
+    *,
+    weights: Mapping[str, float] | None = None,
+    on_progress: Callable[[int], None] | None = None,
+) -> list[Run]:
+    """Run jobs on servers, each of which runs one job at a time, to its end.
+
+    Parameters
+    ----------
+    jobs : sequence of Job
+        In the order of their submission.
+    servers : int
+        How many jobs may run at a time.
+    order : {"fifo", "fair", "weighted", "cost"}
+        How the next job is chosen. With ``"weighted"``, by ``weights``; with ``"cost"``, a job
+        takes as many turns as it runs seconds, by ``weights`` if there are any.
+    weights : mapping of str to float, optional
+        How many turns a user has in a round; 1 where a user is not named.
+    on_progress : callable, optional
+        Gets the number of jobs that have begun, now and then.
+
+    Returns
+    -------
+    list of Run
+        In the order in which they began.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When there is no server, or the order is unknown.
+    """
+    if servers < 1:
+        raise InvalidArgumentError(f"servers is {servers}: it must be at least 1")
+    if order not in ORDERS:
+        raise InvalidArgumentError(f"order is {order!r}: use one of {', '.join(ORDERS)}")
+    scheduler = _scheduler(order, weights or {})
+    running: list[tuple[float, int, int]] = []
+    runs: list[Run] = []
+    came = 0
+    while came < len(jobs) or running:
+        now = min(
+            running[0][0] if running else float("inf"),
+            jobs[came].submitted if came < len(jobs) else float("inf"),
+        )
+        while running and running[0][0] <= now:
+            _, seq, lease = heappop(running)
+            scheduler.settle(lease, {seq: Ack()}, now)
+        until = _first_after(jobs, came, now)
+        scheduler.admit([_item(job, order) for job in jobs[came:until]], now)
+        came = until
+        grant = scheduler.claim(now, servers - len(running))
+        for item in grant.items:
+            job = cast("Job", item.payload)
+            runs.append(Run(job, now))
+            heappush(running, (now + job.runs_for, item.seq, grant.lease))
+        if on_progress is not None and grant.items:
+            on_progress(len(runs))
+    return runs
+
+
+def _scheduler(order: Order, weights: Mapping[str, float]) -> Scheduler:
+    fair = order != "fifo"
+    used = dict(weights) if order in ("weighted", "cost") else {}
+    config = QueueConfig(fair_key="user" if fair else None, weights=used, lease=_NEVER)
+    return Scheduler(config, keep_finished=False)
+
+
+def _item(job: Job, order: Order) -> NewItem:
+    cost = max(job.runs_for, _LEAST) if order == "cost" else 1.0
+    return NewItem(payload=job, fair_key=job.user, cost=cost)
+
+
+def _first_after(jobs: Sequence[Job], start: int, now: float) -> int:
+    end = start
+    while end < len(jobs) and jobs[end].submitted <= now:
+        end += 1
+    return end
