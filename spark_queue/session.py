@@ -38,7 +38,6 @@ _DEFAULTS: Mapping[str, str] = {
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
-    "spark.sql.streaming.stateStore.encodingFormat": "avro",
 }
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from spark_queue.clock import ManualClock
 from spark_queue.session import local_session, with_delta
+from spark_queue.streaming import STREAMING_CONF
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,6 +32,7 @@ _SMALL = {
     "spark.driver.memory": "2g",
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -Xmn1g",
     "spark.databricks.delta.delta.log.cacheSize": "3",
+    **STREAMING_CONF,
 }
 
 

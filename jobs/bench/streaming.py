@@ -1,19 +1,20 @@
 """Measure the operators on streams: rows a second, beside Spark's own and the plain way.
 
-Each query reads files of 100,000 rows, a file a micro-batch, into a sink that drops them. The
+Each query reads 100,000 rows a micro-batch, a file for each core, into a sink that drops them. The
 ceiling is Spark's own ``dropDuplicates`` or an aggregate; the plain way is a processor with a value
 of state for each group. At full size this takes some fifteen minutes on two cores.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import statistics
 import sys
 import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,11 +25,19 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from report import Figure, at_least, at_most, measure
 from spark_queue.session import local_session
-from spark_queue.streaming import distinct_in_flight, fair_rounds, one_active_per_group
+from spark_queue.streaming import (
+    STREAMING_CONF,
+    distinct_in_flight,
+    fair_rounds,
+    one_active_per_group,
+)
 
 SCHEMA = "grp string, at long, body string"
 
 GROUPS = (1_000, 100_000)
+
+#: A file for each core: what lands in a directory comes in many.
+_FILES = 2
 
 app = typer.Typer(add_completion=False)
 
@@ -58,7 +67,7 @@ class Bench:
             for batch in range(self.batches):
                 start = batch * rows + offset
                 at = F.col("id")
-                frame = self.spark.range(start, start + rows, numPartitions=1).select(
+                frame = self.spark.range(start, start + rows, numPartitions=_FILES).select(
                     F.concat(
                         F.lit("g"), F.pmod(F.xxhash64(at), F.lit(groups)).cast("string")
                     ).alias("grp"),
@@ -68,10 +77,12 @@ class Bench:
                 part = self.root / "part"
                 frame.write.parquet(str(part))
                 folder.mkdir(exist_ok=True)
-                (file,) = part.glob("part-*.parquet")
-                file.rename(folder / f"{batch:04d}.parquet")
+                for number, file in enumerate(sorted(part.glob("part-*.parquet"))):
+                    place = folder / f"{batch:04d}-{number}.parquet"
+                    file.rename(place)
+                    os.utime(place, (batch * 10 + number, batch * 10 + number))
                 shutil.rmtree(part)
-        reader = self.spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
+        reader = self.spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", _FILES)
         return reader.parquet(str(folder))
 
     def seconds(self, df: DataFrame, mode: str = "append") -> list[float]:
@@ -148,10 +159,14 @@ OPERATORS: dict[str, tuple[Callable[[Bench, int], DataFrame], float]] = {
 
 def throughput(bench: Bench) -> Iterable[Figure]:
     """Compare the operators with the ceiling and with the plain way, at few and at many groups."""
+    # Spark's own operators cannot keep their state as Avro.
+    native = bench.spark.newSession()
+    native.conf.set("spark.sql.streaming.stateStore.encodingFormat", "unsaferow")
+    ceiling = replace(bench, spark=native)
     for groups in GROUPS:
-        df = bench.arrivals(groups)
-        plain = bench.speed(_plain(df))
+        plain = bench.speed(_plain(bench.arrivals(groups)))
         yield _rate(f"{groups}.plain", plain, None)
+        df = ceiling.arrivals(groups)
         yield _rate(f"{groups}.drop_duplicates", bench.speed(df.dropDuplicates(["grp"])), None)
         counted = bench.speed(df.groupBy("grp").agg(F.min_by("body", "at")), mode="update")
         yield _rate(f"{groups}.aggregate", counted, None)
@@ -175,6 +190,25 @@ def trickle(bench: Bench) -> Iterable[Figure]:
         yield Figure(f"trickle.{name}", value, at_most(1.5), detail=detail)
 
 
+def state(bench: Bench) -> Iterable[Figure]:
+    """Compare the state after 100 micro-batches of ever new keys with that after ten."""
+    for name, operator in (("distinct", _distinct), ("fair", _fair), ("one_active", _serial)):
+        sizes = []
+        for batches in (10, 100):
+            small = Bench(bench.spark, bench.root / f"state-{name}-{batches}", 400, batches)
+            small.root.mkdir()
+            # As many groups as rows there ever are: few come back.
+            writer = operator(small, 400 * batches).writeStream.format("noop")
+            checkpoint = str(small.root / "checkpoint")
+            writer = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True)
+            writer.start().awaitTermination()
+            stored = bench.spark.read.format("statestore").option("stateVarName", "bucket")
+            value = F.length("value.body") + F.coalesce(F.length("value.rows"), F.lit(0))
+            sizes.append(stored.load(checkpoint).agg(F.sum(value)).collect()[0][0])
+        detail = f"{sizes[1]:,} bytes, {sizes[0]:,} bytes"
+        yield Figure(f"state.{name}", sizes[1] / sizes[0], at_most(1.5), detail=detail)
+
+
 def _nothing(bench: Bench) -> DataFrame:
     # As two streams: what is read and united costs both of them the same.
     none = bench.arrivals(1_000, 0.5).where("at < -1e9")
@@ -188,6 +222,7 @@ def _rate(name: str, value: float, target: float | None) -> Figure:
 SECTIONS: dict[str, Callable[[Bench], Iterable[Figure]]] = {
     "throughput": throughput,
     "trickle": trickle,
+    "state": state,
 }
 
 
@@ -203,7 +238,8 @@ def main(
 ) -> None:
     """Measure, print a JSON line for each figure, and a table."""
     root = Path(tempfile.mkdtemp(prefix="streaming-", dir=place))
-    spark = local_session("streaming-bench", quiet=True, **{"spark.driver.memory": "6g"})
+    settings = {**STREAMING_CONF, "spark.driver.memory": "6g"}
+    spark = local_session("streaming-bench", quiet=True, **settings)
     bench = Bench(spark, root, rows, batches)
     sections = {name: (lambda run=run: run(bench)) for name, run in SECTIONS.items()}
     try:

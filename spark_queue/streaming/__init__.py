@@ -1,7 +1,11 @@
 """The rules as operators on streams: state by key, that goes on through restarts.
 
-A session needs RocksDB for its state, stored as Avro: :data:`STREAMING_CONF`;
-:func:`spark_queue.session.local_session` has it set.
+A session needs RocksDB for its state, stored as Avro, so that the state can evolve::
+
+    spark = local_session(**STREAMING_CONF)
+
+Spark's own stateful operators cannot keep Avro: start queries with ``dropDuplicates`` or an
+aggregate in a ``spark.newSession()`` that has another encoding.
 """
 
 from __future__ import annotations

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, TimestampType
+from pyspark.sql.types import DataType, DoubleType, StructField, StructType, TimestampType
 
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.operators.columns import Columns, listed, one, require_at_least_one
 from spark_queue.streaming import checks
-from spark_queue.streaming.payload import packed, require_exact, unpacked
-from spark_queue.streaming.processor import ANSWERS, EVENT_COLUMNS, BucketProcessor
+from spark_queue.streaming.packing import BUCKET, PACKED, packed, unpacked
+from spark_queue.streaming.processor import NUMBER, BucketProcessor
+from spark_queue.streaming.rows import ROW
 from spark_queue.streaming.rules.events import ARRIVAL, Rules
 
 #: Into how many buckets keys are divided. More than cores, so that they spread; few enough that
@@ -36,15 +38,20 @@ class Stream:
     number: Column | None = None
     outcome: Column | None = None
 
-    def events(self, buckets: int) -> DataFrame:
-        """Return the stream's rows as events, each with its bucket."""
+    def events(self, buckets: int, kept: StructType) -> DataFrame:
+        """Return the stream's rows as events, each with its bucket.
+
+        Arrivals are kept as they are, in a column of the type ``kept``, which is null for others.
+        """
         key = self._key()
         bucket: Column = (
             F.explode(F.sequence(F.lit(0), F.lit(buckets - 1)))
             if self.key is None
             else F.pmod(F.xxhash64(key), F.lit(buckets)).cast("int")
         )
-        is_kept = self.kind == ARRIVAL
+        row = F.lit(None).cast(kept)
+        if self.kind == ARRIVAL:
+            row = F.struct(*[F.col(f"`{name}`") for name in self.df.columns])
         columns = {
             "at": self._whole("at", self.at),
             "kind": F.lit(self.kind),
@@ -52,10 +59,10 @@ class Stream:
             "key": key,
             "number": F.lit(0.0) if self.number is None else self.number.cast("double"),
             "outcome": F.lit(None).cast("string") if self.outcome is None else self.outcome,
-            "payload": packed(self.df.columns) if is_kept else F.lit(None).cast("string"),
+            ROW: row,
         }
         return self.df.select(
-            bucket.alias("bucket"), *[columns[name].alias(name) for name in EVENT_COLUMNS]
+            bucket.alias(BUCKET), *[column.alias(name) for name, column in columns.items()]
         )
 
     def _key(self) -> Column:
@@ -86,7 +93,7 @@ def answered(
     streams: Sequence[Stream],
     make: Callable[[], Rules],
     *,
-    add: Column | None,
+    add: Callable[[Column], Column] | None,
     buckets: int,
     checkpoint: str | None,
 ) -> DataFrame:
@@ -98,8 +105,8 @@ def answered(
         The arrivals first.
     make : callable
         Makes the rules of a bucket.
-    add : Column, optional
-        The column to add, over ``number``: what the rules say of a row.
+    add : callable, optional
+        Makes the column to add of what the rules say of a row.
     buckets : int
         Into how many buckets the keys are divided.
     checkpoint : str, optional
@@ -111,22 +118,22 @@ def answered(
     for stream in streams:
         checks.require_streaming(stream.what, stream.df)
     checks.require_state_store(spark)
-    require_exact(arrivals.schema)
     _require_comparable(streams)
     checks.require_same_buckets(spark, checkpoint, buckets)
-    events = streams[0].events(buckets)
-    for stream in streams[1:]:
-        events = events.unionByName(stream.events(buckets))
-    answers = events.groupBy("bucket").transformWithStateInPandas(
+    events = reduce(
+        DataFrame.unionByName, [stream.events(buckets, arrivals.schema) for stream in streams]
+    )
+    by_bucket = events.mapInArrow(packed, f"{BUCKET} int, {PACKED} binary").groupBy(BUCKET)
+    answers = by_bucket.transformWithState(
         statefulProcessor=BucketProcessor(make, buckets),
-        outputStructType=ANSWERS,
+        outputStructType=f"{PACKED} binary",
         outputMode="append",
         timeMode="None",
     )
-    row = unpacked(F.col("payload"), arrivals.schema).alias("row")
-    rows = answers.select(row, *([] if add is None else [add]))
-    added = [] if add is None else [rows.columns[-1]]
-    return rows.select("row.*", *added)
+    out = StructType([*arrivals.schema.fields, StructField(NUMBER, DoubleType())])
+    rows = answers.mapInArrow(unpacked, out)
+    added = [] if add is None else [add(F.col(NUMBER))]
+    return rows.select(*[F.col(f"`{name}`") for name in arrivals.columns], *added)
 
 
 def require_free(df: DataFrame, name: str) -> None:

@@ -21,7 +21,8 @@ _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
 
-#: What a session needs for the operators on streams, beside what it has.
+#: What a session needs for the operators on streams, beside what it has. Spark's own operators,
+#: such as ``dropDuplicates``, cannot keep Avro: queries with these start in a ``newSession()``.
 STREAMING_CONF = {_PROVIDER: _ROCKSDB, _ENCODING: "avro"}
 
 _WHOLE = (ByteType, ShortType, IntegerType, LongType)
@@ -37,7 +38,11 @@ def require_state_store(spark: SparkSession) -> None:
     """
     for setting, wanted in STREAMING_CONF.items():
         if spark.conf.get(setting, "") != wanted:
-            raise UnsafeSessionError(setting, f"the operators on streams need {wanted!r}")
+            raise UnsafeSessionError(
+                setting,
+                f"the operators on streams need {wanted!r}; set spark_queue.streaming."
+                "STREAMING_CONF, in a newSession() where other queries need other values",
+            )
 
 
 def require_streaming(what: str, df: DataFrame) -> None:

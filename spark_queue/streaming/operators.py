@@ -66,8 +66,7 @@ def distinct_in_flight(
     InvalidArgumentError
         When a frame is no stream, a column is unknown, or the checkpoint has other buckets.
     SchemaMismatchError
-        When the keys of the two streams have different types, ``order_by`` is no sequence, or a
-        column cannot be kept in state.
+        When the keys of the two streams have different types, or ``order_by`` is no sequence.
     UnsafeSessionError
         When the session keeps state elsewhere than in RocksDB, or not as Avro.
 
@@ -160,7 +159,7 @@ def fair_rounds(
     return answered(
         streams,
         partial(FairRules, dict(weights or {}), at_once=served is None),
-        add=F.col("number").alias(ROUND),
+        add=lambda number: number.alias(ROUND),
         buckets=1 if served is None else buckets,
         checkpoint=checkpoint,
     )
@@ -261,7 +260,7 @@ def one_active_per_group(
     return answered(
         streams,
         partial(SerialRules, config),
-        add=F.col("number").cast("int").alias(RUN),
+        add=lambda number: number.cast("int").alias(RUN),
         buckets=buckets,
         checkpoint=checkpoint,
     )

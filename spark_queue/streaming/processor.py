@@ -7,21 +7,21 @@ and written once a micro-batch, costs that once for all of them
 
 from __future__ import annotations
 
+import gc
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
-import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
-from pyspark.sql.types import (
-    DoubleType,
-    IntegerType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.streaming.packing import PACKED, from_bytes, to_bytes
+from spark_queue.streaming.rows import ROW, Rows
 from spark_queue.streaming.rules.events import CLOCK, Answer, Event, Rules
 
 #: The version of what is stored; a release reads its own and older ones.
@@ -36,14 +36,17 @@ STATE_SCHEMA = StructType(
         StructField("buckets", IntegerType()),
         StructField("body", StringType()),
         StructField("counts", StringType()),
+        StructField("rows", BinaryType()),
     ]
 )
 
-#: What goes out of the processor.
-ANSWERS = StructType([StructField("payload", StringType()), StructField("number", DoubleType())])
+#: The columns of an event, beside its row.
+EVENT_COLUMNS = Event._fields[:-1]
 
-#: The columns of an event, in the order of :class:`Event`.
-EVENT_COLUMNS = list(Event._fields)
+#: The column that is added to rows that go out: what the rules say of them.
+NUMBER = "__spark_queue_number"
+
+_ORDER = [("at", "ascending"), ("kind", "ascending"), ("seq", "ascending")]
 
 
 class BucketProcessor(StatefulProcessor):
@@ -68,29 +71,36 @@ class BucketProcessor(StatefulProcessor):
     def handleInputRows(  # noqa: N802 - Spark's name
         self,
         key: Any,  # noqa: ARG002 - the bucket; its rows are all that matters
-        rows: Iterator[pd.DataFrame],
+        rows: Iterator[Row],
         timerValues: Any,  # noqa: ARG002, N803 - Spark's name
-    ) -> Iterator[pd.DataFrame]:
+    ) -> Iterator[Row]:
         """Apply the events of a bucket, in order, and write its state down once."""
-        events = _in_order(rows)
+        events = pa.concat_tables([from_bytes(row[PACKED]) for row in rows])
         stored = self._state.get()
-        if stored is None and all(event.kind == CLOCK for event in events):
+        if stored is None and pc.all(pc.equal(events["kind"], CLOCK)).as_py():
             return
-        rules = self._rules(stored)
-        answers = rules.apply(events)
-        plain = rules.dump()
-        counts = plain.pop("counts")
-        self._state.update((FORMAT, self._buckets, json.dumps(plain), json.dumps(counts)))
+        events = events.take(pc.sort_indices(events, sort_keys=_ORDER))
+        with _uncollected():
+            rules, known = self._loaded(stored)
+            first = known.add(events[ROW])
+            answers = rules.apply(_events(events, first))
+            self._store(rules, known.kept(rules.kept()))
         if answers:
-            yield pd.DataFrame(answers, columns=list(Answer._fields))
+            yield Row(**{PACKED: _packed(answers, known)})
 
     def close(self) -> None:
         """Do nothing: nothing is open."""
 
-    def _rules(self, stored: Any) -> Rules:
+    def _store(self, rules: Rules, later: Rows) -> None:
+        plain = rules.dump()
+        counts = json.dumps(plain.pop("counts"))
+        body = json.dumps({"rules": plain, "rows": later.plain()})
+        self._state.update((FORMAT, self._buckets, body, counts, later.packed()))
+
+    def _loaded(self, stored: Any) -> tuple[Rules, Rows]:
         rules = self._make()
         if stored is None:
-            return rules
+            return rules, Rows()
         if stored[0] > FORMAT:
             raise InvalidArgumentError(
                 f"the state has format {stored[0]}, this release reads up to {FORMAT}: upgrade"
@@ -100,20 +110,32 @@ class BucketProcessor(StatefulProcessor):
                 f"the state has {stored[1]} buckets, the operator {self._buckets}: "
                 "their number cannot change; start with a new checkpoint"
             )
-        rules.load({**json.loads(stored[2]), "counts": json.loads(stored[3])})
-        return rules
+        plain = json.loads(stored[2])
+        rules.load({**plain["rules"], "counts": json.loads(stored[3])})
+        return rules, Rows.restored(plain["rows"], stored[4])
 
 
-def _in_order(frames: Iterator[pd.DataFrame]) -> list[Event]:
-    columns: list[list[Any]] = [[] for _ in EVENT_COLUMNS]
-    for frame in frames:
-        for values, name in zip(columns, EVENT_COLUMNS, strict=True):
-            values.extend(frame[name].tolist())
-    # All by a stable sort of plain numbers: two rows of one place stay as they came.
-    events = list(map(Event._make, zip(*columns, strict=True)))
-    events.sort(key=_place)
-    return events
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Leave the garbage collector out: a bucket makes many objects, and drops all of them."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
-def _place(event: Event) -> tuple[int, int, int]:
-    return event[:3]
+def _events(events: pa.Table, first: int) -> Iterator[Event]:
+    """Return the events of a table, in its order; their rows are numbered from ``first`` on."""
+    columns = [events[name].to_pylist() for name in EVENT_COLUMNS]
+    numbers = range(first, first + events.num_rows)
+    return map(Event._make, zip(*columns, numbers, strict=True))
+
+
+def _packed(answers: Sequence[Answer], rows: Rows) -> bytes:
+    """Return the rows that go out, with what is said of them."""
+    taken = pa.RecordBatch.from_struct_array(rows.take(answer.row for answer in answers))
+    numbers = pa.array([answer.number for answer in answers], pa.float64())
+    return to_bytes(taken.append_column(NUMBER, numbers))

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-import pandas as pd
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Row as SparkRow
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.tws_tester import TwsTester
 
@@ -23,12 +24,26 @@ from spark_queue.operators import (
     serial_heads,
     serial_runs,
 )
-from spark_queue.streaming.processor import EVENT_COLUMNS, BucketProcessor
+from spark_queue.streaming.packing import PACKED, from_bytes, packed
+from spark_queue.streaming.processor import NUMBER, BucketProcessor
 from spark_queue.streaming.rules.distinct import DistinctRules
 from spark_queue.streaming.rules.events import ARRIVAL, CLOCK, COMPLETION, Rules
 from spark_queue.streaming.rules.fair import FairRules
 from spark_queue.streaming.rules.serial import SerialRules
 from tests.conformance.engines import Capability, Held, Row
+
+EVENTS = pa.schema(
+    [
+        ("bucket", pa.int32()),
+        ("at", pa.int64()),
+        ("kind", pa.int32()),
+        ("seq", pa.int64()),
+        ("key", pa.string()),
+        ("number", pa.float64()),
+        ("outcome", pa.string()),
+        ("row", pa.struct([("id", pa.string())])),
+    ]
+)
 
 _SCHEMA = "id string, key string, tenant string, grp string, at int"
 
@@ -188,8 +203,16 @@ class StreamEngine(_Limited):
 
     def _batch(self, events: list[tuple[Any, ...]]) -> set[str]:
         """Bring a micro-batch to the processor; what goes out is ready, and returned."""
-        out: Any = self._tester.testInPandas(0, pd.DataFrame(events, columns=EVENT_COLUMNS))
-        answers = [] if not len(out) else list(zip(out["payload"], out["number"], strict=True))
+        if not events:
+            return set()
+        columns = zip(*events, strict=True)
+        typed = zip(columns, EVENTS, strict=True)
+        arrays = [pa.array(values, field.type) for values, field in typed]
+        batch = pa.RecordBatch.from_arrays(arrays, schema=EVENTS)
+        found = [row for part in packed([batch]) for row in part.to_pylist()]
+        out = self._tester.test(0, [SparkRow(packed=row[PACKED]) for row in found])
+        rows = [row for part in out for row in from_bytes(part[PACKED]).to_pylist()]
+        answers = [(row["id"], row[NUMBER]) for row in rows]
         fair = self.config.fair_key is not None
         self.ready += [(num if fair else 0.0, self.seqs[name], name) for name, num in answers]
         return {name for name, _ in answers}
@@ -201,7 +224,8 @@ class StreamEngine(_Limited):
         cost = 1.0 if kind == ARRIVAL else 0.0
         seq = 0 if name is None else self.seqs[name]
         at = int(self.now * 1_000_000)
-        return (at, kind, seq, key, cost if number is None else number, outcome, name)
+        row = {"id": name} if kind == ARRIVAL else None
+        return (0, at, kind, seq, key, cost if number is None else number, outcome, row)
 
     def _key(self, row: Row) -> str | None:
         if self.config.dedup_key is not None:

@@ -33,13 +33,13 @@ def expected(make: Callable[[], Rules], *, completions: bool = True) -> list[tup
     found = []
     for number in range(crash.FILES):
         ats = range(number * 10, number * 10 + 10)
-        events = [Event(0, ARRIVAL, at, f"k{at % 6}", 1.0, None, str(at)) for at in ats]
+        events = [Event(0, ARRIVAL, at, f"k{at % 6}", 1.0, None, at) for at in ats]
         if completions:
             events += [
-                Event(0, COMPLETION, at - 10, f"k{at % 6}", 0.0, None, None) for at in ats[::2]
+                Event(0, COMPLETION, at - 10, f"k{at % 6}", 0.0, None, -1) for at in ats[::2]
             ]
         answers = rules.apply(sorted(events, key=lambda event: event[:3]))
-        found += [(int(answer.payload or ""), answer.number) for answer in answers]
+        found += [(answer.row, answer.number) for answer in answers]
     return sorted(found)
 
 

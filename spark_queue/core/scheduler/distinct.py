@@ -37,7 +37,8 @@ class Distinct:
         """Return the item that holds a key; an item never stands in the way of its own redrive."""
         if key is None:
             return None
-        self._forget_lapsed(now)
+        if self._lapses:
+            self._forget_lapsed(now)
         holder = self.holders.get(key)
         return None if holder is None or holder.seq == origin else holder.seq
 
@@ -49,7 +50,8 @@ class Distinct:
     def put(self, key: Hashable, holder: Holder) -> None:
         """Enter a holder."""
         self.holders[key] = holder
-        self._lapses.discard(key)
+        if self._lapses:
+            self._lapses.discard(key)
         if not holder.live:
             self._rest(key, holder)
 

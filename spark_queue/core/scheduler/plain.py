@@ -19,22 +19,24 @@ FORMAT = 1
 
 _BOOKS = ("step", "last_seq", "paused", "keep_finished")
 _ACCOUNT = ("weight", "base", "scale", "last", "regular", "overdue")
-_RECORD = (
-    "seq",
-    "priority",
-    "raw_tag",
-    "enqueued_at",
-    "available_at",
-    "origin",
-    "state",
-    "attempts",
-    "losses",
-    "lease",
-    "lease_expires_at",
-    "worker_id",
-    "finished_at",
-    "error",
-)
+_REQUIRED = ("seq", "raw_tag", "enqueued_at")
+
+#: What is left out where it has this value, as most of it has.
+_RECORD: Mapping[str, Any] = {
+    "priority": 0,
+    "available_at": None,
+    "origin": None,
+    "state": "ready",
+    "attempts": 0,
+    "losses": 0,
+    "lease": None,
+    "lease_expires_at": None,
+    "worker_id": "",
+    "finished_at": None,
+    "error": None,
+}
+
+_NEW: Mapping[str, Any] = {field.name: field.default for field in dataclasses.fields(NewItem)}
 
 
 def dump(books: Books) -> dict[str, Any]:
@@ -94,10 +96,16 @@ def _dump_account(account: Account) -> list[Any]:
 
 
 def _dump_record(record: Record) -> dict[str, Any]:
-    plain = {name: getattr(record, name) for name in _RECORD}
-    plain["new"] = {f.name: getattr(record.new, f.name) for f in dataclasses.fields(NewItem)}
-    plain["fair_key"] = record.account.fair_key
+    plain = {name: getattr(record, name) for name in _REQUIRED}
+    plain |= _unusual(record, _RECORD)
+    plain["new"] = _unusual(record.new, _NEW)
+    if record.account.fair_key is not None:
+        plain["fair_key"] = record.account.fair_key
     return plain
+
+
+def _unusual(of: object, usual: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, other in usual.items() if (value := getattr(of, name)) != other}
 
 
 def _load_level(books: Books, plain: Mapping[str, Any]) -> None:
@@ -111,14 +119,14 @@ def _load_level(books: Books, plain: Mapping[str, Any]) -> None:
 
 
 def _load_record(books: Books, plain: Mapping[str, Any]) -> None:
-    values = {name: plain[name] for name in _RECORD}
-    if plain["state"] in TERMINAL:
-        closed = Account(Level(plain["priority"]), plain["fair_key"], 1.0)
-        new = NewItem(**plain["new"])
+    values = {**_RECORD, **plain}
+    new, fair_key = NewItem(**values.pop("new")), values.pop("fair_key", None)
+    if values["state"] in TERMINAL:
+        closed = Account(Level(values["priority"]), fair_key, 1.0)
         books.records[plain["seq"]] = Record(new=new, account=closed, place="done", **values)
         return
-    account = books.turns.account(plain["priority"], plain["fair_key"])
-    record = Record(new=NewItem(**plain["new"]), account=account, **values)
+    account = books.turns.account(values["priority"], fair_key)
+    record = Record(new=new, account=account, **values)
     if record.lease is not None:
         books.leases.setdefault(record.lease, set()).add(record.seq)
     books.enter(record)

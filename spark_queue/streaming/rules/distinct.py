@@ -25,7 +25,7 @@ class DistinctRules(Counting):
         answers = []
         for event in events:
             if event.kind == ARRIVAL and self._passes(event):
-                answers.append(Answer(event.payload, 0.0))
+                answers.append(Answer(event.row, 0.0))
             elif event.kind == COMPLETION:
                 self._complete(event)
         return answers

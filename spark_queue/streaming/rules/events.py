@@ -29,15 +29,15 @@ class Event(NamedTuple):
     """What the operator needs besides: a cost, a round, the number of a run."""
     outcome: str | None
     """Of a completion, how it went."""
-    payload: str | None
-    """The row, packed."""
+    row: int
+    """Of an arrival, the number under which its row is kept; -1 for others."""
 
 
 class Answer(NamedTuple):
     """A row that goes out."""
 
-    payload: str | None
-    """The row that came in, packed."""
+    row: int
+    """The number of the row that came in."""
     number: float
     """What the operator says of it: its round, or the number of its run."""
 
@@ -52,8 +52,12 @@ class Rules(Protocol):
         """Take in events, in order, and answer what goes out."""
         ...
 
+    def kept(self) -> Iterable[int]:
+        """Return the numbers of the rows that may go out later."""
+        ...
+
     def dump(self) -> dict[str, Any]:
-        """Return everything as plain data for JSON."""
+        """Return everything but the rows as plain data for JSON."""
         ...
 
     def load(self, plain: Mapping[str, Any]) -> None:
@@ -67,6 +71,11 @@ class Counting:
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
 
-    def count(self, what: str) -> None:
-        """Count one."""
-        self.counts[what] = self.counts.get(what, 0) + 1
+    def count(self, what: str, more: int = 1) -> None:
+        """Count some more."""
+        if more:
+            self.counts[what] = self.counts.get(what, 0) + more
+
+    def kept(self) -> Iterable[int]:
+        """Return the numbers of the rows that may go out later: none."""
+        return ()

@@ -32,26 +32,30 @@ class FairRules(Counting):
 
     def apply(self, events: Iterable[Event]) -> list[Answer]:
         """Give each arrival its round."""
+        accounts, account_of = self._level.accounts, self._turns.account
         answers, highest = [], 0.0
         for event in events:
             if event.kind == ARRIVAL:
-                account = self._turns.account(_PRIORITY, event.key)
-                self._turns.join(account)
-                number = self._turns.stamp(account, event.number, None)
-                self._turns.leave(account)
+                account = accounts.get(event.key) or account_of(_PRIORITY, event.key)
+                number = account.next_tag(event.number)
                 highest = max(highest, number)
-                answers.append(Answer(event.payload, number))
-                self.count("tagged")
+                answers.append(Answer(event.row, number))
             elif event.kind == COMPLETION:
                 self._serve(event.number)
+        self.count("tagged", len(answers))
         if self._at_once and answers:
             self._serve(highest)
         return answers
 
     def dump(self) -> dict[str, Any]:
-        """Return the round that is served, and the last round of each key that is beyond it."""
-        last = [[account.fair_key, account.last] for account in self._level.accounts.values()]
-        return {"round": self._level.turn, "last": last, "counts": self.counts}
+        """Return the round that is served, and the last round of each key that is beyond it.
+
+        Of the others nothing need be known: they go on from the round that is served.
+        """
+        turn = self._level.turn
+        accounts = self._level.accounts.values()
+        last = [[account.fair_key, account.last] for account in accounts if account.last > turn]
+        return {"round": turn, "last": last, "counts": self.counts}
 
     def load(self, plain: Mapping[str, Any]) -> None:
         """Go on where plain data was written."""
@@ -59,10 +63,8 @@ class FairRules(Counting):
         self._level.advance(plain["round"], 0)
         for key, last in plain["last"]:
             self._turns.account(_PRIORITY, key).last = last
-        self._turns.rest_idle()
 
     def _serve(self, number: float) -> None:
         if number > self._level.turn:
             self._level.advance(number, 0)
             self.count("served")
-        self._level.forget_idle()

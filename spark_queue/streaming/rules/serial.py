@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from spark_queue.config import QueueConfig
+from spark_queue.config import OnFailure, QueueConfig
 from spark_queue.core.scheduler import (
     Ack,
     Dead,
@@ -29,17 +29,50 @@ _SECOND = 1_000_000
 
 
 class _Run:
-    """An item that waits or runs."""
+    """An item that the scheduler has."""
 
-    __slots__ = ("lease", "number", "seq")
+    __slots__ = ("lease", "number", "row", "seq")
 
-    def __init__(self, seq: int, lease: int = 0, number: int = 0) -> None:
+    def __init__(self, seq: int, row: int, lease: int = 0, number: int = 0) -> None:
         self.seq = seq
         """The scheduler's number of the item."""
+        self.row = row
+        """The number of its row."""
         self.lease = lease
         """Under which it runs; 0 while it waits."""
         self.number = number
         """How often it was started."""
+
+
+class _Group:
+    """The rows of a group: those that could start, and those that wait behind them."""
+
+    __slots__ = ("live", "tail")
+
+    def __init__(self) -> None:
+        self.live: dict[int, _Run] = {}
+        """By its sequence, what the scheduler has."""
+        self.tail: dict[int, int] = {}
+        """The numbers of rows that wait behind, by their sequence, as they came."""
+
+    def standing(self, on_failure: OnFailure) -> int:
+        """Return how many items stand before the tail: with *skip*, no failed one that waits."""
+        if on_failure == "block":
+            return len(self.live)
+        return sum(1 for run in self.live.values() if run.lease or not run.number)
+
+    def plain(self) -> tuple[list[list[int]], list[list[int]]]:
+        """Return the group as plain data."""
+        live = [[order, r.seq, r.row, r.lease, r.number] for order, r in self.live.items()]
+        return live, [list(waiting) for waiting in self.tail.items()]
+
+    @classmethod
+    def restored(cls, live: list[list[int]], tail: list[tuple[int, int]]) -> _Group:
+        """Go on where plain data was written."""
+        group = cls()
+        group.live = {order: _Run(*run) for order, *run in live}
+        group.tail = dict(tail)
+        return group
 
 
 class SerialRules(Counting):
@@ -57,7 +90,7 @@ class SerialRules(Counting):
         super().__init__()
         self._config = config
         self._scheduler = Scheduler(config, keep_finished=False)
-        self._live: dict[tuple[str | None, int], _Run] = {}
+        self._groups: dict[str, _Group] = {}
 
     def apply(self, events: Iterable[Event]) -> list[Answer]:
         """Admit arrivals, settle completions, and start what may run after each instant."""
@@ -68,39 +101,53 @@ class SerialRules(Counting):
                 self._start(now, answers)
             now = event.at
             if event.kind == ARRIVAL:
-                self._admit(event, answers)
+                self._arrive(event, answers)
             elif event.kind == COMPLETION:
                 self._complete(event)
         if now is not None:
             self._start(now, answers)
         return answers
 
+    def kept(self) -> Iterable[int]:
+        """Return the numbers of the rows that wait or run: a run may be repeated."""
+        for group in self._groups.values():
+            for run in group.live.values():
+                yield run.row
+            yield from group.tail.values()
+
     def dump(self) -> dict[str, Any]:
-        """Return the scheduler's snapshot, and which items were started."""
-        runs = [[*item, r.seq, r.lease, r.number] for item, r in self._live.items() if r.number]
-        return {"scheduler": self._scheduler.snapshot(), "runs": runs, "counts": self.counts}
+        """Return the scheduler's snapshot, and the groups."""
+        groups = [[name, *group.plain()] for name, group in self._groups.items()]
+        return {"scheduler": self._scheduler.snapshot(), "groups": groups, "counts": self.counts}
 
     def load(self, plain: Mapping[str, Any]) -> None:
         """Go on where plain data was written."""
         self.counts = dict(plain["counts"])
         self._scheduler = Scheduler.restore(self._config, plain["scheduler"])
-        for item in plain["scheduler"]["items"]:
-            new = item["new"]
-            self._live[new["group_key"], new["payload"][0]] = _Run(item["seq"])
-        for group, order, *run in plain["runs"]:
-            self._live[group, order] = _Run(*run)
+        self._groups = {name: _Group.restored(*group) for name, *group in plain["groups"]}
 
-    def _admit(self, event: Event, answers: list[Answer]) -> None:
+    def _arrive(self, event: Event, answers: list[Answer]) -> None:
         if event.key is None:
             self.count("started")
-            answers.append(Answer(event.payload, 1.0))
+            answers.append(Answer(event.row, 1.0))
             return
-        if (event.key, event.seq) in self._live:
+        group = self._groups.get(event.key)
+        if group is None:
+            group = self._groups[event.key] = _Group()
+        if event.seq in group.live or event.seq in group.tail:
             self.count("duplicate")
             return
-        item = NewItem(payload=[event.seq, event.payload], group_key=event.key)
-        (admitted,) = self._scheduler.admit([item], event.at / _SECOND)
-        self._live[event.key, event.seq] = _Run(admitted.seq)
+        group.tail[event.seq] = event.row
+        self._refill(event.key, group, event.at)
+
+    def _refill(self, name: str, group: _Group, at: int) -> None:
+        """Admit rows of a group while they could start: the others need not be looked at."""
+        while group.tail and group.standing(self._config.on_failure) < self._config.group_limit:
+            order = next(iter(group.tail))
+            row = group.tail.pop(order)
+            item = NewItem(payload=order, group_key=name)
+            (admitted,) = self._scheduler.admit([item], at / _SECOND)
+            group.live[order] = _Run(admitted.seq, row)
 
     def _complete(self, event: Event) -> None:
         said = event.outcome or "ack"
@@ -108,8 +155,9 @@ class SerialRules(Counting):
         if outcome is None:
             self.count("invalid")
             return
-        run = self._live.get((event.key, event.seq))
-        if run is None or not run.lease:
+        group = None if event.key is None else self._groups.get(event.key)
+        run = None if group is None else group.live.get(event.seq)
+        if event.key is None or group is None or run is None or not run.lease:
             self.count("unknown")
             return
         if event.number and event.number != run.number:
@@ -119,25 +167,36 @@ class SerialRules(Counting):
         run.lease = 0
         self.count(said)
         if self._scheduler.state(run.seq) is None:
-            del self._live[event.key, event.seq]
+            del group.live[event.seq]
             if said == "nack":
                 self.count("buried")
+        self._after(event.key, group, event.at)
+
+    def _after(self, name: str, group: _Group, at: int) -> None:
+        self._refill(name, group, at)
+        if not group.live:
+            del self._groups[name]
 
     def _start(self, now: int, answers: list[Answer]) -> None:
-        grant = self._scheduler.claim(now / _SECOND, sys.maxsize)
-        self._bury(set(grant.dead))
-        for item in grant.items:
-            order, payload = cast("tuple[int, str]", item.payload)
-            run = self._live[cast("str", item.group_key), order]
-            run.lease = grant.lease
-            run.number += 1
-            self.count("started")
-            answers.append(Answer(payload, float(run.number)))
+        while True:
+            grant = self._scheduler.claim(now / _SECOND, sys.maxsize)
+            for item in grant.items:
+                run = self._groups[cast("str", item.group_key)].live[cast("int", item.payload)]
+                run.lease = grant.lease
+                run.number += 1
+                self.count("started")
+                answers.append(Answer(run.row, float(run.number)))
+            if not grant.dead:
+                return
+            # What is dead makes room for rows that were not admitted yet.
+            self._bury(set(grant.dead), now)
 
-    def _bury(self, dead: set[int]) -> None:
+    def _bury(self, dead: set[int], at: int) -> None:
         """Forget items that timed out too often."""
-        if not dead:
-            return
-        for item in [item for item, run in self._live.items() if run.seq in dead]:
-            del self._live[item]
-            self.count("buried")
+        self.count("buried", len(dead))
+        for name, group in list(self._groups.items()):
+            gone = [order for order, run in group.live.items() if run.seq in dead]
+            for order in gone:
+                del group.live[order]
+            if gone:
+                self._after(name, group, at)

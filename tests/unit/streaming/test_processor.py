@@ -5,22 +5,36 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
-import pandas as pd
+import pyarrow as pa
 import pytest
+from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
 
 from spark_queue.config import QueueConfig
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.streaming.processor import EVENT_COLUMNS, STATE, BucketProcessor
+from spark_queue.streaming.packing import PACKED, from_bytes, packed
+from spark_queue.streaming.processor import STATE, BucketProcessor
 from spark_queue.streaming.rules.distinct import DistinctRules
 from spark_queue.streaming.rules.events import ARRIVAL, CLOCK, COMPLETION, Rules
 from spark_queue.streaming.rules.fair import FairRules
 from spark_queue.streaming.rules.serial import SerialRules
 
+EVENTS = pa.schema(
+    [
+        ("bucket", pa.int32()),
+        ("at", pa.int64()),
+        ("kind", pa.int32()),
+        ("seq", pa.int64()),
+        ("key", pa.string()),
+        ("number", pa.float64()),
+        ("outcome", pa.string()),
+        ("row", pa.struct([("at", pa.int64()), ("body", pa.string())])),
+    ]
+)
+
 #: Rules, events of three micro-batches, and the rows that each lets out.
-PLAYS: dict[str, tuple[Callable[[], Rules], list[list[tuple[int, int, str]]], list[list[str]]]] = {
+PLAYS: dict[str, tuple[Callable[[], Rules], list[list[tuple[int, int, str]]], list[list[int]]]] = {
     "distinct": (
         DistinctRules,
         [
@@ -28,12 +42,12 @@ PLAYS: dict[str, tuple[Callable[[], Rules], list[list[tuple[int, int, str]]], li
             [(ARRIVAL, 4, "a"), (COMPLETION, 0, "b")],
             [(ARRIVAL, 5, "b"), (COMPLETION, 0, "a"), (ARRIVAL, 6, "a")],
         ],
-        [["1", "3"], [], ["5", "6"]],
+        [[1, 3], [], [5, 6]],
     ),
     "fair": (
         partial(FairRules, {}, at_once=True),
         [[(ARRIVAL, 2, "a"), (ARRIVAL, 1, "a")], [(CLOCK, 0, "")], [(ARRIVAL, 3, "b")]],
-        [["1", "2"], [], ["3"]],
+        [[1, 2], [], [3]],
     ),
     "serial": (
         partial(SerialRules, QueueConfig(group_key="g")),
@@ -42,18 +56,37 @@ PLAYS: dict[str, tuple[Callable[[], Rules], list[list[tuple[int, int, str]]], li
             [(COMPLETION, 1, "g")],
             [(COMPLETION, 1, "g"), (COMPLETION, 2, "g"), (COMPLETION, 3, "h")],
         ],
-        [["1", "3"], ["2"], []],
+        [[1, 3], [2], []],
     ),
 }
 
 
-def frame(events: list[tuple[int, int, str]]) -> pd.DataFrame:
-    """Make the frame in which Spark brings events."""
-    rows = [
-        (0, kind, seq, key, 1.0 if kind == ARRIVAL else 0.0, None, str(seq))
+def rows(events: list[tuple[int, int, str]]) -> list[Row]:
+    """Make the rows in which Spark brings events: packed, as they were before the shuffle."""
+    plain = [
+        {
+            "bucket": 3,
+            "at": 0,
+            "kind": kind,
+            "seq": seq,
+            "key": key,
+            "number": 1.0 if kind == ARRIVAL else 0.0,
+            "outcome": None,
+            "row": {"at": seq, "body": key} if kind == ARRIVAL else None,
+        }
         for kind, seq, key in events
     ]
-    return pd.DataFrame(rows, columns=EVENT_COLUMNS)
+    batches = [pa.RecordBatch.from_pylist([row], schema=EVENTS) for row in plain]
+    return [
+        Row(packed=found[PACKED])
+        for batch in packed(batches)
+        for found in batch.select([PACKED]).to_pylist()
+    ]
+
+
+def seqs(out: list[Row]) -> list[int]:
+    """Return the sequence of each row that went out."""
+    return [row["at"] for found in out for row in from_bytes(found[PACKED]).to_pylist()]
 
 
 @pytest.mark.parametrize("name", PLAYS)
@@ -61,8 +94,7 @@ def test_events_go_through_the_state(name: str) -> None:
     """A bucket answers a micro-batch by what the ones before left in its state."""
     make, batches, expected = PLAYS[name]
     tester = TwsTester(BucketProcessor(make, 4))
-    found: list[Any] = [tester.testInPandas(3, frame(events)) for events in batches]
-    assert [list(out["payload"]) if len(out) else [] for out in found] == expected
+    assert [seqs(tester.test(3, rows(events))) for events in batches] == expected
     stored = tester.peekValueState(STATE, 3)
     assert stored is not None
     assert stored[:2] == (1, 4)
@@ -81,21 +113,40 @@ def make_again(name: str) -> dict[str, int]:
 def test_a_clock_starts_no_state() -> None:
     """A bucket that never had a row stays empty when time passes."""
     tester = TwsTester(BucketProcessor(DistinctRules, 4))
-    tester.testInPandas(1, frame([(CLOCK, 0, "")]))
+    tester.test(1, rows([(CLOCK, 0, "")]))
     assert tester.peekValueState(STATE, 1) is None
 
 
 def test_another_number_of_buckets_is_refused() -> None:
     """Keys would be looked for in the wrong buckets: a state of other buckets is not touched."""
     tester = TwsTester(BucketProcessor(DistinctRules, 8))
-    tester.updateValueState(STATE, 1, (1, 64, "{}", "{}"))
+    tester.updateValueState(STATE, 1, (1, 64, "{}", "{}", None))
     with pytest.raises(InvalidArgumentError, match="has 64 buckets, the operator 8"):
-        tester.testInPandas(1, frame([(ARRIVAL, 1, "a")]))
+        tester.test(1, rows([(ARRIVAL, 1, "a")]))
 
 
 def test_a_newer_format_is_refused() -> None:
     """A state that a later release wrote is not read."""
     tester = TwsTester(BucketProcessor(DistinctRules, 8))
-    tester.updateValueState(STATE, 1, (2, 8, "{}", "{}"))
+    tester.updateValueState(STATE, 1, (2, 8, "{}", "{}", None))
     with pytest.raises(InvalidArgumentError, match="format 2, this release reads up to 1"):
-        tester.testInPandas(1, frame([(ARRIVAL, 1, "a")]))
+        tester.test(1, rows([(ARRIVAL, 1, "a")]))
+
+
+def test_state_does_not_grow_with_keys_that_are_gone() -> None:
+    """After 100 micro-batches of ever new keys the state is as large as after ten."""
+    makes: dict[str, Callable[[], Rules]] = {
+        "distinct": DistinctRules,
+        "fair": partial(FairRules, {}, at_once=True),
+        "serial": partial(SerialRules, QueueConfig(group_key="g")),
+    }
+    for name, make in makes.items():
+        tester = TwsTester(BucketProcessor(make, 1))
+        sizes = []
+        for number in range(100):
+            done = (COMPLETION, number - 1, f"k{number - 1}")
+            tester.test(0, rows([(ARRIVAL, number, f"k{number}"), *([done] * (name != "fair"))]))
+            stored = tester.peekValueState(STATE, 0)
+            assert stored is not None
+            sizes.append(sum(len(part) for part in stored[2:] if part is not None))
+        assert sizes[99] < sizes[9] + 100, name

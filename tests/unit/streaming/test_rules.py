@@ -6,14 +6,14 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from functools import partial
-from itertools import pairwise
-from typing import Any
+from itertools import chain, pairwise
+from typing import Any, TypeVar
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_queue.config import QueueConfig, RetryPolicy
-from spark_queue.core.scheduler import Ack, NewItem, Scheduler
+from spark_queue.core.scheduler import Ack, Dead, Nack, NewItem, Outcome, Release, Scheduler
 from spark_queue.streaming.rules.distinct import DistinctRules
 from spark_queue.streaming.rules.events import ARRIVAL, CLOCK, COMPLETION, Answer, Event, Rules
 from spark_queue.streaming.rules.fair import FairRules
@@ -21,27 +21,29 @@ from spark_queue.streaming.rules.serial import SerialRules
 
 SECOND = 1_000_000
 
+T = TypeVar("T")
+
 
 def arrival(seq: int, key: str | None, at: int = 0, cost: float = 1.0) -> Event:
     """Make the arrival of a row that is named by its sequence."""
-    return Event(at * SECOND, ARRIVAL, seq, key, cost, None, f"row {seq}")
+    return Event(at * SECOND, ARRIVAL, seq, key, cost, None, seq)
 
 
 def done(
     seq: int, key: str | None, at: int = 0, outcome: str | None = None, run: float = 0.0
 ) -> Event:
     """Make the completion of a row."""
-    return Event(at * SECOND, COMPLETION, seq, key, run, outcome, None)
+    return Event(at * SECOND, COMPLETION, seq, key, run, outcome, -1)
 
 
 def served(number: float) -> Event:
     """Make a row that says which round was served."""
-    return Event(0, COMPLETION, 0, None, number, None, None)
+    return Event(0, COMPLETION, 0, None, number, None, -1)
 
 
 def beat(at: int) -> Event:
     """Let time pass."""
-    return Event(at * SECOND, CLOCK, 0, None, 0.0, None, None)
+    return Event(at * SECOND, CLOCK, 0, None, 0.0, None, -1)
 
 
 def played(make: Callable[[], Rules], batches: Iterable[Sequence[Event]]) -> list[list[Answer]]:
@@ -58,7 +60,7 @@ def played(make: Callable[[], Rules], batches: Iterable[Sequence[Event]]) -> lis
 
 def rows(answers: Iterable[Answer]) -> list[int]:
     """Return the sequence of each row that went out."""
-    return [int((answer.payload or "").removeprefix("row ")) for answer in answers]
+    return [answer.row for answer in answers]
 
 
 def serial(**options: Any) -> Callable[[], SerialRules]:
@@ -178,7 +180,7 @@ def test_a_run_that_times_out_comes_again() -> None:
     rules = serial(lease=timedelta(seconds=10), max_losses=2)()
     rules.apply([arrival(1, "g", 1), arrival(2, "g", 1)])
     assert rows(rules.apply([beat(10)])) == []
-    assert rules.apply([beat(11)]) == [Answer("row 1", 2.0)]
+    assert rules.apply([beat(11)]) == [Answer(1, 2.0)]
     assert rows(rules.apply([beat(21)])) == [2]
     assert rules.counts == {"started": 3, "buried": 1}
 
@@ -225,7 +227,7 @@ def test_groups_that_are_done_leave_no_state() -> None:
         rules.apply([done(number, f"g{number}", number + 1)])
     left = rules.dump()
     assert len(json.dumps(left)) < len(json.dumps(empty)) + 200
-    assert left["runs"] == []
+    assert left["groups"] == []
 
 
 keys = st.sampled_from(["a", "b", "c", None])
@@ -248,7 +250,7 @@ def histories(draw: Any) -> tuple[list[Event], list[int]]:
     return events, sorted(cuts)
 
 
-def pieces(events: list[Event], cuts: list[int]) -> list[list[Event]]:
+def pieces(events: list[T], cuts: list[int]) -> list[list[T]]:
     """Cut a history into batches."""
     ends = [0, *cuts, len(events)]
     return [events[a:b] for a, b in pairwise(ends)]
@@ -293,6 +295,53 @@ def test_a_distinct_stream_does_what_the_scheduler_does(
             scheduler.settle(lease, {seq: Ack()}, 0.0)
     found = played(DistinctRules, pieces(events, cuts))
     assert [seq for batch in found for seq in rows(batch)] == passed
+
+
+@given(histories(), st.sampled_from(["block", "skip"]), st.integers(1, 2), st.integers(0, 4))
+def test_a_serial_stream_does_what_the_scheduler_does(  # noqa: PLR0915 - the oracle beside it
+    drawn: tuple[list[Event], list[int]], on_failure: Any, limit: int, delay: int
+) -> None:
+    """What goes out is what a scheduler grants that has all rows and is asked at every instant."""
+    events, cuts = drawn
+    retry = RetryPolicy(backoff="fixed", delay=timedelta(seconds=delay))
+    options: dict[str, Any] = {
+        "group_limit": limit,
+        "on_failure": on_failure,
+        "retry": retry,
+        "max_attempts": 3,
+        "lease": timedelta(seconds=12),
+        "max_losses": 2,
+    }
+    scheduler = Scheduler(QueueConfig(group_key="g", **options), keep_finished=False)
+    outcomes: dict[str | None, Outcome] = {
+        None: Ack(),
+        "ack": Ack(),
+        "nack": Nack(),
+        "release": Release(),
+        "dead": Dead(),
+    }
+    running: dict[int, tuple[int, int]] = {}
+    granted: list[int] = []
+    at_once: list[list[int]] = []
+    for event in events:
+        now = event.at / SECOND
+        if event.kind == ARRIVAL and event.key is None:
+            granted.append(event.row)
+        elif event.kind == ARRIVAL:
+            scheduler.admit([NewItem(payload=event.row, group_key=event.key)], now)
+        elif event.seq in running and event.key is not None:
+            seq, lease = running.pop(event.seq)
+            scheduler.settle(lease, {seq: outcomes[event.outcome]}, now)
+        grant = scheduler.claim(now, 100)
+        for item in grant.items:
+            running[int(str(item.payload))] = (item.seq, grant.lease)
+            granted.append(int(str(item.payload)))
+        running = {row: run for row, run in running.items() if run[0] not in grant.dead}
+        at_once.append(sorted(granted))
+        granted.clear()
+    found = played(serial(**options), pieces(events, cuts))
+    each = pieces(at_once, cuts)
+    assert [sorted(rows(batch)) for batch in found] == [sorted(chain(*batch)) for batch in each]
 
 
 @given(st.lists(st.tuples(keys, st.integers(0, 6)), max_size=40), st.lists(st.integers(0, 40)))
