@@ -150,7 +150,7 @@ class UnsafeSessionError(SparkQueueError):
     """
 
     def __init__(self, setting: str, why: str) -> None:
-        super().__init__(f"the session sets {setting}: {why}; unset it for this session")
+        super().__init__(f"{setting} is not right in this session: {why}")
         self.setting = setting
 
 

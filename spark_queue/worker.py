@@ -304,7 +304,9 @@ def require_safe(queue: Source, work: Work) -> None:
             "make what it needs inside it"
         ) from exc
     if str(queue.store.spark.conf.get("spark.speculation", "false")).lower() == "true":
-        raise UnsafeSessionError("spark.speculation", "a handler would run twice for one lease")
+        raise UnsafeSessionError(
+            "spark.speculation", "a handler would run twice for one lease; set it to false"
+        )
 
 
 @contextmanager

@@ -20,6 +20,9 @@ from spark_queue.operators import serial, turns
 _FIRST_WIDTH = 64.0
 _WIDER = 8
 
+#: How much further than the last claim a claim looks first.
+_MARGIN = 1.5
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
@@ -82,7 +85,7 @@ def staged(
     recent = store.recent(head) if recent is None else recent
     touched = fold.touched(recent, is_long=is_long(head)).localCheckpoint()
     lines = None if settings.config.fair_key is None else fold.served(recent)
-    width = _first_width(head, settings, request)
+    width = _first_width(store, head, settings, request)
     for wider in (1, _WIDER, _WIDER**2, None):
         reach = _reach(store, head, settings, None if wider is None else width * wider)
         found = _found(store, head, settings, request, now, touched, lines, reach).localCheckpoint()
@@ -101,10 +104,24 @@ def _allowed(head: StatusHead, settings: Settings, request: Request) -> int:
     return request.limit if most is None else max(0, min(request.limit, most - head.claimed))
 
 
-def _first_width(head: StatusHead, settings: Settings, request: Request) -> float:
+def _first_width(store: Store, head: StatusHead, settings: Settings, request: Request) -> float:
     if settings.config.fair_key is None:
         return max(head.width, 4.0 * request.limit)
-    return max(head.width, _FIRST_WIDTH)
+    return max(head.width, _FIRST_WIDTH, _usual_width(store, head, request.limit))
+
+
+def _usual_width(store: Store, head: StatusHead, limit: int) -> float:
+    """Return how many turns so many items take, if what waits is spread evenly over its turns.
+
+    Where many lines end early the first turns have more, so that this is far enough.
+    """
+    newest = store.queue_head()
+    left = newest.items - sum(head.finished.values())
+    turns = sum(
+        max(0.0, top - head.pointers.get(priority, (0.0, 0))[0])
+        for priority, top in newest.tops.items()
+    )
+    return limit * turns / max(left, 1)
 
 
 def _reach(store: Store, head: StatusHead, settings: Settings, width: float | None) -> float | None:
@@ -259,7 +276,7 @@ def counted(head: StatusHead, chosen: DataFrame) -> Staged:
         ),
         default=0.0,
     )
-    return Staged(rows=chosen, counts=counts, pointers=pointers, width=2 * width)
+    return Staged(rows=chosen, counts=counts, pointers=pointers, width=_MARGIN * width)
 
 
 def _is_claimed() -> Column:

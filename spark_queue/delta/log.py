@@ -231,7 +231,7 @@ class Log(Generic[_Head]):
     def _require_own_transactions(self) -> None:
         for setting in _TXN_SETTINGS:
             if self.spark.conf.get(setting, None):
-                raise UnsafeSessionError(setting, "every write would carry this transaction")
+                raise UnsafeSessionError(setting, "every write would carry it; unset it")
 
 
 def is_delta(spark: SparkSession, address: TableAddress) -> bool:
