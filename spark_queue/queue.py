@@ -309,7 +309,8 @@ class DeltaQueue(Operating):
             A stream with the columns that :meth:`enqueue` takes.
         checkpoint : str
             A directory that is this query's own. Started again with it, the query goes on where it
-            was; with another one it is a new query, which reads from the beginning.
+            was; with another one it is a new query, which reads from the beginning. Never put back
+            an older copy of it: the batches that it counts anew would be taken for enqueued ones.
         order_by
             As for :meth:`enqueue`, within a micro-batch.
         trigger : timedelta, optional
@@ -395,7 +396,11 @@ class DeltaQueue(Operating):
         )
 
     def close(self) -> None:
-        """Let another process write, where the queue is on a local disk."""
+        """Let another process write, where the queue is on a local disk.
+
+        Settle or release what is claimed first: to the next writer it belongs to a process that has
+        ended.
+        """
         self._store.forget()
 
     def _result(self, done: Enqueued) -> EnqueueResult:

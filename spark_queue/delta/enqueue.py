@@ -32,6 +32,7 @@ from spark_queue.delta.schema import (
 from spark_queue.delta.settings import Settings
 from spark_queue.delta.store import Store, is_small, tries
 from spark_queue.errors import DuplicateItemError, InvalidArgumentError, SchemaMismatchError
+from spark_queue.operators.distinct import LOST_TO, distinct_refused
 
 OnDuplicate = Literal["skip", "raise"]
 
@@ -139,9 +140,17 @@ def _staged(inputs: DataFrame) -> _Stage:
 
 
 def _repeats(rows: DataFrame, count: int) -> DataFrame | None:
-    """Return the first position of each key that the frame repeats; None where it repeats none."""
+    """Return the rows whose key an earlier row has, with its position; None where there is none.
+
+    Nearly all keys differ, as a rule: only rows whose hash comes twice are looked at.
+    """
     hashes = holders.repeated_hashes(rows, tags.partitions(count)).localCheckpoint()
-    return None if hashes.isEmpty() else holders.first_in_frame(rows, hashes)
+    if hashes.isEmpty():
+        return None
+    twice = rows.select("_pos", "_dedup_key", "_dedup_hash").join(hashes, "_dedup_hash")
+    lost = distinct_refused(twice, "_dedup_key", order_by="_pos")
+    first = F.col(f"{LOST_TO}.winner._pos").alias("_first_pos")
+    return lost.select("_pos", first).localCheckpoint()
 
 
 def _require_costs(cheapest: list[float]) -> None:
@@ -212,9 +221,10 @@ def _held_in_frame(stage: _Stage, before: QueueHead) -> DataFrame | None:
     """Return the rows whose key an earlier row of the frame has, and that row's seq."""
     if stage.repeats is None:
         return None
-    later = _asking(stage).join(stage.repeats, "_dedup_key").where("_first_pos < _pos")
     first = F.col("_first_pos") + before.last_seq
-    return later.select("_pos", F.lit(None).cast("long").alias("_holder"), first.alias("_first"))
+    return stage.repeats.select(
+        "_pos", F.lit(None).cast("long").alias("_holder"), first.alias("_first")
+    )
 
 
 def _held_before(

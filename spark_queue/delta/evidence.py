@@ -38,11 +38,10 @@ class Output:
         return is_delta(self.spark, self.address)
 
     def lasting_name(self) -> str:
-        """Return what the table is called anywhere: a relative path is so only in this process."""
-        if not self.address.is_path:
-            return self.address.target
-        row = self.spark.sql(f"DESCRIBE DETAIL {self.address.sql()}").select("location").head()
-        return self.address.target if row is None else str(row[0])
+        """Return what the table is called in any session: with its database, or its whole path."""
+        column = "location" if self.address.is_path else "name"
+        row = self.spark.sql(f"DESCRIBE DETAIL {self.address.sql()}").select(column).head()
+        return self.address.target if row is None or row[0] is None else str(row[0])
 
     def read(self) -> DataFrame:
         """Return the table as it is now."""

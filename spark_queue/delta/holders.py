@@ -30,29 +30,6 @@ def repeated_hashes(rows: DataFrame, partitions: int) -> DataFrame:
     return keys.groupBy("_dedup_hash").count().where("count > 1").select("_dedup_hash")
 
 
-def first_in_frame(rows: DataFrame, hashes: DataFrame) -> DataFrame:
-    """Return, for each key that a frame repeats, the position of its first row.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        ``_pos``, ``_dedup_key``, ``_dedup_hash``.
-    hashes : DataFrame
-        As :func:`repeated_hashes` returns them; keys that only share one are told apart here.
-
-    Returns
-    -------
-    DataFrame
-        ``_dedup_key``, ``_first_pos``, one row for each key that occurs more than once.
-    """
-    firsts = rows.join(hashes, "_dedup_hash", "left_semi").groupBy("_dedup_key")
-    return (
-        firsts.agg(F.min("_pos").alias("_first_pos"), F.count(F.lit(1)).alias("_times"))
-        .where("_times > 1")
-        .drop("_times")
-    )
-
-
 def last_accepted(items: DataFrame, keys: DataFrame) -> DataFrame:
     """Return the newest item of each key that was ever accepted.
 

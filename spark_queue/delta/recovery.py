@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import socket
-from collections.abc import Callable
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -29,38 +28,38 @@ def recover(store: Store) -> list[Settled]:
     list of Settled
         One for each claim that was settled.
     """
-    open_claims = _claims(store, lambda: _is_gone(store))
-    return [_settled(store, claim, otherwise=settle.LOSE) for claim in open_claims]
+    gone = _is_gone(store)
+    return [_settled(store, claim, settle.LOSE, gone) for claim in _claims(store, gone)]
 
 
 def bury(store: Store) -> int:
     """Settle the items whose last lease has run out, and return how many are dead now.
 
-    An item that may be lost once more stays with its holder, who may be late and not gone. What the
-    holder wrote to its output counts as done.
+    An item that may be lost once more stays with its holder, who may be late and not gone; unless
+    the claim has an output. Asking there shuts the holder out, so that all of the claim is settled:
+    what is in the output is done.
     """
     max_losses = store.settings(store.status_head()).config.max_losses
     if max_losses is None:
         return 0
-    spent = F.col("_losses") + 1 >= max_losses
-    open_claims = _claims(store, lambda: _ran_out(store) & spent)
-    done = [_settled(store, claim, otherwise=settle.LOSE, only=spent) for claim in open_claims]
+    spent = _ran_out(store) & (F.col("_losses") + 1 >= max_losses)
+    done = [_settled(store, claim, settle.LOSE, spent) for claim in _claims(store, spent)]
     return sum(settled.counts.get(DEAD, 0) for settled in done)
 
 
 def abandon(store: Store, lease: int, claim_id: str) -> Settled:
     """Settle a claim that its own holder gives up: what is in the output is done, the rest back."""
-    return _settled(store, (lease, claim_id), otherwise="release")
+    return _settled(store, (lease, claim_id), "release", F.lit(True))
 
 
-def _claims(store: Store, which: Callable[[], Column]) -> list[tuple[int, str]]:
+def _claims(store: Store, which: Column) -> list[tuple[int, str]]:
     """Return lease and id of the claims that have such items in flight."""
     with store.writing("status"):
         head = store.status_head()
         if head.claimed == 0:
             return []
         claimed = fold.touched(store.recent(head)).where(F.col("_state") == CLAIMED)
-        rows = claimed.where(which()).select("_lease", "_claim_id").distinct().collect()
+        rows = claimed.where(which).select("_lease", "_claim_id").distinct().collect()
     return sorted((row[0], row[1]) for row in rows)
 
 
@@ -76,18 +75,21 @@ def _is_gone(store: Store) -> Column:
     return _ran_out(store) | (F.col("_worker_id").rlike(ours) & (F.col("_worker_id") != me))
 
 
-def _settled(
-    store: Store, claim: tuple[int, str], otherwise: str, only: Column | None = None
-) -> Settled:
+def _settled(store: Store, claim: tuple[int, str], otherwise: str, which: Column) -> Settled:
+    """Settle what is left of a claim: by what its output has, or those items that are meant.
+
+    Whether they are meant is asked again of their newest rows: a holder that renewed meanwhile
+    keeps them.
+    """
     lease, claim_id = claim
     output = _output(store, lease)
     done = None if output is None else output.shut_out(claim_id)
     with store.writing("status"):
         recent = store.recent(store.status_head())
     mine = fold.touched(recent).where((F.col("_state") == CLAIMED) & (F.col("_lease") == lease))
-    if only is not None:
-        mine = mine.where(only)
-    verdict = settle.by_a_rescuer(settle.each(_outcomes(mine, done, otherwise)))
+    meant = which if output is None else F.lit(True)
+    outcomes = _outcomes(mine.where(meant), done, otherwise)
+    verdict = settle.by_a_rescuer(settle.each(outcomes), meant)
     return settle.settle(store, lease, verdict, action="recover")
 
 

@@ -94,11 +94,15 @@ def renewed(by: timedelta) -> Verdict:
     return verdict
 
 
-def by_a_rescuer(verdict: Verdict) -> Verdict:
-    """Write the rows of a verdict in nobody's name, so that a holder who comes back sees a loss."""
+def by_a_rescuer(verdict: Verdict, which: Column) -> Verdict:
+    """Write the rows of a verdict in nobody's name, so that a holder who comes back sees a loss.
+
+    Only of items for whose newest row ``which`` is true: the others are their holder's.
+    """
 
     def rescue(mine: DataFrame, config: QueueConfig, now: datetime) -> DataFrame:
-        return verdict(mine, config, now).withColumn("_lease", F.lit(None).cast("long"))
+        meant = mine.withColumn("_held", F.col("_held") & which)
+        return verdict(meant, config, now).withColumn("_lease", F.lit(None).cast("long"))
 
     return rescue
 

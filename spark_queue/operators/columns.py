@@ -54,6 +54,23 @@ def carried(df: DataFrame, what: str, given: Columns) -> tuple[DataFrame, list[s
     return df.withColumns(columns), list(columns)
 
 
+def has(df: DataFrame, name: str) -> bool:
+    """Tell whether a frame has a column, in any case, as Spark finds it."""
+    return name.lower() in {known.lower() for known in df.columns}
+
+
+def require_free(df: DataFrame, name: str) -> None:
+    """Raise where a frame has a column that an operator adds.
+
+    Raises
+    ------
+    InvalidArgumentError
+        It names the column.
+    """
+    if has(df, name):
+        raise InvalidArgumentError(f"the frame has a column {name!r}: rename it")
+
+
 def require_columns(df: DataFrame, what: str, names: Sequence[str]) -> None:
     """Raise where a frame that goes with another lacks columns.
 
@@ -63,7 +80,7 @@ def require_columns(df: DataFrame, what: str, names: Sequence[str]) -> None:
         It names the frame and the first column that is missing.
     """
     for name in names:
-        if name not in df.columns:
+        if not has(df, name):
             raise InvalidArgumentError(
                 f"{what} has no column {name!r}{did_you_mean(name, df.columns)}"
             )
@@ -97,10 +114,9 @@ def require_positive(what: str, values: Mapping[str, float]) -> None:
 def _column(df: DataFrame, what: str, given: str | Column) -> Column:
     if isinstance(given, Column):
         return given
-    known = {name.lower() for name in df.columns}
-    if given.lower() in known:
+    if has(df, given):
         return F.col(f"`{given}`")
-    if given.split(".")[0].lower() in known:
+    if has(df, given.split(".")[0]):
         return F.col(given)
     raise InvalidArgumentError(
         f"{what}: there is no column {given!r}{did_you_mean(given, df.columns)}"

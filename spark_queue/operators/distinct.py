@@ -10,7 +10,15 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField
 
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.operators.columns import Columns, carried, listed, private, require_columns
+from spark_queue.operators.columns import (
+    Columns,
+    carried,
+    has,
+    listed,
+    private,
+    require_columns,
+    require_free,
+)
 
 _PLACE = private("place")
 _ALONE = private("alone")
@@ -106,10 +114,12 @@ def distinct_refused(
     InvalidArgumentError
         As for :func:`distinct`, or when the frame has a column ``lost_to``.
     """
-    if LOST_TO in df.columns:
-        raise InvalidArgumentError(f"the frame has a column {LOST_TO!r}: rename it")
+    require_free(df, LOST_TO)
     asking = _Asking.of(df, key, order_by)
-    told = listed(df, "winner", order_by if winner is None else winner)
+    if winner is None:
+        winner = _names_only(order_by)
+    told = listed(df, "winner", winner)
+    told = [column.alias(name) for column, name in zip(told, df.select(*told).columns, strict=True)]
     first = F.first(F.struct(*told)).over(asking.line())
     rows = asking.rows.withColumns(
         {_PLACE: F.row_number().over(asking.line()), private("first"): first}
@@ -160,6 +170,17 @@ class _Asking:
         return same
 
 
+def _names_only(order_by: Columns) -> list[str]:
+    """Return the names by which rows are ordered: what a winner is known by, if nothing is said."""
+    several = [order_by] if isinstance(order_by, str | Column) else list(order_by)
+    names = [one for one in several if isinstance(one, str)]
+    if len(names) < len(several):
+        raise InvalidArgumentError(
+            "order_by has expressions: say with winner= which columns to tell of a winner"
+        )
+    return names
+
+
 def _held(
     asking: _Asking, in_flight: DataFrame, told: Sequence[StructField] | None = None
 ) -> DataFrame:
@@ -176,7 +197,7 @@ def _held(
 
 
 def _if_there(df: DataFrame, field: StructField) -> Column:
-    there = field.name in df.columns
+    there = has(df, field.name)
     return F.col(f"`{field.name}`") if there else F.lit(None).cast(field.dataType)
 
 

@@ -27,6 +27,7 @@ from spark_queue.operators.columns import (
     private,
     require_at_least_one,
     require_columns,
+    require_free,
     require_positive,
 )
 
@@ -54,7 +55,10 @@ class Resume:
 
     @staticmethod
     def last_of(ranked: DataFrame, key: Columns) -> DataFrame:
-        """Return the last round of each key of a ranked frame, as ``last`` takes it."""
+        """Return the last round of each key of a ranked frame, as ``last`` takes it.
+
+        Those of several frames are put together by ``unionByName``.
+        """
         by = ranked.groupBy(*listed(ranked, "key", key))
         return by.agg(F.max(ROUND).alias(ROUND))
 
@@ -198,8 +202,7 @@ def _ranked(
     nearest: int | None = None,
 ) -> DataFrame:
     """Add the rounds; with ``nearest``, of the first so many rows of each key only."""
-    if ROUND in df.columns:
-        raise InvalidArgumentError(f"the frame has a column {ROUND!r}: rename it")
+    require_free(df, ROUND)
     order = listed(df, "order_by", order_by)
     rows, keys = carried(df, "key", key)
     rows, amount = _with_amount(rows, keys, weights, cost)
@@ -247,10 +250,9 @@ def _with_start(
         return rows.withColumn(_LAST, current)
     names = df.select(*listed(df, "key", key)).columns
     require_columns(resume.last, "resume.last", [*names, ROUND])
-    known = resume.last.select(
-        *[F.col(f"`{name}`").alias(private(f"known_{n}")) for n, name in enumerate(names)],
-        F.col(ROUND).cast("double").alias(_LAST),
-    )
+    ours = [F.col(f"`{name}`").alias(private(f"known_{n}")) for n, name in enumerate(names)]
+    # The ends of several frames may be united as they are: of each key the last one counts.
+    known = resume.last.groupBy(*ours).agg(F.max(F.col(ROUND).cast("double")).alias(_LAST))
     same = F.lit(True)
     for number, column in enumerate(keys):
         same = same & F.col(column).eqNullSafe(F.col(private(f"known_{number}")))

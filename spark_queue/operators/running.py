@@ -69,7 +69,8 @@ def in_parts(
     same = _same_line(line) & (F.col(_PART) == F.col(private("the_part")))
     joined = within.join(F.broadcast(totals), same, "left")
     total = F.col(name) + F.coalesce(F.col(_BEFORE), F.lit(0))
-    return joined.withColumn(name, total).select(*df.columns, name)
+    kept = [F.col(f"`{column}`") for column in df.columns]
+    return joined.withColumn(name, total).select(*kept, name)
 
 
 def _cuts(placed: DataFrame, line: Sequence[str]) -> DataFrame:

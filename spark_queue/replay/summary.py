@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from math import ceil
 
+from spark_queue.errors import InvalidArgumentError
 from spark_queue.replay.play import ORDERS, Order, Run, play
 from spark_queue.replay.trace import Job
 
@@ -28,7 +29,7 @@ class UserSummary:
     wait_p95: float
     wait_max: float
     slowdown: float
-    """Mean of (wait + run) / run."""
+    """Mean of (wait + run) / run, at least 1; a run counts as ten seconds at least (bounded)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +106,14 @@ def replay(
         For ``"weighted"``; by default users of the lighter half of all work count double.
     on_progress : callable, optional
         Gets the order and the number of jobs that have begun.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When there are no jobs, no servers, or an order is unknown.
     """
+    if not jobs:
+        raise InvalidArgumentError("there are no jobs to play")
     weighed = lighter_half(jobs) if weights is None else weights
     summaries = []
     for order in orders:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,5 +68,5 @@ def _lines(path: Path) -> list[str]:
         data = path.read_bytes()
         text = gzip.decompress(data) if path.suffix == ".gz" else data
         return text.decode().splitlines()
-    except (OSError, EOFError, UnicodeDecodeError) as exc:
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as exc:
         raise InvalidArgumentError(f"trace {str(path)!r} cannot be read: {exc}") from exc

@@ -5,10 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from operator import and_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, DoubleType, StructField, StructType, TimestampType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    DoubleType,
+    MapType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.operators.columns import Columns, listed, one, require_at_least_one
@@ -35,6 +45,10 @@ class Stream:
     """None for rows that go to every bucket."""
     seq: str | Column | None = None
     at: str | Column | None = None
+    at_is_a_time: bool = False
+    """Whether ``at`` must be a timestamp, and not any sequence."""
+    null_is_a_key: bool = False
+    """Whether a key that is null in a part is a key like any other."""
     number: Column | None = None
     outcome: Column | None = None
 
@@ -69,13 +83,14 @@ class Stream:
         if self.key is None:
             return F.lit(None).cast("string")
         keys = listed(self.df, f"the key of {self.what}", self.key)
-        if len(keys) == 1:
-            return keys[0].cast("string")
-        known = keys[0].isNotNull()
-        for key in keys[1:]:
-            known = known & key.isNotNull()
-        parts = F.struct(*[key.alias(f"part_{n}") for n, key in enumerate(keys)])
-        return F.when(known, F.to_json(parts))
+        texts = [_text(key, kind) for key, kind in zip(keys, _key_types(self), strict=True)]
+        if len(texts) == 1:
+            return texts[0]
+        parts = F.struct(*[text.alias(f"part_{n}") for n, text in enumerate(texts)])
+        whole = F.to_json(parts, {"ignoreNullFields": "false"})
+        if self.null_is_a_key:
+            return whole
+        return F.when(reduce(and_, [key.isNotNull() for key in keys]), whole)
 
     def _whole(self, what: str, given: str | Column | None) -> Column:
         """Return a sequence as a whole number, of microseconds where it is a time."""
@@ -83,6 +98,8 @@ class Stream:
             return F.lit(0).cast("long")
         column = one(self.df, f"{what} of {self.what}", given)
         kind = self.df.select(column.alias("whole")).schema["whole"].dataType
+        if what == "at" and self.at_is_a_time:
+            checks.require_time(f"{what} of {self.what}", kind)
         checks.require_sequence(f"{what} of {self.what}", kind)
         whole = F.unix_micros(column) if isinstance(kind, TimestampType) else column.cast("long")
         missing = F.raise_error(F.lit(f"{what} of {self.what} is null: a sequence has no gaps"))
@@ -136,18 +153,6 @@ def answered(
     return rows.select(*[F.col(f"`{name}`") for name in arrivals.columns], *added)
 
 
-def require_free(df: DataFrame, name: str) -> None:
-    """Raise where a frame has a column that an operator adds.
-
-    Raises
-    ------
-    InvalidArgumentError
-        It names the column.
-    """
-    if name in df.columns:
-        raise InvalidArgumentError(f"the arrivals have a column {name!r}: rename it")
-
-
 def _require_comparable(streams: Sequence[Stream]) -> None:
     keyed = [stream for stream in streams if stream.key is not None]
     first, *others = keyed
@@ -165,3 +170,14 @@ def _key_types(stream: Stream) -> list[DataType]:
     assert stream.key is not None  # noqa: S101 - for the type checker: they have one
     keys = listed(stream.df, f"the key of {stream.what}", stream.key)
     return [field.dataType for field in stream.df.select(*keys).schema]
+
+
+def _text(key: Column, kind: DataType) -> Column:
+    """Return a key as text, such that different keys have different texts, in any session."""
+    if isinstance(kind, TimestampType):
+        return F.unix_micros(key).cast("string")
+    if isinstance(kind, BinaryType):
+        return F.hex(key)
+    if isinstance(kind, ArrayType | MapType | StructType):
+        return F.to_json(key, {"ignoreNullFields": "false"})
+    return key.cast("string")

@@ -88,6 +88,18 @@ def require_sequence(what: str, kind: DataType) -> None:
         )
 
 
+def require_time(what: str, kind: DataType) -> None:
+    """Raise where a column is no time.
+
+    Raises
+    ------
+    SchemaMismatchError
+        It names the column and its type.
+    """
+    if not isinstance(kind, TimestampType):
+        raise SchemaMismatchError(what, f"is {kind.simpleString()}: a time is a timestamp")
+
+
 def require_same_buckets(spark: SparkSession, checkpoint: str | None, buckets: int) -> None:
     """Raise where a checkpoint was written with another number of buckets.
 

@@ -11,9 +11,9 @@ from pyspark.sql import functions as F
 
 from spark_queue.config import OnFailure, QueueConfig, RetryPolicy
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.operators.columns import Columns, one, require_positive
+from spark_queue.operators.columns import Columns, has, listed, one, require_free, require_positive
 from spark_queue.operators.fair import ROUND, priced
-from spark_queue.streaming.bucketed import BUCKETS, Stream, answered, require_free
+from spark_queue.streaming.bucketed import BUCKETS, Stream, answered
 from spark_queue.streaming.rules.distinct import DistinctRules
 from spark_queue.streaming.rules.events import ARRIVAL, CLOCK, COMPLETION
 from spark_queue.streaming.rules.fair import FairRules
@@ -143,6 +143,8 @@ def fair_rounds(
     """
     require_free(arrivals, ROUND)
     require_positive("the weight", weights or {})
+    if weights and len(listed(arrivals, "key", key)) > 1:
+        raise InvalidArgumentError("weights name keys of one column; the key has several")
     price = None if cost is None else priced(one(arrivals, "cost", cost))
     arriving = Stream(
         what="arrivals",
@@ -150,6 +152,7 @@ def fair_rounds(
         kind=ARRIVAL,
         key=key,
         seq=order_by,
+        null_is_a_key=True,
         number=F.lit(1.0) if price is None else price,
     )
     streams = [arriving]
@@ -242,21 +245,21 @@ def one_active_per_group(
     require_free(arrivals, RUN)
     config = _config(limit, on_failure, max_attempts, retry, time_out, max_losses)
     _require_time(at, config.retry, time_out, heartbeats)
+    timed = partial(Stream, at=at, at_is_a_time=True)
     streams = [
-        Stream(what="arrivals", df=arrivals, kind=ARRIVAL, key=group, seq=order_by, at=at),
-        Stream(
+        timed(what="arrivals", df=arrivals, kind=ARRIVAL, key=group, seq=order_by),
+        timed(
             what="completions",
             df=completions,
             kind=COMPLETION,
             key=group,
             seq=order_by,
-            at=at,
             number=_if_there(completions, RUN),
             outcome=_if_there(completions, "outcome"),
         ),
     ]
     if heartbeats is not None:
-        streams.append(Stream(what="heartbeats", df=heartbeats, kind=CLOCK, at=at))
+        streams.append(timed(what="heartbeats", df=heartbeats, kind=CLOCK))
     return answered(
         streams,
         partial(SerialRules, config),
@@ -302,4 +305,4 @@ def _require_time(
 
 
 def _if_there(df: DataFrame, name: str) -> Column | None:
-    return F.col(name) if name in df.columns else None
+    return F.col(name) if has(df, name) else None

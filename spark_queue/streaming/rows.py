@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from spark_queue.errors import SchemaMismatchError
 from spark_queue.streaming.packing import from_bytes, to_bytes
 
 #: The column that has the rows themselves, as a struct.
@@ -42,7 +43,8 @@ class Rows:
     def add(self, rows: pa.ChunkedArray) -> int:
         """Add the rows of a micro-batch, and return the number of the first."""
         new = pa.concat_arrays(rows.chunks)
-        self._rows = new if self._rows is None else pa.concat_arrays([self._rows, new])
+        known = None if self._rows is None else _cast(self._rows, new.type)
+        self._rows = new if known is None else pa.concat_arrays([known, new])
         self._first_new, self._next = self._next, self._next + len(new)
         return self._first_new
 
@@ -70,3 +72,19 @@ class Rows:
         if number < self._first_new:
             return self._places[number]
         return len(self._places) + number - self._first_new
+
+
+def _cast(rows: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Return stored rows in the type of those that come now: a zone, or a null, may differ.
+
+    Raises
+    ------
+    SchemaMismatchError
+        When the columns of the arrivals have changed.
+    """
+    try:
+        return rows if rows.type == wanted else rows.cast(wanted)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as exc:
+        raise SchemaMismatchError(
+            ROW, f"rows that wait were stored as {rows.type}, and now come as {wanted}: {exc}"
+        ) from exc

@@ -94,6 +94,15 @@ def test_what_is_told_of_the_winner_can_be_chosen(frame: Frame) -> None:
     assert winners == {2: ("a", None, 1), 3: ("b", None, None)}
 
 
+def test_a_winner_of_an_order_by_expressions_must_be_named(frame: Frame) -> None:
+    """Where rows are ordered by an expression, ``winner`` says what to tell."""
+    df = jobs(frame, ("a", 1), ("a", 2))
+    with pytest.raises(InvalidArgumentError, match="say with winner="):
+        distinct_refused(df, "path", order_by=F.desc("at"))
+    refused = distinct_refused(df, "path", order_by=F.desc("at"), winner=F.col("at") + 1)
+    assert [tuple(row["lost_to"]["winner"]) for row in refused.collect()] == [(3,)]
+
+
 def test_kept_and_refused_are_the_frame(frame: Frame) -> None:
     """Every row is in one of the two frames, and in one only."""
     df = jobs(frame, *[(f"k{n % 7}" if n % 5 else None, n) for n in range(60)])

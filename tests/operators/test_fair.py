@@ -105,6 +105,15 @@ def test_a_late_key_starts_in_the_next_round(frame: Frame) -> None:
     assert {r["tenant"]: r["round"] for r in ranked} == {"late": 8.0, "big": 41.0}
 
 
+def test_the_ends_of_several_frames_are_put_together(frame: Frame) -> None:
+    """What several frames were given may be united: of each key the last round counts, once."""
+    known = frame([("a", 2.0), ("a", 5.0), ("b", 1.0)], "tenant string, round double")
+    ranked = fair_rank(
+        frame([("a", 1), ("b", 2)], SCHEMA), "tenant", order_by="at", resume=Resume(0.0, known)
+    ).collect()
+    assert sorted((r["tenant"], r["round"]) for r in ranked) == [("a", 6.0), ("b", 2.0)]
+
+
 def test_a_null_key_takes_turns_like_any_other(frame: Frame) -> None:
     """Rows without a key are one line, also when a frame goes on from another."""
     df = frame([(None, 1), (None, 2), ("a", 3)], SCHEMA)
@@ -166,6 +175,9 @@ def test_what_comes_next_is_taken(frame: Frame) -> None:
 def test_columns_and_types_stay(frame: Frame) -> None:
     """All columns keep their names and types; the round comes last."""
     df = frame([("a", 1, b"x", [1.5])], f"{SCHEMA}, body binary, `odd name` array<double>")
+    df = df.withColumn("dotted.name", F.lit(1))
+    skewed = fair_rank(df, "tenant", order_by="at", skewed=True)
+    assert skewed.schema.names == [*df.columns, "round"]
     ranked = fair_rank(df, F.upper("tenant"), order_by=["at", "odd name"])
     assert ranked.schema.names == [*df.columns, "round"]
     assert ranked.schema.fields[:-1] == df.schema.fields
@@ -200,5 +212,7 @@ def test_a_frame_with_a_round_is_refused(frame: Frame) -> None:
     """A frame that has the column already is not overwritten."""
     with pytest.raises(InvalidArgumentError, match="'round': rename it"):
         fair_rank(frame([("a", 1)], "tenant string, round int"), "tenant", order_by="round")
+    with pytest.raises(InvalidArgumentError, match="'round': rename it"):
+        fair_rank(frame([("a", 1)], "tenant string, Round int"), "tenant", order_by="Round")
     with pytest.raises(InvalidArgumentError, match="n is 0"):
         fair_take(frame([("a", 1)], SCHEMA), 0, "tenant", order_by="at")

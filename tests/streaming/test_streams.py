@@ -121,6 +121,22 @@ def test_a_serial_stream_goes_on_after_a_restart(
     assert stored_counts(spark, sink.checkpoint) == {"started": 3, "ack": 3, "unknown": 1}
 
 
+def test_operators_chain(
+    spark: SparkSession, arrivals: Feed, completions: Feed, place: str, sink: Sink
+) -> None:
+    """What one operator lets out another takes in, in one query: distinct, then one a group."""
+    folders = Feed(spark, f"{place}/folders", "folder string, at long")
+    unique = distinct_in_flight(arrivals.stream, completions.stream, "path", buckets=BUCKETS)
+    grouped = unique.withColumn("folder", F.substring("path", 1, 1))
+    ready = one_active_per_group(grouped, folders.stream, "folder", "at", buckets=BUCKETS)
+    arrivals.put(_rows(("a1", 1), ("a1", 2), ("a2", 3), ("b1", 4)))
+    sink.run(ready)
+    assert sorted(row["at"] for row in sink.rows()) == [1, 4]
+    folders.put([{"folder": "a", "at": 1}])
+    sink.run(ready)
+    assert sorted(row["at"] for row in sink.rows()) == [1, 3, 4]
+
+
 def test_columns_come_back_as_they_were(spark: SparkSession, place: str, sink: Sink) -> None:
     """A row keeps all its columns, types and values on its way into the state and out of it."""
     schema = """id long, name string, price decimal(20,4), score double, ratio float, flag boolean,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -14,7 +15,8 @@ _PRIORITY = 0
 class FairRules(Counting):
     """The keys of one bucket whose last round is still to come, and the round that is served.
 
-    Counts: ``tagged``, and ``served`` for rows that moved the round on.
+    Counts: ``tagged``; ``served`` for rows that moved the round on, and ``invalid`` for those
+    without a round, by each bucket that they reach.
 
     Parameters
     ----------
@@ -64,7 +66,9 @@ class FairRules(Counting):
         for key, last in plain["last"]:
             self._turns.account(_PRIORITY, key).last = last
 
-    def _serve(self, number: float) -> None:
-        if number > self._level.turn:
+    def _serve(self, number: float | None) -> None:
+        if number is None or not math.isfinite(number):
+            self.count("invalid")
+        elif number > self._level.turn:
             self._level.advance(number, 0)
             self.count("served")

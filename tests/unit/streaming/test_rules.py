@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from functools import partial
 from itertools import chain, pairwise
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -119,6 +119,14 @@ def test_a_silent_key_costs_nothing_after_its_rounds() -> None:
     assert rules.dump()["last"] == [["k1", 2.0]]
     rules.apply([served(2.0)])
     assert rules.dump()["last"] == []
+
+
+def test_a_served_row_without_a_round_changes_nothing() -> None:
+    """A round that is null or has no end is counted, and the next tag is as it was."""
+    rules = FairRules({}, at_once=False)
+    rules.apply([served(cast("float", None)), served(float("inf")), served(float("nan"))])
+    assert [answer.number for answer in rules.apply([arrival(1, "a")])] == [1.0]
+    assert rules.counts == {"invalid": 3, "tagged": 1}
 
 
 def test_without_served_rows_a_batch_begins_behind_the_one_before() -> None:
