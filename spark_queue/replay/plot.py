@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,6 +44,13 @@ def figure(replay: Replay) -> Figure:
     axes.legend()
     axes.grid(visible=True, alpha=0.3)
     return drawn
+
+
+def png(replay: Replay) -> bytes:
+    """Return the picture as a PNG, as ``IPython.display.Image`` shows it."""
+    buffer = BytesIO()
+    figure(replay).savefig(buffer, format="png", dpi=100)
+    return buffer.getvalue()
 
 
 def save(replay: Replay, path: Path) -> None:

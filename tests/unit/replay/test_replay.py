@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.replay import ORDERS, Job, play, read_swf, replay
-from spark_queue.replay.plot import save
+from spark_queue.replay.plot import png, save
 from spark_queue.replay.summary import lighter_half
 
 TRACE = Path(__file__).parents[2] / "data" / "NASA-iPSC-1993-3.1-cln.swf.gz"
@@ -108,6 +108,7 @@ def test_a_picture_is_written(tmp_path: Path) -> None:
     done = replay(jobs(("a", 0, 10), ("b", 1, 10)), 1)
     save(done, tmp_path / "waits.png")
     assert (tmp_path / "waits.png").read_bytes().startswith(b"\x89PNG")
+    assert png(done).startswith(b"\x89PNG")
     assert "<table>" in done._repr_html_()
 
 
