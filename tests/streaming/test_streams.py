@@ -191,7 +191,7 @@ def test_bad_input_fails_before_the_query_starts(
         distinct_in_flight(a, c.select(F.col("at").alias("path")), "path")
     with pytest.raises(SchemaMismatchError, match=r"order_by of arrivals.*is string"):
         fair_rounds(a, "at", order_by="path")
-    with pytest.raises(InvalidArgumentError, match=r"the arrivals have a column 'round'"):
+    with pytest.raises(InvalidArgumentError, match=r"the frame has a column 'round'"):
         fair_rounds(a.withColumn("round", F.lit(1)), "path", order_by="at")
     with pytest.raises(InvalidArgumentError, match="round of served"):
         fair_rounds(a, "path", order_by="at", served=c)
