@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -81,3 +82,18 @@ def queue_path(place: str) -> str:
 def clock() -> ManualClock:
     """Return a clock that stands still until the test moves it."""
     return ManualClock()
+
+
+@pytest.fixture
+def run(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
+    """Run a command in this process and session, and return its JSON object."""
+    from spark_queue.cli import main  # noqa: PLC0415 - most tests run no command
+
+    def run(*argv: str, code: int = 0) -> Any:
+        with pytest.raises(SystemExit) as ended:
+            main([*argv, "--json"], sessions=lambda _verbose: spark)
+        said = capsys.readouterr()
+        assert (ended.value.code or 0) == code, said.err
+        return json.loads(said.out)
+
+    return run

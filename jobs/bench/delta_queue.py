@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,9 +19,9 @@ import typer
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+from place import session_and_folder
 from report import Figure, Target, at_least, at_most, measure, ratio_figure, rounds, seconds
 from spark_queue import DeltaQueue, QueueConfig
-from spark_queue.session import local_session
 from spark_queue.worker import ProcessResult
 
 if TYPE_CHECKING:
@@ -259,19 +258,10 @@ def main(
     strict: Annotated[bool, typer.Option(help="Fail when a target is missed.")] = False,
 ) -> None:
     """Measure, print a JSON line for each figure, and a table."""
-    root = Path(tempfile.mkdtemp(prefix="delta-queue-", dir=place))
-    spark = local_session(
-        "delta-queue-bench",
-        quiet=True,
-        **{"spark.driver.memory": "6g", "spark.local.dir": str(root)},
-    )
-    bench = Bench(spark, root, scale, repeats)
-    sections = {name: (lambda run=run: run(bench)) for name, run in SECTIONS.items()}
-    try:
+    with session_and_folder("delta-queue", place) as (spark, root):
+        bench = Bench(spark, root, scale, repeats)
+        sections = {name: (lambda run=run: run(bench)) for name, run in SECTIONS.items()}
         code = measure(sections, only, as_json=as_json, strict=strict)
-    finally:
-        spark.stop()
-        shutil.rmtree(root, ignore_errors=True)
     sys.exit(code)
 
 

@@ -6,9 +6,7 @@ plan that brought rows there would fail. At full size this takes some ten minute
 
 from __future__ import annotations
 
-import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,12 +16,15 @@ import typer
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+from place import session_and_folder
 from report import Figure, at_most, measure, ratio_figure, rounds, seconds
 from spark_queue.operators import distinct, fair_rank, fair_take, serial_heads
-from spark_queue.session import local_session
 
 #: What a plan may cost beside the bare one.
 BARE = at_most(1.25)
+
+#: A driver that may take no more than a megabyte: a plan that brought rows there would fail.
+SETTINGS = {"spark.driver.maxResultSize": "1m", "spark.sql.shuffle.partitions": "8"}
 
 app = typer.Typer(add_completion=False)
 
@@ -181,24 +182,10 @@ def main(
     strict: Annotated[bool, typer.Option(help="Fail when a target is missed.")] = False,
 ) -> None:
     """Measure, print a JSON line for each figure, and a table."""
-    root = Path(tempfile.mkdtemp(prefix="operators-", dir=place))
-    spark = local_session(
-        "operators-bench",
-        quiet=True,
-        **{
-            "spark.driver.memory": "6g",
-            "spark.driver.maxResultSize": "1m",
-            "spark.sql.shuffle.partitions": "8",
-            "spark.local.dir": str(root),
-        },
-    )
-    bench = Bench(spark, root, rows, repeats)
-    sections = {name: (lambda run=run: run(bench)) for name, run in SECTIONS.items()}
-    try:
+    with session_and_folder("operators", place, **SETTINGS) as (spark, root):
+        bench = Bench(spark, root, rows, repeats)
+        sections = {name: (lambda run=run: run(bench)) for name, run in SECTIONS.items()}
         code = measure(sections, only, as_json=as_json, strict=strict)
-    finally:
-        spark.stop()
-        shutil.rmtree(root, ignore_errors=True)
     sys.exit(code)
 
 

@@ -11,7 +11,6 @@ import os
 import shutil
 import statistics
 import sys
-import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -23,8 +22,8 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
+from place import session_and_folder
 from report import Figure, at_least, at_most, measure
-from spark_queue.session import local_session
 from spark_queue.streaming import (
     STREAMING_CONF,
     distinct_in_flight,
@@ -280,16 +279,10 @@ def main(
     strict: Annotated[bool, typer.Option(help="Fail when a target is missed.")] = False,
 ) -> None:
     """Measure, print a JSON line for each figure, and a table."""
-    root = Path(tempfile.mkdtemp(prefix="streaming-", dir=place))
-    settings = {**STREAMING_CONF, "spark.driver.memory": "6g"}
-    spark = local_session("streaming-bench", quiet=True, **settings)
-    bench = Bench(spark, root, rows, batches)
-    sections = {name: (lambda run=run: run(bench)) for name, run in SECTIONS.items()}
-    try:
+    with session_and_folder("streaming", place, **STREAMING_CONF) as (spark, root):
+        bench = Bench(spark, root, rows, batches)
+        sections = {name: (lambda run=run: run(bench)) for name, run in SECTIONS.items()}
         code = measure(sections, only, as_json=as_json, strict=strict)
-    finally:
-        spark.stop()
-        shutil.rmtree(root, ignore_errors=True)
     sys.exit(code)
 
 

@@ -48,6 +48,14 @@ class Per(str, Enum):
     BATCH = "batch"
 
 
+Handler = Annotated[str, typer.Argument(help="The handler, as module:function.")]
+Returns = Annotated[str | None, typer.Option(help="The columns that it returns.")]
+Out = Annotated[str | None, typer.Option(help="The Delta table that gets them.")]
+PerOption = Annotated[Per, typer.Option(help="What one call gets.")]
+Limit = Annotated[int, typer.Option(help="Items that one claim takes.")]
+Run = Annotated[int, typer.Option(help="Items of one group that a claim takes.")]
+
+
 def enqueue(
     ctx: typer.Context,
     name: Name,
@@ -84,12 +92,12 @@ def enqueue(
 def process(
     ctx: typer.Context,
     name: Name,
-    handler: Annotated[str, typer.Argument(help="The handler, as module:function.")],
-    returns: Annotated[str | None, typer.Option(help="The columns that it returns.")] = None,
-    out: Annotated[str | None, typer.Option(help="The Delta table that gets them.")] = None,
-    per: Annotated[Per, typer.Option(help="What one call gets.")] = Per.ITEM,
-    limit: Annotated[int, typer.Option(help="Items that one claim takes.")] = 10_000,
-    run: Annotated[int, typer.Option(help="Items of one group that a claim takes.")] = 1,
+    handler: Handler,
+    returns: Returns = None,
+    out: Out = None,
+    per: PerOption = Per.ITEM,
+    limit: Limit = 10_000,
+    run: Run = 1,
     lease: Annotated[float | None, typer.Option(help="Seconds that a claim holds.")] = None,
     time_limit: Annotated[
         float | None, typer.Option(help="Seconds after which nothing more is claimed.")

@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spark_queue.cli.items import Format, Per, load_handler
+from spark_queue.cli.items import (
+    Format,
+    Handler,
+    Limit,
+    Out,
+    Per,
+    PerOption,
+    Returns,
+    Run,
+    load_handler,
+)
 from spark_queue.cli.scope import Json, Name, Scope, Verbose, command
 from spark_queue.errors import InvalidArgumentError
 
@@ -74,14 +84,14 @@ def stream_enqueue(
 def stream_dispatch(
     ctx: typer.Context,
     name: Name,
-    handler: Annotated[str, typer.Argument(help="The handler, as module:function.")],
+    handler: Handler,
     checkpoint: _Checkpoint,
     every: Annotated[float, typer.Option(help="Seconds between looks for items.")] = 10.0,
-    returns: Annotated[str | None, typer.Option(help="The columns that it returns.")] = None,
-    out: Annotated[str | None, typer.Option(help="The Delta table that gets them.")] = None,
-    per: Annotated[Per, typer.Option(help="What one call gets.")] = Per.ITEM,
-    limit: Annotated[int, typer.Option(help="Items that one claim takes.")] = 10_000,
-    run: Annotated[int, typer.Option(help="Items of one group that a claim takes.")] = 1,
+    returns: Returns = None,
+    out: Out = None,
+    per: PerOption = Per.ITEM,
+    limit: Limit = 10_000,
+    run: Run = 1,
     time_limit: Annotated[
         float | None, typer.Option(help="Seconds after which it ends; never by default.")
     ] = None,

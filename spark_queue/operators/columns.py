@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import and_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -54,9 +56,14 @@ def carried(df: DataFrame, what: str, given: Columns) -> tuple[DataFrame, list[s
     return df.withColumns(columns), list(columns)
 
 
+def known(keys: Sequence[Column]) -> Column:
+    """Tell whether a key is one: none of its parts is null."""
+    return reduce(and_, [key.isNotNull() for key in keys])
+
+
 def has(df: DataFrame, name: str) -> bool:
     """Tell whether a frame has a column, in any case, as Spark finds it."""
-    return name.lower() in {known.lower() for known in df.columns}
+    return name.lower() in {column.lower() for column in df.columns}
 
 
 def require_free(df: DataFrame, name: str) -> None:

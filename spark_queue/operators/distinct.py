@@ -14,6 +14,7 @@ from spark_queue.operators.columns import (
     Columns,
     carried,
     has,
+    known,
     listed,
     private,
     require_columns,
@@ -153,11 +154,8 @@ class _Asking:
         names = df.select(*listed(df, "key", key)).columns
         rows, keys = carried(df, "key", key)
         order = [F.lit(0)] if order_by is None else listed(df, "order_by", order_by)
-        is_null = F.lit(False)
-        for name in keys:
-            is_null = is_null | F.col(name).isNull()
         # A row without a key stands in a line of its own, wherever it lies.
-        alone = F.when(is_null, F.monotonically_increasing_id())
+        alone = F.when(~known([F.col(name) for name in keys]), F.monotonically_increasing_id())
         return cls(rows.withColumn(_ALONE, alone), columns, keys, names, order)
 
     def line(self) -> WindowSpec:

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from spark_queue.config import OnFailure
 from spark_queue.operators.columns import (
     Columns,
+    known,
     listed,
     private,
     require_at_least_one,
@@ -158,10 +159,8 @@ def _group_of(keys: Sequence[Column]) -> Column:
     """Return a group as one value: null where any of its parts is."""
     if len(keys) == 1:
         return keys[0]
-    known = keys[0].isNotNull()
-    for key in keys[1:]:
-        known = known & key.isNotNull()
-    return F.when(known, F.struct(*[key.alias(f"part_{n}") for n, key in enumerate(keys)]))
+    parts = F.struct(*[key.alias(f"part_{n}") for n, key in enumerate(keys)])
+    return F.when(known(keys), parts)
 
 
 def may_start(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from operator import and_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -21,7 +20,7 @@ from pyspark.sql.types import (
 )
 
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.operators.columns import Columns, listed, one, require_at_least_one
+from spark_queue.operators.columns import Columns, known, listed, one, require_at_least_one
 from spark_queue.streaming import checks
 from spark_queue.streaming.packing import BUCKET, PACKED, packed, unpacked
 from spark_queue.streaming.processor import NUMBER, BucketProcessor
@@ -90,7 +89,7 @@ class Stream:
         whole = F.to_json(parts, {"ignoreNullFields": "false"})
         if self.null_is_a_key:
             return whole
-        return F.when(reduce(and_, [key.isNotNull() for key in keys]), whole)
+        return F.when(known(keys), whole)
 
     def _whole(self, what: str, given: str | Column | None) -> Column:
         """Return a sequence as a whole number, of microseconds where it is a time."""

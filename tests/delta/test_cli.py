@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_queue.cli import main
 from spark_queue.queue import DeltaQueue
 
 if TYPE_CHECKING:
@@ -39,20 +38,6 @@ def hang(item):
     pathlib.Path(item["mark"]).touch()
     time.sleep(600)
 """
-
-
-@pytest.fixture
-def run(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
-    """Run a command in this process and session, and return its JSON object."""
-
-    def run(*argv: str, code: int = 0) -> Any:
-        with pytest.raises(SystemExit) as ended:
-            main([*argv, "--json"], sessions=lambda _verbose: spark)
-        said = capsys.readouterr()
-        assert (ended.value.code or 0) == code, said.err
-        return json.loads(said.out)
-
-    return run
 
 
 @pytest.fixture

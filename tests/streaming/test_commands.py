@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import json
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,21 +12,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_queue import DeltaQueue
-from spark_queue.cli import main
-
-
-@pytest.fixture
-def run(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
-    """Run a command in this process and session, and return its JSON object."""
-
-    def run(*argv: str, code: int = 0) -> Any:
-        with pytest.raises(SystemExit) as ended:
-            main([*argv, "--json"], sessions=lambda _verbose: spark)
-        said = capsys.readouterr()
-        assert (ended.value.code or 0) == code, said.err
-        return json.loads(said.out)
-
-    return run
 
 
 def test_a_directory_goes_into_a_queue_and_is_worked_off(
@@ -48,10 +34,21 @@ def test_a_directory_goes_into_a_queue_and_is_worked_off(
 
     monkeypatch.syspath_prepend(place)
     Path(place, "handlers_of_a_stream.py").write_text("def twice(item):\n    return None\n")
-    out = ("--checkpoint", f"{place}/work", "--every", "1", "--time-limit", "15")
+    watcher = threading.Thread(target=_stop_when_done, args=(spark, queue))
+    watcher.start()
+    out = ("--checkpoint", f"{place}/work", "--every", "1", "--time-limit", "120")
     done = run("stream-dispatch", queue_path, "handlers_of_a_stream:twice", *out)
+    watcher.join()
     assert done == {"acked": 3, "ready": 0, "dead": 0}
     assert queue.stats().acked == 3
+
+
+def _stop_when_done(spark: SparkSession, queue: DeltaQueue) -> None:
+    deadline = time.monotonic() + 100
+    while queue.store.status_head().finished.get("acked", 0) < 3 and time.monotonic() < deadline:
+        time.sleep(0.2)
+    for query in spark.streams.active:
+        query.stop()
 
 
 def test_a_missing_directory_is_a_usage_error(

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from spark_queue.core.scheduler.distinct import Distinct, Holder
+from spark_queue.core.scheduler.distinct import Distinct
 from spark_queue.streaming.rules.events import ARRIVAL, COMPLETION, Answer, Counting, Event
+
+#: The rule knows holders by number. A completion names a key and no row, so that one number does.
+_ROW = 0
 
 
 class DistinctRules(Counting):
@@ -31,28 +34,26 @@ class DistinctRules(Counting):
         return answers
 
     def dump(self) -> dict[str, Any]:
-        """Return the keys in flight, each with the sequence of its row."""
-        live = [[key, holder.seq] for key, holder in self._distinct.holders.items()]
-        return {"live": live, "counts": self.counts}
+        """Return the keys in flight."""
+        return {"live": list(self._distinct.holders), "counts": self.counts}
 
     def load(self, plain: Mapping[str, Any]) -> None:
         """Go on where plain data was written."""
         self.counts = dict(plain["counts"])
-        for key, seq in plain["live"]:
-            self._distinct.put(key, Holder(seq, float("-inf")))
+        for key in plain["live"]:
+            self._distinct.take(key, _ROW, 0.0)
 
     def _passes(self, event: Event) -> bool:
         if self._distinct.holder(event.key, 0.0) is not None:
             self.count("refused")
             return False
-        self._distinct.take(event.key, event.seq, 0.0)
+        self._distinct.take(event.key, _ROW, 0.0)
         self.count("passed")
         return True
 
     def _complete(self, event: Event) -> None:
-        holder = self._distinct.holder(event.key, 0.0)
-        if holder is None:
+        if self._distinct.holder(event.key, 0.0) is None:
             self.count("unknown")
             return
-        self._distinct.leave(event.key, holder, 0.0)
+        self._distinct.leave(event.key, _ROW, 0.0)
         self.count("completed")
