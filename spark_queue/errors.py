@@ -172,6 +172,38 @@ class LeaseLostError(SparkQueueError):
         self.seqs = tuple(seqs)
 
 
+class FencedError(SparkQueueError):
+    """Raised when somebody else has taken over what this process held; nothing was written.
+
+    Attributes
+    ----------
+    holder : str
+        Who holds it now.
+    """
+
+    def __init__(self, what: str, holder: str) -> None:
+        super().__init__(
+            f"{what} was taken over by {holder}; open it again to take it back, or use that one"
+        )
+        self.holder = holder
+
+
+class ReaderNotFoundError(SparkQueueError, LookupError):
+    """Raised when a queue has no reader of a name.
+
+    Attributes
+    ----------
+    reader : str
+        The name that was asked for; empty for the default reader.
+    """
+
+    def __init__(self, queue: str, reader: str, known: Sequence[str]) -> None:
+        asked = f"reader {reader!r}" if reader else "default reader, since it has named ones"
+        hint = did_you_mean(reader, known) if known else "; it has none"
+        super().__init__(f"queue {queue!r} has no {asked}{hint}")
+        self.reader = reader
+
+
 class StepLostError(SparkQueueError):
     """Raised when a step was lost to other writers more often than is worth trying.
 

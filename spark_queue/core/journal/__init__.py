@@ -1,0 +1,1 @@
+"""The journaled queue: one log of items, many readers, each with a position of its own."""

@@ -1,0 +1,158 @@
+"""What a journaled queue and its journal tell each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Generic, Protocol, TypeVar
+
+from spark_queue.reader_config import ReaderConfig
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry(Generic[T]):
+    """An item of the journal."""
+
+    id: int
+    """1, 2, 3, ... for the queue, shared by all its readers; never used again."""
+    item: T
+    added_at: datetime
+    size: int
+    """How many bytes it counts."""
+    expires_at: datetime | None = None
+    """When it expires for every reader, if it does."""
+    errors: int = 0
+    """How often it had failed in other queues before it came here."""
+    origin: str | None = None
+    """What it stands for, where it replaces an item or comes from another queue: evidence, after a
+    crash, that it has arrived. See :func:`origin_of`."""
+
+
+def origin_of(reader: str, item: int) -> str:
+    """Return how an item of a reader is named, as the origin of another."""
+    return f"{reader}/{item}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bookmark:
+    """What a journal knows of one reader."""
+
+    reader: int
+    """Its number, which never changes; 0 for the default reader."""
+    name: str
+    """Its name; the default reader has none, ``""``."""
+    config: ReaderConfig
+    created_at: datetime
+    head: int
+    """Every item up to this id is done."""
+    done: frozenset[int] = frozenset()
+    """Items behind the head that are done as well."""
+    errors: Mapping[int, int] = field(default_factory=dict)
+    """How often items that came back had failed, where that is not zero."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovered:
+    """What a journal holds when it is opened."""
+
+    last_id: int
+    """The highest id that was ever given; 0 for a new journal."""
+    first_id: int
+    """The lowest id that may still be there: what is below was dropped, or archived."""
+    readers: Sequence[Bookmark]
+    """All readers. A journal that is new has none."""
+
+
+@dataclass(slots=True)
+class Marks:
+    """What became of items of one reader, in one group."""
+
+    acked: list[int] = field(default_factory=list)
+    expired: list[int] = field(default_factory=list)
+    discarded: list[int] = field(default_factory=list)
+    """Dropped because the reader was full, or flushed."""
+    punted: list[int] = field(default_factory=list)
+    """Went to another queue, or were given up by an error handler."""
+    returned: dict[int, int] = field(default_factory=dict)
+    """Came back unread: the errors of each, by id."""
+
+    def is_empty(self) -> bool:
+        """Tell whether nothing happened."""
+        return not (self.acked or self.expired or self.discarded or self.punted or self.returned)
+
+
+@dataclass(slots=True)
+class Group(Generic[T]):
+    """What is made durable together: the puts first, then what the readers did.
+
+    The two may fall apart in a crash, in this order only: no mark is durable whose item is not.
+    """
+
+    puts: list[Entry[T]] = field(default_factory=list)
+    marks: dict[int, Marks] = field(default_factory=dict)
+    """By the number of the reader."""
+
+
+class Journal(Protocol[T]):
+    """The durable half of a journaled queue. One thread at a time calls it."""
+
+    def recover(self) -> Recovered:
+        """Take the journal over from whoever had it, and return what it holds.
+
+        Returns once the former holder delivers nothing more. Called once, first.
+        """
+        ...
+
+    def commit(self, group: Group[T]) -> None:
+        """Make a group durable: all of it, when this returns.
+
+        Raises
+        ------
+        FencedError
+            When another holder has taken the journal over: nothing of the group is durable.
+        """
+        ...
+
+    def load(self, first: int, limit: int) -> Sequence[Entry[T]]:
+        """Return the next entries from an id on, in order; fewer than asked for only at the end.
+
+        Ids may be missing in between.
+        """
+        ...
+
+    def add_reader(self, name: str, config: ReaderConfig, *, head: int) -> Bookmark:
+        """Register a reader that starts behind an id; durable when this returns."""
+        ...
+
+    def change_reader(self, reader: int, name: str, config: ReaderConfig) -> None:
+        """Give a reader another name or configuration; durable when this returns."""
+        ...
+
+    def drop_reader(self, reader: int) -> None:
+        """Forget a reader; durable when this returns."""
+        ...
+
+    def checkpoint(self, passed: int) -> None:
+        """Write the positions of readers compactly; drop or archive items that all have passed.
+
+        Every item up to ``passed`` is done for every reader, durably.
+        """
+        ...
+
+    def erase(self) -> None:
+        """Remove the journal and everything in it."""
+        ...
+
+    def close(self) -> None:
+        """Give the journal up, so that the next holder need not wait."""
+        ...
+
+    def is_held(self) -> bool:
+        """Tell whether the journal is still ours for sure: only then may items be handed out.
+
+        Quick: it is asked for every item.
+        """
+        ...

@@ -1,0 +1,115 @@
+"""How one reader of a queue behaves: its limits, and where what it cannot keep goes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Literal, get_args
+
+from spark_queue.errors import InvalidConfigError, did_you_mean
+
+FullPolicy = Literal["refuse", "drop_oldest"]
+
+_COUNTS = ("max_items", "max_bytes", "max_expire_sweep", "max_lag", "punt_many_at")
+_DURATIONS = ("max_age", "max_idle")
+_QUEUES = ("expire_to", "punt_to", "punt_many_to")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReaderConfig:
+    """The limits of one reader. Everything may change while the queue runs.
+
+    Items that are open (handed out, and neither acked nor returned) count against the limits, and
+    are never dropped.
+
+    Raises
+    ------
+    InvalidConfigError
+        When a value is out of its range; the message names the field and the value.
+    """
+
+    max_items: int | None = None
+    """How many items may wait for the reader; ``None`` for no limit."""
+    max_bytes: int | None = None
+    """How many bytes may wait; items are accepted while there are fewer, so that one item may reach
+    over the limit. ``None`` for no limit."""
+    full_policy: FullPolicy = "refuse"
+    """When the reader is full: the queue refuses new items, for all readers (default), or this
+    reader's oldest items that are not open are dropped, and counted."""
+    max_age: timedelta | None = None
+    """How long after it was put an item expires for this reader, if not earlier by itself."""
+    max_expire_sweep: int | None = None
+    """How many expired items one sweep removes at most; ``None`` for all."""
+    expire_to: str | None = None
+    """The queue that gets what expires here; ``None`` drops it."""
+    punt_to: str | None = None
+    """The queue that gets every item that fails here; ``None`` keeps it for another attempt."""
+    punt_many_to: str | None = None
+    """The queue that gets items that failed ``punt_many_at`` times, on their whole way."""
+    punt_many_at: int = 100
+    """How many failures that takes; below it, ``punt_to`` decides."""
+    max_idle: timedelta | None = None
+    """How old a reader with nothing left must be to count as unused; ``None`` for never."""
+    max_lag: int | None = None
+    """How many items the queue keeps for the reader once all others are past them; what lies
+    further back is dropped, and counted as lost. ``None`` keeps everything."""
+
+    def __post_init__(self) -> None:
+        for name in _COUNTS:
+            _require_count(name, getattr(self, name))
+        for name in _DURATIONS:
+            _require_duration(name, getattr(self, name))
+        for name in _QUEUES:
+            _require_name(name, getattr(self, name))
+        if self.full_policy not in get_args(FullPolicy):
+            meant = did_you_mean(str(self.full_policy), get_args(FullPolicy))
+            raise InvalidConfigError(f"full_policy is {self.full_policy!r}, which is none{meant}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what differs from the defaults as plain data (durations in seconds)."""
+        plain = {}
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if value != field.default:
+                plain[field.name] = value.total_seconds() if field.name in _DURATIONS else value
+        return plain
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> ReaderConfig:
+        """Read a configuration from plain data, as :meth:`to_dict` writes it.
+
+        Raises
+        ------
+        InvalidConfigError
+            When a name is unknown (with the name that was probably meant) or a value is wrong.
+        """
+        known = [field.name for field in dataclasses.fields(cls)]
+        for name in plain:
+            if name not in known:
+                raise InvalidConfigError(f"unknown option {name!r}{did_you_mean(name, known)}")
+        values = dict(plain)
+        for name in _DURATIONS:
+            if isinstance(values.get(name), int | float):
+                values[name] = timedelta(seconds=values[name])
+        return cls(**values)
+
+
+def _require_count(name: str, value: object) -> None:
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InvalidConfigError(f"{name} is {value!r}: it must be a whole number of at least 1")
+
+
+def _require_duration(name: str, value: object) -> None:
+    if value is None:
+        return
+    if not isinstance(value, timedelta) or value < timedelta(0):
+        raise InvalidConfigError(f"{name} is {value!r}: it must be a timedelta of at least zero")
+
+
+def _require_name(name: str, value: object) -> None:
+    if value is not None and (not isinstance(value, str) or not value):
+        raise InvalidConfigError(f"{name} is {value!r}: it must be the name of a queue, or None")
