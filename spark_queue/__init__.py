@@ -12,22 +12,29 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from spark_queue.claim import Claim, Settlement
     from spark_queue.config import QueueConfig, RetryPolicy
+    from spark_queue.delta.keys import DeltaIdempotencyKeyStore
     from spark_queue.delta.store import StepFacts
     from spark_queue.errors import Reject, SparkQueueError
     from spark_queue.queue import DeltaQueue
-    from spark_queue.results import EnqueueResult, Explanation, Maintained, QueueStats
+    from spark_queue.reader import Reader
+    from spark_queue.reader_config import ReaderConfig
+    from spark_queue.results import EnqueueResult, Explanation, Lag, Maintained, QueueStats
     from spark_queue.session import local_session
     from spark_queue.worker import ProcessResult
 
 _HOMES = {
     "Claim": "claim",
+    "DeltaIdempotencyKeyStore": "delta.keys",
     "DeltaQueue": "queue",
     "EnqueueResult": "results",
     "Explanation": "results",
+    "Lag": "results",
     "Maintained": "results",
     "QueueStats": "results",
     "ProcessResult": "worker",
     "QueueConfig": "config",
+    "Reader": "reader",
+    "ReaderConfig": "reader_config",
     "Reject": "errors",
     "RetryPolicy": "config",
     "Settlement": "claim",
@@ -38,13 +45,17 @@ _HOMES = {
 
 __all__ = [
     "Claim",
+    "DeltaIdempotencyKeyStore",
     "DeltaQueue",
     "EnqueueResult",
     "Explanation",
+    "Lag",
     "Maintained",
     "ProcessResult",
     "QueueConfig",
     "QueueStats",
+    "Reader",
+    "ReaderConfig",
     "Reject",
     "RetryPolicy",
     "Settlement",

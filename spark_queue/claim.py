@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_queue.delta import items, settle
+from spark_queue.delta import forwarding, items, settle
 from spark_queue.delta.claims import Granted
 from spark_queue.delta.settle import Verdict
 from spark_queue.delta.store import Store
@@ -184,6 +184,8 @@ class Claim:
         if self.count == 0:
             return Settlement(step=0)
         done = settle.settle(self._store, self.lease, verdict, action=action)
+        if done.counts.get("dead"):
+            forwarding.forward(self._store)
         if done.lost:
             raise LeaseLostError(done.lost)
         return Settlement(

@@ -235,6 +235,27 @@ class QueueFullError(SparkQueueError, queue.Full):
         self.size = size
 
 
+class ReaderFullError(SparkQueueError, queue.Full):
+    """Raised when a reader of a queue has no room for a frame; nothing was enqueued.
+
+    Attributes
+    ----------
+    reader : str
+        The reader that is full.
+    rows : int
+        How many rows the frame has.
+    """
+
+    def __init__(self, queue: str, reader: str, rows: int) -> None:
+        who = f"reader {reader!r}" if reader else "the reader"
+        super().__init__(
+            f"{who} of queue {queue!r} has no room for {rows} row(s); try later, raise its limit, "
+            "or take what fits with on_full='partial'"
+        )
+        self.reader = reader
+        self.rows = rows
+
+
 class QueueShutDownError(SparkQueueError, _ShutDown):
     """Raised when a queue is used after its shutdown; a ``queue.ShutDown`` where Python has it."""
 

@@ -15,22 +15,30 @@ from spark_queue.results import Explanation, QueueStats
 class Looking:
     """The reading side of a queue: nothing here writes."""
 
-    _store: Store
+    @property
+    def _store(self) -> Store:
+        """The queue as the reader sees it that is looked at."""
+        raise NotImplementedError
+
+    @property
+    def _main(self) -> Store:
+        """The queue whoever reads it."""
+        return self._store
 
     @property
     def name(self) -> str:
         """The queue's name or path."""
-        return self._store.name
+        return self._main.name
 
     @property
     def config(self) -> QueueConfig:
         """The configuration in force."""
-        return self._store.settings(self._store.status_head()).config
+        return self._main.settings(self._main.status_head()).config
 
     @property
     def schema(self) -> StructType:
         """The columns of an item."""
-        return self._store.user_schema()
+        return self._main.user_schema()
 
     def status(self, as_of: AsOf = None) -> DataFrame:
         """Return one row an item: the user's columns, its keys, its state and its times.

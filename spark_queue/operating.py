@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 
-from spark_queue.delta import admin, enqueue, maintain
-from spark_queue.errors import InvalidArgumentError
+from spark_queue.delta import admin, enqueue
+from spark_queue.delta.refusals import Rules
 from spark_queue.looking import Looking
-from spark_queue.results import Maintained
 
 
 class Operating(Looking):
@@ -44,18 +42,8 @@ class Operating(Looking):
         if dry_run:
             return frame.count()
         return enqueue.enqueue(
-            self._store, frame, order_by=None, on_duplicate="skip", redriven=True
+            self._store, frame, order_by=None, rules=Rules(), extra=("_origin",)
         ).inserted
-
-    def purge(self, where: str, *, dry_run: bool = False) -> int:
-        """Remove finished items for which a SQL predicate is true, with their history.
-
-        Parameters and the kind of answer are those of :meth:`cancel`. It rewrites files, and on
-        a shared store it may lose to other writers: then it raises and can be called again.
-        """
-        if dry_run:
-            return admin.finished(self._store, where).count()
-        return maintain.purge(self._store, where)
 
     def configure(self, **settings: Any) -> int:
         """Change live settings (see ``LIVE_SETTINGS``) from the next step on.
@@ -83,25 +71,3 @@ class Operating(Looking):
     def resume(self) -> int:
         """Give out items again. Returns the step it is in force from."""
         return admin.configure(self._store, lambda old, _: replace(old, paused=False), "resume")
-
-    def maintain(self, *, retention: timedelta | None = None) -> Maintained:
-        """Keep the queue quick: log what is over, write a checkpoint, merge small files.
-
-        Parameters
-        ----------
-        retention : timedelta, optional
-            Also drop items that finished longer ago, a whole generation of them at a time, with
-            their history. By default nothing is dropped. A queue that is distinct for ever, or
-            for longer than this, needs its items and keeps them.
-
-        Notes
-        -----
-        Over is what expired, and what lost its last lease (``max_losses``): that is a dead letter,
-        unless the output of its claim has it, and then it is acked.
-
-        It may run beside enqueues, claims and settles, and none of them waits for longer than a
-        step. Once an hour is often enough for most queues.
-        """
-        if retention is not None and retention <= timedelta(0):
-            raise InvalidArgumentError(f"retention is {retention}: it must be above zero")
-        return maintain.maintain(self._store, retention)

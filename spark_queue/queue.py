@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
 from datetime import timedelta
-from typing import Literal
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
-from spark_queue import streams, worker
-from spark_queue.claim import Claim
+from spark_queue import streams
 from spark_queue.clock import Clock, SystemClock
 from spark_queue.config import QueueConfig
-from spark_queue.delta import admin, checkpoint, claims, enqueue
+from spark_queue.consuming import Consuming, parsed
+from spark_queue.delta import admin, enqueue, forwarding, maintain, readers, trim
 from spark_queue.delta.address import QueueAddress
-from spark_queue.delta.choosing import Request
-from spark_queue.delta.enqueue import Enqueued, OnDuplicate
-from spark_queue.delta.evidence import Output
+from spark_queue.delta.enqueue import Enqueued
 from spark_queue.delta.inputs import OrderBy
+from spark_queue.delta.readers import Start
+from spark_queue.delta.refusals import OnDuplicate, OnFull, Rules
 from spark_queue.delta.store import Listener, Store
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.operating import Operating
-from spark_queue.results import EnqueueResult
-from spark_queue.worker import BatchHandler, ItemHandler, ProcessResult, Work
+from spark_queue.reader import Reader
+from spark_queue.reader_config import ReaderConfig
+from spark_queue.results import EnqueueResult, Maintained
 
 
-class DeltaQueue(Operating):
+class DeltaQueue(Consuming):
     """A queue on two Delta tables: distinct, fair by key, serial per group, as configured.
 
     Make one with :meth:`create` or :meth:`open`. A handle is cheap, may be used by several
@@ -48,7 +45,19 @@ class DeltaQueue(Operating):
     """
 
     def __init__(self, store: Store) -> None:
-        self._store = store
+        self._any_reader = store
+        self._default: Store | None = None
+
+    @property
+    def _main(self) -> Store:
+        return self._any_reader
+
+    @property
+    def _store(self) -> Store:
+        """The queue as its default reader sees it."""
+        if self._default is None:
+            self._default = readers.default(self._main)
+        return self._default
 
     @classmethod
     def create(
@@ -89,7 +98,7 @@ class DeltaQueue(Operating):
             When a column has a name that belongs to the queue.
         """
         store = Store(spark, QueueAddress(name_or_path), clock or SystemClock(), listener)
-        admin.create(store, _parsed(schema), config or QueueConfig())
+        admin.create(store, parsed(schema), config or QueueConfig())
         return cls(store)
 
     @classmethod
@@ -135,17 +144,13 @@ class DeltaQueue(Operating):
         store.require_exists()
         admin.drop(store)
 
-    @property
-    def store(self) -> Store:
-        """The logs behind the queue; for the library's own use."""
-        return self._store
-
     def enqueue(
         self,
         df: DataFrame,
         order_by: OrderBy = None,
         *,
         on_duplicate: OnDuplicate = "skip",
+        on_full: OnFull = "raise",
     ) -> EnqueueResult:
         """Add the rows of a frame, all in one step.
 
@@ -159,6 +164,9 @@ class DeltaQueue(Operating):
             The order in which rows enter; the frame's own order by default.
         on_duplicate : "skip" or "raise"
             What to do with rows whose key is taken: refuse them and say so, or refuse the frame.
+        on_full : "raise" or "partial"
+            What to do when a reader has no room for the frame: refuse it, or take what fits, in
+            order, and refuse the rest and say so.
 
         Returns
         -------
@@ -171,6 +179,8 @@ class DeltaQueue(Operating):
             When a column is missing, unknown or of another type, or a cost is not above 0.
         DuplicateItemError
             With ``on_duplicate="raise"``, when a key is taken. Nothing was written.
+        ReaderFullError
+            With ``on_full="raise"``, when a reader has no room. Nothing was written.
 
         Notes
         -----
@@ -178,119 +188,10 @@ class DeltaQueue(Operating):
         Duplicates inside the frame, against the queue, and against frames that other threads or
         drivers enqueue at the same time are all decided in the step itself.
         """
-        done = enqueue.enqueue(self._store, df, order_by=order_by, on_duplicate=on_duplicate)
+        rules = Rules(on_duplicate=on_duplicate, on_full=on_full)
+        done = enqueue.enqueue(self._main, df, order_by=order_by, rules=rules)
+        trim.full(self._main)
         return self._result(done)
-
-    def claim(
-        self,
-        limit: int,
-        *,
-        lease: timedelta | None = None,
-        worker_id: str = "",
-        run: int = 1,
-        claim_id: str | None = None,
-    ) -> Claim:
-        """Lease the next items, in fair order.
-
-        Parameters
-        ----------
-        limit : int
-            How many items at most.
-        lease : timedelta, optional
-            How long they are held; the queue's ``lease`` by default.
-        worker_id : str
-            Who holds them, as :meth:`status` shows it.
-        run : int
-            How many consecutive items of one group may be leased together, to be worked off in
-            order; 1 by default.
-        claim_id : str, optional
-            Makes the claim repeatable: claiming again with the same id gives the same items, also
-            after a crash between the commit and its answer.
-
-        Returns
-        -------
-        Claim
-            Perhaps an empty one. Items that are delayed, expired, paused, leased or held by their
-            group are not in it.
-
-        Raises
-        ------
-        InvalidArgumentError
-            When ``limit`` or ``run`` is below 1 or ``lease`` is not above zero.
-        """
-        request = self._request(limit, lease, worker_id, run, claim_id)
-        return self.claim_as(request)
-
-    def claim_as(self, request: Request) -> Claim:
-        """Lease items as a request says; for the library's own use."""
-        if checkpoint.is_due(self._store.status_head(), request.limit):
-            checkpoint.checkpoint(self._store)
-        return Claim(self._store, claims.claim(self._store, request))
-
-    def process(
-        self,
-        handler: ItemHandler | BatchHandler,
-        *,
-        per: Literal["item", "batch"] = "item",
-        limit: int = 10_000,
-        run: int = 1,
-        lease: timedelta | None = None,
-        worker_id: str | None = None,
-        returns: StructType | str | None = None,
-        output: str | None = None,
-        time_limit: timedelta | None = None,
-        stop: threading.Event | None = None,
-        on_claim: Callable[[ProcessResult], None] | None = None,
-    ) -> ProcessResult:
-        """Claim items, run a handler for them on the executors, settle them, and so on.
-
-        Parameters
-        ----------
-        handler : callable
-            Runs on executors, and must pickle. With ``per="item"`` it gets one item as a dict (the
-            user's columns, ``_seq``, ``_lease``, ``_attempts``); with ``per="batch"`` a
-            ``pyarrow.Table`` of them. What it raises fails the item, or all items of the batch;
-            ``raise Reject(...)`` sends it to the dead letters at once. It runs once for a lease.
-        per : "item" or "batch"
-            What one call gets.
-        limit : int
-            How many items one claim takes at most. A claim costs about a second whatever its size,
-            so large ones are fast.
-        run : int
-            How many consecutive items of one group a claim may take.
-        lease : timedelta, optional
-            How long a claim holds; it is renewed while the handler runs.
-        worker_id : str, optional
-            Who holds the items; host and process id by default.
-        returns : StructType or str, optional
-            The columns of what the handler returns: a dict for an item, or a table with ``_seq``.
-        output : str, optional
-            A Delta table (name, or path with a ``/``) that gets the returned rows, with ``_seq``
-            and ``_claim_id``. Each item's row is there exactly once, through any crash.
-        time_limit : timedelta, optional
-            No further claim after this long.
-        stop : threading.Event, optional
-            No further claim once it is set. On the main thread, SIGTERM and SIGINT also release
-            what is being worked on; then SIGTERM ends the program with code 143 (``SystemExit``),
-            unless it has a handler of its own.
-        on_claim : callable, optional
-            Called after each settled claim with the result so far, on a thread of the queue's own.
-
-        Returns
-        -------
-        ProcessResult
-            Counts, and why it ended.
-
-        Raises
-        ------
-        InvalidArgumentError
-            When the handler does not pickle, ``output`` is given without ``returns``, or ``run``
-            is above 1 for batches, of which a failed one could not stop its groups.
-        UnsafeSessionError
-            When the session runs tasks speculatively.
-        """
-        work = self._work(handler, per, limit, run, lease, worker_id, returns, output)
-        return worker.process(self, work, time_limit=time_limit, stop=stop, on_claim=on_claim)
 
     def enqueue_stream(
         self,
@@ -337,63 +238,123 @@ class DeltaQueue(Operating):
         queue, each with its own checkpoint.
         """
         return streams.enqueue_stream(
-            self._store, df, checkpoint, order_by=order_by, trigger=trigger, name=name
+            self._main, df, checkpoint, order_by=order_by, trigger=trigger, name=name
         )
 
-    def process_stream(
-        self,
-        handler: ItemHandler | BatchHandler,
-        checkpoint: str,
-        *,
-        trigger: timedelta = timedelta(seconds=10),
-        name: str | None = None,
-        per: Literal["item", "batch"] = "item",
-        limit: int = 10_000,
-        run: int = 1,
-        lease: timedelta | None = None,
-        returns: StructType | str | None = None,
-        output: str | None = None,
-        on_claim: Callable[[ProcessResult], None] | None = None,
-    ) -> StreamingQuery:
-        """Start a query whose every micro-batch claims, processes and settles.
+    def purge(self, where: str, *, dry_run: bool = False) -> int:
+        """Remove finished items for which a SQL predicate is true, with their history.
 
-        A heartbeat sets it off: a micro-batch works the queue off, and stops claiming when a
-        trigger's time is over, so that its progress is seen.
+        Parameters and the kind of answer are those of :meth:`cancel`. It rewrites files, and on
+        a shared store it may lose to other writers: then it raises and can be called again.
+        """
+        if dry_run:
+            return maintain.purgeable(self._main, where).count()
+        return maintain.purge(self._main, where)
+
+    def maintain(
+        self, *, retention: timedelta | None = None, archive_to: str | None = None
+    ) -> Maintained:
+        """Keep the queue quick: log what is over, write a checkpoint, merge small files.
 
         Parameters
         ----------
-        checkpoint : str
-            A directory that is this query's own. It holds the heartbeat only: what was worked on
-            and what came of it is in the queue.
-        trigger : timedelta
-            How often to look for items, and how long a micro-batch goes on claiming.
-        name : str, optional
-            The query's name in Spark's own displays.
-        handler, per, limit, run, lease, returns, output, on_claim
-            As for :meth:`process`.
+        retention : timedelta, optional
+            Also drop items that finished longer ago, a whole generation of them at a time, with
+            their history. By default nothing is dropped. A queue that is distinct for ever, or
+            for longer than this, needs its items and keeps them. An item finished when all readers
+            were done with it: one that lags holds its items, unless its ``max_lag`` says how far.
+        archive_to : str, optional
+            A Delta table (name, or path with a ``/``) that gets the items before they are dropped.
 
-        Returns
-        -------
-        StreamingQuery
-            A query like any other. Stopped in the middle of a claim, it gives the claim back, or
-            its lease runs out.
+        Notes
+        -----
+        Over is what expired, and what lost its last lease (``max_losses``): that is a dead letter,
+        unless the output of its claim has it, and then it is acked.
+
+        It may run beside enqueues, claims and settles, and none of them waits for longer than a
+        step. Once an hour is often enough for most queues.
+        """
+        if retention is not None and retention <= timedelta(0):
+            raise InvalidArgumentError(f"retention is {retention}: it must be above zero")
+        return maintain.maintain(self._main, retention, archive_to)
+
+    def reader(
+        self,
+        name: str,
+        *,
+        start: Start = "tail",
+        config: ReaderConfig | None = None,
+    ) -> Reader:
+        """Return a reader of the queue, registered where there is none of the name.
+
+        Every reader sees every item from its start on, with a position, claims, attempts and dead
+        letters of its own. The first that is named takes over what the default reader had; from
+        then on the queue is read by name.
+
+        Parameters
+        ----------
+        name : str
+            How the reader is called; its number, which it keeps, is its identity.
+        start : "tail", "beginning", int or datetime
+            Where a new reader starts: with what comes from now on (default), with the oldest item
+            that is kept, behind a step of the item log, or with what was enqueued after an instant.
+            What is gone by then is counted in :meth:`Reader.lag` as lost.
+        config : ReaderConfig, optional
+            Its limits; a reader that is there gets them from now on, if they are given.
 
         Raises
         ------
-        InvalidArgumentError, UnsafeSessionError
-            As for :meth:`process`; or when no checkpoint is named or ``trigger`` is not above zero.
+        InvalidArgumentError
+            When the name is empty or the start is none of those.
         """
-        work = self._work(handler, per, limit, run, lease, None, returns, output)
-        worker.require_safe(self, work)
+        if not name:
+            raise InvalidArgumentError(
+                "a reader has a name; the default reader is the queue itself, by its own methods"
+            )
+        if config is not None:
+            forwarding.require_targets(self._main, config)
+        self._default = None
+        return Reader(readers.register(self._main, name, config, start))
 
-        def process(spark: SparkSession, time_limit: timedelta) -> ProcessResult:
-            queue = DeltaQueue(streams.in_session(self._store, spark))
-            again = queue._work(handler, per, limit, run, lease, None, returns, output)
-            return worker.process(queue, again, time_limit=time_limit, stop=None, on_claim=on_claim)
+    def readers(self) -> tuple[str, ...]:
+        """Return the names of all readers; the default reader's is empty."""
+        return tuple(facts.name for facts in self._main.queue_head().readers.values())
 
-        return streams.process_stream(
-            self._store.spark, process, checkpoint, trigger=trigger, name=name
-        )
+    def drop_reader(self, name: str) -> None:
+        """Forget a reader: its position, and what it had not read.
+
+        After the last one, the default reader begins again with what comes from then on.
+
+        Raises
+        ------
+        ReaderNotFoundError
+            When there is none of the name.
+        """
+        self._default = None
+        readers.drop(self._main, name)
+
+    def read_stream(self, reader: str, *, start: Start = "tail") -> DataFrame:
+        """Return the items as a plain stream, for a query with a checkpoint of its own.
+
+        The reader is registered, so that its items are kept: say with :meth:`Reader.advance`, from
+        ``foreachBatch`` or from time to time, up to which step the query is done.
+
+        Parameters
+        ----------
+        reader : str
+            Its name. A reader either claims or streams.
+        start
+            As for :meth:`reader`.
+
+        Returns
+        -------
+        DataFrame
+            A stream with the user's columns, ``_seq`` and ``_step``, each item once.
+        """
+        if not reader:
+            raise InvalidArgumentError("a stream is read by a reader with a name of its own")
+        self._default = None
+        return Reader(readers.register(self._main, reader, None, start, streams=True)).stream()
 
     def close(self) -> None:
         """Let another process write, where the queue is on a local disk.
@@ -401,69 +362,16 @@ class DeltaQueue(Operating):
         Settle or release what is claimed first: to the next writer it belongs to a process that has
         ended.
         """
-        self._store.forget()
+        self._main.forget()
 
     def _result(self, done: Enqueued) -> EnqueueResult:
         return EnqueueResult(
             step=done.step,
             inserted=done.inserted,
             duplicates=done.duplicates,
-            outcomes=enqueue.outcomes(self._store, done.step),
-        )
-
-    def _work(
-        self,
-        handler: ItemHandler | BatchHandler,
-        per: Literal["item", "batch"],
-        limit: int,
-        run: int,
-        lease: timedelta | None,
-        worker_id: str | None,
-        returns: StructType | str | None,
-        output: str | None,
-    ) -> Work:
-        return Work(
-            handler=handler,
-            per=per,
-            request=self._request(limit, lease, worker_id or worker.worker_id(), run, None),
-            returns=None if returns is None else _parsed(returns),
-            output=None if output is None else Output(self._store.spark, output),
-        )
-
-    def _request(
-        self,
-        limit: int,
-        lease: timedelta | None,
-        worker_id: str,
-        run: int,
-        claim_id: str | None,
-    ) -> Request:
-        for name, value in (("limit", limit), ("run", run)):
-            if value < 1:
-                raise InvalidArgumentError(f"{name} is {value!r}: it must be at least 1")
-        held_for = self.config.lease if lease is None else lease
-        if held_for <= timedelta(0):
-            raise InvalidArgumentError(f"lease is {held_for}: it must be above zero")
-        return Request(
-            limit=limit,
-            lease=held_for,
-            worker_id=worker_id,
-            run=run,
-            claim_id=claim_id or claims.new_claim_id(),
-            repeatable=claim_id is not None,
+            refused=done.refused,
+            outcomes=enqueue.outcomes(self._main, done.step),
         )
 
     def __repr__(self) -> str:
         return f"DeltaQueue({self.name!r})"
-
-
-def _parsed(schema: StructType | str) -> StructType:
-    if isinstance(schema, StructType):
-        return schema
-    try:
-        parsed = StructType.fromDDL(schema)
-    except Exception as exc:
-        raise InvalidArgumentError(f"schema is {schema!r}, which is no DDL: {exc}") from exc
-    if not isinstance(parsed, StructType):
-        raise InvalidArgumentError(f"schema is {schema!r}: name the columns, as in 'path string'")
-    return parsed

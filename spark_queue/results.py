@@ -23,10 +23,12 @@ class EnqueueResult:
     """Rows that became items."""
     duplicates: int
     """Rows that were refused because their key is taken."""
+    refused: int = 0
+    """Rows that were refused because a reader was full."""
     outcomes: DataFrame
-    """One row for each row of the frame: the user's columns, ``_seq``, ``outcome`` (``inserted``
-    or ``duplicate``) and ``duplicate_of``, the seq that holds the key. Read from the log, where
-    it was stored in the same commit."""
+    """One row for each row of the frame: the user's columns, ``_seq``, ``outcome`` (``inserted``,
+    ``duplicate`` or ``refused``) and ``duplicate_of``, the seq that holds the key. Read from the
+    log, where it was stored in the same commit."""
 
     def _repr_html_(self) -> str:
         return f"<b>step {self.step}</b>: {self.inserted} inserted, {self.duplicates} duplicate(s)"
@@ -70,6 +72,35 @@ class QueueStats:
         cells = "".join(f"<td>{getattr(self, name)}</td>" for name in names)
         note = " (paused)" if self.paused else ""
         return f"<b>step {self.step}{note}</b><table><tr>{heads}</tr><tr>{cells}</tr></table>"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lag:
+    """How far a reader is behind its queue."""
+
+    reader: str
+    """Its name; empty for the default reader."""
+    items: int
+    """Items that it is not done with, those in its hands included."""
+    bytes: int
+    """What their values take."""
+    open_items: int
+    """Items in its hands: claimed, and not settled."""
+    age: timedelta | None
+    """How long the oldest item that waits has waited; ``None`` where none does."""
+    steps: int
+    """Steps of the item log from the oldest item that it is not done with to the newest."""
+    lost: int
+    """Items that it was to see, and that were dropped before it was registered."""
+    dropped: int
+    """Items that were dropped because it was full or too far behind."""
+
+    def _repr_html_(self) -> str:
+        name = escape(self.reader) or "default reader"
+        return (
+            f"<b>{name}</b>: {self.items} item(s), {self.bytes} byte(s), {self.steps} step(s) "
+            f"behind; {self.open_items} open, {self.lost} lost, {self.dropped} dropped"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

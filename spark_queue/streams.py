@@ -13,6 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from spark_queue.delta import enqueue
 from spark_queue.delta.enqueue import StreamBatch
 from spark_queue.delta.inputs import OrderBy, keyed
+from spark_queue.delta.refusals import Rules
 from spark_queue.delta.store import Store
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.worker import ProcessResult
@@ -48,10 +49,10 @@ def enqueue_stream(
     keyed(df, store.user_schema(), store.settings(store.status_head()).config, order_by)
 
     def put(batch: DataFrame, number: int) -> None:
-        place = in_session(store, batch.sparkSession)
+        place = store.in_session(batch.sparkSession)
         mark = StreamBatch(query_id(batch.sparkSession, checkpoint), number)
         if not mark.is_in(place.queue_head()):
-            enqueue.enqueue(place, batch, order_by=order_by, on_duplicate="skip", batch=mark)
+            enqueue.enqueue(place, batch, order_by=order_by, rules=Rules(), batch=mark)
 
     return _started(df, put, checkpoint, trigger, name)
 
@@ -74,11 +75,6 @@ def process_stream(
         process(batch.sparkSession, trigger)
 
     return _started(beats, work, checkpoint, trigger, name)
-
-
-def in_session(store: Store, spark: SparkSession) -> Store:
-    """Return a store of the same queue whose frames are of another session."""
-    return Store(spark, store.address, store.clock, store.listener)
 
 
 def query_id(spark: SparkSession, checkpoint: str) -> str:

@@ -19,7 +19,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from spark_queue import interrupts
 from spark_queue.claim import Claim
-from spark_queue.delta import items, recovery, settle, turnover
+from spark_queue.delta import forwarding, items, recovery, settle, turnover
 from spark_queue.delta.choosing import Request
 from spark_queue.delta.claims import new_claim_id
 from spark_queue.delta.evidence import Output
@@ -221,6 +221,7 @@ def _work_off(queue: Source, claim: Claim, work: Work, ahead: _Ahead) -> Mapping
                 logger.warning("%s was taken over while it worked; its output is dropped", claim)
                 return {}
             done = ahead.settled(claim, _verdict(stage, claim.count))
+        forwarding.forward(queue.store)
     except BaseException:
         recovery.abandon(queue.store, claim.lease, claim.id)
         raise

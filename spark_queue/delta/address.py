@@ -58,8 +58,12 @@ class QueueAddress:
 
     @property
     def status(self) -> TableAddress:
-        """The log of transitions."""
-        return self._table("status")
+        """The log of transitions: of the first reader, and of the queue's configuration."""
+        return self.status_of(0)
+
+    def status_of(self, reader: int) -> TableAddress:
+        """Return the log of transitions of a reader, by its number."""
+        return self._table("status" if reader == 0 else f"reader_{reader}")
 
     def _table(self, which: str) -> TableAddress:
         if self.is_path:

@@ -7,15 +7,16 @@ from collections.abc import Callable
 from datetime import datetime
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from spark_queue.config import QueueConfig
-from spark_queue.delta import checkpoint, views
+from spark_queue.delta import checkpoint, limits, views
 from spark_queue.delta.heads import StatusHead, following
 from spark_queue.delta.inputs import require_keys, require_user_schema, sql_expression
 from spark_queue.delta.schema import (
+    ACKED,
     CANCELLED,
     CLAIMED,
     CONFIG,
@@ -46,7 +47,7 @@ def create(store: Store, schema: StructType, config: QueueConfig) -> None:
     settings = Settings.initial(config)
     with store.writing("status"):
         head = following(StatusHead(), config_step=1)
-        if not store.commit_status(head, _config_row(store, settings, store.clock.now())):
+        if not store.commit_status(head, config_row(store, settings, store.clock.now())):
             raise QueueExistsError(store.name)
 
 
@@ -60,7 +61,11 @@ def _require_free(store: Store) -> None:
 def drop(store: Store) -> None:
     """Remove the tables of a queue, and their files."""
     with store.writing("status"), store.writing("queue"):
+        numbers = [number for number in store.queue_head().readers if number]
         store.forget()
+        for reader in map(store.of_reader, numbers):
+            if reader.status.exists():
+                reader.status.drop()
         store.queue.drop()
         store.status.drop()
 
@@ -73,7 +78,7 @@ def configure(store: Store, change: Change, action: str = "configure") -> int:
             before = store.status_head()
             old = store.settings(before)
             new = change(old, before)
-            row = _config_row(store, new, store.clock.now())
+            row = config_row(store, new, store.clock.now())
             head = following(before)
             if new.stretches != old.stretches:
                 # Tags above the pointer are stretched, so the fold must start at the pointer.
@@ -92,7 +97,8 @@ def _in_force(head: StatusHead) -> StatusHead:
     return replace(head, config_step=head.step)
 
 
-def _config_row(store: Store, settings: Settings, now: datetime) -> DataFrame:
+def config_row(store: Store, settings: Settings, now: datetime) -> DataFrame:
+    """Return the row of a step from which settings are in force."""
     return store.spark.createDataFrame(
         [(META_LANE, CONFIG, now, settings.to_json())],
         "_gen int, _kind string, _at timestamp, _body string",
@@ -108,7 +114,7 @@ def matching(store: Store, where: str, states: tuple[str, ...]) -> DataFrame:
         When the predicate does not parse, is more than an expression, or names no such column.
     """
     predicate = sql_expression("where", where)
-    current = views.status(store.queue.read(), store.status.read())
+    current = views.status(store.items(), store.status.read())
     found = current.where(F.col("_state").isin(*states))
     try:
         return found.where(predicate)
@@ -121,21 +127,40 @@ def matching(store: Store, where: str, states: tuple[str, ...]) -> DataFrame:
 
 def cancel(store: Store, where: str) -> tuple[int, int]:
     """End every live item for which a predicate is true; return the step and the count."""
-    return _end(store, "cancel", lambda: matching(store, where, (READY, CLAIMED)), CANCELLED)
+    return end(store, "cancel", lambda: matching(store, where, (READY, CLAIMED)), CANCELLED)
 
 
 def expire(store: Store) -> tuple[int, int]:
     """Log the expiry of every ready item whose time is over; return the step and the count."""
     now = store.clock.now()
+    over = limits.expires_at(store.limits()) <= now
 
     def due() -> DataFrame:
-        current = views.status(store.queue.read(), store.status.read())
-        return current.where((F.col("_state") == READY) & (F.col("_expires_at") <= now))
+        current = views.status(store.items(), store.status.read())
+        return current.where((F.col("_state") == READY) & over)
 
-    return _end(store, "expire", due, EXPIRED)
+    return end(store, "expire", due, EXPIRED)
 
 
-def _end(store: Store, action: str, find: Callable[[], DataFrame], state: str) -> tuple[int, int]:
+def end(
+    store: Store,
+    action: str,
+    find: Callable[[], DataFrame],
+    state: str,
+    error: str | None = None,
+) -> tuple[int, int]:
+    """Log the end of items, as one step; return the step and the count.
+
+    Parameters
+    ----------
+    find : callable
+        Returns the items as of the step before: ``_seq``, ``_gen``, ``_state``, ``_attempts``,
+        ``_losses`` and the schedule. Asked again for each try.
+    state : str
+        The terminal state that they get.
+    error : str, optional
+        Why.
+    """
     started = time.monotonic()
     now = store.clock.now()
     for count in tries(action):
@@ -157,7 +182,12 @@ def _end(store: Store, action: str, find: Callable[[], DataFrame], state: str) -
                 log_rows=before.log_rows + total,
             )
             rows = found.withColumns(
-                {"_kind": F.lit(ITEM), "_state": F.lit(state), "_at": F.lit(now)}
+                {
+                    "_kind": F.lit(ITEM),
+                    "_state": F.lit(state),
+                    "_at": F.lit(now),
+                    "_error": F.lit(error).cast("string"),
+                }
             )
             if store.commit_status(head, rows, small=is_small(total)):
                 store.report("status", head.step, action, {state: total}, started, count)
@@ -168,6 +198,42 @@ def _end(store: Store, action: str, find: Callable[[], DataFrame], state: str) -
 def finished(store: Store, where: str) -> DataFrame:
     """Return the finished items for which a predicate is true."""
     return matching(store, where, TERMINAL)
+
+
+def revive(store: Store, where: str) -> int:
+    """Make finished items that were not acked ready again; return how many."""
+    started = time.monotonic()
+    ended = tuple(s for s in TERMINAL if s != ACKED)
+    for count in tries("redrive"):
+        with store.writing("status"):
+            before = store.status_head()
+            found = matching(store, where, ended).select("_seq", "_gen", "_state", *SCHEDULE)
+            found = found.localCheckpoint()
+            was = {row[0]: row[1] for row in found.groupBy("_state").count().collect()}
+            total: int = sum(was.values())
+            if total == 0:
+                return 0
+            head = following(
+                before,
+                finished=before.finishing({state: -n for state, n in was.items()}),
+                log_rows=before.log_rows + total,
+            )
+            columns = {
+                "_kind": F.lit(ITEM),
+                "_state": F.lit(READY),
+                "_at": F.lit(store.clock.now()),
+            }
+            nothing = {"_attempts": F.lit(0), "_losses": F.lit(0)}
+            gone = {"_available_at": _never(), "_expires_at": _never()}
+            rows = found.withColumns({**columns, **nothing, **gone})
+            if store.commit_status(head, rows, small=is_small(total)):
+                store.report("status", head.step, "redrive", {READY: total}, started, count)
+                return total
+    raise AssertionError
+
+
+def _never() -> Column:
+    return F.lit(None).cast("timestamp")
 
 
 def redrivable(store: Store, where: str) -> DataFrame:

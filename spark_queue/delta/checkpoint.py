@@ -39,7 +39,7 @@ def staged(store: Store, head: StatusHead, settings: Settings) -> Staged:
     # The log itself is asked: a step of this very moment may not be in the head yet.
     newest = store.queue.head()
     queue_step = newest.step if newest is not None else 0
-    queue = store.queue.read().where(F.col("_step") <= queue_step)
+    queue = store.items().where(F.col("_step") <= queue_step)
     recent = store.recent(head)
     touched = fold.touched(recent, is_long=is_long(head)).localCheckpoint()
     turn = tags.turn_of(F.col("_round"))
@@ -50,8 +50,8 @@ def staged(store: Store, head: StatusHead, settings: Settings) -> Staged:
         fold.fresh(queue, head, settings, width=0.0)
         .where(~ahead)
         .join(touched.select("_seq"), "_seq", "left_anti")
-        .select("_seq", "_gen", *SCHEDULE)
-        .withColumns({"_state": F.lit(READY), "_attempts": F.lit(0), "_losses": F.lit(0)})
+        .select("_seq", "_gen", "_attempts", *SCHEDULE)
+        .withColumns({"_state": F.lit(READY), "_losses": F.lit(0)})
     )
     rows = kept.unionByName(passed, allowMissingColumns=True).drop("_step")
     rows = rows.withColumns({"_item_gen": F.col("_gen"), "_kind": F.lit(OPEN)})

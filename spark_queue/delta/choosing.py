@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_queue.delta import fold, serving, tags
+from spark_queue.delta import fold, limits, serving, tags
 from spark_queue.delta.heads import Pointer, StatusHead
 from spark_queue.delta.schema import CLAIMED, DEAD, EXPIRED, READY, SCHEDULE
 from spark_queue.delta.settings import Settings
@@ -80,7 +80,7 @@ def staged(
     ``recent`` is what a fold to that step reads, where that is not in the log yet.
     """
     limit = _allowed(head, settings, request)
-    if settings.paused or store.queue_head().items <= sum(head.finished.values()):
+    if settings.paused or store.outstanding(head) <= 0:
         return None
     recent = store.recent(head) if recent is None else recent
     touched = fold.touched(recent, is_long=is_long(head)).localCheckpoint()
@@ -116,7 +116,7 @@ def _usual_width(store: Store, head: StatusHead, limit: int) -> float:
     Where many lines end early the first turns have more, so that this is far enough.
     """
     newest = store.queue_head()
-    left = newest.items - sum(head.finished.values())
+    left = store.outstanding(head)
     turns = sum(
         max(0.0, top - head.pointers.get(priority, (0.0, 0))[0])
         for priority, top in newest.tops.items()
@@ -148,9 +148,10 @@ def _found(
 ) -> DataFrame:
     """Return what may start now, and what is over: expired, or lost once too often."""
     config = settings.config
+    expires = limits.expires_at(store.limits())
     lapsed = _is_claimed() & (F.col("_lease_expires_at") <= now) & F.lit(request.output is None)
-    waiting = _waiting(store, head, settings, touched, lapsed, reach)
-    over = F.when(F.col("_expires_at") <= now, EXPIRED)
+    waiting = unleased(store, head, settings, touched, lapsed, reach)
+    over = F.when(expires <= now, EXPIRED)
     if config.max_losses is not None:
         lost = (F.col("_was") == CLAIMED) & (F.col("_losses") + 1 >= config.max_losses)
         over = over.when(lost, DEAD)
@@ -171,7 +172,19 @@ def _found(
     return _with_lines(head, lines, found)
 
 
-def _waiting(
+def waiting(store: Store, head: StatusHead) -> DataFrame:
+    """Return every item that is neither over nor in flight, as of a step.
+
+    Returns
+    -------
+    DataFrame
+        ``_seq``, ``_gen``, ``_attempts``, ``_losses``, ``_was`` (its state) and the schedule.
+    """
+    touched = fold.touched(store.recent(head), is_long=is_long(head)).localCheckpoint()
+    return unleased(store, head, store.settings(head), touched, F.lit(False), None)
+
+
+def unleased(
     store: Store,
     head: StatusHead,
     settings: Settings,
@@ -180,12 +193,10 @@ def _waiting(
     reach: float | None,
 ) -> DataFrame:
     """Return every item within reach that is not in flight."""
-    untouched = fold.fresh(store.queue.read(), head, settings, reach).join(
+    untouched = fold.fresh(store.items(), head, settings, reach).join(
         touched.select("_seq"), "_seq", "left_anti"
     )
-    first = untouched.withColumns(
-        {"_attempts": F.lit(0), "_losses": F.lit(0), "_was": F.lit(READY)}
-    )
+    first = untouched.withColumns({"_losses": F.lit(0), "_was": F.lit(READY)})
     back = touched.where((F.col("_state") == READY) | lapsed).withColumn("_was", F.col("_state"))
     columns = ["_seq", "_gen", "_attempts", "_losses", "_was", *SCHEDULE]
     again = tags.with_weights(back.select(*columns), settings)

@@ -40,14 +40,14 @@ def cut_at(store: Store, as_of: AsOf) -> Cut:
         When the step or the instant lies before the queue was made.
     """
     if as_of is None:
-        return Cut(queue=store.queue.read(), status=store.status.read(), head=store.status_head())
+        return Cut(queue=store.items(), status=store.status.read(), head=store.status_head())
     head = store.status.head_at(as_of) if isinstance(as_of, int) else store.status.head_by(as_of)
     if head is None:
         raise InvalidArgumentError(f"as_of is {as_of}: the queue has no step there")
     last = store.queue.head_by(datetime.fromisoformat(head.at) if isinstance(as_of, int) else as_of)
     queue_step = last.step if last is not None else 0
     return Cut(
-        queue=store.queue.read().where(F.col("_step") <= queue_step),
+        queue=store.items().where(F.col("_step") <= queue_step),
         status=store.status.read().where(F.col("_step") <= head.step),
         head=head,
     )

@@ -126,7 +126,7 @@ def fresh(queue: DataFrame, head: StatusHead, settings: Settings, width: float |
     Parameters
     ----------
     queue : DataFrame
-        The item log.
+        The item log, as far as the reader sees it.
     head : StatusHead
         The step that asks.
     settings : Settings
@@ -137,13 +137,16 @@ def fresh(queue: DataFrame, head: StatusHead, settings: Settings, width: float |
     Returns
     -------
     DataFrame
-        ``_seq``, ``_gen``, the schedule, and the columns of :func:`tags.with_weights`.
+        ``_seq``, ``_gen``, ``_attempts`` (failures that an item brought with it), the schedule, and
+        the columns of :func:`tags.with_weights`.
     """
     checkpoint = head.checkpoint
     items = queue.where(F.col("_kind") == ITEM).where(_may_be_ahead(checkpoint, settings))
     if width is not None:
         items = items.where(_may_be_within(head.pointers, settings, width))
-    rows = tags.with_weights(items.select("_seq", "_gen", "_step", *SCHEDULE), settings)
+    attempts = F.coalesce("_errors", F.lit(0)).alias("_attempts")
+    placed = items.select("_seq", "_gen", "_step", attempts, *SCHEDULE)
+    rows = tags.with_weights(placed, settings)
     turn = tags.turn_of(F.col("_round"))
     ahead = tags.is_ahead(turn, checkpoint.pointers) | (F.col("_step") > checkpoint.queue_step)
     rows = rows.where(ahead)

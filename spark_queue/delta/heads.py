@@ -20,6 +20,38 @@ def new_token() -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """Who keeps all others from writing, and until when."""
+
+    by: str = ""
+    """Host, process and a token; empty where nobody does."""
+    until: str = ""
+    """As ISO 8601; by then it has to be renewed, where other processes can write at all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registered:
+    """One reader of a queue, as the item log knows it."""
+
+    name: str = ""
+    """Its name; the default reader has none."""
+    config: Mapping[str, Any] = field(default_factory=dict)
+    """What differs from the defaults of a :class:`ReaderConfig`, as plain data."""
+    at: str = ""
+    """When it was registered, as ISO 8601."""
+    since_step: int = 0
+    """It sees the items of later steps only."""
+    since_items: int = 0
+    """How many items had been accepted up to there."""
+    pointers: Mapping[int, Pointer] = field(default_factory=dict)
+    """Where its order of service begins."""
+    lost: int = 0
+    """Items that it was to see, and that were dropped before it was registered."""
+    streams: bool = False
+    """Whether it is read as a stream, which says how far it has come instead of claiming."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QueueHead:
     """The state of the item log after a step."""
 
@@ -45,6 +77,16 @@ class QueueHead:
     """Items that left the tables with their generation."""
     streams: Mapping[str, int] = field(default_factory=dict)
     """Streaming queries that enqueue here, with the last batch of each."""
+    readers: Mapping[int, Registered] = field(default_factory=lambda: {0: Registered()})
+    """The readers, by the number that each keeps whatever its name."""
+    last_reader: int = 0
+    """The highest number ever given to a reader."""
+    floor_step: int = 0
+    """Items of steps up to this one may be gone: a new reader starts behind it."""
+    floor_items: int = 0
+    """How many items had been accepted up to there."""
+    hold: Hold = field(default_factory=Hold)
+    """The front that holds the queue, if one does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,13 +118,13 @@ class StatusHead:
     """Items in flight, those with a run-out lease included."""
     finished: Mapping[str, int] = field(default_factory=dict)
     """Items per terminal state, ever."""
-    forgotten: int = 0
-    """Finished items that left the tables with their generation."""
     checkpoint: Checkpoint = field(default_factory=Checkpoint)
     log_rows: int = 0
     """Item rows written since the checkpoint: the length of the fold."""
     width: float = 0.0
     """How far above the pointer the last claim had to look."""
+    hold: Hold = field(default_factory=Hold)
+    """The front that holds the queue, if one does."""
 
     def advanced(self, pointers: Mapping[int, Pointer]) -> dict[int, Pointer]:
         """Return the pointers after more turns were handed out; a pointer never goes back."""
@@ -99,7 +141,7 @@ class StatusHead:
         return totals
 
 
-def to_json(head: QueueHead | StatusHead) -> str:
+def to_json(head: Any) -> str:
     """Write a head as the text of its row."""
     return json.dumps(asdict(head), separators=(",", ":"))
 
@@ -108,15 +150,19 @@ def queue_head(text: str) -> QueueHead:
     """Read the head row of an item step."""
     plain: dict[str, Any] = json.loads(text)
     tops = {int(priority): float(tag) for priority, tag in plain.pop("tops").items()}
-    return QueueHead(**plain, tops=tops)
+    readers = {int(number): _registered(facts) for number, facts in plain.pop("readers").items()}
+    hold = Hold(**plain.pop("hold"))
+    return QueueHead(**plain, tops=tops, readers=readers, hold=hold)
 
 
 def status_head(text: str) -> StatusHead:
     """Read the head row of a status step."""
     plain: dict[str, Any] = json.loads(text)
     checkpoint = plain.pop("checkpoint")
+    hold = Hold(**plain.pop("hold"))
     return StatusHead(
         **{**plain, "pointers": _pointers(plain["pointers"])},
+        hold=hold,
         checkpoint=Checkpoint(
             **{**checkpoint, "pointers": _pointers(checkpoint["pointers"])},
         ),
@@ -126,6 +172,10 @@ def status_head(text: str) -> StatusHead:
 def following(head: _Head, **changes: Any) -> _Head:
     """Return the head of the next step, with a token of its own."""
     return replace(head, step=head.step + 1, token=new_token(), **changes)
+
+
+def _registered(plain: Mapping[str, Any]) -> Registered:
+    return Registered(**{**plain, "pointers": _pointers(plain["pointers"])})
 
 
 def _pointers(plain: Mapping[str, list[Any]]) -> dict[int, Pointer]:

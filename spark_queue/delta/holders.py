@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import reduce
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -46,28 +49,40 @@ def last_accepted(items: DataFrame, keys: DataFrame) -> DataFrame:
     Returns
     -------
     DataFrame
-        ``_dedup_key``, ``_holder`` (its seq), ``_accepted_at``.
+        ``_dedup_key``, ``_holder`` (its seq), ``_accepted_at``, ``_accepted_in`` (its step).
     """
     asked = keys.select("_dedup_key", "_dedup_hash").where(F.col("_dedup_key").isNotNull())
     accepted = items.where(F.col("_kind") == ITEM)
-    accepted = accepted.select("_dedup_key", "_dedup_hash", "_seq", "_enqueued_at")
+    accepted = accepted.select("_dedup_key", "_dedup_hash", "_seq", "_enqueued_at", "_step")
     found = accepted.join(asked.distinct(), ["_dedup_hash", "_dedup_key"], "left_semi")
     return found.groupBy("_dedup_key").agg(
-        F.max("_seq").alias("_holder"), F.max("_enqueued_at").alias("_accepted_at")
+        F.max("_seq").alias("_holder"),
+        F.max("_enqueued_at").alias("_accepted_at"),
+        F.max("_step").alias("_accepted_in"),
     )
 
 
+@dataclass(frozen=True, slots=True)
+class View:
+    """What one reader may have to do with the items of a queue."""
+
+    since_step: int
+    """It sees the items of later steps."""
+    status: DataFrame | None
+    """Its status log; ``None`` where it is done with nothing after that step."""
+
+
 def still_holding(
-    candidates: DataFrame, status: DataFrame, scope: DedupScope, now: datetime
+    candidates: DataFrame, readers: Sequence[View], scope: DedupScope, now: datetime
 ) -> DataFrame:
-    """Keep the items that still hold their key.
+    """Keep the items that still hold their key: a live one does until all readers are done.
 
     Parameters
     ----------
     candidates : DataFrame
         As :func:`last_accepted` returns them.
-    status : DataFrame
-        The status log.
+    readers : sequence of View
+        All readers of the queue.
     scope : "live", "forever" or timedelta
         How long a key is held.
     now : datetime
@@ -80,15 +95,21 @@ def still_holding(
     """
     if scope == "forever":
         return candidates.select("_dedup_key", "_holder")
-    finished = (
-        status.where((F.col("_kind") == ITEM) & F.col("_state").isin(*TERMINAL))
-        .select(F.col("_seq").alias("_holder"))
-        .join(candidates, "_holder", "left_semi")
-        .withColumn("_finished", F.lit(True))
-    )
-    holding = F.col("_finished").isNull()
+    held = [_live(candidates, reader) for reader in readers]
     if isinstance(scope, timedelta):
-        holding = holding | (F.col("_accepted_at") > F.lit(now - scope))
-    return (
-        candidates.join(finished, "_holder", "left").where(holding).select("_dedup_key", "_holder")
-    )
+        held.append(candidates.where(F.col("_accepted_at") > F.lit(now - scope)))
+    if not held:
+        return candidates.select("_dedup_key", "_holder").limit(0)
+    holding = reduce(DataFrame.unionByName, held).select("_dedup_key", "_holder")
+    return holding if len(held) == 1 else holding.distinct()
+
+
+def _live(candidates: DataFrame, reader: View) -> DataFrame:
+    """Return the items that a reader is not done with."""
+    if reader.since_step:
+        candidates = candidates.where(F.col("_accepted_in") > reader.since_step)
+    if reader.status is None:
+        return candidates
+    ended = (F.col("_kind") == ITEM) & F.col("_state").isin(*TERMINAL)
+    finished = reader.status.where(ended).select(F.col("_seq").alias("_holder"))
+    return candidates.join(finished, "_holder", "left_anti").select(*candidates.columns)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -96,24 +97,23 @@ def keyed(
     config: QueueConfig,
     order_by: OrderBy,
     *,
-    redriven: bool = False,
+    extra: Sequence[str] = (),
 ) -> DataFrame:
     """Check a frame and add the queue's columns to it: keys, priority, cost and times.
 
-    With ``redriven`` the frame also has ``_origin``, the item that each row names as its old one.
+    With ``extra`` the frame also has these columns of the item log.
 
     Raises
     ------
     SchemaMismatchError
         When a column is missing, unknown or of another type; it names the column.
     """
-    _require_fits(df.drop("_origin") if redriven else df, schema)
+    _require_fits(df.drop(*extra), schema)
     ordered = df if order_by is None else _ordered(df, order_by)
     keys = [_key(config, option, column, kind) for option, column, kind in _KEYS]
     optional = [_optional(df, name, column) for name, column in OPTIONAL_INPUTS.items()]
     columns = [F.col(_quoted(name)) for name in schema.names]
-    origin = [F.col("_origin")] if redriven else []
-    staged = ordered.select(*columns, *keys, *optional, *origin)
+    staged = ordered.select(*columns, *keys, *optional, *extra)
     hashed = F.when(F.col("_dedup_key").isNotNull(), F.xxhash64("_dedup_key"))
     return staged.withColumn("_dedup_hash", hashed)
 

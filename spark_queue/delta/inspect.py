@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from spark_queue.config import QueueConfig
 from spark_queue.core.scheduler.nouns import Reason
-from spark_queue.delta import views
+from spark_queue.delta import limits, views
 from spark_queue.delta.cut import Cut
 from spark_queue.delta.schema import CLAIMED, READY, REFUSED, TERMINAL
 from spark_queue.delta.store import Store
@@ -62,7 +62,8 @@ def explain(store: Store, seq: int) -> Explanation:
     now = store.clock.now()
     head = store.status_head()
     settings = store.settings(head)
-    items = views.status(store.queue.read(), store.status.read())
+    items = views.status(store.items(), store.status.read())
+    items = items.withColumn("_expires_at", limits.expires_at(store.limits()))
     row = items.where(F.col("_seq") == seq).first()
     if row is None:
         return _not_an_item(store, seq)
@@ -85,6 +86,8 @@ def _not_an_item(store: Store, seq: int) -> Explanation:
     row = refused.select("_duplicate_of").first()
     if row is None:
         return _because(seq, "unknown", "no row of the queue has this seq")
+    if row[0] is None:
+        return _because(seq, "refused", "a reader was full when it came; enqueue it again")
     return _because(seq, "duplicate", f"its key is held by item {row[0]}", by=row[0])
 
 

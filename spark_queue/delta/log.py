@@ -11,14 +11,14 @@ import shutil
 import uuid
 from collections.abc import Callable
 from datetime import datetime
-from typing import Generic, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from spark_queue.delta.address import TableAddress
-from spark_queue.delta.heads import QueueHead, StatusHead, to_json
+from spark_queue.delta.heads import to_json
 from spark_queue.delta.lock import local_directory
 from spark_queue.delta.schema import HEAD, META_LANE, SKIPPING_COLUMNS
 from spark_queue.errors import InvalidArgumentError, UnsafeSessionError
@@ -37,7 +37,29 @@ _TXN_SETTINGS = (
 #: What Delta calls an attempt that lost to another writer, in its error conditions.
 _CONFLICTS = ("DELTA_CONCURRENT", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED")
 
-_Head = TypeVar("_Head", QueueHead, StatusHead)
+
+class Head(Protocol):
+    """The state of a log after a step: a dataclass, written as the text of a row of the step."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def step(self) -> int:
+        """The number of the step."""
+        ...
+
+    @property
+    def token(self) -> str:
+        """What tells this writer's attempt at the step from any other."""
+        ...
+
+    @property
+    def at(self) -> str:
+        """When it was committed, by its writer's clock, as ISO 8601."""
+        ...
+
+
+_Head = TypeVar("_Head", bound=Head)
 
 
 class Log(Generic[_Head]):
@@ -69,19 +91,28 @@ class Log(Generic[_Head]):
         row = self.spark.sql(f"DESCRIBE DETAIL {self.address.sql()}").select("location").head()
         return str(row[0]) if row else ""
 
-    def create(self, schema: StructType) -> None:
+    def create(
+        self, schema: StructType, *, replaces: bool = True, skipping: str = SKIPPING_COLUMNS
+    ) -> None:
         """Make the empty table, with the properties that a log of many small commits needs.
 
-        An empty table that stands there already is replaced.
+        Parameters
+        ----------
+        schema : StructType
+            The columns.
+        replaces : bool
+            Whether a table that stands there already is replaced, or left as it is.
+        skipping : str
+            The columns whose minimum and maximum are kept per file.
         """
         writer = (
             self.spark.createDataFrame([], schema)
             .write.format("delta")
             .partitionBy("_gen")
-            .mode("overwrite")
-            .option("overwriteSchema", "true")
+            .mode("overwrite" if replaces else "ignore")
+            .option("overwriteSchema", str(replaces).lower())
             .option("delta.checkpointInterval", _CHECKPOINT_INTERVAL)
-            .option("delta.dataSkippingStatsColumns", SKIPPING_COLUMNS)
+            .option("delta.dataSkippingStatsColumns", skipping)
         )
         if self.address.is_path:
             writer.save(self.address.target)
@@ -165,7 +196,7 @@ class Log(Generic[_Head]):
 
         Parameters
         ----------
-        head : QueueHead or StatusHead
+        head : Head
             The head of the step; its number and token say which step and whose.
         rows : DataFrame, optional
             The rows beside the head, already computed: nothing is evaluated in the transaction.

@@ -53,6 +53,7 @@ _SCHEDULE = [
     ("_group_key", StringType()),
     ("_available_at", TimestampType()),
     ("_expires_at", TimestampType()),
+    ("_enqueued_at", TimestampType()),
 ]
 
 _LOG = [
@@ -71,9 +72,9 @@ QUEUE_COLUMNS = StructType(
             *_SCHEDULE,
             ("_dedup_key", StringType()),
             ("_dedup_hash", LongType()),
-            ("_enqueued_at", TimestampType()),
             ("_duplicate_of", LongType()),
             ("_origin", LongType()),
+            ("_errors", IntegerType()),
             ("_body", StringType()),
         ]
     ]

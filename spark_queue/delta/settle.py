@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_queue.config import QueueConfig, RetryPolicy
-from spark_queue.delta import fold
+from spark_queue.delta import fold, limits
 from spark_queue.delta.heads import StatusHead, following
 from spark_queue.delta.schema import ACKED, CLAIMED, DEAD, ITEM, READY, TERMINAL
 from spark_queue.delta.store import Store, is_small, tries
@@ -138,7 +138,8 @@ def staged(store: Store, head: StatusHead, lease: int, verdict: Verdict, now: da
             "_held": (F.col("_state") == CLAIMED) & (F.col("_lease") == lease),
         }
     )
-    rows = verdict(mine, store.settings(head).config, now).localCheckpoint()
+    config = limits.in_force(store.settings(head).config, store.limits())
+    rows = verdict(mine, config, now).localCheckpoint()
     facts = (
         rows.groupBy("_held", "_state")
         .agg(

@@ -16,13 +16,25 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from spark_queue.clock import Clock
-from spark_queue.delta import fold, lock
+from spark_queue.delta import fold, holding, lock
 from spark_queue.delta.address import QueueAddress
-from spark_queue.delta.heads import QueueHead, StatusHead, queue_head, status_head
+from spark_queue.delta.heads import (
+    QueueHead,
+    Registered,
+    StatusHead,
+    queue_head,
+    status_head,
+)
 from spark_queue.delta.log import Log
 from spark_queue.delta.schema import CONFIG, META_LANE, QUEUE_COLUMNS
 from spark_queue.delta.settings import Settings
-from spark_queue.errors import QueueNotFoundError, StepLostError
+from spark_queue.errors import (
+    FencedError,
+    QueueNotFoundError,
+    ReaderNotFoundError,
+    StepLostError,
+)
+from spark_queue.reader_config import ReaderConfig
 
 logger = logging.getLogger("spark_queue")
 
@@ -106,20 +118,29 @@ class _Tail:
 
 
 @dataclass
+class _Position:
+    """What this process has seen of the status log of one reader."""
+
+    head: StatusHead | None = None
+    tail: _Tail | None = None
+    settings: dict[int, Settings] = field(default_factory=dict)
+
+
+@dataclass
 class _Cache:
     """What this process has seen of a queue, shared by all handles of it."""
 
     queue: QueueHead | None = None
-    status: StatusHead | None = None
-    tail: _Tail | None = None
-    settings: dict[int, Settings] = field(default_factory=dict)
+    positions: dict[int, _Position] = field(default_factory=dict)
 
 
 _caches: dict[str, _Cache] = {}
 
 
 class Store:
-    """The two logs of one queue and what belongs to them.
+    """The two logs of one queue, as one of its readers sees them, and what belongs to them.
+
+    All readers share the log of items; each has a status log of its own.
 
     Parameters
     ----------
@@ -131,6 +152,8 @@ class Store:
         Asked once by each operation.
     listener : callable, optional
         Called with :class:`StepFacts` after every step.
+    reader : int
+        The number of the reader; 0, the first, by default.
     """
 
     def __init__(
@@ -139,20 +162,73 @@ class Store:
         address: QueueAddress,
         clock: Clock,
         listener: Listener | None = None,
+        *,
+        reader: int = 0,
     ) -> None:
         self.spark = spark
         self.address = address
         self.clock = clock
         self.listener = listener
+        self.reader = reader
         self.hook: Hook | None = None
+        self.holder = ""
         self.queue: Log[QueueHead] = Log(spark, address.queue, queue_head)
-        self.status: Log[StatusHead] = Log(spark, address.status, status_head)
+        self.status: Log[StatusHead] = Log(spark, address.status_of(reader), status_head)
         self._location: str | None = None
 
     @property
     def name(self) -> str:
         """The queue's name or path."""
         return self.address.name
+
+    def of_reader(self, reader: int) -> Store:
+        """Return the same queue as another reader sees it."""
+        if reader == self.reader:
+            return self
+        store = Store(self.spark, self.address, self.clock, self.listener, reader=reader)
+        store.hook = self.hook
+        store.holder = self.holder
+        store._location = self._location
+        return store
+
+    def in_session(self, spark: SparkSession) -> Store:
+        """Return the same store with frames of another session."""
+        return Store(spark, self.address, self.clock, self.listener, reader=self.reader)
+
+    def registered(self) -> Registered:
+        """Return what the queue knows of this reader, as of the head that was seen last.
+
+        Raises
+        ------
+        ReaderNotFoundError
+            When it was dropped.
+        """
+        seen = self._cache().queue
+        readers = seen.readers if seen is not None else {}
+        if self.reader not in readers:
+            readers = self.queue_head().readers
+        if self.reader not in readers:
+            raise ReaderNotFoundError(self.name, f"#{self.reader}", names_of(readers))
+        return readers[self.reader]
+
+    def limits(self) -> ReaderConfig:
+        """Return what this reader allows."""
+        return ReaderConfig.from_dict(self.registered().config)
+
+    def is_prepared(self) -> bool:
+        """Tell whether this reader's status log is there, with its first step."""
+        seen = self._position().head
+        return (seen is not None and seen.step > 0) or self.exists()
+
+    def items(self) -> DataFrame:
+        """Return the rows of the item log that this reader sees."""
+        since = self.registered().since_step
+        rows = self.queue.read()
+        return rows.where(F.col("_step") > since) if since else rows
+
+    def outstanding(self, head: StatusHead) -> int:
+        """Return how many items are not over yet for this reader, as of a step of its log."""
+        return self.queue_head().items - self.registered().since_items - sum(head.finished.values())
 
     def exists(self) -> bool:
         """Tell whether the queue was created, completely."""
@@ -185,11 +261,11 @@ class Store:
 
     def status_head(self) -> StatusHead:
         """Return the newest head of the status log."""
-        cache = self._cache()
-        if cache.status is None or not self.is_only_writer():
-            newest = self.status.head(since=cache.status.step if cache.status else 0)
-            cache.status = newest or cache.status or StatusHead()
-        return cache.status
+        at = self._position()
+        if at.head is None or not self.is_only_writer():
+            newest = self.status.head(since=at.head.step if at.head else 0)
+            at.head = newest or at.head or StatusHead()
+        return at.head
 
     def recent(self, head: StatusHead) -> DataFrame:
         """Return what a fold to a step reads (:func:`fold.since_checkpoint`).
@@ -204,24 +280,24 @@ class Store:
             return rows
         rows = rows.localCheckpoint()
         if self.is_only_writer():
-            self._cache().tail = _Tail(head, rows, rows.count())
+            self._position().tail = _Tail(head, rows, rows.count())
         return rows
 
     def remembered(self, head: StatusHead) -> DataFrame | None:
         """Return the same where it is at hand without a read of the log."""
-        tail = self._cache().tail
+        tail = self._position().tail
         if tail is None or tail.head.step != head.step or not self._fits(tail):
             return None
-        self._cache().tail = tail = tail.staged()
+        self._position().tail = tail = tail.staged()
         return tail.rows
 
     def rewritten(self) -> None:
         """Drop the rows that this process remembers, after some were deleted from the log."""
-        self._cache().tail = None
+        self._position().tail = None
 
     def settings(self, head: StatusHead) -> Settings:
         """Return the configuration in force at a step of the status log."""
-        known = self._cache().settings
+        known = self._position().settings
         if head.config_step not in known:
             known[head.config_step] = self._read_settings(head.config_step)
         return known[head.config_step]
@@ -234,11 +310,19 @@ class Store:
     def writing(self, which: LogName) -> Iterator[None]:
         """Hold the right to write a log, against threads here and processes on this disk."""
         lock.lock_for_writing(self.name, self._local_directory())
-        with lock.log_lock(f"{self._identity()}/{which}"):
+        log = which if which == "queue" else f"{which} of {self.reader}"
+        with lock.log_lock(f"{self._identity()}/{log}"):
             yield
 
     def commit_queue(self, head: QueueHead, rows: DataFrame | None, *, small: bool = True) -> bool:
-        """Append a step to the item log; False where it was lost to another writer."""
+        """Append a step to the item log; False where it was lost to another writer.
+
+        Raises
+        ------
+        FencedError
+            When a front holds the queue, and it is not the one that writes.
+        """
+        self._require_not_held(head)
         head = replace(head, at=self.clock.now().isoformat())
         ours = self._committed("queue", lambda: self.queue.commit(head, rows, small=small))
         cache = self._cache()
@@ -248,14 +332,21 @@ class Store:
     def commit_status(
         self, head: StatusHead, rows: DataFrame | None, *, small: bool = True
     ) -> bool:
-        """Append a step to the status log; False where it was lost to another writer."""
+        """Append a step to the status log; False where it was lost to another writer.
+
+        Raises
+        ------
+        FencedError
+            When a front holds the queue, and it is not the one that writes.
+        """
+        self._require_not_held(head)
         head = replace(head, at=self.clock.now().isoformat())
-        before = self._cache().tail
+        at = self._position()
+        before = at.tail
         ours = self._committed("status", lambda: self.status.commit(head, rows, small=small))
-        cache = self._cache()
-        cache.status = head if ours else self.status.head(since=head.step)
+        at.head = head if ours else self.status.head(since=head.step)
         known = ours and before is not None and self._fits(before)
-        cache.tail = before.followed_by(head, rows) if before and known else None
+        at.tail = before.followed_by(head, rows) if before and known else None
         return ours
 
     def report(
@@ -299,6 +390,14 @@ class Store:
         except Exception:
             logger.exception("%s: the listener failed at %s", self.name, facts)
 
+    def _require_not_held(self, head: QueueHead | StatusHead) -> None:
+        """Raise where a step would follow upon one of a front that still holds the queue."""
+        hold = head.hold
+        if hold.by in ("", self.holder):
+            return
+        if not holding.is_over(hold, self.clock.now(), only_writer=self.is_only_writer()):
+            raise FencedError(f"queue {self.name!r}", f"the front {hold.by}")
+
     def _fits(self, tail: _Tail) -> bool:
         """Tell whether a tail is all there is to know, and in frames of this session."""
         return self.is_only_writer() and tail.rows.sparkSession is self.spark
@@ -318,13 +417,23 @@ class Store:
     def _cache(self) -> _Cache:
         return _caches.setdefault(self._identity(), _Cache())
 
+    def _position(self) -> _Position:
+        return self._cache().positions.setdefault(self.reader, _Position())
+
     def _identity(self) -> str:
+        """Return where the queue is: all its readers share one lock and one cache."""
         if self._location is None:
-            self._location = self.status.location()
+            first = Log(self.spark, self.address.status, status_head)
+            self._location = first.location()
         return self._location
 
     def _local_directory(self) -> Path | None:
         return lock.local_directory(self._identity())
+
+
+def names_of(readers: Mapping[int, Registered]) -> list[str]:
+    """Return the names of readers; the default one has none."""
+    return [reader.name for reader in readers.values() if reader.name]
 
 
 def is_small(rows: int) -> bool:

@@ -52,7 +52,7 @@ def status(queue: DataFrame, log: DataFrame) -> DataFrame:
         *user_columns(queue),
         "_seq",
         F.coalesce(latest["_state"], F.lit(READY)).alias("_state"),
-        F.coalesce(latest["_attempts"], F.lit(0)).alias("_attempts"),
+        F.coalesce(latest["_attempts"], F.col("i._errors"), F.lit(0)).alias("_attempts"),
         F.coalesce(latest["_losses"], F.lit(0)).alias("_losses"),
         F.col("i._dedup_key").alias("_dedup_key"),
         F.col("i._fair_key").alias("_fair_key"),

@@ -141,8 +141,7 @@ def _opened(spark: SparkSession, queue: str) -> DeltaQueue:
 
 def _unfinished(queue: DeltaQueue) -> int:
     """Return how many items are not finished, from the heads of the two logs."""
-    finished = queue.store.status_head().finished
-    return queue.store.queue_head().items - sum(finished.values())
+    return queue.store.outstanding(queue.store.status_head())
 
 
 def _inserted(entered: EnqueueResult) -> Mapping[str, int]:

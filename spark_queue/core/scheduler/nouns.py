@@ -22,6 +22,7 @@ Reason = Literal[
     "lease lost",
     "finished",
     "duplicate",
+    "refused",
     "unknown",
 ]
 

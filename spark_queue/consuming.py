@@ -1,0 +1,280 @@
+"""The consuming side of a queue: claim items, or have them processed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Literal
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import StructType
+
+from spark_queue import streams, worker
+from spark_queue.claim import Claim
+from spark_queue.delta import checkpoint, claims, forwarding
+from spark_queue.delta.choosing import Request
+from spark_queue.delta.evidence import Output
+from spark_queue.delta.store import Store
+from spark_queue.errors import InvalidArgumentError
+from spark_queue.operating import Operating
+from spark_queue.worker import BatchHandler, ItemHandler, ProcessResult, Work
+
+
+class Consuming(Operating):
+    """A queue as one of its readers works it off."""
+
+    @property
+    def store(self) -> Store:
+        """The logs behind the queue; for the library's own use."""
+        return self._store
+
+    def claim(
+        self,
+        limit: int,
+        *,
+        lease: timedelta | None = None,
+        worker_id: str = "",
+        run: int = 1,
+        claim_id: str | None = None,
+    ) -> Claim:
+        """Lease the next items, in fair order.
+
+        Parameters
+        ----------
+        limit : int
+            How many items at most.
+        lease : timedelta, optional
+            How long they are held; the queue's ``lease`` by default.
+        worker_id : str
+            Who holds them, as :meth:`status` shows it.
+        run : int
+            How many consecutive items of one group may be leased together, to be worked off in
+            order; 1 by default.
+        claim_id : str, optional
+            Makes the claim repeatable: claiming again with the same id gives the same items, also
+            after a crash between the commit and its answer.
+
+        Returns
+        -------
+        Claim
+            Perhaps an empty one. Items that are delayed, expired, paused, leased or held by their
+            group are not in it.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When ``limit`` or ``run`` is below 1 or ``lease`` is not above zero.
+        """
+        request = _request(self._store, limit, lease, worker_id, run, claim_id)
+        return self.claim_as(request)
+
+    def claim_as(self, request: Request) -> Claim:
+        """Lease items as a request says; for the library's own use."""
+        store = self._store
+        if checkpoint.is_due(store.status_head(), request.limit):
+            checkpoint.checkpoint(store)
+        claim = Claim(store, claims.claim(store, request))
+        forwarding.forward(store)
+        return claim
+
+    def process(
+        self,
+        handler: ItemHandler | BatchHandler,
+        *,
+        per: Literal["item", "batch"] = "item",
+        limit: int = 10_000,
+        run: int = 1,
+        lease: timedelta | None = None,
+        worker_id: str | None = None,
+        returns: StructType | str | None = None,
+        output: str | None = None,
+        time_limit: timedelta | None = None,
+        stop: threading.Event | None = None,
+        on_claim: Callable[[ProcessResult], None] | None = None,
+    ) -> ProcessResult:
+        """Claim items, run a handler for them on the executors, settle them, and so on.
+
+        Parameters
+        ----------
+        handler : callable
+            Runs on executors, and must pickle. With ``per="item"`` it gets one item as a dict (the
+            user's columns, ``_seq``, ``_lease``, ``_attempts``); with ``per="batch"`` a
+            ``pyarrow.Table`` of them. What it raises fails the item, or all items of the batch;
+            ``raise Reject(...)`` sends it to the dead letters at once. It runs once for a lease.
+        per : "item" or "batch"
+            What one call gets.
+        limit : int
+            How many items one claim takes at most. A claim costs about a second whatever its size,
+            so large ones are fast.
+        run : int
+            How many consecutive items of one group a claim may take.
+        lease : timedelta, optional
+            How long a claim holds; it is renewed while the handler runs.
+        worker_id : str, optional
+            Who holds the items; host and process id by default.
+        returns : StructType or str, optional
+            The columns of what the handler returns: a dict for an item, or a table with ``_seq``.
+        output : str, optional
+            A Delta table (name, or path with a ``/``) that gets the returned rows, with ``_seq``
+            and ``_claim_id``. Each item's row is there exactly once, through any crash.
+        time_limit : timedelta, optional
+            No further claim after this long.
+        stop : threading.Event, optional
+            No further claim once it is set. On the main thread, SIGTERM and SIGINT also release
+            what is being worked on; then SIGTERM ends the program with code 143 (``SystemExit``),
+            unless it has a handler of its own.
+        on_claim : callable, optional
+            Called after each settled claim with the result so far, on a thread of the queue's own.
+
+        Returns
+        -------
+        ProcessResult
+            Counts, and why it ended.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When the handler does not pickle, ``output`` is given without ``returns``, or ``run``
+            is above 1 for batches, of which a failed one could not stop its groups.
+        UnsafeSessionError
+            When the session runs tasks speculatively.
+        """
+        work = _work(self._store, handler, per, limit, run, lease, worker_id, returns, output)
+        return worker.process(self, work, time_limit=time_limit, stop=stop, on_claim=on_claim)
+
+    def process_stream(
+        self,
+        handler: ItemHandler | BatchHandler,
+        checkpoint: str,
+        *,
+        trigger: timedelta = timedelta(seconds=10),
+        name: str | None = None,
+        per: Literal["item", "batch"] = "item",
+        limit: int = 10_000,
+        run: int = 1,
+        lease: timedelta | None = None,
+        returns: StructType | str | None = None,
+        output: str | None = None,
+        on_claim: Callable[[ProcessResult], None] | None = None,
+    ) -> StreamingQuery:
+        """Start a query whose every micro-batch claims, processes and settles.
+
+        A heartbeat sets it off: a micro-batch works the queue off, and stops claiming when a
+        trigger's time is over, so that its progress is seen.
+
+        Parameters
+        ----------
+        checkpoint : str
+            A directory that is this query's own. It holds the heartbeat only: what was worked on
+            and what came of it is in the queue.
+        trigger : timedelta
+            How often to look for items, and how long a micro-batch goes on claiming.
+        name : str, optional
+            The query's name in Spark's own displays.
+        handler, per, limit, run, lease, returns, output, on_claim
+            As for :meth:`process`.
+
+        Returns
+        -------
+        StreamingQuery
+            A query like any other. Stopped in the middle of a claim, it gives the claim back, or
+            its lease runs out.
+
+        Raises
+        ------
+        InvalidArgumentError, UnsafeSessionError
+            As for :meth:`process`; or when no checkpoint is named or ``trigger`` is not above zero.
+        """
+        work = _work(self._store, handler, per, limit, run, lease, None, returns, output)
+        worker.require_safe(self, work)
+
+        def process(spark: SparkSession, time_limit: timedelta) -> ProcessResult:
+            queue = AsReader(self._store.in_session(spark))
+            again = _work(queue.store, handler, per, limit, run, lease, None, returns, output)
+            return worker.process(queue, again, time_limit=time_limit, stop=None, on_claim=on_claim)
+
+        return streams.process_stream(
+            self._store.spark, process, checkpoint, trigger=trigger, name=name
+        )
+
+
+class AsReader(Consuming):
+    """A queue as one given reader works it off."""
+
+    def __init__(self, store: Store) -> None:
+        self._own_store = store
+
+    @property
+    def _store(self) -> Store:
+        return self._own_store
+
+
+def _work(
+    store: Store,
+    handler: ItemHandler | BatchHandler,
+    per: Literal["item", "batch"],
+    limit: int,
+    run: int,
+    lease: timedelta | None,
+    worker_id: str | None,
+    returns: StructType | str | None,
+    output: str | None,
+) -> Work:
+    return Work(
+        handler=handler,
+        per=per,
+        request=_request(store, limit, lease, worker_id or worker.worker_id(), run, None),
+        returns=None if returns is None else parsed(returns),
+        output=None if output is None else Output(store.spark, output),
+    )
+
+
+def _request(
+    store: Store,
+    limit: int,
+    lease: timedelta | None,
+    worker_id: str,
+    run: int,
+    claim_id: str | None,
+) -> Request:
+    """Check what a claim asks for."""
+    facts = store.registered()
+    if facts.streams:
+        raise InvalidArgumentError(
+            f"reader {facts.name!r} is read as a stream: claim with another reader"
+        )
+    for name, value in (("limit", limit), ("run", run)):
+        if value < 1:
+            raise InvalidArgumentError(f"{name} is {value!r}: it must be at least 1")
+    held_for = store.settings(store.status_head()).config.lease if lease is None else lease
+    if held_for <= timedelta(0):
+        raise InvalidArgumentError(f"lease is {held_for}: it must be above zero")
+    return Request(
+        limit=limit,
+        lease=held_for,
+        worker_id=worker_id,
+        run=run,
+        claim_id=claim_id or claims.new_claim_id(),
+        repeatable=claim_id is not None,
+    )
+
+
+def parsed(schema: StructType | str) -> StructType:
+    """Read the columns of an item from a schema or from DDL.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When it is neither.
+    """
+    if isinstance(schema, StructType):
+        return schema
+    try:
+        parsed = StructType.fromDDL(schema)
+    except Exception as exc:
+        raise InvalidArgumentError(f"schema is {schema!r}, which is no DDL: {exc}") from exc
+    if not isinstance(parsed, StructType):
+        raise InvalidArgumentError(f"schema is {schema!r}: name the columns, as in 'path string'")
+    return parsed

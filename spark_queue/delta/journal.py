@@ -1,0 +1,361 @@
+"""A queue on Delta as the durable half of a journaled queue.
+
+Puts are steps of the item log, what the readers did are steps of their status logs, written by the
+one front that holds the queue. What a front has written any reader of the queue can go on with,
+and the other way round.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from spark_queue.core.journal.records import Bookmark, Entry, Group, Marks, Recovered
+from spark_queue.delta import admin, checkpoint, fold, readers
+from spark_queue.delta.heads import QueueHead, following
+from spark_queue.delta.schema import (
+    ACKED,
+    CANCELLED,
+    DEAD,
+    EXPIRED,
+    ITEM,
+    QUEUE_COLUMNS,
+    READY,
+    STATUS_COLUMNS,
+    TERMINAL,
+)
+from spark_queue.delta.sizes import bytes_of
+from spark_queue.delta.store import Store, is_long, is_small, tries
+from spark_queue.delta.tenure import HOLD, Tenure
+from spark_queue.errors import InvalidArgumentError
+from spark_queue.reader_config import ReaderConfig
+
+#: Rows of a reader's log from which its position is written anew.
+_LONG = 200_000
+
+_PUT_COLUMNS = ("_seq", "_enqueued_at", "_expires_at", "_errors", "_body")
+
+
+class DeltaJournal:
+    """The durable half of a journaled queue, on the tables of a plain first-in, first-out queue.
+
+    Parameters
+    ----------
+    store : Store
+        The queue, as any reader sees it.
+    hold : timedelta
+        How long the queue is held without renewing, where other processes can write to it.
+    sleep : callable
+        Waits for so many seconds: for the hold of a former front to run out.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When the queue is distinct, fair, grouped or has priorities: its order is not that of ids.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        hold: timedelta = HOLD,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        _require_plain(store)
+        self._store = store.of_reader(0) if store.reader else store
+        self._schema = store.user_schema()
+        self._tenure = Tenure(self._store, hold=hold, sleep=sleep)
+        self._gens: list[tuple[int, int]] = []
+
+    @property
+    def schema(self) -> StructType:
+        """The columns of an item."""
+        return self._schema
+
+    def recover(self) -> Recovered:
+        """Take the queue over, release what anybody had claimed, and return what it holds."""
+        self._tenure.begin(lambda: list(readers.every(self._store)))
+        self._gens = self._generations()
+        head = self._store.queue_head()
+        marks = [self._bookmark(place) for place in readers.every(self._store)]
+        return Recovered(last_id=head.last_seq, first_id=self._first_id(head), readers=marks)
+
+    def commit(self, group: Group[Any]) -> None:
+        """Append the puts as one step, then what each reader did as a step of its log.
+
+        Raises
+        ------
+        FencedError
+            When another front has taken the queue over. Nothing of the group was written, or its
+            puts alone.
+        """
+        if group.puts:
+            self._put(group.puts)
+        for reader, marks in group.marks.items():
+            if not marks.is_empty():
+                self._mark(self._store.of_reader(reader), marks)
+
+    def load(self, first: int, limit: int) -> Sequence[Entry[Any]]:
+        """Return the next entries from an id on, in order."""
+        items = self._store.queue.read().where(F.col("_kind") == ITEM)
+        last = self._store.queue_head().last_seq
+        while first <= last:
+            rows = items.where(F.col("_seq").between(first, first + limit - 1))
+            entries = sorted(map(self._entry, self._collected(rows)), key=lambda entry: entry.id)
+            if entries:
+                return entries
+            beyond = items.where(F.col("_seq") >= first + limit).agg(F.min("_seq")).collect()
+            first = last + 1 if beyond[0][0] is None else beyond[0][0]
+        return []
+
+    def add_reader(self, name: str, config: ReaderConfig, *, head: int) -> Bookmark:
+        """Register a reader that starts behind an id."""
+        newest = self._store.queue_head()
+        step = newest.step if head >= newest.last_seq else self._last_step(head)
+        place = readers.register(self._store, name, config, step, takes_over=False)
+        self._tenure.take_position(place)
+        passed = self._seqs_of_steps_after(step, head)
+        if passed:
+            self._mark(place, Marks(discarded=passed))
+        return replace(self._bookmark(place), head=head)
+
+    def change_reader(self, reader: int, name: str, config: ReaderConfig) -> None:
+        """Give a reader another name or configuration."""
+        readers.change(self._store, reader, name, config)
+
+    def drop_reader(self, reader: int) -> None:
+        """Forget a reader."""
+        readers.drop(self._store, self._store.queue_head().readers[reader].name)
+
+    def checkpoint(self, passed: int) -> None:
+        """Write long positions compactly, and merge small files now and then."""
+        del passed  # What all readers have passed is dropped by the queue's own upkeep.
+        for place in readers.every(self._store):
+            if place.status_head().log_rows >= _LONG:
+                checkpoint.checkpoint(place)
+
+    def erase(self) -> None:
+        """Remove the queue and everything in it."""
+        admin.drop(self._store)
+        self._tenure.end_with_the_queue()
+
+    def close(self) -> None:
+        """Give the queue up: anybody may write to it from now on."""
+        self._tenure.end()
+
+    def is_held(self) -> bool:
+        """Tell whether no other front can have taken the queue over."""
+        return self._tenure.is_held()
+
+    # What is there
+
+    def _generations(self) -> list[tuple[int, int]]:
+        """Return the first id of each generation, and its number."""
+        items = self._store.queue.read().where((F.col("_kind") == ITEM) & (F.col("_gen") >= 0))
+        rows = items.groupBy("_gen").agg(F.min("_seq")).collect()
+        return sorted((row[1], row[0]) for row in rows)
+
+    def _first_id(self, head: QueueHead) -> int:
+        return self._gens[0][0] if self._gens else head.last_seq + 1
+
+    def _bookmark(self, place: Store) -> Bookmark:
+        head = place.status_head()
+        facts = place.registered()
+        touched = fold.touched(place.recent(head), is_long=is_long(head))
+        rows = touched.select("_seq", "_state", "_attempts").collect()
+        done = {row[0] for row in rows if row[1] in TERMINAL}
+        begins = self._begin_of(facts.since_step)
+        passed = max(begins, head.pointers.get(0, (0.0, begins))[1])
+        return Bookmark(
+            reader=place.reader,
+            name=facts.name,
+            config=place.limits(),
+            created_at=_instant(facts.at) or self._store.clock.now(),
+            head=_head(passed, done, rows),
+            done=frozenset(seq for seq in done if seq > passed),
+            errors={row[0]: row[2] for row in rows if row[1] == READY and row[2]},
+        )
+
+    def _begin_of(self, step: int) -> int:
+        """Return the last id of the steps up to one."""
+        if step == 0:
+            return 0
+        at = self._store.queue.head_at(step)
+        return 0 if at is None else at.last_seq
+
+    def _last_step(self, seq: int) -> int:
+        """Return the last step all of whose items have an id up to this one."""
+        items = self._store.queue.read().where(F.col("_kind") == ITEM)
+        steps = items.groupBy("_step").agg(F.max("_seq").alias("last"))
+        found = steps.where(F.col("last") <= seq).agg(F.max("_step")).collect()[0][0]
+        return int(found or 0)
+
+    def _seqs_of_steps_after(self, step: int, last: int) -> list[int]:
+        items = self._store.queue.read().where((F.col("_kind") == ITEM) & (F.col("_step") > step))
+        return [row[0] for row in items.where(F.col("_seq") <= last).select("_seq").collect()]
+
+    def _collected(self, rows: DataFrame) -> list[Row]:
+        size = bytes_of(self._schema).alias("_size")
+        return rows.select(
+            *_PUT_COLUMNS, size, F.struct(*self._schema.names).alias("_item")
+        ).collect()
+
+    def _entry(self, row: Row) -> Entry[Any]:
+        return Entry(
+            id=row["_seq"],
+            item=self._as_item(row["_item"]),
+            added_at=_utc(row["_enqueued_at"]),
+            size=row["_size"],
+            expires_at=None if row["_expires_at"] is None else _utc(row["_expires_at"]),
+            errors=row["_errors"] or 0,
+            origin=row["_body"],
+        )
+
+    def _as_item(self, row: Row) -> Any:
+        if len(self._schema) > 1:
+            return row.asDict(recursive=True)
+        value = row[0]
+        return bytes(value) if isinstance(value, bytearray) else value
+
+    # What is written
+
+    def _put(self, puts: Sequence[Entry[Any]]) -> None:
+        started = time.monotonic()
+        for count in tries("put"):
+            with self._store.writing("queue"):
+                before = self._store.queue_head()
+                self._tenure.require_held(before)
+                head = self._after(before, puts)
+                rows = self._put_rows(puts, before.gen)
+                at = time.monotonic()
+                if self._store.commit_queue(head, rows, small=is_small(len(puts))):
+                    self._tenure.was_renewed(at)
+                    self._entered(before.gen, puts[0].id)
+                    facts = {"inserted": len(puts)}
+                    self._store.report("queue", head.step, "put", facts, started, count)
+                    return
+
+    def _after(self, before: QueueHead, puts: Sequence[Entry[Any]]) -> QueueHead:
+        now = self._store.clock.now()
+        last = puts[-1].id
+        head = following(
+            before,
+            last_seq=last,
+            items=before.items + len(puts),
+            tops={0: float(last)},
+            gen_since=before.gen_since or now.isoformat(),
+        )
+        return self._tenure.renewed(head)
+
+    def _entered(self, gen: int, seq: int) -> None:
+        if not self._gens or self._gens[-1][1] != gen:
+            self._gens.append((seq, gen))
+
+    def _put_rows(self, puts: Sequence[Entry[Any]], gen: int) -> DataFrame:
+        fields = [QUEUE_COLUMNS[name] for name in _PUT_COLUMNS]
+        schema = StructType([*fields, *self._schema.fields])
+        rows = [
+            (put.id, put.added_at, put.expires_at, put.errors or None, put.origin, *values)
+            for put, values in zip(puts, self._values(puts), strict=True)
+        ]
+        return self._store.spark.createDataFrame(rows, schema).withColumns(
+            {
+                "_gen": F.lit(gen),
+                "_kind": F.lit(ITEM),
+                "_priority": F.lit(0),
+                "_round": F.col("_seq").cast("double"),
+                "_cost": F.lit(1.0),
+            }
+        )
+
+    def _values(self, puts: Sequence[Entry[Any]]) -> Iterator[tuple[Any, ...]]:
+        names = self._schema.names
+        if len(names) == 1:
+            return ((put.item,) for put in puts)
+        return (tuple(put.item[name] for name in names) for put in puts)
+
+    def _mark(self, place: Store, marks: Marks) -> None:
+        started = time.monotonic()
+        for count in tries("settle"):
+            with place.writing("status"):
+                before = place.status_head()
+                self._tenure.require_held(before)
+                ended = {
+                    ACKED: marks.acked,
+                    EXPIRED: marks.expired,
+                    CANCELLED: marks.discarded,
+                    DEAD: marks.punted,
+                }
+                rows = self._mark_rows(ended, marks.returned)
+                total = sum(map(len, ended.values())) + len(marks.returned)
+                counts = {state: len(seqs) for state, seqs in ended.items() if seqs}
+                head = following(
+                    before,
+                    finished=before.finishing(counts),
+                    log_rows=before.log_rows + total,
+                )
+                if place.commit_status(head, rows, small=is_small(total)):
+                    place.report("status", head.step, "settle", counts, started, count)
+                    return
+
+    def _mark_rows(
+        self, ended: Mapping[str, Sequence[int]], returned: Mapping[int, int]
+    ) -> DataFrame:
+        now = self._store.clock.now()
+        rows = [(seq, state, 0, self._gen_of(seq)) for state, seqs in ended.items() for seq in seqs]
+        rows += [(seq, READY, errors, self._gen_of(seq)) for seq, errors in returned.items()]
+        fields = [STATUS_COLUMNS[name] for name in ("_seq", "_state", "_attempts", "_gen")]
+        placed = self._store.spark.createDataFrame(rows, StructType(fields))
+        return placed.withColumns(
+            {
+                "_kind": F.lit(ITEM),
+                "_losses": F.lit(0),
+                "_at": F.lit(now),
+                "_priority": F.lit(0),
+                "_round": F.col("_seq").cast("double"),
+                "_cost": F.lit(1.0),
+            }
+        )
+
+    def _gen_of(self, seq: int) -> int:
+        gen = 0
+        for first, number in self._gens:
+            if first > seq:
+                break
+            gen = number
+        return gen
+
+
+def _require_plain(store: Store) -> None:
+    config = store.of_reader(0).settings(store.of_reader(0).status_head()).config
+    for name in ("dedup_key", "fair_key", "group_key", "priority"):
+        if getattr(config, name) is not None:
+            raise InvalidArgumentError(
+                f"queue {store.name!r} has a {name}: a journaled queue is first in, first out; "
+                "use DurableQueue"
+            )
+
+
+def _head(passed: int, done: set[int], rows: Sequence[Row]) -> int:
+    """Return the highest id with everything up to it done; what was touched is known by itself."""
+    open_before = [row[0] for row in rows if row[0] <= passed and row[0] not in done]
+    head = min(open_before) - 1 if open_before else passed
+    while head + 1 in done:
+        head += 1
+    return head
+
+
+def _instant(text: str) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
+
+
+def _utc(local: datetime) -> datetime:
+    """Read a collected timestamp, which is naive and in this process's zone."""
+    return local.astimezone(timezone.utc)

@@ -1,0 +1,57 @@
+"""How many bytes an item counts: what its values take, whatever the files make of them."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import add
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+_FIXED: dict[type[DataType], int] = {
+    BooleanType: 1,
+    ByteType: 1,
+    ShortType: 2,
+    IntegerType: 4,
+    FloatType: 4,
+    DateType: 4,
+    LongType: 8,
+    DoubleType: 8,
+    TimestampType: 8,
+    TimestampNTZType: 8,
+}
+
+
+def bytes_of(schema: StructType) -> Column:
+    """Return the size of a row: numbers and times by their type, texts and bytes by their length.
+
+    Anything else counts as its JSON text. A null counts nothing.
+    """
+    return reduce(add, [_bytes_in(field) for field in schema], F.lit(0).cast("long"))
+
+
+def _bytes_in(field: StructField) -> Column:
+    value = F.col("`" + field.name.replace("`", "``") + "`")
+    width = _FIXED.get(type(field.dataType))
+    if width is not None:
+        return F.when(value.isNull(), 0).otherwise(width)
+    if isinstance(field.dataType, StringType | BinaryType):
+        return F.coalesce(F.octet_length(value), F.lit(0))
+    return F.coalesce(F.octet_length(F.to_json(F.struct(value))), F.lit(0))

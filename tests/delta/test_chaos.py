@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+_CHAOS = Path(__file__).parents[2] / "jobs" / "bench" / "chaos.py"
+
+
+@pytest.mark.slow
+def test_a_killed_driver_loses_nothing_and_repeats_nothing() -> None:
+    """Laws 1-4: SIGKILL at three moments, then a run in peace: every item is done exactly once."""
+    ended = subprocess.run(  # noqa: S603 - our own script
+        [sys.executable, str(_CHAOS), "--kills", "3", "--seed", "7", "--json"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=900,
+    )
+
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    facts = json.loads(ended.stdout)
+    assert (facts["kills"], facts["holds"]) == (3, True)
+    assert facts["items"] == facts["acked"] == facts["output_rows"]
