@@ -20,12 +20,17 @@ def claimed(store: Store, lease: int) -> DataFrame:
     return frame.drop("_group_key")
 
 
+def in_order(store: Store, lease: int) -> DataFrame:
+    """Return the items of a lease, as :func:`claimed` does, in the order of service."""
+    granted = _granted(store, lease).select("_seq", "_priority", "_turn")
+    placed = claimed(store, lease).join(F.broadcast(granted), "_seq")
+    return placed.orderBy(F.col("_priority").desc(), "_turn", "_seq").drop("_priority", "_turn")
+
+
 def leased(store: Store, lease: int) -> DataFrame:
     """Return the items of a lease with the ``_group_key`` that orders their processing."""
     queue = store.queue.read()
-    granted = settle.log_since(store, store.status_head(), lease).where(
-        (F.col("_step") == lease) & (F.col("_kind") == ITEM) & (F.col("_state") == CLAIMED)
-    )
+    granted = _granted(store, lease)
     names = user_columns(queue)
     bounds = granted.agg(
         F.min("_seq"),
@@ -54,4 +59,11 @@ def leased(store: Store, lease: int) -> DataFrame:
         rows.select(*names, "_seq", "_group_key")
         .join(held, "_seq")
         .select(*names, "_seq", "_lease", "_attempts", "_group_key")
+    )
+
+
+def _granted(store: Store, lease: int) -> DataFrame:
+    """Return the rows of the status log by which a lease was granted."""
+    return settle.log_since(store, store.status_head(), lease).where(
+        (F.col("_step") == lease) & (F.col("_kind") == ITEM) & (F.col("_state") == CLAIMED)
     )

@@ -27,7 +27,7 @@ OUTCOMES = ("ack", "nack", "release", "dead")
 LOSE = "lose"
 
 #: How many lost items an error names.
-_NAMED = 1_000
+NAMED = 1_000
 
 _MICROS = 1_000_000
 
@@ -145,7 +145,7 @@ def staged(store: Store, head: StatusHead, lease: int, verdict: Verdict, now: da
         .agg(
             F.count(F.lit(1)).alias("rows"),
             F.slice(
-                F.sort_array(F.collect_set(F.when(~F.col("_held"), F.col("_seq")))), 1, _NAMED
+                F.sort_array(F.collect_set(F.when(~F.col("_held"), F.col("_seq")))), 1, NAMED
             ).alias("lost"),
         )
         .collect()

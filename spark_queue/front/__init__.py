@@ -1,0 +1,1 @@
+"""Fronts in the driver: single items in and out, in memory, over queues that are durable."""

@@ -1,0 +1,253 @@
+"""Single items in and out of a queue on Delta: what a service or a notebook calls in a loop."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from spark_queue.core.aio import outcome
+from spark_queue.core.timer import Timeout
+from spark_queue.errors import InvalidArgumentError
+from spark_queue.front.gather import Gather
+from spark_queue.front.intake import Intake, Put, PutResult
+from spark_queue.front.outlet import Delivery, Outcome, Outlet
+from spark_queue.queue import DeltaQueue
+from spark_queue.reader import Reader
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrontOptions:
+    """How a front gathers, and how far it reads ahead.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When a number is below 1, or a time is not above zero.
+    """
+
+    max_group: int = 10_000
+    """How many puts, or outcomes, are written together at most."""
+    max_pending: int = 100_000
+    """How many puts may wait to be written; who puts one more waits."""
+    linger: timedelta = timedelta(milliseconds=20)
+    """How long a small group waits for more."""
+    prefetch: int = 1_000
+    """How many items are claimed together, and held in memory until they are taken."""
+    lease: timedelta | None = None
+    """How long they are leased; renewed as long as the front lives. Default: the queue's."""
+    poll_every: timedelta = timedelta(seconds=1)
+    """How often an empty queue is looked at again, for what others put and what becomes due."""
+
+    def __post_init__(self) -> None:
+        for name in ("max_group", "max_pending", "prefetch"):
+            if getattr(self, name) < 1:
+                raise InvalidArgumentError(f"{name} is {getattr(self, name)!r}: it must be above 0")
+        for name in ("linger", "poll_every", "lease"):
+            value = getattr(self, name)
+            if value is not None and value <= timedelta(0):
+                raise InvalidArgumentError(f"{name} is {value}: it must be above zero")
+
+
+class DurableQueue:
+    """A queue on Delta for threads and coroutines that put and get single items.
+
+    A put returns at once, with a future that resolves when the item is durable, to its seq or to
+    that of the item whose duplicate it is. Items come out in the queue's own order: distinct, fair
+    and serial, as it is configured. They are claimed ahead, many at once, and their leases are
+    renewed for as long as the front lives; outcomes are written many at once, too.
+
+    Nothing is kept but in the queue, so that a front may be killed at any time: what a future said
+    is durable is there, and what was out comes back to its place when its lease runs out, or at
+    once where its process is known to have ended.
+
+    Parameters
+    ----------
+    into : DeltaQueue
+        The queue; its session stays the caller's.
+    reader : Reader, optional
+        By which reader items are taken; the queue's default one by default.
+    options : FrontOptions, optional
+        Groups, and how far to read ahead.
+
+    Examples
+    --------
+    >>> with DurableQueue(files) as front:                          # doctest: +SKIP
+    ...     front.put({"path": "a.csv", "tenant": "x"}).result().seq
+    ...     with front.receive(timeout=5) as delivery:
+    ...         load(delivery.item["path"])
+    1
+    """
+
+    def __init__(
+        self,
+        into: DeltaQueue,
+        *,
+        reader: Reader | None = None,
+        options: FrontOptions | None = None,
+    ) -> None:
+        chosen = options or FrontOptions()
+        source = into if reader is None else reader
+        self._puts: Gather[Put] = Gather(chosen.max_group, chosen.max_pending, chosen.linger)
+        self._outlet = Outlet(source, chosen.prefetch, chosen.lease, chosen.max_group)
+        intake = Intake(into, self._puts, on_written=self._outlet.look_again)
+        self._closed = False
+        self._threads = [
+            threading.Thread(target=intake.run, name="durable-queue-puts", daemon=True),
+            threading.Thread(
+                target=self._outlet.run,
+                args=(chosen.poll_every,),
+                name="durable-queue-claims",
+                daemon=True,
+            ),
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def aio(self) -> AioDurableQueue:
+        """The same queue, for coroutines."""
+        return AioDurableQueue(self, self._outlet)
+
+    def put(self, item: Mapping[str, Any], timeout: Timeout = None) -> Future[PutResult]:
+        """Add an item; wait only where too many wait to be written.
+
+        Parameters
+        ----------
+        item : mapping
+            The queue's columns; ``available_at``, ``expires_at`` and ``cost`` may come with them.
+        timeout : float or timedelta, optional
+            How long to wait for room; for ever by default.
+
+        Returns
+        -------
+        Future of PutResult
+            Done when the item is durable, or refused. What keeps its group from being written
+            fails it.
+
+        Raises
+        ------
+        QueueFullError
+            When there was no room in time.
+        QueueShutDownError
+            When the queue is closed.
+        """
+        put = Put(item, Future())
+        self._puts.add(put, timeout)
+        return put.future
+
+    def put_many(
+        self, items: Sequence[Mapping[str, Any]], timeout: Timeout = None
+    ) -> tuple[int, list[Future[PutResult]]]:
+        """Add items in order; stop at the first for which there is no room, and say how many."""
+        futures: list[Future[PutResult]] = []
+        with contextlib.suppress(queue.Full):
+            futures.extend(self.put(item, timeout) for item in items)
+        return len(futures), futures
+
+    def get(self, timeout: Timeout = None) -> Delivery:
+        """Take the next item, and wait for one where there is none.
+
+        Raises
+        ------
+        queue.Empty
+            When the time is up.
+        QueueShutDownError
+            When the queue is closed.
+        """
+        return self._outlet.get(timeout)
+
+    @contextmanager
+    def receive(self, timeout: Timeout = None) -> Iterator[Delivery]:
+        """Take the next item for a scope: its normal end acks, an exception nacks.
+
+        An interruption releases it, uncharged. The outcome is on its way when the scope ends; it is
+        durable when :meth:`sync` returns.
+        """
+        delivery = self.get(timeout)
+        try:
+            yield delivery
+        except Exception as exc:
+            self.nack(delivery, f"{type(exc).__name__}: {exc}")
+            raise
+        except BaseException:
+            self.release(delivery)
+            raise
+        self.ack(delivery)
+
+    def ack(self, delivery: Delivery) -> Future[None]:
+        """Say that an item is done.
+
+        Returns
+        -------
+        Future
+            Done when that is durable; it fails with :class:`LeaseLostError` where somebody else had
+            the item by then, and with what kept the outcome from being written.
+        """
+        return self._outlet.settle(Outcome(delivery, "ack", None, Future()))
+
+    def nack(self, delivery: Delivery, error: str) -> Future[None]:
+        """Say that an item failed: it is retried, or dead. The future is as for :meth:`ack`."""
+        return self._outlet.settle(Outcome(delivery, "nack", error, Future()))
+
+    def release(self, delivery: Delivery) -> Future[None]:
+        """Give an item back to its place, uncharged. The future is as for :meth:`ack`."""
+        return self._outlet.settle(Outcome(delivery, "release", None, Future()))
+
+    def dead(self, delivery: Delivery, error: str) -> Future[None]:
+        """Send an item to the dead letters. The future is as for :meth:`ack`."""
+        return self._outlet.settle(Outcome(delivery, "dead", error, Future()))
+
+    def sync(self) -> None:
+        """Return when everything that was put and settled before is durable, or has failed."""
+        self._puts.join()
+        self._outlet.join()
+
+    def close(self) -> None:
+        """Write what waits, give back what was not settled, and end. Idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        self._puts.close()
+        self._threads[0].join()
+        self._outlet.close()
+        self._threads[1].join()
+
+
+class AioDurableQueue:
+    """The coroutines' front of a :class:`DurableQueue`: the same items, the same threads."""
+
+    def __init__(self, durable: DurableQueue, outlet: Outlet) -> None:
+        self._queue = durable
+        self._outlet = outlet
+
+    async def put(self, item: Mapping[str, Any]) -> PutResult:
+        """Add an item; return when it is durable, or refused."""
+        return await outcome(self._queue.put(item, timeout=0))
+
+    async def get(self, timeout: Timeout = None) -> Delivery:
+        """Take the next item; a cancelled wait takes nothing."""
+        return await self._outlet.get_async(timeout)
+
+    async def ack(self, delivery: Delivery) -> None:
+        """Say that an item is done; return when that is durable."""
+        await outcome(self._queue.ack(delivery))
+
+    async def nack(self, delivery: Delivery, error: str) -> None:
+        """Say that an item failed; return when that is durable."""
+        await outcome(self._queue.nack(delivery, error))

@@ -1,0 +1,125 @@
+"""Where single things gather until they are written together."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Generic, TypeVar
+
+from spark_queue.core.timer import Timeout, seconds
+from spark_queue.errors import QueueFullError, QueueShutDownError
+
+T = TypeVar("T")
+
+
+class Gather(Generic[T]):
+    """A bounded line whose taker gets many at once.
+
+    A group is cut when it has enough, or when its first thing has waited long enough; while the
+    taker is busy with one group, the next one gathers.
+
+    Parameters
+    ----------
+    max_group : int
+        How many one group has at most.
+    max_pending : int
+        How many may wait; who adds one more waits for room.
+    linger : timedelta
+        How long a group that has less than it may waits for more.
+    """
+
+    def __init__(self, max_group: int, max_pending: int, linger: timedelta) -> None:
+        self._max_group = max_group
+        self._max_pending = max_pending
+        self._linger = linger.total_seconds()
+        self._things: deque[T] = deque()
+        self._lock = threading.Lock()
+        self._has_room = threading.Condition(self._lock)
+        self._has_things = threading.Condition(self._lock)
+        self._is_idle = threading.Condition(self._lock)
+        self._busy = False
+        self._woken = False
+        self._closed = False
+
+    def __len__(self) -> int:
+        return len(self._things)
+
+    def add(self, thing: T, timeout: Timeout = None) -> None:
+        """Add a thing; wait for room, so long at most.
+
+        Raises
+        ------
+        QueueFullError
+            When there was no room in time.
+        QueueShutDownError
+            When the line is closed.
+        """
+        patience = seconds("timeout", timeout)
+        with self._lock:
+            self._has_room.wait_for(self._may_add, patience)
+            if self._closed:
+                raise QueueShutDownError("the queue is closed")
+            if not self._may_add():
+                raise QueueFullError(thing, len(self._things))
+            self._things.append(thing)
+            self._has_things.notify()
+
+    def take(self, timeout: float | None = None) -> list[T]:
+        """Return the next group; an empty one when the time is up, or when nothing is to come."""
+        with self._lock:
+            self._has_things.wait_for(self._may_take, timeout)
+            self._woken = False
+            if self._things and not self._is_full():
+                end = time.monotonic() + self._linger
+                self._has_things.wait_for(self._is_full, end - time.monotonic())
+            count = min(len(self._things), self._max_group)
+            group = [self._things.popleft() for _ in range(count)]
+            self._busy = True
+            self._has_room.notify_all()
+            return group
+
+    @contextmanager
+    def busy(self) -> Iterator[None]:
+        """Say that the group which was taken is being written; whoever joins waits for it."""
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._busy = False
+                self._is_idle.notify_all()
+
+    def join(self) -> None:
+        """Return when everything that was added before is written."""
+        with self._lock:
+            self._is_idle.wait_for(lambda: not self._busy and not self._things)
+
+    def wake(self) -> None:
+        """End the wait of a taker, or the next one, with what there is."""
+        with self._lock:
+            self._woken = True
+            self._has_things.notify_all()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the line is closed and empty."""
+        return self._closed and not self._things
+
+    def close(self) -> None:
+        """Take nothing more; what is there is still given out."""
+        with self._lock:
+            self._closed = True
+            self._has_room.notify_all()
+            self._has_things.notify_all()
+
+    def _may_add(self) -> bool:
+        return self._closed or len(self._things) < self._max_pending
+
+    def _may_take(self) -> bool:
+        return bool(self._things) or self._woken or self._closed
+
+    def _is_full(self) -> bool:
+        return self._closed or len(self._things) >= self._max_group

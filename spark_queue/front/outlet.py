@@ -1,0 +1,239 @@
+"""The way out: items are claimed ahead and handed out one by one; outcomes are written together."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Literal
+
+from pyspark.sql import DataFrame
+
+from spark_queue import worker
+from spark_queue.claim import Claim
+from spark_queue.consuming import Consuming
+from spark_queue.core.blocking import BlockingQueue
+from spark_queue.core.timer import Timeout
+from spark_queue.delta import items, recovery
+from spark_queue.delta.settle import NAMED
+from spark_queue.errors import LeaseLostError
+from spark_queue.front.gather import Gather
+
+logger = logging.getLogger(__name__)
+
+#: Parts of a lease after which it is renewed.
+_RENEWALS = 3
+
+#: Outcomes that may wait; who settles one more waits for room.
+_MAX_PENDING = 1_000_000
+
+#: A name for the outcomes of :meth:`Claim.settle`.
+Said = Literal["ack", "nack", "release", "dead"]
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """An item in the hands of its taker, until it is settled."""
+
+    seq: int
+    """Its number in the queue."""
+    lease: int
+    """The lease under which it is held."""
+    attempts: int
+    """How often it failed before."""
+    item: Mapping[str, object]
+    """The queue's columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a taker says of an item."""
+
+    delivery: Delivery
+    said: Said
+    error: str | None
+    future: Future[None]
+
+
+@dataclass(slots=True)
+class _Held:
+    """A claim, and which of its items nobody has settled."""
+
+    claim: Claim
+    lasts: timedelta
+    open: set[int] = field(default_factory=set)
+
+    def is_due(self, claimed_at_most: timedelta) -> bool:
+        """Tell whether the lease should be renewed, with so much of it left."""
+        return claimed_at_most <= self.lasts * (_RENEWALS - 1) / _RENEWALS
+
+
+class Outlet:
+    """Claims ahead, hands out, renews, and settles, on one thread of its own.
+
+    Parameters
+    ----------
+    source : Consuming
+        The queue, or one of its readers.
+    prefetch : int
+        How many items a claim takes at most.
+    lease : timedelta, optional
+        How long it holds; the queue's lease by default.
+    max_group : int
+        How many outcomes are written together at most.
+    """
+
+    def __init__(
+        self, source: Consuming, prefetch: int, lease: timedelta | None, max_group: int
+    ) -> None:
+        self._source = source
+        self._prefetch = prefetch
+        self._lease = lease
+        self._ready: BlockingQueue[Delivery] = BlockingQueue()
+        self._said: Gather[Outcome] = Gather(max_group, _MAX_PENDING, timedelta(milliseconds=1))
+        self._held: dict[int, _Held] = {}
+        self._lock = threading.Lock()
+        self._look_again = threading.Event()
+
+    def get(self, timeout: Timeout) -> Delivery:
+        """Take the next item, in the queue's order."""
+        while True:
+            delivery = self._ready.get(timeout)
+            if self._ready.size() * 2 < self._prefetch:
+                self._said.wake()
+            if self._is_live(delivery):
+                return delivery
+
+    async def get_async(self, timeout: Timeout) -> Delivery:
+        """Take the next item, without blocking the loop."""
+        while True:
+            delivery = await self._ready.aio.get(timeout)
+            if self._ready.size() * 2 < self._prefetch:
+                self._said.wake()
+            if self._is_live(delivery):
+                return delivery
+
+    def settle(self, outcome: Outcome) -> Future[None]:
+        """Note what a taker says; it is written with others."""
+        self._said.add(outcome)
+        return outcome.future
+
+    def look_again(self) -> None:
+        """Say that there may be something to claim."""
+        self._look_again.set()
+        self._said.wake()
+
+    def join(self) -> None:
+        """Return when all that was said before is written."""
+        self._said.join()
+
+    def run(self, poll_every: timedelta) -> None:
+        """Work until closed; then write what was said, and give the rest back."""
+        self._tried(lambda: recovery.recover(self._source.store))
+        while not self._said.is_done:
+            self._tried(self._claim_ahead)
+            group = self._said.take(poll_every.total_seconds())
+            with self._said.busy():
+                self._write(group)
+            self._tried(self._renew)
+        self._give_back()
+
+    def close(self) -> None:
+        """Hand out nothing more, and let the thread end."""
+        self._ready.close()
+        self._ready.flush()
+        self._said.close()
+
+    def _is_live(self, delivery: Delivery) -> bool:
+        """Tell whether an item is still held; what was lost is somebody else's."""
+        held = self._held.get(delivery.lease)
+        return held is not None and held.claim.lease_expires_at > self._source.store.clock.now()
+
+    def _tried(self, step: Callable[[], object]) -> None:
+        try:
+            step()
+        except Exception:  # whatever it is, the next time may go well
+            logger.exception("%s: the front tries again", self._source.name)
+
+    def _claim_ahead(self) -> None:
+        """Claim what comes next, if few items are ready."""
+        if self._ready.size() * 2 >= self._prefetch:
+            return
+        self._look_again.clear()
+        claim = self._source.claim(self._prefetch, lease=self._lease, worker_id=worker.worker_id())
+        if claim.count == 0:
+            return
+        rows = items.in_order(self._source.store, claim.lease).collect()
+        held = _Held(claim, claim.lease_expires_at - claim.claimed_at)
+        held.open.update(row["_seq"] for row in rows)
+        with self._lock:
+            self._held[claim.lease] = held
+        for row in rows:
+            plain = row.asDict(recursive=True)
+            seq, attempts = plain.pop("_seq"), plain.pop("_attempts")
+            self._ready.put(Delivery(seq, plain.pop("_lease"), attempts, plain))
+
+    def _renew(self) -> None:
+        now = self._source.store.clock.now()
+        for held in list(self._held.values()):
+            if held.is_due(held.claim.lease_expires_at - now):
+                try:
+                    held.claim.renew(held.lasts)
+                except LeaseLostError as exc:
+                    logger.warning("%s: %s", self._source.name, exc)
+                    held.open.difference_update(exc.seqs)
+
+    def _write(self, group: Sequence[Outcome]) -> None:
+        """Settle what was said, one step for each claim."""
+        by_lease: dict[int, list[Outcome]] = defaultdict(list)
+        for outcome in group:
+            by_lease[outcome.delivery.lease].append(outcome)
+        for lease, outcomes in by_lease.items():
+            self._settle(lease, outcomes)
+
+    def _settle(self, lease: int, outcomes: Sequence[Outcome]) -> None:
+        held = self._held.get(lease)
+        first = {outcome.delivery.seq: outcome for outcome in reversed(outcomes)}
+        lost: set[int] = set()
+        try:
+            if held is None:
+                raise LeaseLostError(sorted(first))  # noqa: TRY301 - told like any other loss
+            held.claim.settle(self._frame(list(first.values())))
+        except LeaseLostError as exc:
+            # An error names the first thousand; where there may be more, nobody is told all is well.
+            lost = set(exc.seqs if len(exc.seqs) < NAMED else first)
+        except BaseException as exc:  # noqa: BLE001 - whatever it is, all who wait are told
+            for outcome in outcomes:
+                outcome.future.set_exception(exc)
+            return
+        for outcome in outcomes:
+            _answer(outcome, first[outcome.delivery.seq], lost)
+        if held is not None:
+            held.open.difference_update(first)
+            if not held.open:
+                with self._lock:
+                    del self._held[lease]
+
+    def _frame(self, outcomes: Sequence[Outcome]) -> DataFrame:
+        rows = [(o.delivery.seq, o.said, o.error) for o in outcomes]
+        spark = self._source.store.spark
+        return spark.createDataFrame(rows, "_seq long, outcome string, error string")
+
+    def _give_back(self) -> None:
+        for held in self._held.values():
+            self._tried(held.claim.release)
+
+
+def _answer(outcome: Outcome, first: Outcome, lost: set[int]) -> None:
+    """Settle the future of an outcome; of two for one item, the second is too late."""
+    seq = outcome.delivery.seq
+    if seq in lost:
+        outcome.future.set_exception(LeaseLostError([seq]))
+    elif outcome is not first:
+        outcome.future.set_exception(LeaseLostError([seq], "it was settled before"))
+    else:
+        outcome.future.set_result(None)
