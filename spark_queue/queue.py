@@ -49,6 +49,11 @@ class DeltaQueue(Consuming):
         self._default: Store | None = None
 
     @property
+    def main_store(self) -> Store:
+        """The logs behind the queue, whoever reads it; for the library's own use."""
+        return self._any_reader
+
+    @property
     def _main(self) -> Store:
         return self._any_reader
 

@@ -8,28 +8,24 @@ against the laws of the queue. The seed decides every delay, so a run can be rep
 from __future__ import annotations
 
 import json
-import os
 import random
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
 import time
 from dataclasses import asdict, dataclass
 from datetime import timedelta
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from kills import command, kill_often
+from kills import run as run_child
 
 app = typer.Typer(add_completion=False, no_args_is_help=False)
 
 FRAMES = 3
 ROWS = 60
-
-#: Seconds after a child is ready within which it is killed.
-KILL_WITHIN = 25.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,45 +63,19 @@ def run(
     rng = random.Random(drawn)  # noqa: S311 - it has to be repeatable, not secret
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="chaos-") as place:
-        killed = 0
-        while killed < kills:
-            killed += _killed(place, rng.uniform(0, KILL_WITHIN))
-        _child("work", place).check_returncode()
-        answer = _child("verify", place, capture=True)
-        answer.check_returncode()
-        verdict = Verdict(**json.loads(answer.stdout))
+        child = command(__file__, "work", place)
+        killed = kill_often(child, kills, rng, lambda: _forget(place))
+        run_child(child)
+        answer = run_child(command(__file__, "verify", place), capture=True)
+        verdict = Verdict(**json.loads(answer))
     _report(drawn, killed, verdict, time.monotonic() - started, as_json=as_json)
     raise typer.Exit(0 if verdict.holds() else 1)
-
-
-def _killed(place: str, delay: float) -> bool:
-    """Start a child and kill it; False where it had finished before, and the queue is made anew."""
-    with subprocess.Popen(  # noqa: S603 - our own interpreter and script
-        _command("work", place), stdout=subprocess.PIPE, text=True, start_new_session=True
-    ) as child:
-        assert child.stdout is not None  # noqa: S101 - for the type checker: it is a pipe
-        child.stdout.readline()
-        time.sleep(delay)
-        if child.poll() is not None:
-            _forget(place)
-            return False
-        os.killpg(child.pid, signal.SIGKILL)
-        return True
 
 
 def _forget(place: str) -> None:
     """Begin again: what is done cannot be killed."""
     for made in ("queue", "out"):
         shutil.rmtree(f"{place}/{made}", ignore_errors=True)
-
-
-def _child(what: str, place: str, *, capture: bool = False) -> subprocess.CompletedProcess[str]:
-    out = subprocess.PIPE if capture else subprocess.DEVNULL
-    return subprocess.run(_command(what, place), stdout=out, text=True, check=False)  # noqa: S603
-
-
-def _command(what: str, place: str) -> list[str]:
-    return [sys.executable, str(Path(__file__)), what, place]
 
 
 def _report(seed: int, killed: int, verdict: Verdict, seconds: float, *, as_json: bool) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -39,6 +38,9 @@ from spark_queue.reader_config import ReaderConfig
 
 #: Rows of a reader's log from which its position is written anew.
 _LONG = 200_000
+
+#: What a value counts that is neither text nor bytes, while it is in memory.
+_NUMBER = 8
 
 _PUT_COLUMNS = ("_seq", "_enqueued_at", "_expires_at", "_errors", "_body")
 
@@ -79,13 +81,23 @@ class DeltaJournal:
         """The columns of an item."""
         return self._schema
 
+    def size_of(self, item: Any) -> int:
+        """Return how many bytes an item counts: as a queue on Delta counts them."""
+        values = [item] if len(self._schema) == 1 else item.values()
+        return sum(_size(value) for value in values)
+
     def recover(self) -> Recovered:
         """Take the queue over, release what anybody had claimed, and return what it holds."""
         self._tenure.begin(lambda: list(readers.every(self._store)))
         self._gens = self._generations()
         head = self._store.queue_head()
         marks = [self._bookmark(place) for place in readers.every(self._store)]
-        return Recovered(last_id=head.last_seq, first_id=self._first_id(head), readers=marks)
+        return Recovered(
+            last_id=head.last_seq,
+            first_id=self._first_id(head),
+            readers=marks,
+            origins=self._origins(min((mark.head for mark in marks), default=head.last_seq)),
+        )
 
     def commit(self, group: Group[Any]) -> None:
         """Append the puts as one step, then what each reader did as a step of its log.
@@ -100,7 +112,7 @@ class DeltaJournal:
             self._put(group.puts)
         for reader, marks in group.marks.items():
             if not marks.is_empty():
-                self._mark(self._store.of_reader(reader), marks)
+                self._mark(self._store.of_reader(reader), marks, group.heads.get(reader, 0))
 
     def load(self, first: int, limit: int) -> Sequence[Entry[Any]]:
         """Return the next entries from an id on, in order."""
@@ -123,8 +135,8 @@ class DeltaJournal:
         self._tenure.take_position(place)
         passed = self._seqs_of_steps_after(step, head)
         if passed:
-            self._mark(place, Marks(discarded=passed))
-        return replace(self._bookmark(place), head=head)
+            self._mark(place, Marks(discarded=passed), head)
+        return self._bookmark(place)
 
     def change_reader(self, reader: int, name: str, config: ReaderConfig) -> None:
         """Give a reader another name or configuration."""
@@ -180,8 +192,24 @@ class DeltaJournal:
             created_at=_instant(facts.at) or self._store.clock.now(),
             head=_head(passed, done, rows),
             done=frozenset(seq for seq in done if seq > passed),
+            items=place.outstanding(head),
+            bytes=self._bytes_of(place, touched.where(F.col("_state").isin(*TERMINAL)), passed),
             errors={row[0]: row[2] for row in rows if row[1] == READY and row[2]},
         )
+
+    def _bytes_of(self, place: Store, ended: DataFrame, passed: int) -> int:
+        """Return how many bytes wait: of what lies behind the pointer, or came back before it."""
+        items = place.items().where(F.col("_kind") == ITEM)
+        left = items.join(ended.select("_seq"), "_seq", "left_anti")
+        live = fold.touched(place.recent(place.status_head())).where(F.col("_state") == READY)
+        back = left.join(live.select("_seq").where(F.col("_seq") <= passed), "_seq", "left_semi")
+        rows = left.where(F.col("_seq") > passed).unionByName(back)
+        return int(rows.agg(F.sum(bytes_of(self._schema))).collect()[0][0] or 0)
+
+    def _origins(self, passed: int) -> dict[str, int]:
+        items = self._store.queue.read().where((F.col("_kind") == ITEM) & (F.col("_seq") > passed))
+        rows = items.where(F.col("_body").isNotNull()).select("_body", "_seq").collect()
+        return {row[0]: row[1] for row in rows}
 
     def _begin_of(self, step: int) -> int:
         """Return the last id of the steps up to one."""
@@ -281,7 +309,7 @@ class DeltaJournal:
             return ((put.item,) for put in puts)
         return (tuple(put.item[name] for name in names) for put in puts)
 
-    def _mark(self, place: Store, marks: Marks) -> None:
+    def _mark(self, place: Store, marks: Marks, done_to: int) -> None:
         started = time.monotonic()
         for count in tries("settle"):
             with place.writing("status"):
@@ -300,6 +328,7 @@ class DeltaJournal:
                     before,
                     finished=before.finishing(counts),
                     log_rows=before.log_rows + total,
+                    pointers=before.advanced({0: (float(done_to), done_to)}),
                 )
                 if place.commit_status(head, rows, small=is_small(total)):
                     place.report("status", head.step, "settle", counts, started, count)
@@ -350,6 +379,16 @@ def _head(passed: int, done: set[int], rows: Sequence[Row]) -> int:
     while head + 1 in done:
         head += 1
     return head
+
+
+def _size(value: object) -> int:
+    if value is None:
+        return 0
+    if isinstance(value, bytes | bytearray):
+        return len(value)
+    if isinstance(value, str):
+        return len(value.encode())
+    return _NUMBER
 
 
 def _instant(text: str) -> datetime | None:

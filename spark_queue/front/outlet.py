@@ -204,7 +204,7 @@ class Outlet:
                 raise LeaseLostError(sorted(first))  # noqa: TRY301 - told like any other loss
             held.claim.settle(self._frame(list(first.values())))
         except LeaseLostError as exc:
-            # An error names the first thousand; where there may be more, nobody is told all is well.
+            # An error names a thousand; where there may be more, nobody is told that all is well.
             lost = set(exc.seqs if len(exc.seqs) < NAMED else first)
         except BaseException as exc:  # noqa: BLE001 - whatever it is, all who wait are told
             for outcome in outcomes:

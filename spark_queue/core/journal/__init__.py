@@ -1,1 +1,47 @@
 """The journaled queue: one log of items, many readers, each with a position of its own."""
+
+from __future__ import annotations
+
+from spark_queue.core.journal.aio import AioJournaledQueue, AioReader
+from spark_queue.core.journal.counters import QueueStats, ReaderStats
+from spark_queue.core.journal.failures import JournalFailedError
+from spark_queue.core.journal.memory import MemoryJournal, MemoryStore
+from spark_queue.core.journal.options import Durability, QueueOptions, ReaderHooks
+from spark_queue.core.journal.queue import JournaledQueue
+from spark_queue.core.journal.reader import Reader
+from spark_queue.core.journal.reads import Read
+from spark_queue.core.journal.records import (
+    Bookmark,
+    Entry,
+    Group,
+    Journal,
+    Marks,
+    Recovered,
+    origin_of,
+)
+from spark_queue.core.journal.views import AutoCommitReader, Transaction
+
+__all__ = [
+    "AioJournaledQueue",
+    "AioReader",
+    "AutoCommitReader",
+    "Bookmark",
+    "Durability",
+    "Entry",
+    "Group",
+    "Journal",
+    "JournalFailedError",
+    "JournaledQueue",
+    "Marks",
+    "MemoryJournal",
+    "MemoryStore",
+    "QueueOptions",
+    "QueueStats",
+    "Read",
+    "Reader",
+    "ReaderHooks",
+    "ReaderStats",
+    "Recovered",
+    "Transaction",
+    "origin_of",
+]

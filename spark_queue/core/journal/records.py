@@ -12,9 +12,9 @@ from spark_queue.reader_config import ReaderConfig
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Entry(Generic[T]):
-    """An item of the journal."""
+    """An item of the journal. It never changes; freezing it would take as long as the whole put."""
 
     id: int
     """1, 2, 3, ... for the queue, shared by all its readers; never used again."""
@@ -51,7 +51,11 @@ class Bookmark:
     done: frozenset[int] = frozenset()
     """Items behind the head that are done as well."""
     errors: Mapping[int, int] = field(default_factory=dict)
-    """How often items that came back had failed, where that is not zero."""
+    """How often items that came back had failed, where that is not what their entry says."""
+    items: int = 0
+    """How many items wait for it: those behind the head that are not done."""
+    bytes: int = 0
+    """How many bytes these count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,11 +68,13 @@ class Recovered:
     """The lowest id that may still be there: what is below was dropped, or archived."""
     readers: Sequence[Bookmark]
     """All readers. A journal that is new has none."""
+    origins: Mapping[str, int] = field(default_factory=dict)
+    """The ids of entries that have an origin and that some reader has not passed, by origin."""
 
 
 @dataclass(slots=True)
 class Marks:
-    """What became of items of one reader, in one group."""
+    """What became of items of one reader, in one group. An id is in one of these at most."""
 
     acked: list[int] = field(default_factory=list)
     expired: list[int] = field(default_factory=list)
@@ -94,6 +100,8 @@ class Group(Generic[T]):
     puts: list[Entry[T]] = field(default_factory=list)
     marks: dict[int, Marks] = field(default_factory=dict)
     """By the number of the reader."""
+    heads: dict[int, int] = field(default_factory=dict)
+    """Up to which id each reader is done once the group is durable, by its number."""
 
 
 class Journal(Protocol[T]):
@@ -138,7 +146,8 @@ class Journal(Protocol[T]):
     def checkpoint(self, passed: int) -> None:
         """Write the positions of readers compactly; drop or archive items that all have passed.
 
-        Every item up to ``passed`` is done for every reader, durably.
+        Every item up to ``passed`` is done for every reader, durably; ids that are missing up to
+        there are no reason to wait any more.
         """
         ...
 

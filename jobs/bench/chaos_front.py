@@ -1,0 +1,338 @@
+"""Kill a driver whose front has four producers and four consumers, and check what it promised.
+
+A child opens a front over the queue, puts and takes, and writes down what it was told: which puts
+are durable, what was delivered and when, which outcomes are durable. The parent kills it, with its
+JVM, by SIGKILL after a drawn delay, and starts the next. The last one drains the queue in peace,
+and what all were told is held against what was delivered. The seed decides every delay.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import random
+import sys
+import tempfile
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any, Literal, Protocol
+
+import typer
+
+from kills import command, kill_often
+from kills import run as run_child
+
+app = typer.Typer(add_completion=False, no_args_is_help=False)
+
+PEOPLE = 4
+GROUPS = 6
+
+Kind = Literal["journaled", "durable"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What was promised, and what came of it."""
+
+    promised: int
+    """Puts that were told to be durable."""
+    delivered: int
+    """Different items that were delivered."""
+    lost: int
+    """Promised, and never delivered."""
+    twice_held: int
+    """Delivered while somebody else held them, in one life of the driver."""
+    again: int
+    """Delivered after their ack was told to be durable."""
+    out_of_order: int
+    """Delivered before one of their group that comes first; 0 where there are no groups."""
+
+    def holds(self) -> bool:
+        """Tell whether every promise was kept."""
+        return not (self.lost or self.twice_held or self.again or self.out_of_order)
+
+
+class Tells:
+    """Writes down, at once and for good, what a child was told."""
+
+    def __init__(self, place: str) -> None:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+        self._file = os.open(f"{place}/told", flags)
+        self._life = f"{os.getpid()}-{time.time_ns()}"
+
+    def tell(self, what: str, item: str, **more: object) -> None:
+        """Add a line."""
+        line = json.dumps({"what": what, "item": item, "life": self._life, **more})
+        os.write(self._file, f"{line}\n".encode())
+
+
+class Front(Protocol):
+    """What the people of a child use."""
+
+    def put(self, item: str) -> Future[Any]:
+        """Put an item; the future says when it is durable."""
+        ...
+
+    def get(self, timeout: float) -> tuple[str, Any]:
+        """Take an item, and a token for it."""
+        ...
+
+    def ack(self, token: Any) -> Future[Any]:
+        """Settle an item; the future says when that is durable."""
+        ...
+
+    def close(self) -> None:
+        """End."""
+        ...
+
+
+class Journaled:
+    """A front of the journaled queue."""
+
+    def __init__(self, spark: Any, place: str) -> None:
+        from spark_queue.core.journal import QueueOptions  # noqa: PLC0415 - after the fork
+        from spark_queue.front.journaled import journaled_queue  # noqa: PLC0415
+
+        options = QueueOptions(interval=0.2, max_memory_items=200, max_pending=2_000)
+        self._queue = journaled_queue(spark, f"{place}/queue", "item string", options=options)
+        self._reader = self._queue.reader("reader")
+        self._acks: queue.Queue[Future[None]] = queue.Queue()
+        threading.Thread(target=self._sync, daemon=True).start()
+
+    def put(self, item: str) -> Future[Any]:
+        """Put an item."""
+        return self._queue.put(item)
+
+    def get(self, timeout: float) -> tuple[str, Any]:
+        """Take an item."""
+        read = self._reader.get(timeout=timeout)
+        return str(read.item), read
+
+    def ack(self, token: Any) -> Future[Any]:
+        """Settle an item, and have that told when it is durable."""
+        self._reader.commit(token)
+        future: Future[None] = Future()
+        self._acks.put(future)
+        return future
+
+    def close(self) -> None:
+        """End."""
+        self._queue.close()
+
+    def _sync(self) -> None:
+        """Tell acks when they are durable, many at a time."""
+        while True:
+            futures = [self._acks.get()]
+            while not self._acks.empty():
+                futures.append(self._acks.get_nowait())
+            self._queue.sync()
+            for future in futures:
+                future.set_result(None)
+
+
+class Durable:
+    """A front of a queue that is distinct, and serial for each group."""
+
+    def __init__(self, spark: Any, place: str) -> None:
+        from spark_queue import DeltaQueue, QueueConfig  # noqa: PLC0415 - after the fork
+        from spark_queue.front.durable import DurableQueue, FrontOptions  # noqa: PLC0415
+
+        path = f"{place}/queue"
+        config = QueueConfig(dedup_key="item", group_key="grp", max_losses=None)
+        if DeltaQueue.exists(spark, path):
+            made = DeltaQueue.open(spark, path)
+        else:
+            made = DeltaQueue.create(spark, path, "item string, grp string", config)
+        often = FrontOptions(poll_every=timedelta(milliseconds=100), max_pending=2_000)
+        self._queue = DurableQueue(made, options=often)
+
+    def put(self, item: str) -> Future[Any]:
+        """Put an item."""
+        return self._queue.put({"item": item, "grp": group_of(item)})
+
+    def get(self, timeout: float) -> tuple[str, Any]:
+        """Take an item."""
+        delivery = self._queue.get(timeout)
+        return str(delivery.item["item"]), delivery
+
+    def ack(self, token: Any) -> Future[Any]:
+        """Settle an item."""
+        return self._queue.ack(token)
+
+    def close(self) -> None:
+        """End."""
+        self._queue.close()
+
+
+KINDS: dict[str, Callable[[Any, str], Front]] = {"journaled": Journaled, "durable": Durable}
+
+
+def group_of(item: str) -> str:
+    """Return the group of an item: one for each producer and a few more."""
+    producer, number = item.rsplit("/", 1)
+    return f"{producer}/{int(number) % GROUPS}"
+
+
+@app.callback(invoke_without_command=True)
+def run(
+    context: typer.Context,
+    kind: Annotated[str, typer.Option(help="journaled or durable.")] = "journaled",
+    kills: Annotated[int, typer.Option(min=0, help="How often to kill the driver.")] = 30,
+    seed: Annotated[int, typer.Option(help="Decides when; 0 draws one.")] = 0,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Kill and restart a driver, then verify."""
+    if context.invoked_subcommand is not None:
+        return
+    if kind not in KINDS:
+        raise typer.BadParameter(f"{kind!r} is none of {', '.join(KINDS)}")
+    drawn = seed or random.SystemRandom().randrange(1, 1 << 31)
+    rng = random.Random(drawn)  # noqa: S311 - it has to be repeatable, not secret
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="chaos-front-") as place:
+        child = command(__file__, "work", kind, place)
+        killed = kill_often(child, kills, rng, lambda: None)
+        run_child(command(__file__, "drain", kind, place))
+        verdict = judged(told(place), grouped=kind == "durable")
+    facts = {
+        "kind": kind,
+        "seed": drawn,
+        "kills": killed,
+        "holds": verdict.holds(),
+        "seconds": round(time.monotonic() - started, 1),
+        **asdict(verdict),
+    }
+    typer.echo(
+        json.dumps(facts) if as_json else " ".join(f"{name}={v}" for name, v in facts.items())
+    )
+    raise typer.Exit(0 if verdict.holds() else 1)
+
+
+@app.command(hidden=True)
+def work(kind: str, place: str) -> None:
+    """Put and take until killed."""
+    front, tells = _opened(kind, place)
+    typer.echo("ready")
+    sys.stdout.flush()
+    life = f"{time.time_ns()}"
+    threads = [
+        threading.Thread(target=_produce, args=(front, tells, f"{life}-{k}")) for k in range(PEOPLE)
+    ]
+    threads += [threading.Thread(target=_consume, args=(front, tells)) for _ in range(PEOPLE)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+@app.command(hidden=True)
+def drain(kind: str, place: str) -> None:
+    """Take what is left, in peace."""
+    front, tells = _opened(kind, place)
+    threads = [
+        threading.Thread(target=_consume, args=(front, tells), kwargs={"patience": 20.0})
+        for _ in range(PEOPLE)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    front.close()
+
+
+def _opened(kind: str, place: str) -> tuple[Front, Tells]:
+    from spark_queue.session import local_session  # noqa: PLC0415 - only a child has a session
+
+    return KINDS[kind](local_session("chaos", quiet=True), place), Tells(place)
+
+
+def _produce(front: Front, tells: Tells, name: str) -> None:
+    number = 0
+    while True:
+        item = f"{name}/{number}"
+        front.put(item).add_done_callback(_teller(tells, "durable", item))
+        number += 1
+        time.sleep(0.01)
+
+
+def _consume(front: Front, tells: Tells, patience: float | None = None) -> None:
+    while True:
+        try:
+            item, token = front.get(patience or 60.0)
+        except queue.Empty:
+            if patience is not None:
+                return
+            continue
+        tells.tell("taken", item)
+        time.sleep(0.002)
+        tells.tell("settled", item)
+        front.ack(token).add_done_callback(_teller(tells, "acked", item))
+
+
+def _teller(tells: Tells, what: str, item: str) -> Callable[[Future[Any]], None]:
+    def tell(future: Future[Any]) -> None:
+        if future.exception() is None:
+            tells.tell(what, item)
+
+    return tell
+
+
+def told(place: str) -> Iterator[dict[str, str]]:
+    """Return what the children wrote down; the last line of a life may be torn."""
+    lines = map(_parsed, Path(f"{place}/told").read_text().splitlines())
+    return (line for line in lines if line is not None)
+
+
+def _parsed(line: str) -> dict[str, str] | None:
+    try:
+        parsed: dict[str, str] = json.loads(line)
+    except json.JSONDecodeError:
+        return None
+    return parsed
+
+
+def judged(lines: Iterator[dict[str, str]], *, grouped: bool) -> Verdict:
+    """Hold what was told against what was delivered."""
+    durable: set[str] = set()
+    delivered: set[str] = set()
+    acked: set[str] = set()
+    held: dict[str, str] = {}
+    last: dict[str, int] = defaultdict(lambda: -1)
+    twice = again = disorder = 0
+    for line in lines:
+        item, what = line["item"], line["what"]
+        if what == "durable":
+            durable.add(item)
+        elif what == "acked":
+            acked.add(item)
+        elif what == "settled":
+            held.pop(item, None)
+        else:
+            twice += held.get(item) == line["life"]
+            again += item in acked
+            held[item] = line["life"]
+            if grouped and item not in delivered:
+                number = int(item.rsplit("/", 1)[1])
+                disorder += number < last[group_of(item)]
+                last[group_of(item)] = number
+            delivered.add(item)
+    return Verdict(
+        promised=len(durable),
+        delivered=len(delivered),
+        lost=len(durable - delivered),
+        twice_held=twice,
+        again=again,
+        out_of_order=disorder,
+    )
+
+
+if __name__ == "__main__":
+    app()

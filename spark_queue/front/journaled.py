@@ -1,0 +1,85 @@
+"""A journaled queue whose journal is a queue on Delta."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from spark_queue.clock import Clock, SystemClock
+from spark_queue.core.journal import JournaledQueue, QueueOptions, ReaderHooks
+from spark_queue.delta.journal import DeltaJournal
+from spark_queue.queue import DeltaQueue
+from spark_queue.reader_config import ReaderConfig
+
+
+def journaled_queue(
+    spark: SparkSession,
+    name_or_path: str,
+    schema: StructType | str = "data binary",
+    *,
+    options: QueueOptions | None = None,
+    config: ReaderConfig | None = None,
+    hooks: ReaderHooks[Any] | None = None,
+    queues: Callable[[str], JournaledQueue[Any]] | None = None,
+    clock: Clock | None = None,
+) -> JournaledQueue[Any]:
+    """Open a queue in memory with many readers, durable in Delta; make it where it is missing.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        The caller's session, with Delta.
+    name_or_path : str
+        The queue, as :meth:`DeltaQueue.open` names it. While this one is open nobody else writes to
+        it; who reads its tables always may.
+    schema : StructType or str
+        The columns of an item. With one column an item is its value (bytes, by default), with
+        several it is a mapping. A queue that is there has its own.
+    options : QueueOptions, optional
+        Durability, groups and memory.
+    config : ReaderConfig, optional
+        The limits of readers that are given none.
+    hooks : ReaderHooks, optional
+        Those of readers that are given none.
+    queues : callable, optional
+        Called with a name, returns the queue that ``expire_to`` and its like mean by it.
+    clock : Clock, optional
+        Tells when items were put, and when they expire; the machine's by default.
+
+    Returns
+    -------
+    JournaledQueue
+        It holds the queue: a former front of it, wherever that runs, hands out nothing more.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When the queue is distinct, fair, grouped or has priorities: for those there is
+        :class:`DurableQueue`.
+    WriterLockedError
+        When another process has a queue on this machine's disk.
+    """
+    now = clock or SystemClock()
+    if DeltaQueue.exists(spark, name_or_path):
+        queue = DeltaQueue.open(spark, name_or_path, clock=now)
+    else:
+        queue = DeltaQueue.create(spark, name_or_path, schema, clock=now)
+    journal = DeltaJournal(queue.main_store)
+    return JournaledQueue(
+        journal,
+        _name_of(name_or_path),
+        options=options,
+        config=config,
+        hooks=hooks,
+        size_of=journal.size_of,
+        queues=queues,
+        clock=now,
+    )
+
+
+def _name_of(name_or_path: str) -> str:
+    """Return what the queue calls itself: the last part of its address."""
+    return name_or_path.rstrip("/").rsplit("/", 1)[-1].replace(".", ":")

@@ -1,0 +1,199 @@
+"""A journaled queue over Delta: what was told durable is there, whoever opens it next."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import timedelta
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_queue.clock import ManualClock
+from spark_queue.config import QueueConfig
+from spark_queue.core.journal import JournaledQueue, QueueOptions
+from spark_queue.errors import FencedError, InvalidArgumentError
+from spark_queue.front.journaled import journaled_queue
+from spark_queue.queue import DeltaQueue
+from spark_queue.reader_config import ReaderConfig
+
+PATIENCE = 60.0
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture
+def jobs(
+    spark: SparkSession, queue_path: str, clock: ManualClock
+) -> Iterator[JournaledQueue[bytes]]:
+    """Return an open queue of bytes."""
+    opened = journaled_queue(spark, queue_path, clock=clock)
+    yield opened
+    with suppress(FencedError):
+        opened.close()
+
+
+def _again(
+    spark: SparkSession, path: str, clock: ManualClock, options: QueueOptions | None = None
+) -> JournaledQueue[bytes]:
+    """Open the queue as another process would, whatever the one before had in memory."""
+    return journaled_queue(spark, path, clock=clock, options=options)
+
+
+def _drained(front: JournaledQueue[bytes], name: str = "") -> list[bytes]:
+    reader = front.reader(name)
+    got: list[bytes] = []
+    while True:
+        try:
+            read = reader.get(timeout=0)
+        except queue.Empty:
+            return got
+        got.append(read.item)
+        reader.commit(read)
+
+
+def test_what_is_durable_is_there_for_the_next(
+    spark: SparkSession, jobs: JournaledQueue[bytes], queue_path: str, clock: ManualClock
+) -> None:
+    """JQ-15, KP-30, KP-31: a front that is left behind loses nothing it told durable."""
+    ids = [jobs.put(bytes([n])).result(PATIENCE) for n in (1, 2, 3, 4)]
+    reader = jobs.reader("")
+    first, second, third = (reader.get(timeout=0) for _ in range(3))
+    reader.commit(second)
+    reader.unget(third)
+    jobs.sync()
+
+    after = _again(spark, queue_path, clock)
+
+    assert ids == [1, 2, 3, 4]
+    assert first.item == b"\x01"
+    assert after.reader("").get(timeout=0).id == first.id
+    again = after.reader("").get(timeout=0)
+    assert (again.id, again.errors) == (3, 1)
+    assert after.put(b"\x05").result(PATIENCE) == 5
+    after.close()
+
+
+def test_the_former_front_is_fenced(
+    spark: SparkSession, jobs: JournaledQueue[bytes], queue_path: str, clock: ManualClock
+) -> None:
+    """Whoever opens a queue takes it over: the one before delivers nothing, and its puts fail."""
+    jobs.put(b"one").result(PATIENCE)
+    after = _again(spark, queue_path, clock)
+
+    with pytest.raises(FencedError):
+        jobs.reader("").get(timeout=0)
+    with pytest.raises(FencedError):
+        jobs.put(b"two").result(PATIENCE)
+    assert _drained(after) == [b"one"]
+    after.close()
+
+
+def test_nobody_else_writes_while_a_front_holds_the_queue(
+    spark: SparkSession, jobs: JournaledQueue[bytes], queue_path: str, clock: ManualClock
+) -> None:
+    """The plain queue reads beside a front, and writes when that has closed."""
+    jobs.put(b"one").result(PATIENCE)
+    plain = DeltaQueue.open(spark, queue_path, clock=clock)
+    frame = spark.createDataFrame([(b"two",)], "data binary")
+
+    with pytest.raises(FencedError, match="the front"):
+        plain.enqueue(frame)
+    with pytest.raises(FencedError):
+        plain.claim(1)
+    assert plain.stats().ready == 1
+
+    jobs.close()
+    plain.enqueue(frame)
+    with plain.claim(1) as claim:
+        assert bytes(claim.items.collect()[0][0]) == b"one"
+    after = _again(spark, queue_path, clock)
+    assert _drained(after) == [b"two"]
+    after.close()
+
+
+def test_readers_are_those_of_the_queue(
+    spark: SparkSession, jobs: JournaledQueue[bytes], queue_path: str, clock: ManualClock
+) -> None:
+    """K3-01, JQ-03: readers of the front are readers of the queue on Delta, positions and all."""
+    jobs.reader("a")
+    jobs.put(b"1").result(PATIENCE)
+    b = jobs.reader("b", config=ReaderConfig(max_items=10))
+    jobs.put(b"2").result(PATIENCE)
+    assert _drained(jobs, "a") == [b"1", b"2"]
+    jobs.close()
+
+    plain = DeltaQueue.open(spark, queue_path, clock=clock)
+    assert plain.readers() == ("a", "b")
+    assert plain.reader("a").lag().items == 0
+    assert (plain.reader("b").lag().items, plain.reader("b").limits.max_items) == (1, 10)
+    plain.drop_reader("a")
+
+    after = _again(spark, queue_path, clock)
+    assert after.readers() == ["b"]
+    assert _drained(after, "b") == [b"2"]
+    assert b.name == "b"
+    after.close()
+
+
+def test_memory_is_bounded(spark: SparkSession, queue_path: str, clock: ManualClock) -> None:
+    """KP-04: what is beyond memory's limit is read back in blocks, in order."""
+    small = QueueOptions(max_memory_items=10, max_group_items=25, durability="interval")
+    items = [number.to_bytes(2, "big") for number in range(100)]
+    front = _again(spark, queue_path, clock, small)
+    for item in items:
+        front.put(item)
+    front.sync()
+
+    reader, got = front.reader(""), []
+    for _ in items:
+        read = reader.get(timeout=PATIENCE)
+        got.append(read.item)
+        reader.commit(read)
+
+    assert got == items
+    front.close()
+
+
+def test_a_replacement_is_evidence(
+    spark: SparkSession, jobs: JournaledQueue[bytes], queue_path: str, clock: ManualClock
+) -> None:
+    """KP-32: after ``replace`` only the new item is there, for this front and the next."""
+    jobs.put(b"one").result(PATIENCE)
+    reader = jobs.reader("")
+    replaced = reader.replace(reader.get(timeout=0), b"two")
+    assert replaced is not None
+    replaced.result(PATIENCE)
+
+    after = _again(spark, queue_path, clock)
+
+    assert _drained(after) == [b"two"]
+    after.close()
+
+
+def test_expiry_and_limits_are_logged(
+    spark: SparkSession, jobs: JournaledQueue[bytes], queue_path: str, clock: ManualClock
+) -> None:
+    """JQ-29, JQ-38: what expired or was dropped stays so for the next front."""
+    reader = jobs.reader("r", config=ReaderConfig(max_items=3, full_policy="drop_oldest"))
+    for number in range(5):
+        jobs.put(bytes([number]), expires_at=clock.now() + (number + 1) * MINUTE)
+    clock.advance(3 * MINUTE)
+
+    assert reader.get(timeout=0).item == b"\x03"
+    jobs.sync()
+    stats = DeltaQueue.open(spark, queue_path, clock=clock).reader("r").stats()
+    assert (stats.ready, stats.expired, stats.cancelled) == (2, 1, 2)
+    after = _again(spark, queue_path, clock)
+    assert _drained(after, "r") == [b"\x03", b"\x04"]
+    after.close()
+
+
+def test_a_queue_with_keys_is_none_for_this_front(
+    spark: SparkSession, queue_path: str, clock: ManualClock
+) -> None:
+    """A distinct or fair queue has another order than that of ids: it is refused by name."""
+    DeltaQueue.create(spark, queue_path, "id long", QueueConfig(dedup_key="id"), clock=clock)
+
+    with pytest.raises(InvalidArgumentError, match="dedup_key"):
+        journaled_queue(spark, queue_path)
