@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from spark_queue.delta.keys import DeltaIdempotencyKeyStore
     from spark_queue.delta.store import StepFacts
     from spark_queue.errors import Reject, SparkQueueError
+    from spark_queue.front.durable import DurableQueue
+    from spark_queue.front.journaled import journaled_queue
     from spark_queue.queue import DeltaQueue
     from spark_queue.reader import Reader
     from spark_queue.reader_config import ReaderConfig
@@ -26,6 +28,7 @@ _HOMES = {
     "Claim": "claim",
     "DeltaIdempotencyKeyStore": "delta.keys",
     "DeltaQueue": "queue",
+    "DurableQueue": "front.durable",
     "EnqueueResult": "results",
     "Explanation": "results",
     "Lag": "results",
@@ -40,6 +43,7 @@ _HOMES = {
     "Settlement": "claim",
     "SparkQueueError": "errors",
     "StepFacts": "delta.store",
+    "journaled_queue": "front.journaled",
     "local_session": "session",
 }
 
@@ -47,6 +51,7 @@ __all__ = [
     "Claim",
     "DeltaIdempotencyKeyStore",
     "DeltaQueue",
+    "DurableQueue",
     "EnqueueResult",
     "Explanation",
     "Lag",
@@ -61,6 +66,7 @@ __all__ = [
     "Settlement",
     "SparkQueueError",
     "StepFacts",
+    "journaled_queue",
     "local_session",
 ]
 

@@ -172,6 +172,27 @@ class LeaseLostError(SparkQueueError):
         self.seqs = tuple(seqs)
 
 
+class LogDamagedError(SparkQueueError):
+    """Raised when a table of a queue is not what its own steps have made of it.
+
+    Attributes
+    ----------
+    log : str
+        The log that is damaged, ``queue`` or ``status``.
+    step : int
+        The step that could not be made.
+    """
+
+    def __init__(self, queue: str, log: str, step: int) -> None:
+        super().__init__(
+            f"the {log} log of queue {queue!r} does not take step {step}, and nobody else has it: "
+            "was the table restored to an older version? Restore its newest one, or copy its rows "
+            "into a new queue"
+        )
+        self.log = log
+        self.step = step
+
+
 class FencedError(SparkQueueError):
     """Raised when somebody else has taken over what this process held; nothing was written.
 

@@ -7,6 +7,7 @@ waiting for longer than a step.
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -80,9 +81,9 @@ def _drop_finished(store: Store, retention: timedelta, archive_to: str | None) -
         return 0, 0
     now = store.clock.now()
     _close_generation(store, now, retention)
-    dropped = [gen for gen in _finished(store) if gen.last is None or gen.last <= now - retention]
-    for gen in dropped:
-        _drop(store, gen, archive_to)
+    asked = frozenset(store.queue_head().readers)
+    due = [gen for gen in _finished(store) if gen.last is None or gen.last <= now - retention]
+    dropped = [gen for gen in due if _drop(store, gen, asked, archive_to)]
     return len(dropped), sum(gen.items for gen in dropped)
 
 
@@ -156,25 +157,32 @@ def _last_ends(store: Store) -> dict[int, datetime]:
     return ends
 
 
-def _drop(store: Store, gen: _Generation, archive_to: str | None) -> None:
+def _drop(store: Store, gen: _Generation, asked: Collection[int], archive_to: str | None) -> bool:
+    """Drop a generation, unless a reader needs it that registered after the others were asked."""
     if archive_to is not None:
         _archive(store, gen, archive_to)
     # The floor first: who registers from now on does not count on what is about to go.
-    _raise_floor(store, gen)
+    if not _raise_floor(store, gen, asked):
+        return False
     # Items next: a status row without its item says nothing, an item without its rows is ready.
     store.queue.delete(f"_gen = {gen.number}")
     for reader in readers.every(store):
         reader.status.delete(f"_gen = {gen.number}")
         reader.rewritten()
+    return True
 
 
-def _raise_floor(store: Store, gen: _Generation) -> None:
+def _raise_floor(store: Store, gen: _Generation, asked: Collection[int]) -> bool:
+    """Log that the items of a generation may be gone; False where a new reader needs them."""
     started = time.monotonic()
     for count in tries("drop generation"):
         with store.writing("queue"):
             before = store.queue_head()
             if before.floor_step >= gen.last_step:
-                return
+                return True
+            late = before.readers.keys() - asked
+            if any(before.readers[number].since_step < gen.last_step for number in late):
+                return False
             head = following(
                 before,
                 forgotten=before.forgotten + gen.items,
@@ -184,7 +192,8 @@ def _raise_floor(store: Store, gen: _Generation) -> None:
             if store.commit_queue(head, None):
                 facts = {"dropped": gen.items}
                 store.report("queue", head.step, "drop generation", facts, started, count)
-                return
+                return True
+    raise AssertionError
 
 
 def _archive(store: Store, gen: _Generation, archive_to: str) -> None:

@@ -90,7 +90,7 @@ def register(
             head = following(before, readers=readers, last_reader=last)
             if store.commit_queue(head, None):
                 store.report("queue", head.step, f"reader {name!r}", {}, started, count)
-                return prepared(store.of_reader(number))
+                return prepared(store.of_reader(number), is_new=True)
     raise AssertionError
 
 
@@ -189,10 +189,19 @@ def slowest(store: Store) -> Mapping[int, Pointer]:
     return {priority: min(pointers[priority] for pointers in positions) for priority in common}
 
 
-def prepared(store: Store) -> Store:
-    """Return a registered reader's store, whose status log is there; it is made at first use."""
+def prepared(store: Store, *, is_new: bool = False) -> Store:
+    """Return a registered reader's store, whose status log is there; it is made at first use.
+
+    A position that was lost is made anew, too: better all again than something never.
+    """
     if store.reader == 0 or store.registered().streams or store.is_prepared():
         return store
+    if not is_new:
+        logger.warning(
+            "%s: the position of reader %d is gone; it starts again where it once started",
+            store.name,
+            store.reader,
+        )
     store.status.create(STATUS_COLUMNS, replaces=False)
     with store.writing("status"):
         if store.status_head().step == 0:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -30,6 +30,7 @@ from spark_queue.delta.schema import CONFIG, META_LANE, QUEUE_COLUMNS
 from spark_queue.delta.settings import Settings
 from spark_queue.errors import (
     FencedError,
+    LogDamagedError,
     QueueNotFoundError,
     ReaderNotFoundError,
     StepLostError,
@@ -49,6 +50,8 @@ _MAX_TAIL = 200_000
 
 #: The longest pause, in seconds, before a lost step is tried again.
 _MAX_PAUSE = 0.5
+
+_Head = TypeVar("_Head", QueueHead, StatusHead)
 
 LogName = Literal["queue", "status"]
 
@@ -326,7 +329,7 @@ class Store:
         head = replace(head, at=self.clock.now().isoformat())
         ours = self._committed("queue", lambda: self.queue.commit(head, rows, small=small))
         cache = self._cache()
-        cache.queue = head if ours else self.queue.head(since=head.step)
+        cache.queue = head if ours else self._winner("queue", self.queue, head)
         return ours
 
     def commit_status(
@@ -344,7 +347,7 @@ class Store:
         at = self._position()
         before = at.tail
         ours = self._committed("status", lambda: self.status.commit(head, rows, small=small))
-        at.head = head if ours else self.status.head(since=head.step)
+        at.head = head if ours else self._winner("status", self.status, head)
         known = ours and before is not None and self._fits(before)
         at.tail = before.followed_by(head, rows) if before and known else None
         return ours
@@ -397,6 +400,19 @@ class Store:
             return
         if not holding.is_over(hold, self.clock.now(), only_writer=self.is_only_writer()):
             raise FencedError(f"queue {self.name!r}", f"the front {hold.by}")
+
+    def _winner(self, which: LogName, log: Log[_Head], lost: _Head) -> _Head:
+        """Return the newest head after a step was lost to it, or to one before it.
+
+        Raises
+        ------
+        LogDamagedError
+            When nobody has the step: the table knows it from a later time than its rows are of.
+        """
+        newest = log.head(since=lost.step)
+        if newest is None:
+            raise LogDamagedError(self.name, which, lost.step)
+        return newest
 
     def _fits(self, tail: _Tail) -> bool:
         """Tell whether a tail is all there is to know, and in frames of this session."""

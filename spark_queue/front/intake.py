@@ -105,4 +105,4 @@ class Intake:
         fields = [*self._schema.fields, *(StructField(n, _OPTIONAL[n]) for n in extra)]
         schema = StructType([StructField(f.name, f.dataType) for f in fields])
         rows = [tuple(item.get(field.name) for field in fields) for item in items]
-        return self._into.store.spark.createDataFrame(rows, schema)
+        return self._into.main_store.spark.createDataFrame(rows, schema)

@@ -67,11 +67,26 @@ class JournalMachine(RuleBasedStateMachine):
     @initialize()
     def start(self) -> None:
         """Begin with an empty journal."""
-        self.journal: MemoryJournal[str] = MemoryJournal()
+        self.journal = self._new_journal()
         self.now = State(readers={"": Follower(0)})
         self.durable = copy.deepcopy(self.now)
         self._open()
         self.put([1, 2, 3])
+
+    def _new_journal(self) -> Any:
+        return MemoryJournal()
+
+    def _next_journal(self) -> Any:
+        """Return what the next process opens."""
+        return self.journal.successor()
+
+    def _passed(self) -> int:
+        """Return up to which id the journal has dropped items."""
+        return int(self.journal.store.passed)
+
+    def _held(self) -> set[int]:
+        """Return the ids of the items that the journal has."""
+        return {entry.id for entry in self.journal.store.entries}
 
     def _open(self) -> None:
         self.steps = 0
@@ -213,7 +228,7 @@ class JournalMachine(RuleBasedStateMachine):
                 state.readers[name] = state.readers.pop("")
             readers[name].open.clear()
             return
-        passed = self.journal.store.passed
+        passed = self._passed()
         self._synced()
         made = Follower(max(passed, self._start(start)))
         for state in (self.now, self.durable):
@@ -295,7 +310,7 @@ class JournalMachine(RuleBasedStateMachine):
 
     def _restart(self) -> None:
         self.queue.close(drain=False)
-        self.journal = self.journal.successor()
+        self.journal = self._next_journal()
         self._open()
         if not self.durable.readers:
             self.durable.readers[""] = Follower(self.durable.last_id)
@@ -342,7 +357,7 @@ class JournalMachine(RuleBasedStateMachine):
     @invariant()
     def nothing_durable_is_lost(self) -> None:
         """What is durable and not done is in the journal."""
-        held = {entry.id for entry in self.journal.store.entries}
+        held = self._held()
         for follower in self.durable.readers.values():
             assert held.issuperset(follower.todo(self.durable.last_id))
 

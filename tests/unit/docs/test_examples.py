@@ -25,6 +25,7 @@ def test_pages_with_examples_are_found() -> None:
         "distinct-queue",
         "fair-queue",
         "idempotency",
+        "journal",
         "queue-broker",
         "singular-update-queue",
     }

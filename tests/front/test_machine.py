@@ -1,0 +1,74 @@
+"""The journaled queue over Delta against lists, in random use, with crashes at any moment."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from spark_queue.core.journal import Group
+from spark_queue.delta.journal import DeltaJournal
+from spark_queue.queue import DeltaQueue
+from tests.properties.core.test_journal_machine import JournalMachine
+
+#: How many histories; more of them are for a long run.
+EXAMPLES = int(os.environ.get("SPARK_QUEUE_EXAMPLES", "2"))
+
+STEPS = 12
+
+
+class Breaking(DeltaJournal):
+    """A journal on Delta that breaks where it is told to, as a process would that is killed."""
+
+    before: Callable[[str], None] = staticmethod(lambda _call: None)
+
+    def commit(self, group: Group[Any]) -> None:
+        """Commit a group, or a part of it."""
+        self.before("commit")
+        super().commit(Group(puts=group.puts))
+        self.before("marks")
+        super().commit(Group(marks=group.marks, heads=group.heads))
+
+
+class DeltaJournalMachine(JournalMachine):
+    """The same over Delta: what one process leaves behind, the next one opens."""
+
+    def __init__(self, spark: SparkSession, path: str) -> None:
+        super().__init__()
+        self._made = DeltaQueue.create(spark, path, "item string")
+
+    def _new_journal(self) -> Any:
+        return Breaking(self._made.main_store)
+
+    _next_journal = _new_journal
+
+    def _passed(self) -> int:
+        return 0
+
+    def _held(self) -> set[int]:
+        rows = self._made.main_store.queue.read().where(F.col("_kind") == "item")
+        return {row[0] for row in rows.select("_seq").collect()}
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_random_histories_agree(spark: SparkSession, place: str) -> None:
+    """What was durable is there for the next process, and nothing that was done comes back."""
+    numbers = itertools.count()
+    run_state_machine_as_test(
+        lambda: DeltaJournalMachine(spark, f"{place}/{next(numbers)}"),  # type: ignore[arg-type]
+        settings=settings(
+            max_examples=EXAMPLES,
+            stateful_step_count=STEPS,
+            deadline=None,
+            phases=[Phase.explicit, Phase.reuse, Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
