@@ -1,8 +1,8 @@
 """Run every check of the project: format, lint, types, layers, cases, and all tests.
 
 All of them run, also after one has failed. Each gets a line with its seconds, what failed is shown
-in full, and the exit code is that of the first that failed. The tests over Spark Connect run beside
-the others: a driver that plans small frames keeps one core busy, and leaves the second one idle.
+in full, and the exit code is that of the first that failed. The tests run in two lanes at once: a
+driver that plans small frames keeps one core busy, and leaves the second one idle.
 """
 
 from __future__ import annotations
@@ -33,20 +33,32 @@ class Check:
 
 _PYTEST = (sys.executable, "-m", "pytest")
 
-#: What runs side by side, one group after another.
-GROUPS = (
-    (Check("format", ("ruff", "format", "--check", ".")),),
-    (Check("lint", ("ruff", "check", ".")),),
-    (Check("types", ("mypy",)),),
-    (Check("layers", ("lint-imports",)),),
-    (Check("cases", (sys.executable, ".ci/cases.py")),),
+#: Folders of tests that make the shorter of the two lanes as long as the other.
+_BESIDE = ("tests/conformance", "tests/operators", "tests/streaming", "tests/notebooks")
+
+#: What runs one after another: each a group of lanes side by side, of checks one after another.
+GROUPS: tuple[tuple[tuple[Check, ...], ...], ...] = (
+    ((Check("format", ("ruff", "format", "--check", ".")),),),
+    ((Check("lint", ("ruff", "check", ".")),),),
+    ((Check("types", ("mypy",)),),),
+    ((Check("layers", ("lint-imports",)),),),
+    ((Check("cases", (sys.executable, ".ci/cases.py")),),),
     (
-        Check(
-            "tests (connect)",
-            (*_PYTEST, "tests/conformance"),
-            env={"SPARK_QUEUE_REMOTE": "local[2]"},
+        (
+            Check(
+                "tests (connect)",
+                (*_PYTEST, "tests/conformance"),
+                env={"SPARK_QUEUE_REMOTE": "local[2]"},
+            ),
+            Check("tests (beside)", (*_PYTEST, *_BESIDE)),
         ),
-        Check("tests (classic)", _PYTEST, is_live=True),
+        (
+            Check(
+                "tests",
+                (*_PYTEST, *(f"--ignore={folder}" for folder in _BESIDE)),
+                is_live=True,
+            ),
+        ),
     ),
 )
 
@@ -79,9 +91,10 @@ def main() -> int:
     return next((outcome.code for outcome in outcomes if outcome.code != 0), 0)
 
 
-def _together(group: Sequence[Check]) -> list[Outcome]:
+def _together(group: Sequence[Sequence[Check]]) -> list[Outcome]:
     with ThreadPoolExecutor(len(group)) as threads:
-        return list(threads.map(_run, group))
+        lanes = threads.map(lambda lane: [_run(check) for check in lane], group)
+        return [outcome for lane in lanes for outcome in lane]
 
 
 def _run(check: Check) -> Outcome:
