@@ -22,7 +22,7 @@ from concurrent.futures import Future
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Protocol
 
 import typer
 
@@ -34,7 +34,8 @@ app = typer.Typer(add_completion=False, no_args_is_help=False)
 PEOPLE = 4
 GROUPS = 6
 
-Kind = Literal["journaled", "durable"]
+#: Seconds between the puts of one producer. What is serial for each group is drained group by group.
+PAUSE = {"journaled": 0.02, "durable": 0.5}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,7 +225,8 @@ def work(kind: str, place: str) -> None:
     sys.stdout.flush()
     life = f"{time.time_ns()}"
     threads = [
-        threading.Thread(target=_produce, args=(front, tells, f"{life}-{k}")) for k in range(PEOPLE)
+        threading.Thread(target=_produce, args=(front, tells, f"{life}-{k}", PAUSE[kind]))
+        for k in range(PEOPLE)
     ]
     threads += [threading.Thread(target=_consume, args=(front, tells)) for _ in range(PEOPLE)]
     for thread in threads:
@@ -254,13 +256,13 @@ def _opened(kind: str, place: str) -> tuple[Front, Tells]:
     return KINDS[kind](local_session("chaos", quiet=True), place), Tells(place)
 
 
-def _produce(front: Front, tells: Tells, name: str) -> None:
+def _produce(front: Front, tells: Tells, name: str, pause: float) -> None:
     number = 0
     while True:
         item = f"{name}/{number}"
         front.put(item).add_done_callback(_teller(tells, "durable", item))
         number += 1
-        time.sleep(0.01)
+        time.sleep(pause)
 
 
 def _consume(front: Front, tells: Tells, patience: float | None = None) -> None:
