@@ -34,7 +34,7 @@ app = typer.Typer(add_completion=False, no_args_is_help=False)
 PEOPLE = 4
 GROUPS = 6
 
-#: Seconds between the puts of one producer. What is serial for each group is drained group by group.
+#: Seconds between the puts of one producer. What is serial for each group is drained slowly.
 PAUSE = {"journaled": 0.02, "durable": 0.5}
 
 
