@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from spark_queue.core.journal.records import Bookmark, Entry, Group, Marks, Recovered
-from spark_queue.delta import admin, checkpoint, fold, readers
+from spark_queue.delta import admin, checkpoint, fold, maintain, readers
 from spark_queue.delta.heads import QueueHead, following
 from spark_queue.delta.schema import (
     ACKED,
@@ -39,6 +39,9 @@ from spark_queue.reader_config import ReaderConfig
 #: Rows of a reader's log from which its position is written anew.
 _LONG = 200_000
 
+#: Groups after which small files are merged.
+_MANY = 200
+
 #: What a value counts that is neither text nor bytes, while it is in memory.
 _NUMBER = 8
 
@@ -56,6 +59,10 @@ class DeltaJournal:
         How long the queue is held without renewing, where other processes can write to it.
     sleep : callable
         Waits for so many seconds: for the hold of a former front to run out.
+    retention : timedelta, optional
+        How long items are kept that all readers are done with; for ever by default.
+    archive_to : str, optional
+        The table that gets them then.
 
     Raises
     ------
@@ -69,12 +76,17 @@ class DeltaJournal:
         *,
         hold: timedelta = HOLD,
         sleep: Callable[[float], None] = time.sleep,
+        retention: timedelta | None = None,
+        archive_to: str | None = None,
     ) -> None:
         _require_plain(store)
         self._store = store.of_reader(0) if store.reader else store
         self._schema = store.user_schema()
         self._tenure = Tenure(self._store, hold=hold, sleep=sleep)
+        self._retention = retention
+        self._archive_to = archive_to
         self._gens: list[tuple[int, int]] = []
+        self._commits = 0
 
     @property
     def schema(self) -> StructType:
@@ -113,9 +125,10 @@ class DeltaJournal:
         for reader, marks in group.marks.items():
             if not marks.is_empty():
                 self._mark(self._store.of_reader(reader), marks, group.heads.get(reader, 0))
+        self._commits += 1
 
     def load(self, first: int, limit: int) -> Sequence[Entry[Any]]:
-        """Return the next entries from an id on, in order."""
+        """Return the next entries from an id on, in order; an empty answer is the end."""
         items = self._store.queue.read().where(F.col("_kind") == ITEM)
         last = self._store.queue_head().last_seq
         while first <= last:
@@ -123,6 +136,7 @@ class DeltaJournal:
             entries = sorted(map(self._entry, self._collected(rows)), key=lambda entry: entry.id)
             if entries:
                 return entries
+            # Ids are missing here: the next one there is, is found by the files' statistics.
             beyond = items.where(F.col("_seq") >= first + limit).agg(F.min("_seq")).collect()
             first = last + 1 if beyond[0][0] is None else beyond[0][0]
         return []
@@ -147,11 +161,21 @@ class DeltaJournal:
         readers.drop(self._store, self._store.queue_head().readers[reader].name)
 
     def checkpoint(self, passed: int) -> None:
-        """Write long positions compactly, and merge small files now and then."""
-        del passed  # What all readers have passed is dropped by the queue's own upkeep.
+        """Write long positions compactly, merge small files, and drop what is old enough."""
+        del passed  # Whole generations are dropped, by the positions that the tables hold.
         for place in readers.every(self._store):
             if place.status_head().log_rows >= _LONG:
                 checkpoint.checkpoint(place)
+        if self._commits >= _MANY:
+            self._commits = 0
+            self._tidy()
+
+    def _tidy(self) -> None:
+        if self._retention is not None:
+            maintain.drop_finished(self._store, self._retention, self._archive_to)
+        self._store.queue.compact()
+        for place in readers.every(self._store):
+            place.status.compact()
 
     def erase(self) -> None:
         """Remove the queue and everything in it."""

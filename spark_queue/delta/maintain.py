@@ -33,7 +33,7 @@ def maintain(
     trim.behind(store)
     generations, items = 0, 0
     if retention is not None:
-        generations, items = _drop_finished(store, retention, archive_to)
+        generations, items = drop_finished(store, retention, archive_to)
     store.queue.compact()
     for reader in readers.every(store):
         reader.status.compact()
@@ -70,7 +70,7 @@ def _drop_old_checkpoints(store: Store, newest: int) -> None:
         store.status.delete(f"_gen = {OPEN_LANE} AND _step < {newest}")
 
 
-def _drop_finished(store: Store, retention: timedelta, archive_to: str | None) -> tuple[int, int]:
+def drop_finished(store: Store, retention: timedelta, archive_to: str | None) -> tuple[int, int]:
     """Drop the generations whose items all finished before the retention; close the current one.
 
     Keys that are taken for ever, or longer than the retention, are remembered by their items: then

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -14,6 +15,9 @@ from spark_queue.delta.journal import DeltaJournal
 from spark_queue.queue import DeltaQueue
 from spark_queue.reader_config import ReaderConfig
 
+#: How often a front checkpoints its positions unless it is told otherwise.
+_CHECKPOINTS = timedelta(minutes=1)
+
 
 def journaled_queue(
     spark: SparkSession,
@@ -24,6 +28,8 @@ def journaled_queue(
     config: ReaderConfig | None = None,
     hooks: ReaderHooks[Any] | None = None,
     queues: Callable[[str], JournaledQueue[Any]] | None = None,
+    retention: timedelta | None = None,
+    archive_to: str | None = None,
     clock: Clock | None = None,
 ) -> JournaledQueue[Any]:
     """Open a queue in memory with many readers, durable in Delta; make it where it is missing.
@@ -39,13 +45,18 @@ def journaled_queue(
         The columns of an item. With one column an item is its value (bytes, by default), with
         several it is a mapping. A queue that is there has its own.
     options : QueueOptions, optional
-        Durability, groups and memory.
+        Durability, groups and memory. By default a put's future waits for its group, and positions
+        are checkpointed, and small files merged, from time to time.
     config : ReaderConfig, optional
         The limits of readers that are given none.
     hooks : ReaderHooks, optional
         Those of readers that are given none.
     queues : callable, optional
         Called with a name, returns the queue that ``expire_to`` and its like mean by it.
+    retention : timedelta, optional
+        How long items are kept that all readers are done with; for ever by default.
+    archive_to : str, optional
+        The table that gets them when they are dropped.
     clock : Clock, optional
         Tells when items were put, and when they expire; the machine's by default.
 
@@ -67,11 +78,11 @@ def journaled_queue(
         queue = DeltaQueue.open(spark, name_or_path, clock=now)
     else:
         queue = DeltaQueue.create(spark, name_or_path, schema, clock=now)
-    journal = DeltaJournal(queue.main_store)
+    journal = DeltaJournal(queue.main_store, retention=retention, archive_to=archive_to)
     return JournaledQueue(
         journal,
         _name_of(name_or_path),
-        options=options,
+        options=options or QueueOptions(checkpoint_interval=_CHECKPOINTS),
         config=config,
         hooks=hooks,
         size_of=journal.size_of,

@@ -125,7 +125,7 @@ class Journal(Protocol[T]):
         ...
 
     def load(self, first: int, limit: int) -> Sequence[Entry[T]]:
-        """Return the next entries from an id on, in order; fewer than asked for only at the end.
+        """Return some of the next entries from an id on, in order; none only at the end.
 
         Ids may be missing in between.
         """
