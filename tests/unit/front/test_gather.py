@@ -1,0 +1,101 @@
+"""Where single things gather until they are written together."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+
+import pytest
+
+from spark_queue.errors import QueueFullError, QueueShutDownError
+from spark_queue.front.gather import Gather
+
+PATIENCE = 10.0
+LONG = timedelta(hours=1)
+SHORT = timedelta(milliseconds=1)
+
+
+def test_a_group_is_cut_when_it_is_full() -> None:
+    """A full group waits for nothing more, and what is too much stays for the next."""
+    line: Gather[int] = Gather(3, 10, LONG)
+    for number in range(4):
+        line.add(number)
+
+    assert line.take() == [0, 1, 2]
+    line.close()
+    assert line.take() == [3]
+    assert line.is_done
+
+
+def test_a_small_group_waits_a_little() -> None:
+    """A group that is not full is cut when its time is up; an empty one when the taker's is."""
+    line: Gather[int] = Gather(3, 10, SHORT)
+    assert line.take(timeout=0) == []
+    line.add(1)
+
+    assert line.take() == [1]
+
+
+def test_who_finds_no_room_waits_or_is_told() -> None:
+    """A line has room for so many; a taker makes room, and impatience is an error."""
+    line: Gather[int] = Gather(1, 1, SHORT)
+    line.add(1)
+    with pytest.raises(QueueFullError) as full:
+        line.add(2, timeout=0)
+    waiting = threading.Thread(target=line.add, args=(3,))
+    waiting.start()
+
+    assert line.take() == [1]
+    waiting.join(PATIENCE)
+    assert line.take() == [3]
+    assert (full.value.item, full.value.size) == (2, 1)
+
+
+def test_a_closed_line_takes_nothing_more() -> None:
+    """Closing ends every wait: of those who add, and of the taker, who gets what is left."""
+    line: Gather[int] = Gather(2, 1, LONG)
+    line.add(1)
+    ended: list[BaseException] = []
+
+    def add() -> None:
+        try:
+            line.add(2)
+        except QueueShutDownError as exc:
+            ended.append(exc)
+
+    waiting = threading.Thread(target=add)
+    waiting.start()
+    line.close()
+    waiting.join(PATIENCE)
+
+    assert len(ended) == 1
+    assert line.take() == [1]
+    assert line.take() == []
+
+
+def test_a_join_waits_for_what_is_written() -> None:
+    """A join returns when the group that was taken is written, and not before."""
+    line: Gather[int] = Gather(2, 10, SHORT)
+    line.add(1)
+    joined = threading.Event()
+
+    def join() -> None:
+        line.join()
+        joined.set()
+
+    group = line.take()
+    thread = threading.Thread(target=join)
+    thread.start()
+    with line.busy():
+        assert not joined.wait(0.05)
+    assert joined.wait(PATIENCE)
+    assert group == [1]
+    thread.join()
+
+
+def test_a_taker_can_be_woken() -> None:
+    """A wake ends the wait of a taker with nothing, also when it comes first."""
+    line: Gather[int] = Gather(2, 10, LONG)
+    line.wake()
+
+    assert line.take() == []
