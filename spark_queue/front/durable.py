@@ -42,7 +42,8 @@ class FrontOptions:
     linger: timedelta = timedelta(milliseconds=20)
     """How long a small group waits for more."""
     prefetch: int = 1_000
-    """How many items are claimed together, and held in memory until they are taken."""
+    """How many items are claimed together, and held in memory until they are taken. With 1 an item
+    is claimed when somebody asks for one, and not ahead."""
     lease: timedelta | None = None
     """How long they are leased; renewed as long as the front lives. Default: the queue's."""
     poll_every: timedelta = timedelta(seconds=1)
@@ -162,6 +163,8 @@ class DurableQueue:
 
     def get(self, timeout: Timeout = None) -> Delivery:
         """Take the next item, and wait for one where there is none.
+
+        Without patience (``timeout=0``) the queue is asked once, which takes as long as a claim.
 
         Raises
         ------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import queue
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -97,25 +98,43 @@ class Outlet:
         self._said: Gather[Outcome] = Gather(max_group, _MAX_PENDING, timedelta(milliseconds=1))
         self._held: dict[int, _Held] = {}
         self._lock = threading.Lock()
-        self._look_again = threading.Event()
+        self._looks: list[Future[None]] = []
 
     def get(self, timeout: Timeout) -> Delivery:
-        """Take the next item, in the queue's order."""
+        """Take the next item, in the queue's order; without patience, look for it once."""
         while True:
-            delivery = self._ready.get(timeout)
-            if self._ready.size() * 2 < self._prefetch:
-                self._said.wake()
+            delivery = self._looked_for() if timeout == 0 else self._awaited(timeout)
             if self._is_live(delivery):
                 return delivery
 
     async def get_async(self, timeout: Timeout) -> Delivery:
         """Take the next item, without blocking the loop."""
         while True:
+            self._ask()
             delivery = await self._ready.aio.get(timeout)
-            if self._ready.size() * 2 < self._prefetch:
-                self._said.wake()
             if self._is_live(delivery):
                 return delivery
+
+    def _awaited(self, timeout: Timeout) -> Delivery:
+        self._ask()
+        return self._ready.get(timeout)
+
+    def _looked_for(self) -> Delivery:
+        """Take what is ready; else wait for one claim, however long it takes."""
+        try:
+            return self._ready.poll()
+        except queue.Empty:
+            look: Future[None] = Future()
+            with self._lock:
+                self._looks.append(look)
+            self._said.wake()
+            look.result()
+            return self._ready.poll()
+
+    def _ask(self) -> None:
+        """Have more claimed, if little is ready."""
+        if self._ready.size() * 2 < self._prefetch:
+            self._said.wake()
 
     def settle(self, outcome: Outcome) -> Future[None]:
         """Note what a taker says; it is written with others."""
@@ -124,7 +143,6 @@ class Outlet:
 
     def look_again(self) -> None:
         """Say that there may be something to claim."""
-        self._look_again.set()
         self._said.wake()
 
     def join(self) -> None:
@@ -135,11 +153,12 @@ class Outlet:
         """Work until closed; then write what was said, and give the rest back."""
         self._tried(lambda: recovery.recover(self._source.store))
         while not self._said.is_done:
-            self._tried(self._claim_ahead)
+            self._look()
             group = self._said.take(poll_every.total_seconds())
             with self._said.busy():
                 self._write(group)
             self._tried(self._renew)
+        self._answer_looks()
         self._give_back()
 
     def close(self) -> None:
@@ -159,11 +178,24 @@ class Outlet:
         except Exception:  # whatever it is, the next time may go well
             logger.exception("%s: the front tries again", self._source.name)
 
+    def _look(self) -> None:
+        """Claim what comes next, if few items are ready, and tell those who asked for a look."""
+        with self._lock:
+            looks, self._looks = self._looks, []
+        # One at a time means on demand: nothing is held that nobody has asked for.
+        on_demand = self._prefetch == 1 and not looks and not self._ready.waiter_count
+        if self._ready.size() * 2 < self._prefetch and not on_demand:
+            self._tried(self._claim_ahead)
+        for look in looks:
+            look.set_result(None)
+
+    def _answer_looks(self) -> None:
+        with self._lock:
+            looks, self._looks = self._looks, []
+        for look in looks:
+            look.set_result(None)
+
     def _claim_ahead(self) -> None:
-        """Claim what comes next, if few items are ready."""
-        if self._ready.size() * 2 >= self._prefetch:
-            return
-        self._look_again.clear()
         claim = self._source.claim(self._prefetch, lease=self._lease, worker_id=worker.worker_id())
         if claim.count == 0:
             return

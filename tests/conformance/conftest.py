@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from spark_queue.config import QueueConfig
 from tests.conformance.engines import KEYS, DeltaEngine, Engine, SchedulerEngine
+from tests.conformance.fronts import FrontEngine
 from tests.conformance.operators import BatchEngine, StreamEngine
 from tests.conftest import REMOTE
 
 #: Every engine by its name. What needs no Spark is played once, beside classic Spark.
 ENGINES: dict[str, type[Engine]] = {
-    **({} if REMOTE else {"scheduler": SchedulerEngine, "stream": StreamEngine}),
+    **(
+        {}
+        if REMOTE
+        else {"scheduler": SchedulerEngine, "stream": StreamEngine, "front": FrontEngine}
+    ),
     "batch": BatchEngine,
     "delta": DeltaEngine,
 }
@@ -33,7 +38,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture
-def make(request: pytest.FixtureRequest, engine_name: str, place: str) -> Make:
+def make(request: pytest.FixtureRequest, engine_name: str, place: str) -> Iterator[Make]:
     """Make a queue: ``make("fair_key", "group_key", group_limit=2)``."""
     made: list[Engine] = []
 
@@ -49,8 +54,12 @@ def make(request: pytest.FixtureRequest, engine_name: str, place: str) -> Make:
             engine = BatchEngine(request.getfixturevalue("spark"), config)
         else:
             spark = request.getfixturevalue("spark")
-            engine = DeltaEngine(spark, f"{place}/queue{len(made)}", config)
+            durable = FrontEngine if engine_name == "front" else DeltaEngine
+            engine = durable(spark, f"{place}/queue{len(made)}", config)
         made.append(engine)
         return engine
 
-    return build
+    yield build
+    for engine in made:
+        if isinstance(engine, FrontEngine):
+            engine.front.close()

@@ -37,6 +37,7 @@ Capability = Literal[
     "priority",
     "retries",
     "returns",
+    "runs",
     "scopes",
     "states",
     "time",
@@ -45,8 +46,8 @@ Capability = Literal[
 #: ``composed``: no key, or several, in one queue; ``leases``: claims that run out; ``on demand``:
 #: a claim chooses what is next, which is not out as soon as it may run; ``operators``: pause,
 #: cancel, redrive and configure; ``retries``: attempts and dead letters; ``returns``: items are
-#: given back to their place; ``scopes``: keys that outlive their item; ``states``: the state of
-#: every item; ``time``: delays and expiry.
+#: given back to their place; ``runs``: a claim takes several items of a group; ``scopes``: keys
+#: that outlive their item; ``states``: the state of every item; ``time``: delays and expiry.
 EVERYTHING: frozenset[Capability] = frozenset(get_args(Capability))
 
 #: Keys of the scenarios' items, as SQL over their columns.

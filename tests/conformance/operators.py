@@ -99,7 +99,7 @@ class BatchEngine(_Limited):
     Rows get their round when they come, and wait with it.
     """
 
-    capabilities: frozenset[Capability] = frozenset({"composed", "on demand", "returns"})
+    capabilities: frozenset[Capability] = frozenset({"composed", "on demand", "returns", "runs"})
 
     def __init__(self, spark: SparkSession, config: QueueConfig) -> None:
         self.spark = spark

@@ -162,7 +162,7 @@ def test_a_limit_above_one_is_kept(make: Make) -> None:
     assert engine.claim(10).ids == ["c"]
 
 
-@needs("composed", "returns")
+@needs("composed", "returns", "runs")
 def test_a_run_takes_consecutive_items_of_a_group(make: Make) -> None:
     """A run leases the next items of a group together, and no other claim gets into it."""
     engine = make("group_key")

@@ -73,7 +73,7 @@ def test_a_group_waits_for_its_first(front: DurableQueue) -> None:
     first = front.get(PATIENCE)
 
     with pytest.raises(queue.Empty):
-        front.get(0.5)
+        front.get(timeout=0)
     front.nack(first, "not now")
     again = front.get(PATIENCE)
     front.ack(again)

@@ -1,0 +1,97 @@
+"""The durable front as an engine of the conformance suite: single items, in and out."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, wait
+from datetime import timedelta
+
+from pyspark.sql import SparkSession
+
+from spark_queue.config import QueueConfig
+from spark_queue.errors import LeaseLostError
+from spark_queue.front.durable import DurableQueue, FrontOptions
+from spark_queue.front.outlet import Delivery
+from tests.conformance.engines import Capability, DeltaEngine, Row
+
+
+class FrontEngine(DeltaEngine):
+    """A front that claims on demand; what an operator does is done to its queue."""
+
+    capabilities: frozenset[Capability] = frozenset(
+        {"composed", "on demand", "priority", "retries", "returns", "states"}
+    )
+
+    def __init__(self, spark: SparkSession, path: str, config: QueueConfig) -> None:
+        super().__init__(spark, path, config)
+        options = FrontOptions(prefetch=1, poll_every=timedelta(seconds=5))
+        self.front = DurableQueue(self.queue, options=options)
+
+    def enqueue(self, rows: Sequence[Row]) -> list[str | None]:
+        """Put rows one by one."""
+        futures = [
+            self.front.put(
+                {
+                    "id": row.id,
+                    "key": row.key,
+                    "tenant": row.tenant,
+                    "grp": row.group,
+                    "prio": row.priority,
+                    "cost": row.cost,
+                }
+            )
+            for row in rows
+        ]
+        results = [future.result() for future in futures]
+        self.ids |= {result.seq: row.id for result, row in zip(results, rows, strict=True)}
+        return [
+            None if result.duplicate_of is None else self.ids[result.duplicate_of]
+            for result in results
+        ]
+
+    def claim(self, limit: int, *, run: int = 1, lease: float | None = None) -> FrontHeld:  # type: ignore[override]
+        """Take so many items, one by one, or what there is."""
+        assert run == 1
+        assert lease is None
+        taken: list[Delivery] = []
+        try:
+            while len(taken) < limit:
+                taken.append(self.front.get(timeout=0))
+        except queue.Empty:
+            pass
+        return FrontHeld(self, taken)
+
+
+class FrontHeld:
+    """Deliveries of a front."""
+
+    def __init__(self, engine: FrontEngine, taken: Sequence[Delivery]) -> None:
+        self._engine = engine
+        self._left = {engine.ids[delivery.seq]: delivery for delivery in taken}
+        self.ids = list(self._left)
+
+    def settle(self, verb: str, ids: Iterable[str] | None = None, error: str | None = None) -> None:
+        """Settle items, all that are left by default."""
+        front = self._engine.front
+        told = list(self._left) if ids is None else list(ids)
+        deliveries = [self._left.pop(name) for name in told]
+        why = error or "failed"
+        calls: dict[str, Callable[[Delivery], Future[None]]] = {
+            "ack": front.ack,
+            "release": front.release,
+            "nack": lambda delivery: front.nack(delivery, why),
+            "dead": lambda delivery: front.dead(delivery, why),
+        }
+        futures = [calls[verb](delivery) for delivery in deliveries]
+        wait(futures)
+        lost = [
+            delivery.seq
+            for delivery, future in zip(deliveries, futures, strict=True)
+            if isinstance(future.exception(), LeaseLostError)
+        ]
+        if lost:
+            raise LeaseLostError(lost)
+
+    def renew(self, seconds: float) -> None:
+        """Do nothing: a front renews by itself."""
