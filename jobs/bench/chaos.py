@@ -25,13 +25,13 @@ from kills import run as run_child
 app = typer.Typer(add_completion=False, no_args_is_help=False)
 
 FRAMES = 3
-ROWS = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """What the tables hold after all kills."""
 
+    expected: int
     items: int
     acked: int
     output_rows: int
@@ -42,7 +42,7 @@ class Verdict:
 
     def holds(self) -> bool:
         """Tell whether every item is in the output exactly once, and nothing is left open."""
-        exact = self.items == self.acked == self.output_rows == FRAMES * ROWS
+        exact = self.items == self.acked == self.output_rows == self.expected
         return exact and not (
             self.repeated or self.missing or self.open_leases or self.out_of_order
         )
@@ -53,6 +53,7 @@ def run(
     context: typer.Context,
     kills: Annotated[int, typer.Option(min=0, help="How often to kill the driver.")] = 20,
     seed: Annotated[int, typer.Option(help="Decides when; 0 draws one.")] = 0,
+    rows: Annotated[int, typer.Option(min=1, help="Rows of each of the three frames.")] = 60,
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -63,10 +64,10 @@ def run(
     rng = random.Random(drawn)  # noqa: S311 - it has to be repeatable, not secret
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="chaos-") as place:
-        child = command(__file__, "work", place)
+        child = command(__file__, "work", place, str(rows))
         killed = kill_often(child, kills, rng, lambda: _forget(place))
         run_child(child)
-        answer = run_child(command(__file__, "verify", place), capture=True)
+        answer = run_child(command(__file__, "verify", place, str(rows)), capture=True)
         verdict = Verdict(**json.loads(answer))
     _report(drawn, killed, verdict, time.monotonic() - started, as_json=as_json)
     raise typer.Exit(0 if verdict.holds() else 1)
@@ -93,7 +94,7 @@ def _report(seed: int, killed: int, verdict: Verdict, seconds: float, *, as_json
 
 
 @app.command(hidden=True)
-def work(place: str) -> None:
+def work(place: str, rows: int) -> None:
     """Enqueue and process, as a driver that knows nothing of its predecessors."""
     from spark_queue import DeltaQueue, QueueConfig, RetryPolicy, local_session  # noqa: PLC0415
 
@@ -114,10 +115,10 @@ def work(place: str) -> None:
         )
         queue = DeltaQueue.create(spark, path, "id long, tenant string, grp string", config)
     for frame in range(FRAMES):
-        rows = spark.range(frame * ROWS, (frame + 1) * ROWS).selectExpr(
+        items = spark.range(frame * rows, (frame + 1) * rows).selectExpr(
             "id", "concat('t', id % 3) AS tenant", "concat('g', id % 7) AS grp"
         )
-        queue.enqueue(rows, order_by="id")
+        queue.enqueue(items, order_by="id")
         _drain(queue, f"{place}/out")
     spark.stop()
 
@@ -132,7 +133,7 @@ def _drain(queue: Any, out: str) -> None:
 
 
 @app.command(hidden=True)
-def verify(place: str) -> None:
+def verify(place: str, rows: int) -> None:
     """Hold the tables against the laws and print what they hold."""
     from pyspark.sql import functions as F  # noqa: PLC0415
 
@@ -147,11 +148,12 @@ def verify(place: str) -> None:
         F.expr("a.grp = b.grp AND a._seq < b._seq AND a.at > b.at"),
     )
     verdict = Verdict(
+        expected=FRAMES * rows,
         items=stats.enqueued,
         acked=stats.acked,
         output_rows=out.count(),
         repeated=out.groupBy("id").count().where("count > 1").count(),
-        missing=spark.range(FRAMES * ROWS).join(out, "id", "left_anti").count(),
+        missing=spark.range(FRAMES * rows).join(out, "id", "left_anti").count(),
         open_leases=stats.claimed,
         out_of_order=disordered.count(),
     )

@@ -189,6 +189,33 @@ def test_expiry_and_limits_are_logged(
     after.close()
 
 
+def test_a_front_keeps_its_tables_small(
+    spark: SparkSession,
+    place: str,
+    queue_path: str,
+    clock: ManualClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """JN-22, JQ-30: what all readers have passed for long enough is archived, while it is open."""
+    monkeypatch.setattr("spark_queue.delta.journal._MANY", 1)
+    front = journaled_queue(
+        spark, queue_path, clock=clock, retention=MINUTE, archive_to=f"{place}/archive"
+    )
+    front.put(b"1").result(PATIENCE)
+    clock.advance(MINUTE)
+    front.checkpoint()
+    assert _drained(front) == [b"1"]
+    front.put(b"2").result(PATIENCE)
+    clock.advance(2 * MINUTE)
+
+    front.checkpoint()
+
+    archive = spark.read.format("delta").load(f"{place}/archive")
+    assert [bytes(row[0]) for row in archive.select("data").collect()] == [b"1"]
+    assert _drained(front) == [b"2"]
+    front.close()
+
+
 def test_a_queue_with_keys_is_none_for_this_front(
     spark: SparkSession, queue_path: str, clock: ManualClock
 ) -> None:
