@@ -8,11 +8,12 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Literal
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 
 from spark_queue import worker
 from spark_queue.claim import Claim
@@ -21,7 +22,7 @@ from spark_queue.core.blocking import BlockingQueue
 from spark_queue.core.timer import Timeout
 from spark_queue.delta import items, recovery
 from spark_queue.delta.settle import NAMED
-from spark_queue.errors import LeaseLostError
+from spark_queue.errors import LeaseLostError, QueueShutDownError
 from spark_queue.front.gather import Gather
 
 logger = logging.getLogger(__name__)
@@ -204,10 +205,10 @@ class Outlet:
         held.open.update(row["_seq"] for row in rows)
         with self._lock:
             self._held[claim.lease] = held
-        for row in rows:
-            plain = row.asDict(recursive=True)
-            seq, attempts = plain.pop("_seq"), plain.pop("_attempts")
-            self._ready.put(Delivery(seq, plain.pop("_lease"), attempts, plain))
+        # A front that closes meanwhile gives back what it holds.
+        with suppress(QueueShutDownError):
+            for row in rows:
+                self._ready.put(_delivery(row))
 
     def _renew(self) -> None:
         now = self._source.store.clock.now()
@@ -258,6 +259,12 @@ class Outlet:
     def _give_back(self) -> None:
         for held in self._held.values():
             self._tried(held.claim.release)
+
+
+def _delivery(row: Row) -> Delivery:
+    plain = row.asDict(recursive=True)
+    seq, attempts = plain.pop("_seq"), plain.pop("_attempts")
+    return Delivery(seq, plain.pop("_lease"), attempts, plain)
 
 
 def _answer(outcome: Outcome, first: Outcome, lost: set[int]) -> None:
