@@ -12,7 +12,7 @@ from spark_queue import streams
 from spark_queue.clock import Clock, SystemClock
 from spark_queue.config import QueueConfig
 from spark_queue.consuming import Consuming, parsed
-from spark_queue.delta import admin, enqueue, forwarding, maintain, readers, trim
+from spark_queue.delta import admin, enqueue, forwarding, maintain, readers
 from spark_queue.delta.address import QueueAddress
 from spark_queue.delta.enqueue import Enqueued
 from spark_queue.delta.inputs import OrderBy
@@ -195,7 +195,6 @@ class DeltaQueue(Consuming):
         """
         rules = Rules(on_duplicate=on_duplicate, on_full=on_full)
         done = enqueue.enqueue(self._main, df, order_by=order_by, rules=rules)
-        trim.full(self._main)
         return self._result(done)
 
     def enqueue_stream(

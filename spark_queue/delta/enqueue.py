@@ -15,7 +15,7 @@ from datetime import datetime
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_queue.delta import readers, tags
+from spark_queue.delta import readers, tags, trim
 from spark_queue.delta.heads import QueueHead, StatusHead, following
 from spark_queue.delta.inputs import OrderBy, keyed
 from spark_queue.delta.refusals import Rules, refused
@@ -30,7 +30,7 @@ from spark_queue.delta.schema import (
 )
 from spark_queue.delta.settings import Settings
 from spark_queue.delta.stage import Stage, staged
-from spark_queue.delta.store import Store, is_small, tries
+from spark_queue.delta.store import Store, is_small, logger, tries
 
 _LINE = ("_priority", "_fair_key")
 
@@ -95,8 +95,17 @@ def enqueue(
             if done.refused:
                 counts["refused"] = done.refused
             store.report("queue", done.step, "enqueue", counts, started, count)
+            _trim(store)
             return done
     raise AssertionError
+
+
+def _trim(store: Store) -> None:
+    """Drop what readers have too much of; the items are in the queue, whatever comes of this."""
+    try:
+        trim.full(store)
+    except Exception:  # noqa: BLE001 - the step it follows stands
+        logger.exception("%s: a reader keeps more than it may until the next enqueue", store.name)
 
 
 def _try_once(

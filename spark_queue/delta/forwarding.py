@@ -60,7 +60,7 @@ def _tried(store: Store, limits: ReaderConfig, target: str) -> int:
 
 def _sent(store: Store, limits: ReaderConfig, target: str) -> int:
     place = _place(store, target)
-    source = f"{store.name}+{store.reader}"
+    source = f"{store.location()}+{store.reader}"
     head = store.status_head()
     since = place.queue_head().streams.get(source, 0)
     if head.step <= since:

@@ -164,7 +164,7 @@ def advance(store: Store, step: int) -> None:
     for count in tries("advance"):
         with store.writing("queue"):
             before = store.queue_head()
-            facts = store.registered()
+            facts = before.readers[store.reader]
             if facts.since_step >= step:
                 return
             moved = replace(facts, since_step=step, since_items=at.items)

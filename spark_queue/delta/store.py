@@ -249,6 +249,10 @@ class Store:
         ours = set(QUEUE_COLUMNS.names)
         return StructType([f for f in self.queue.read().schema if f.name not in ours])
 
+    def location(self) -> str:
+        """Return where the queue is, however it was named."""
+        return self._identity()
+
     def forget(self) -> None:
         """Drop what this process remembers of the queue, and its writer lock."""
         lock.unlock(self._local_directory())
@@ -395,9 +399,10 @@ class Store:
 
     def _require_not_held(self, head: QueueHead | StatusHead) -> None:
         """Raise where a step would follow upon one of a front that still holds the queue."""
-        hold = head.hold
-        if hold.by in ("", self.holder):
+        if head.hold.by in ("", self.holder):
             return
+        # A status log only names its holder; the item log says until when, or that it has left.
+        hold = self.queue_head().hold
         if not holding.is_over(hold, self.clock.now(), only_writer=self.is_only_writer()):
             raise FencedError(f"queue {self.name!r}", f"the front {hold.by}")
 

@@ -59,9 +59,10 @@ class Tenure:
         before = self._take_items()
         for place in positions():
             self.take_position(place)
-        self._outwait(before)
         if self._is_shared:
+            # The wait for the former holder may be as long as our own hold.
             threading.Thread(target=self._keep_holding, name="hold", daemon=True).start()
+        self._outwait(before)
 
     def is_held(self) -> bool:
         """Tell whether no other front can have taken the queue over."""

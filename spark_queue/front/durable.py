@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from spark_queue.core.aio import outcome
 from spark_queue.core.timer import Timeout
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.front.gather import Gather
+from spark_queue.front.gather import Gather, promise
 from spark_queue.front.intake import Intake, Put, PutResult
 from spark_queue.front.outlet import Delivery, Outcome, Outlet
 from spark_queue.queue import DeltaQueue
@@ -148,7 +148,7 @@ class DurableQueue:
         QueueShutDownError
             When the queue is closed.
         """
-        put = Put(item, Future())
+        put = Put(item, promise())
         self._puts.add(put, timeout)
         return put.future
 
@@ -202,19 +202,19 @@ class DurableQueue:
             Done when that is durable; it fails with :class:`LeaseLostError` where somebody else had
             the item by then, and with what kept the outcome from being written.
         """
-        return self._outlet.settle(Outcome(delivery, "ack", None, Future()))
+        return self._outlet.settle(Outcome(delivery, "ack", None, promise()))
 
     def nack(self, delivery: Delivery, error: str) -> Future[None]:
         """Say that an item failed: it is retried, or dead. The future is as for :meth:`ack`."""
-        return self._outlet.settle(Outcome(delivery, "nack", error, Future()))
+        return self._outlet.settle(Outcome(delivery, "nack", error, promise()))
 
     def release(self, delivery: Delivery) -> Future[None]:
         """Give an item back to its place, uncharged. The future is as for :meth:`ack`."""
-        return self._outlet.settle(Outcome(delivery, "release", None, Future()))
+        return self._outlet.settle(Outcome(delivery, "release", None, promise()))
 
     def dead(self, delivery: Delivery, error: str) -> Future[None]:
         """Send an item to the dead letters. The future is as for :meth:`ack`."""
-        return self._outlet.settle(Outcome(delivery, "dead", error, Future()))
+        return self._outlet.settle(Outcome(delivery, "dead", error, promise()))
 
     def sync(self) -> None:
         """Return when everything that was put and settled before is durable, or has failed."""

@@ -6,6 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Generic, TypeVar
@@ -14,6 +15,13 @@ from spark_queue.core.timer import Timeout, seconds
 from spark_queue.errors import QueueFullError, QueueShutDownError
 
 T = TypeVar("T")
+
+
+def promise() -> Future[T]:
+    """Return a future that cannot be cancelled: what it is the outcome of is on its way."""
+    future: Future[T] = Future()
+    future.set_running_or_notify_cancel()
+    return future
 
 
 class Gather(Generic[T]):

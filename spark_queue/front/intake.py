@@ -70,7 +70,7 @@ class Intake:
                 self._write(group)
 
     def _write(self, group: Sequence[Put]) -> None:
-        fitting = [put for put in group if self._fits(put)]
+        fitting = [put for put in group if self._is_fitting(put)]
         if not fitting:
             return
         try:
@@ -82,6 +82,13 @@ class Intake:
         for put, result in zip(fitting, results, strict=True):
             put.future.set_result(result)
         self._on_written()
+
+    def _is_fitting(self, put: Put) -> bool:
+        try:
+            return self._fits(put)
+        except Exception as exc:  # noqa: BLE001 - what is no mapping at all fails alone, too
+            put.future.set_exception(exc)
+            return False
 
     def _fits(self, put: Put) -> bool:
         """Tell whether an item has the queue's columns; else its own future alone fails."""

@@ -100,6 +100,7 @@ class Outlet:
         self._held: dict[int, _Held] = {}
         self._lock = threading.Lock()
         self._looks: list[Future[None]] = []
+        self._is_over = False
 
     def get(self, timeout: Timeout) -> Delivery:
         """Take the next item, in the queue's order; without patience, look for it once."""
@@ -125,12 +126,19 @@ class Outlet:
         try:
             return self._ready.poll()
         except queue.Empty:
-            look: Future[None] = Future()
-            with self._lock:
-                self._looks.append(look)
-            self._said.wake()
-            look.result()
+            self._next_look().result()
             return self._ready.poll()
+
+    def _next_look(self) -> Future[None]:
+        """Return what is done after the next look at the queue; at once, after the last."""
+        look: Future[None] = Future()
+        with self._lock:
+            if self._is_over:
+                look.set_result(None)
+            else:
+                self._looks.append(look)
+        self._said.wake()
+        return look
 
     def _ask(self) -> None:
         """Have more claimed, if little is ready."""
@@ -171,7 +179,9 @@ class Outlet:
     def _is_live(self, delivery: Delivery) -> bool:
         """Tell whether an item is still held; what was lost is somebody else's."""
         held = self._held.get(delivery.lease)
-        return held is not None and held.claim.lease_expires_at > self._source.store.clock.now()
+        if held is None or delivery.seq not in held.open:
+            return False
+        return held.claim.lease_expires_at > self._source.store.clock.now()
 
     def _tried(self, step: Callable[[], object]) -> None:
         try:
@@ -192,6 +202,7 @@ class Outlet:
 
     def _answer_looks(self) -> None:
         with self._lock:
+            self._is_over = True
             looks, self._looks = self._looks, []
         for look in looks:
             look.set_result(None)
@@ -200,11 +211,15 @@ class Outlet:
         claim = self._source.claim(self._prefetch, lease=self._lease, worker_id=worker.worker_id())
         if claim.count == 0:
             return
-        rows = items.in_order(self._source.store, claim.lease).collect()
+        try:
+            rows = items.in_order(self._source.store, claim.lease).collect()
+        except BaseException:
+            # Nobody can get what was not read; it must not wait for the end of its lease.
+            claim.release()
+            raise
         held = _Held(claim, claim.lease_expires_at - claim.claimed_at)
         held.open.update(row["_seq"] for row in rows)
-        with self._lock:
-            self._held[claim.lease] = held
+        self._held[claim.lease] = held
         # A front that closes meanwhile gives back what it holds.
         with suppress(QueueShutDownError):
             for row in rows:
@@ -219,6 +234,8 @@ class Outlet:
                 except LeaseLostError as exc:
                     logger.warning("%s: %s", self._source.name, exc)
                     held.open.difference_update(exc.seqs)
+                    if not held.open:
+                        del self._held[held.claim.lease]
 
     def _write(self, group: Sequence[Outcome]) -> None:
         """Settle what was said, one step for each claim."""
@@ -248,8 +265,7 @@ class Outlet:
         if held is not None:
             held.open.difference_update(first)
             if not held.open:
-                with self._lock:
-                    del self._held[lease]
+                del self._held[lease]
 
     def _frame(self, outcomes: Sequence[Outcome]) -> DataFrame:
         rows = [(o.delivery.seq, o.said, o.error) for o in outcomes]

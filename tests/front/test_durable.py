@@ -119,10 +119,14 @@ def test_what_is_settled_twice_or_lost_says_so(front: DurableQueue, files: Delta
 def test_bad_items_fail_alone(front: DurableQueue) -> None:
     """An item without a column, or with one too many, fails its own future and no other."""
     good = front.put(_item(1))
+    none = front.put(None)  # type: ignore[arg-type]
     short = front.put({"id": 2})
     long = front.put({**_item(3), "size": 1})
 
     assert good.result(PATIENCE).outcome == "inserted"
+    assert not good.cancel()
+    with pytest.raises(TypeError):
+        none.result(PATIENCE)
     with pytest.raises(SchemaMismatchError, match="tenant"):
         short.result(PATIENCE)
     with pytest.raises(SchemaMismatchError, match="size"):
