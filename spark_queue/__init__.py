@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from spark_queue.claim import Claim, Settlement
     from spark_queue.config import QueueConfig, RetryPolicy
+    from spark_queue.delta.facts import StepFacts
     from spark_queue.delta.keys import DeltaIdempotencyKeyStore
-    from spark_queue.delta.store import StepFacts
     from spark_queue.errors import Reject, SparkQueueError
     from spark_queue.front.durable import DurableQueue
     from spark_queue.front.journaled import journaled_queue

@@ -15,10 +15,11 @@ from spark_queue.consuming import Consuming, parsed
 from spark_queue.delta import admin, enqueue, forwarding, maintain, readers
 from spark_queue.delta.address import QueueAddress
 from spark_queue.delta.enqueue import Enqueued
+from spark_queue.delta.facts import Listener
 from spark_queue.delta.inputs import OrderBy
 from spark_queue.delta.readers import Start
 from spark_queue.delta.refusals import OnDuplicate, OnFull, Rules
-from spark_queue.delta.store import Listener, Store
+from spark_queue.delta.store import Store
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.reader import Reader
 from spark_queue.reader_config import ReaderConfig
@@ -319,6 +320,16 @@ class DeltaQueue(Consuming):
             forwarding.require_targets(self._main, config)
         self._default = None
         return Reader(readers.register(self._main, name, config, start))
+
+    def open_reader(self, name: str) -> Reader:
+        """Return a reader that is registered; the name of the default one is empty.
+
+        Raises
+        ------
+        ReaderNotFoundError
+            When there is none of the name.
+        """
+        return Reader(readers.find(self._main, name))
 
     def readers(self) -> tuple[str, ...]:
         """Return the names of all readers; the default reader's is empty."""

@@ -23,8 +23,9 @@ from spark_queue.delta import forwarding, items, recovery, settle, turnover
 from spark_queue.delta.choosing import Request
 from spark_queue.delta.claims import new_claim_id
 from spark_queue.delta.evidence import Output
+from spark_queue.delta.facts import logger
 from spark_queue.delta.settle import Settled, Verdict
-from spark_queue.delta.store import Store, is_small, logger
+from spark_queue.delta.store import Store, is_small
 from spark_queue.errors import InvalidArgumentError, UnsafeSessionError
 from spark_queue.executor import run_batches, run_items
 

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import yaml
 
-from spark_queue.cli.scope import Json, Name, Verbose, command
+from spark_queue.cli.config_file import read_mapping
+from spark_queue.cli.scope import Json, Name, Reader, Verbose, command
 from spark_queue.config import QueueConfig
-from spark_queue.errors import InvalidConfigError
 
 _Key = Annotated[str | None, typer.Option(help="A SQL expression over the columns.")]
 
@@ -74,26 +73,9 @@ def read_config(file: Path | None, options: dict[str, Any]) -> QueueConfig:
     InvalidConfigError
         When the file cannot be read, is no mapping, or has an unknown name or a wrong value.
     """
-    values = {} if file is None else _mapping(file)
+    values = {} if file is None else read_mapping(file)
     values.update({name: value for name, value in options.items() if value is not None})
     return QueueConfig.from_dict(values)
-
-
-def _mapping(file: Path) -> dict[str, Any]:
-    try:
-        found = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except OSError as exc:
-        raise InvalidConfigError(f"configuration {str(file)!r}: {exc.strerror}") from exc
-    except (yaml.YAMLError, UnicodeError) as exc:
-        why = " ".join(str(exc).split())
-        raise InvalidConfigError(f"configuration {str(file)!r} is no YAML: {why}") from exc
-    if found is None:
-        return {}
-    if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
-        raise InvalidConfigError(
-            f"configuration {str(file)!r} must be a mapping of names to values"
-        )
-    return found
 
 
 def _scope(text: str | None) -> str | float | None:
@@ -103,17 +85,31 @@ def _scope(text: str | None) -> str | float | None:
         return text
 
 
-def pause(ctx: typer.Context, name: Name, *, json: Json = False, verbose: Verbose = False) -> None:
+def pause(
+    ctx: typer.Context,
+    name: Name,
+    reader: Reader = None,
+    *,
+    json: Json = False,
+    verbose: Verbose = False,
+) -> None:
     """Stop giving out items; what is claimed goes on."""
     with command(ctx, json=json, verbose=verbose) as scope:
-        step = scope.queue(name).pause()
+        step = scope.reading(name, reader).pause()
         scope.terminal.show({"paused": True, "step": step}, f"paused from step {step} on")
 
 
-def resume(ctx: typer.Context, name: Name, *, json: Json = False, verbose: Verbose = False) -> None:
+def resume(
+    ctx: typer.Context,
+    name: Name,
+    reader: Reader = None,
+    *,
+    json: Json = False,
+    verbose: Verbose = False,
+) -> None:
     """Give out items again."""
     with command(ctx, json=json, verbose=verbose) as scope:
-        step = scope.queue(name).resume()
+        step = scope.reading(name, reader).resume()
         scope.terminal.show({"paused": False, "step": step}, f"resumed from step {step} on")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from spark_queue.cli import admin, ingest, items, replay, streams, views
+from spark_queue.cli import admin, ingest, items, readers, replay, streams, views
 
 app = typer.Typer(
     name="spark-queue",
@@ -27,6 +27,9 @@ _COMMANDS = (
     views.stats,
     views.dead,
     views.explain,
+    readers.readers,
+    readers.add_reader,
+    readers.drop_reader,
     items.redrive,
     items.cancel,
     items.purge,

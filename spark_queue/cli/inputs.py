@@ -5,18 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException
-from pyspark.sql.types import DoubleType, StructField, StructType, TimestampType
+from pyspark.sql.types import StructType
 
+from spark_queue.delta.schema import OPTIONAL_COLUMNS
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-_OPTIONAL = (
-    StructField("available_at", TimestampType()),
-    StructField("expires_at", TimestampType()),
-    StructField("cost", DoubleType()),
-)
 
 
 def read_files(spark: SparkSession, path: str, kind: str, schema: StructType) -> DataFrame:
@@ -35,7 +30,7 @@ def read_files(spark: SparkSession, path: str, kind: str, schema: StructType) ->
     names = _columns(spark, path, kind)
     if kind == "parquet":
         return spark.read.parquet(path)
-    known = {field.name: field for field in (*schema.fields, *_OPTIONAL)}
+    known = {field.name: field for field in (*schema.fields, *OPTIONAL_COLUMNS.fields)}
     for name in schema.names:
         if name not in names:
             raise SchemaMismatchError(name, f"is missing; the files have {', '.join(names)}")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from spark_queue.cli.scope import Json, Name, Verbose, command
+from spark_queue.cli.scope import Json, Name, Reader, Verbose, command
 from spark_queue.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -102,6 +102,7 @@ def process(
     time_limit: Annotated[
         float | None, typer.Option(help="Seconds after which nothing more is claimed.")
     ] = None,
+    reader: Reader = None,
     *,
     json: Json = False,
     verbose: Verbose = False,
@@ -109,7 +110,7 @@ def process(
     """Run a handler for every item that may run now, until there is none left."""
     with command(ctx, json=json, verbose=verbose) as scope:
         function = load_handler(handler)
-        queue = scope.queue(name)
+        queue = scope.reading(name, reader)
         output = None if out is None else scope.placed(out)
         done = scope.interruptible(
             lambda stop: queue.process(
@@ -131,6 +132,7 @@ def redrive(
     ctx: typer.Context,
     name: Name,
     where: _Where = "_state = 'dead'",
+    reader: Reader = None,
     *,
     dry_run: _DryRun = False,
     json: Json = False,
@@ -138,7 +140,7 @@ def redrive(
 ) -> None:
     """Enqueue dead, expired or cancelled items again, by default all dead ones."""
     with command(ctx, json=json, verbose=verbose) as scope:
-        count = scope.queue(name).redrive(where, dry_run=dry_run)
+        count = scope.reading(name, reader).redrive(where, dry_run=dry_run)
         _show_count(scope.terminal.show, "redriven", count, dry_run=dry_run)
 
 
@@ -146,6 +148,7 @@ def cancel(
     ctx: typer.Context,
     name: Name,
     where: _Where,
+    reader: Reader = None,
     *,
     dry_run: _DryRun = False,
     json: Json = False,
@@ -153,7 +156,7 @@ def cancel(
 ) -> None:
     """End items that are ready or claimed."""
     with command(ctx, json=json, verbose=verbose) as scope:
-        count = scope.queue(name).cancel(where, dry_run=dry_run)
+        count = scope.reading(name, reader).cancel(where, dry_run=dry_run)
         _show_count(scope.terminal.show, "cancelled", count, dry_run=dry_run)
 
 

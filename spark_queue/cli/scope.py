@@ -22,8 +22,9 @@ from spark_queue.java import java_problem
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from spark_queue.delta.store import Listener
+    from spark_queue.delta.facts import Listener
     from spark_queue.queue import DeltaQueue
+    from spark_queue.reader import Reader as ReaderOf
 
 _T = TypeVar("_T")
 
@@ -43,6 +44,9 @@ Verbose = Annotated[
     bool, typer.Option("--verbose", help="Show what Spark says, and tracebacks of errors.")
 ]
 Name = Annotated[str, typer.Argument(help="The queue: a path, or a table name of the catalog.")]
+Reader = Annotated[
+    str | None, typer.Option(help="As this reader of the queue sees it; the default one if none.")
+]
 
 
 class Scope:
@@ -76,6 +80,11 @@ class Scope:
         from spark_queue.queue import DeltaQueue  # noqa: PLC0415 - help works without Spark
 
         return DeltaQueue.open(self.spark, self.placed(name), listener=listener)
+
+    def reading(self, name: str, reader: str | None) -> DeltaQueue | ReaderOf:
+        """Open a queue as one of its readers sees it."""
+        queue = self.queue(name)
+        return queue if reader is None else queue.open_reader(reader)
 
     def interruptible(self, work: Callable[[threading.Event], _T]) -> _T:
         """Run something long, so that SIGTERM and SIGINT end it at once and in good order.

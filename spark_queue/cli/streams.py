@@ -27,7 +27,7 @@ from spark_queue.errors import InvalidArgumentError
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from spark_queue.delta.store import StepFacts
+    from spark_queue.delta.facts import StepFacts
 
 _Checkpoint = Annotated[
     str, typer.Option(help="A directory that is this query's own; it goes on from there.")

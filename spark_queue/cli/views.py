@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from spark_queue.cli.plain import plain, rows
-from spark_queue.cli.scope import Json, Name, Verbose, command
+from spark_queue.cli.scope import Json, Name, Reader, Verbose, command
 from spark_queue.cli.terminal import fields_table, rows_table
 
 if TYPE_CHECKING:
@@ -36,13 +36,14 @@ def status(
     name: Name,
     where: Annotated[str | None, typer.Option(help="Only these: a SQL predicate.")] = None,
     limit: _Limit = 20,
+    reader: Reader = None,
     *,
     json: Json = False,
     verbose: Verbose = False,
 ) -> None:
     """Show how many items are in which state, and the first of them."""
     with command(ctx, json=json, verbose=verbose) as scope:
-        queue = scope.queue(name)
+        queue = scope.reading(name, reader)
         items = _matching(queue.status(), where)
         counts = {row[0]: row[1] for row in items.groupBy("_state").count().collect()}
         shown = rows(items.select(*queue.schema.names, *_SHOWN).orderBy("_seq"), limit)
@@ -57,13 +58,14 @@ def stats(
     ctx: typer.Context,
     name: Name,
     limit: Annotated[int, typer.Option(min=0, help="Keys to show.")] = 100,
+    reader: Reader = None,
     *,
     json: Json = False,
     verbose: Verbose = False,
 ) -> None:
     """Show counts per state and per key, waiting times, and the age of the oldest item."""
     with command(ctx, json=json, verbose=verbose) as scope:
-        found = scope.queue(name).stats()
+        found = scope.reading(name, reader).stats()
         per_key = rows(found.per_key, limit)
         scalars = _without(found, "per_key")
         scope.terminal.show(
@@ -76,13 +78,14 @@ def dead(
     name: Name,
     where: Annotated[str | None, typer.Option(help="Only these: a SQL predicate.")] = None,
     limit: _Limit = 100,
+    reader: Reader = None,
     *,
     json: Json = False,
     verbose: Verbose = False,
 ) -> None:
     """Show the dead letters: items that failed for good, with their last error."""
     with command(ctx, json=json, verbose=verbose) as scope:
-        queue = scope.queue(name)
+        queue = scope.reading(name, reader)
         letters = _matching(queue.dead(), where)
         count = letters.count()
         names = ("_seq", "_attempts", "_losses", "_finished_at", "_error")
@@ -97,13 +100,14 @@ def explain(
     ctx: typer.Context,
     name: Name,
     seq: Annotated[int, typer.Argument(help="The number of the item.")],
+    reader: Reader = None,
     *,
     json: Json = False,
     verbose: Verbose = False,
 ) -> None:
     """Say why an item is not running."""
     with command(ctx, json=json, verbose=verbose) as scope:
-        scope.terminal.show(scope.queue(name).explain(seq))
+        scope.terminal.show(scope.reading(name, reader).explain(seq))
 
 
 def _matching(items: DataFrame, where: str | None) -> DataFrame:

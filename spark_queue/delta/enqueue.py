@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_queue.delta import readers, tags, trim
+from spark_queue.delta.facts import logger
 from spark_queue.delta.heads import QueueHead, StatusHead, following
 from spark_queue.delta.inputs import OrderBy, keyed
 from spark_queue.delta.refusals import Rules, refused
@@ -30,7 +31,7 @@ from spark_queue.delta.schema import (
 )
 from spark_queue.delta.settings import Settings
 from spark_queue.delta.stage import Stage, staged
-from spark_queue.delta.store import Store, is_small, logger, tries
+from spark_queue.delta.store import Store, is_small, tries
 
 _LINE = ("_priority", "_fair_key")
 

@@ -12,9 +12,10 @@ from pyspark.sql import functions as F
 from spark_queue.delta import enqueue
 from spark_queue.delta.address import QueueAddress
 from spark_queue.delta.enqueue import StreamBatch
+from spark_queue.delta.facts import logger
 from spark_queue.delta.refusals import Rules
 from spark_queue.delta.schema import DEAD, EXPIRED, ITEM
-from spark_queue.delta.store import Store, logger
+from spark_queue.delta.store import Store
 from spark_queue.delta.views import user_columns
 from spark_queue.reader_config import ReaderConfig
 

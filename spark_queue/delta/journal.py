@@ -8,17 +8,20 @@ and the other way round.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
+from itertools import chain
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from spark_queue.core.journal.records import Bookmark, Entry, Group, Marks, Recovered
-from spark_queue.delta import admin, checkpoint, fold, maintain, readers
+from spark_queue.delta import admin, checkpoint, fold, maintain, readers, rows, values
 from spark_queue.delta.heads import QueueHead, following
+from spark_queue.delta.native import Natives
 from spark_queue.delta.schema import (
     ACKED,
     CANCELLED,
@@ -42,10 +45,7 @@ _LONG = 200_000
 #: Groups after which small files are merged.
 _MANY = 200
 
-#: What a value counts that is neither text nor bytes, while it is in memory.
-_NUMBER = 8
-
-_PUT_COLUMNS = ("_seq", "_enqueued_at", "_expires_at", "_errors", "_body")
+_ENTRY_COLUMNS = ("_seq", "_enqueued_at", "_expires_at", "_errors", "_body")
 
 
 class DeltaJournal:
@@ -63,11 +63,14 @@ class DeltaJournal:
         How long items are kept that all readers are done with; for ever by default.
     archive_to : str, optional
         The table that gets them then.
+    native : bool
+        Whether steps are written without Spark (:mod:`spark_queue.delta.native`).
 
     Raises
     ------
     InvalidArgumentError
         When the queue is distinct, fair, grouped or has priorities: its order is not that of ids.
+        When steps cannot be written without Spark.
     """
 
     def __init__(
@@ -78,25 +81,26 @@ class DeltaJournal:
         sleep: Callable[[float], None] = time.sleep,
         retention: timedelta | None = None,
         archive_to: str | None = None,
+        native: bool = False,
     ) -> None:
         _require_plain(store)
         self._store = store.of_reader(0) if store.reader else store
         self._schema = store.user_schema()
+        #: Returns how many bytes an item counts, as a queue on Delta counts them; it must fit.
+        self.size_of = values.measure(self._schema)
+        self._columns = StructType([*QUEUE_COLUMNS.fields, *self._schema.fields])
         self._tenure = Tenure(self._store, hold=hold, sleep=sleep)
         self._retention = retention
         self._archive_to = archive_to
         self._gens: list[tuple[int, int]] = []
         self._commits = 0
+        if native:
+            self._store.write_natively()
 
     @property
     def schema(self) -> StructType:
         """The columns of an item."""
         return self._schema
-
-    def size_of(self, item: Any) -> int:
-        """Return how many bytes an item counts: as a queue on Delta counts them."""
-        values = [item] if len(self._schema) == 1 else item.values()
-        return sum(_size(value) for value in values)
 
     def recover(self) -> Recovered:
         """Take the queue over, release what anybody had claimed, and return what it holds."""
@@ -173,18 +177,28 @@ class DeltaJournal:
     def _tidy(self) -> None:
         if self._retention is not None:
             maintain.drop_finished(self._store, self._retention, self._archive_to)
-        self._store.queue.compact()
+        if self._store.natives is not None:
+            self._tidy_natively(self._store.natives)
+        else:
+            maintain.compact(self._store)
+
+    def _tidy_natively(self, natives: Natives) -> None:
+        with self._store.writing("queue"):
+            natives.of(self._store.queue).compact()
         for place in readers.every(self._store):
-            place.status.compact()
+            with place.writing("status"):
+                natives.of(place.status).compact()
 
     def erase(self) -> None:
         """Remove the queue and everything in it."""
         admin.drop(self._store)
         self._tenure.end_with_the_queue()
+        self._store.stop_writing_natively()
 
     def close(self) -> None:
         """Give the queue up: anybody may write to it from now on."""
         self._tenure.end()
+        self._store.stop_writing_natively()
 
     def is_held(self) -> bool:
         """Tell whether no other front can have taken the queue over."""
@@ -256,7 +270,7 @@ class DeltaJournal:
     def _collected(self, rows: DataFrame) -> list[Row]:
         size = bytes_of(self._schema).alias("_size")
         return rows.select(
-            *_PUT_COLUMNS, size, F.struct(*self._schema.names).alias("_item")
+            *_ENTRY_COLUMNS, size, F.struct(*self._schema.names).alias("_item")
         ).collect()
 
     def _entry(self, row: Row) -> Entry[Any]:
@@ -285,9 +299,9 @@ class DeltaJournal:
                 before = self._store.queue_head()
                 self._tenure.require_held(before)
                 head = self._after(before, puts)
-                rows = self._put_rows(puts, before.gen)
+                written = self._put_rows(puts, before.gen)
                 at = time.monotonic()
-                if self._store.commit_queue(head, rows, small=is_small(len(puts))):
+                if self._store.commit_queue(head, written, small=is_small(len(puts))):
                     self._tenure.was_renewed(at)
                     self._entered(before.gen, puts[0].id)
                     facts = {"inserted": len(puts)}
@@ -310,28 +324,28 @@ class DeltaJournal:
         if not self._gens or self._gens[-1][1] != gen:
             self._gens.append((seq, gen))
 
-    def _put_rows(self, puts: Sequence[Entry[Any]], gen: int) -> DataFrame:
-        fields = [QUEUE_COLUMNS[name] for name in _PUT_COLUMNS]
-        schema = StructType([*fields, *self._schema.fields])
-        rows = [
-            (put.id, put.added_at, put.expires_at, put.errors or None, put.origin, *values)
-            for put, values in zip(puts, self._values(puts), strict=True)
-        ]
-        return self._store.spark.createDataFrame(rows, schema).withColumns(
-            {
-                "_gen": F.lit(gen),
-                "_kind": F.lit(ITEM),
-                "_priority": F.lit(0),
-                "_round": F.col("_seq").cast("double"),
-                "_cost": F.lit(1.0),
-            }
-        )
+    def _put_rows(self, puts: Sequence[Entry[Any]], gen: int) -> pa.Table:
+        ids = [put.id for put in puts]
+        columns = {
+            "_gen": gen,
+            "_kind": ITEM,
+            "_priority": 0,
+            "_cost": 1.0,
+            "_seq": ids,
+            "_round": [float(seq) for seq in ids],
+            "_enqueued_at": [put.added_at for put in puts],
+            "_expires_at": [put.expires_at for put in puts],
+            "_errors": [put.errors or None for put in puts],
+            "_body": [put.origin for put in puts],
+            **self._values(puts),
+        }
+        return rows.table(len(puts), columns, self._columns)
 
-    def _values(self, puts: Sequence[Entry[Any]]) -> Iterator[tuple[Any, ...]]:
+    def _values(self, puts: Sequence[Entry[Any]]) -> dict[str, list[Any]]:
         names = self._schema.names
         if len(names) == 1:
-            return ((put.item,) for put in puts)
-        return (tuple(put.item[name] for name in names) for put in puts)
+            return {names[0]: [put.item for put in puts]}
+        return {name: [put.item[name] for put in puts] for name in names}
 
     def _mark(self, place: Store, marks: Marks, done_to: int) -> None:
         started = time.monotonic()
@@ -345,7 +359,7 @@ class DeltaJournal:
                     CANCELLED: marks.discarded,
                     DEAD: marks.punted,
                 }
-                rows = self._mark_rows(ended, marks.returned)
+                written = self._mark_rows(ended, marks.returned)
                 total = sum(map(len, ended.values())) + len(marks.returned)
                 counts = {state: len(seqs) for state, seqs in ended.items() if seqs}
                 head = following(
@@ -354,28 +368,28 @@ class DeltaJournal:
                     log_rows=before.log_rows + total,
                     pointers=before.advanced({0: (float(done_to), done_to)}),
                 )
-                if place.commit_status(head, rows, small=is_small(total)):
+                if place.commit_status(head, written, small=is_small(total)):
                     place.report("status", head.step, "settle", counts, started, count)
                     return
 
     def _mark_rows(
         self, ended: Mapping[str, Sequence[int]], returned: Mapping[int, int]
-    ) -> DataFrame:
-        now = self._store.clock.now()
-        rows = [(seq, state, 0, self._gen_of(seq)) for state, seqs in ended.items() for seq in seqs]
-        rows += [(seq, READY, errors, self._gen_of(seq)) for seq, errors in returned.items()]
-        fields = [STATUS_COLUMNS[name] for name in ("_seq", "_state", "_attempts", "_gen")]
-        placed = self._store.spark.createDataFrame(rows, StructType(fields))
-        return placed.withColumns(
-            {
-                "_kind": F.lit(ITEM),
-                "_losses": F.lit(0),
-                "_at": F.lit(now),
-                "_priority": F.lit(0),
-                "_round": F.col("_seq").cast("double"),
-                "_cost": F.lit(1.0),
-            }
-        )
+    ) -> pa.Table:
+        seqs = [*chain.from_iterable(ended.values()), *returned]
+        states = [state for state, of_state in ended.items() for _ in of_state]
+        columns = {
+            "_kind": ITEM,
+            "_losses": 0,
+            "_at": self._store.clock.now(),
+            "_priority": 0,
+            "_cost": 1.0,
+            "_seq": seqs,
+            "_round": [float(seq) for seq in seqs],
+            "_state": states + [READY] * len(returned),
+            "_attempts": [0] * len(states) + list(returned.values()),
+            "_gen": [self._gen_of(seq) for seq in seqs],
+        }
+        return rows.table(len(seqs), columns, STATUS_COLUMNS)
 
     def _gen_of(self, seq: int) -> int:
         gen = 0
@@ -403,16 +417,6 @@ def _head(passed: int, done: set[int], rows: Sequence[Row]) -> int:
     while head + 1 in done:
         head += 1
     return head
-
-
-def _size(value: object) -> int:
-    if value is None:
-        return 0
-    if isinstance(value, bytes | bytearray):
-        return len(value)
-    if isinstance(value, str):
-        return len(value.encode())
-    return _NUMBER
 
 
 def _instant(text: str) -> datetime | None:

@@ -24,7 +24,7 @@ from spark_queue.delta.schema import HEAD, META_LANE, SKIPPING_COLUMNS
 from spark_queue.errors import InvalidArgumentError, UnsafeSessionError
 
 #: The application id under which steps are committed; it is scoped to the table.
-_APP_ID = "spark_queue"
+APP_ID = "spark_queue"
 
 #: A commit that writes a checkpoint of Delta's own log takes seconds; the default is every tenth.
 _CHECKPOINT_INTERVAL = 100
@@ -105,19 +105,12 @@ class Log(Generic[_Head]):
         skipping : str
             The columns whose minimum and maximum are kept per file.
         """
-        writer = (
-            self.spark.createDataFrame([], schema)
-            .write.format("delta")
-            .partitionBy("_gen")
-            .mode("overwrite" if replaces else "ignore")
-            .option("overwriteSchema", str(replaces).lower())
-            .option("delta.checkpointInterval", _CHECKPOINT_INTERVAL)
-            .option("delta.dataSkippingStatsColumns", skipping)
+        verb = "CREATE OR REPLACE TABLE" if replaces else "CREATE TABLE IF NOT EXISTS"
+        self.spark.sql(
+            f"{verb} {self.address.sql()} ({schema.toDDL()}) USING delta PARTITIONED BY (_gen) "
+            f"TBLPROPERTIES ('delta.checkpointInterval' = '{_CHECKPOINT_INTERVAL}', "
+            f"'delta.dataSkippingStatsColumns' = '{skipping}')"
         )
-        if self.address.is_path:
-            writer.save(self.address.target)
-        else:
-            writer.saveAsTable(self.address.target)
 
     def drop(self) -> None:
         """Remove the table and its files.
@@ -216,7 +209,7 @@ class Log(Generic[_Head]):
         self._require_own_transactions()
         step = self._with_head(head, rows, small=small)
         writer = step.write.format("delta").mode("append")
-        writer = writer.option("txnAppId", _APP_ID).option("txnVersion", head.step)
+        writer = writer.option("txnAppId", APP_ID).option("txnVersion", head.step)
         writer = writer.option("userMetadata", head.token)
         try:
             if self.address.is_path:

@@ -34,9 +34,7 @@ def maintain(
     generations, items = 0, 0
     if retention is not None:
         generations, items = drop_finished(store, retention, archive_to)
-    store.queue.compact()
-    for reader in readers.every(store):
-        reader.status.compact()
+    compact(store)
     return Maintained(
         expired=sum(upkeep.expired for upkeep in done),
         dead=sum(upkeep.dead for upkeep in done),
@@ -45,6 +43,15 @@ def maintain(
         dropped_items=items,
         seconds=time.monotonic() - started,
     )
+
+
+def compact(store: Store) -> None:
+    """Merge the small files of a queue's logs."""
+    with store.rewriting("queue"):
+        store.queue.compact()
+    for reader in readers.every(store):
+        with reader.rewriting("status"):
+            reader.status.compact()
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,9 +172,11 @@ def _drop(store: Store, gen: _Generation, asked: Collection[int], archive_to: st
     if not _raise_floor(store, gen, asked):
         return False
     # Items next: a status row without its item says nothing, an item without its rows is ready.
-    store.queue.delete(f"_gen = {gen.number}")
+    with store.rewriting("queue"):
+        store.queue.delete(f"_gen = {gen.number}")
     for reader in readers.every(store):
-        reader.status.delete(f"_gen = {gen.number}")
+        with reader.rewriting("status"):
+            reader.status.delete(f"_gen = {gen.number}")
         reader.rewritten()
     return True
 

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_queue.delta import admin
+from spark_queue.delta.facts import logger
 from spark_queue.delta.heads import (
     Checkpoint,
     Pointer,
@@ -27,7 +28,7 @@ from spark_queue.delta.heads import (
 from spark_queue.delta.holders import View
 from spark_queue.delta.schema import ITEM, QUEUE_COLUMNS, STATUS_COLUMNS
 from spark_queue.delta.settings import Settings
-from spark_queue.delta.store import Store, logger, names_of, tries
+from spark_queue.delta.store import Store, names_of, tries
 from spark_queue.errors import InvalidArgumentError, ReaderNotFoundError
 from spark_queue.reader_config import ReaderConfig
 

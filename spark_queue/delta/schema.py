@@ -111,5 +111,10 @@ SCHEDULE = tuple(name for name, _ in _SCHEDULE)
 #: Columns that a user's frame may add to the queue's schema, and where they go.
 OPTIONAL_INPUTS = {"available_at": "_available_at", "expires_at": "_expires_at", "cost": "_cost"}
 
+#: What those columns hold.
+OPTIONAL_COLUMNS = StructType(
+    [StructField(name, dict(_SCHEDULE)[column]) for name, column in OPTIONAL_INPUTS.items()]
+)
+
 #: Columns whose minimum and maximum are kept per file, so that scans skip files.
 SKIPPING_COLUMNS = "_step,_kind,_seq,_priority,_round,_available_at"

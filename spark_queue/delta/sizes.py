@@ -47,9 +47,14 @@ def bytes_of(schema: StructType) -> Column:
     return reduce(add, [_bytes_in(field) for field in schema], F.lit(0).cast("long"))
 
 
+def width_of(kind: DataType) -> int | None:
+    """Return the bytes of every value of a type; ``None`` where they differ."""
+    return _FIXED.get(type(kind))
+
+
 def _bytes_in(field: StructField) -> Column:
     value = F.col("`" + field.name.replace("`", "``") + "`")
-    width = _FIXED.get(type(field.dataType))
+    width = width_of(field.dataType)
     if width is not None:
         return F.when(value.isNull(), 0).otherwise(width)
     if isinstance(field.dataType, StringType | BinaryType):

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import logging
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from spark_queue.clock import Clock
-from spark_queue.delta import fold, holding, lock
+from spark_queue.delta import facts, fold, holding, lock, memory, native
 from spark_queue.delta.address import QueueAddress
+from spark_queue.delta.facts import Listener, LogName, StepFacts
 from spark_queue.delta.heads import (
     QueueHead,
     Registered,
@@ -26,6 +27,8 @@ from spark_queue.delta.heads import (
     status_head,
 )
 from spark_queue.delta.log import Log
+from spark_queue.delta.memory import Cache, Position, Tail
+from spark_queue.delta.native import Natives
 from spark_queue.delta.schema import CONFIG, META_LANE, QUEUE_COLUMNS
 from spark_queue.delta.settings import Settings
 from spark_queue.errors import (
@@ -37,107 +40,19 @@ from spark_queue.errors import (
 )
 from spark_queue.reader_config import ReaderConfig
 
-logger = logging.getLogger("spark_queue")
-
 #: How often a step is tried against other writers before the caller is told.
 MAX_TRIES = 20
 
 #: Steps of up to this many rows are written as one file.
 _SMALL = 100_000
 
-#: How many rows of the status log a process remembers at most.
-_MAX_TAIL = 200_000
-
 #: The longest pause, in seconds, before a lost step is tried again.
 _MAX_PAUSE = 0.5
 
 _Head = TypeVar("_Head", QueueHead, StatusHead)
 
-LogName = Literal["queue", "status"]
-
 #: Called between the staging of a step and its commit; tests put another party's step there.
 Hook = Callable[[str], None]
-
-#: Receives the facts of every committed step.
-Listener = Callable[["StepFacts"], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepFacts:
-    """What a committed step did."""
-
-    queue: str
-    """The queue's name or path."""
-    log: LogName
-    """The log that the step belongs to."""
-    step: int
-    """The number of the step."""
-    action: str
-    """What was done: enqueue, claim, settle, renew, cancel, configure, checkpoint, ..."""
-    counts: dict[str, int]
-    """How many items, by what became of them."""
-    seconds: float
-    """How long the operation took, staging and lost tries included."""
-    tries: int
-    """How many step numbers were tried; 1 where nobody else wrote."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Tail:
-    """The rows of the status log since its checkpoint, as of a step.
-
-    Kept by a process that is the only writer: its own steps are all that can follow, and it has
-    their rows at hand, so that the next fold needs no read of the table.
-    """
-
-    head: StatusHead
-    rows: DataFrame
-    count: int
-    is_staged: bool = True
-
-    def followed_by(self, head: StatusHead, rows: DataFrame | None) -> _Tail | None:
-        """Return the tail after a step; ``None`` where it is better read from the table."""
-        if head.step != self.head.step + 1 or head.checkpoint != self.head.checkpoint:
-            return None
-        if rows is None:
-            return replace(self, head=head)
-        count = self.count + head.log_rows - self.head.log_rows
-        if count > _MAX_TAIL:
-            return None
-        union = self.rows.unionByName(fold.of_step(rows, head.step))
-        return _Tail(head, union, count, is_staged=False)
-
-    def staged(self) -> _Tail:
-        """Return the tail with its rows computed.
-
-        What Spark estimates of a frame is the product of what it estimates of the frames that were
-        joined for it, and a computed frame keeps its estimate: from step to step its digits would
-        double. A limit, far beyond the rows there are, is the end of that.
-        """
-        if self.is_staged:
-            return self
-        bounded = self.rows.coalesce(1).limit(2 * self.count + _MAX_TAIL)
-        return replace(self, rows=bounded.localCheckpoint(), is_staged=True)
-
-
-@dataclass
-class _Position:
-    """What this process has seen of the status log of one reader."""
-
-    head: StatusHead | None = None
-    tail: _Tail | None = None
-    settings: dict[int, Settings] = field(default_factory=dict)
-
-
-@dataclass
-class _Cache:
-    """What this process has seen of a queue, shared by all handles of it."""
-
-    queue: QueueHead | None = None
-    positions: dict[int, _Position] = field(default_factory=dict)
-
-
-_caches: dict[str, _Cache] = {}
 
 
 class Store:
@@ -175,6 +90,7 @@ class Store:
         self.reader = reader
         self.hook: Hook | None = None
         self.holder = ""
+        self.natives: Natives | None = None
         self.queue: Log[QueueHead] = Log(spark, address.queue, queue_head)
         self.status: Log[StatusHead] = Log(spark, address.status_of(reader), status_head)
         self._location: str | None = None
@@ -191,6 +107,7 @@ class Store:
         store = Store(self.spark, self.address, self.clock, self.listener, reader=reader)
         store.hook = self.hook
         store.holder = self.holder
+        store.natives = self.natives
         store._location = self._location
         return store
 
@@ -256,7 +173,7 @@ class Store:
     def forget(self) -> None:
         """Drop what this process remembers of the queue, and its writer lock."""
         lock.unlock(self._local_directory())
-        _caches.pop(self._identity(), None)
+        memory.forget(self._identity())
 
     def queue_head(self) -> QueueHead:
         """Return the newest head of the item log."""
@@ -287,7 +204,7 @@ class Store:
             return rows
         rows = rows.localCheckpoint()
         if self.is_only_writer():
-            self._position().tail = _Tail(head, rows, rows.count())
+            self._position().tail = Tail(head, rows, rows.count())
         return rows
 
     def remembered(self, head: StatusHead) -> DataFrame | None:
@@ -321,7 +238,44 @@ class Store:
         with lock.log_lock(f"{self._identity()}/{log}"):
             yield
 
-    def commit_queue(self, head: QueueHead, rows: DataFrame | None, *, small: bool = True) -> bool:
+    @contextmanager
+    def rewriting(self, which: LogName) -> Iterator[None]:
+        """Hold the right to rewrite files of a log: steps need not wait, unless by natives."""
+        with self._rewrites():
+            if not native.is_written_natively(self._identity()):
+                yield
+                return
+            with self.writing(which):
+                yield
+
+    def write_natively(self) -> None:
+        """Commit steps without Spark from now on, where it is not Spark that has their rows.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When the queue is not on this machine's disk, or ``deltalake`` is not installed.
+        """
+        with self.writing("queue"):
+            natives = Natives()
+            natives.of(self.queue)
+        with self._rewrites():
+            native.begin(self._identity())
+        self.natives = natives
+
+    def stop_writing_natively(self) -> None:
+        """Commit all steps by Spark again."""
+        if self.natives is not None:
+            self.natives = None
+            native.end(self._identity())
+
+    def _rewrites(self) -> AbstractContextManager[object]:
+        """Return the lock of those who rewrite: natives may begin only when nobody does."""
+        return lock.log_lock(f"{self._identity()}/rewrites")
+
+    def commit_queue(
+        self, head: QueueHead, rows: DataFrame | pa.Table | None, *, small: bool = True
+    ) -> bool:
         """Append a step to the item log; False where it was lost to another writer.
 
         Raises
@@ -331,13 +285,13 @@ class Store:
         """
         self._require_not_held(head)
         head = replace(head, at=self.clock.now().isoformat())
-        ours = self._committed("queue", lambda: self.queue.commit(head, rows, small=small))
+        ours = self._committed("queue", lambda: self._append(self.queue, head, rows, small=small))
         cache = self._cache()
         cache.queue = head if ours else self._winner("queue", self.queue, head)
         return ours
 
     def commit_status(
-        self, head: StatusHead, rows: DataFrame | None, *, small: bool = True
+        self, head: StatusHead, rows: DataFrame | pa.Table | None, *, small: bool = True
     ) -> bool:
         """Append a step to the status log; False where it was lost to another writer.
 
@@ -350,11 +304,31 @@ class Store:
         head = replace(head, at=self.clock.now().isoformat())
         at = self._position()
         before = at.tail
-        ours = self._committed("status", lambda: self.status.commit(head, rows, small=small))
+        ours = self._committed("status", lambda: self._append(self.status, head, rows, small=small))
         at.head = head if ours else self._winner("status", self.status, head)
         known = ours and before is not None and self._fits(before)
-        at.tail = before.followed_by(head, rows) if before and known else None
+        # What came as a table is not for a fold: who wrote it has it in memory.
+        frame = None if isinstance(rows, pa.Table) else rows
+        known = known and frame is rows
+        at.tail = before.followed_by(head, frame) if before and known else None
         return ours
+
+    def _append(
+        self,
+        log: Log[_Head],
+        head: _Head,
+        rows: DataFrame | pa.Table | None,
+        *,
+        small: bool,
+    ) -> bool:
+        """Commit a step the way this store commits."""
+        if isinstance(rows, pa.Table):
+            if self.natives is not None:
+                return self.natives.of(log).commit(head, rows)
+            return log.commit(head, self.spark.createDataFrame(rows), small=small)
+        if rows is None and self.natives is not None:
+            return self.natives.of(log).commit(head, None)
+        return log.commit(head, rows, small=small)
 
     def report(
         self,
@@ -370,7 +344,7 @@ class Store:
         The step is committed. A listener that fails is logged, and keeps nobody from what is theirs
         by that step: a claim whose holder never heard of it would wait for its lease to run out.
         """
-        facts = StepFacts(
+        done = StepFacts(
             queue=self.name,
             log=log,
             step=step,
@@ -379,23 +353,7 @@ class Store:
             seconds=time.monotonic() - started,
             tries=tried,
         )
-        counted = " ".join(f"{name}={count}" for name, count in counts.items())
-        logger.info(
-            "%s %s %s step %d: %s in %.2f s, try %d",
-            self.name,
-            action,
-            log,
-            step,
-            counted or "nothing",
-            facts.seconds,
-            tried,
-        )
-        if self.listener is None:
-            return
-        try:
-            self.listener(facts)
-        except Exception:
-            logger.exception("%s: the listener failed at %s", self.name, facts)
+        facts.tell(done, self.listener)
 
     def _require_not_held(self, head: QueueHead | StatusHead) -> None:
         """Raise where a step would follow upon one of a front that still holds the queue."""
@@ -419,7 +377,7 @@ class Store:
             raise LogDamagedError(self.name, which, lost.step)
         return newest
 
-    def _fits(self, tail: _Tail) -> bool:
+    def _fits(self, tail: Tail) -> bool:
         """Tell whether a tail is all there is to know, and in frames of this session."""
         return self.is_only_writer() and tail.rows.sparkSession is self.spark
 
@@ -435,11 +393,11 @@ class Store:
         row: Any = rows.select("_body").head()
         return Settings.from_json(self.name, row[0])
 
-    def _cache(self) -> _Cache:
-        return _caches.setdefault(self._identity(), _Cache())
+    def _cache(self) -> Cache:
+        return memory.cache_of(self._identity())
 
-    def _position(self) -> _Position:
-        return self._cache().positions.setdefault(self.reader, _Position())
+    def _position(self) -> Position:
+        return self._cache().position(self.reader)
 
     def _identity(self) -> str:
         """Return where the queue is: all its readers share one lock and one cache."""
@@ -464,7 +422,7 @@ def is_small(rows: int) -> bool:
 
 def is_long(head: StatusHead) -> bool:
     """Tell whether more was written since the checkpoint than a process keeps at hand."""
-    return head.log_rows > _MAX_TAIL
+    return head.log_rows > memory.MAX_TAIL
 
 
 def tries(what: str) -> Iterator[int]:

@@ -12,9 +12,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_queue.delta import fold, holding
+from spark_queue.delta.facts import logger
 from spark_queue.delta.heads import QueueHead, StatusHead, following
 from spark_queue.delta.schema import CLAIMED, ITEM, READY, SCHEDULE
-from spark_queue.delta.store import Store, logger, tries
+from spark_queue.delta.store import Store, tries
 from spark_queue.errors import FencedError
 
 _Head = TypeVar("_Head", QueueHead, StatusHead)

@@ -8,17 +8,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from pyspark.sql import DataFrame
-from pyspark.sql.types import DoubleType, StructField, StructType, TimestampType
+from pyspark.sql.types import StructType
 
-from spark_queue.errors import SchemaMismatchError
+from spark_queue.delta import rows, values
+from spark_queue.delta.schema import OPTIONAL_COLUMNS
 from spark_queue.front.gather import Gather
 from spark_queue.queue import DeltaQueue
-
-_OPTIONAL = {
-    "available_at": TimestampType(),
-    "expires_at": TimestampType(),
-    "cost": DoubleType(),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +56,8 @@ class Intake:
         self._puts = puts
         self._on_written = on_written
         self._schema = into.schema
+        self._columns = StructType([*self._schema.fields, *OPTIONAL_COLUMNS.fields])
+        self._measures = values.measures(self._columns)
 
     def run(self) -> None:
         """Work until the line is closed and empty."""
@@ -84,32 +81,23 @@ class Intake:
         self._on_written()
 
     def _is_fitting(self, put: Put) -> bool:
+        """Tell whether the queue can hold an item; else its own future alone fails."""
         try:
-            return self._fits(put)
-        except Exception as exc:  # noqa: BLE001 - what is no mapping at all fails alone, too
+            values.require_fit(put.item, self._measures, OPTIONAL_COLUMNS.names)
+        except Exception as exc:  # noqa: BLE001 - whatever an item does that is none of ours
             put.future.set_exception(exc)
             return False
-
-    def _fits(self, put: Put) -> bool:
-        """Tell whether an item has the queue's columns; else its own future alone fails."""
-        known = {*self._schema.names, *_OPTIONAL}
-        wrong = [name for name in self._schema.names if name not in put.item]
-        why = "is missing in the item"
-        if not wrong:
-            wrong = [name for name in put.item if name not in known]
-            why = "is not a column of the queue"
-        if wrong:
-            put.future.set_exception(SchemaMismatchError(wrong[0], why))
-        return not wrong
+        return True
 
     def _enqueued(self, items: Sequence[Mapping[str, Any]]) -> list[PutResult]:
         done = self._into.enqueue(self._frame(items), on_full="partial")
-        rows = done.outcomes.select("_seq", "outcome", "duplicate_of").collect()
-        return [PutResult(*row) for row in sorted(rows, key=lambda row: int(row[0]))]
+        told = done.outcomes.select("_seq", "outcome", "duplicate_of").collect()
+        return [PutResult(*row) for row in sorted(told, key=lambda row: int(row[0]))]
 
     def _frame(self, items: Sequence[Mapping[str, Any]]) -> DataFrame:
-        extra = [name for name in _OPTIONAL if any(name in item for item in items)]
-        fields = [*self._schema.fields, *(StructField(n, _OPTIONAL[n]) for n in extra)]
-        schema = StructType([StructField(f.name, f.dataType) for f in fields])
-        rows = [tuple(item.get(field.name) for field in fields) for item in items]
-        return self._into.main_store.spark.createDataFrame(rows, schema)
+        given = [name for name in OPTIONAL_COLUMNS.names if any(name in item for item in items)]
+        columns = {
+            name: [item.get(name) for item in items] for name in (*self._schema.names, *given)
+        }
+        table = rows.table(len(items), columns, self._columns)
+        return self._into.main_store.spark.createDataFrame(table)

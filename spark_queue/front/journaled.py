@@ -30,6 +30,7 @@ def journaled_queue(
     queues: Callable[[str], JournaledQueue[Any]] | None = None,
     retention: timedelta | None = None,
     archive_to: str | None = None,
+    native: bool = False,
     clock: Clock | None = None,
 ) -> JournaledQueue[Any]:
     """Open a queue in memory with many readers, durable in Delta; make it where it is missing.
@@ -57,6 +58,11 @@ def journaled_queue(
         How long items are kept that all readers are done with; for ever by default.
     archive_to : str, optional
         The table that gets them when they are dropped.
+    native : bool
+        Whether steps are written without Spark, by the Delta library of Rust (``deltalake``, extra
+        ``native``): a commit takes milliseconds instead of most of a second. For a queue on this
+        machine's disk. Meanwhile no process, and nothing in this one but this library, may write
+        to its tables: no ``OPTIMIZE`` or ``VACUUM`` by hand.
     clock : Clock, optional
         Tells when items were put, and when they expire; the machine's by default.
 
@@ -69,7 +75,7 @@ def journaled_queue(
     ------
     InvalidArgumentError
         When the queue is distinct, fair, grouped or has priorities: for those there is
-        :class:`DurableQueue`.
+        :class:`DurableQueue`. When ``native`` is not possible.
     WriterLockedError
         When another process has a queue on this machine's disk.
     """
@@ -78,7 +84,9 @@ def journaled_queue(
         queue = DeltaQueue.open(spark, name_or_path, clock=now)
     else:
         queue = DeltaQueue.create(spark, name_or_path, schema, clock=now)
-    journal = DeltaJournal(queue.main_store, retention=retention, archive_to=archive_to)
+    journal = DeltaJournal(
+        queue.main_store, retention=retention, archive_to=archive_to, native=native
+    )
     return JournaledQueue(
         journal,
         _name_of(name_or_path),

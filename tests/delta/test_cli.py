@@ -88,6 +88,31 @@ def test_own_queue_is_kept_in_order(run: Callable[..., Any], own: str) -> None:
     assert {row["fair_key"]: row["ready"] for row in stats["per_key"]}["a"] == 2
 
 
+def test_readers_are_made_worked_off_and_dropped_by_commands(
+    run: Callable[..., Any], own: str, place: str
+) -> None:
+    """Each reader is registered, looked at and worked off by its name, and forgotten."""
+    Path(place, "limits.yaml").write_text("max_items: 10\non_full: drop_oldest\n")
+    assert run("add-reader", own, "mail")["number"] == 0
+    added = run(
+        "add-reader", own, "audit", "--start", "beginning", "--config", f"{place}/limits.yaml"
+    )
+    assert (added["number"], added["limits"]["max_items"]) == (1, 10)
+
+    done = run(
+        "process", own, "handlers_of_a_user:double", "--returns", "n int", "--reader", "mail"
+    )
+    assert (done["acked"], done["dead"]) == (2, 1)
+    lags = {row["reader"]: row["items"] for row in run("readers", own)["readers"]}
+    assert lags == {"mail": 0, "audit": 3}
+    assert run("redrive", own, "--reader", "mail")["count"] == 1
+    assert run("status", own, "--reader", "audit")["states"] == {"ready": 3}
+    assert "mail" in run("status", own, code=2)["message"]
+
+    assert run("drop-reader", own, "audit")["readers"] == ["mail"]
+    assert run("stats", own, "--reader", "audit", code=2)["error"] == "ReaderNotFoundError"
+
+
 def test_file_that_does_not_fit_the_queue_is_refused(
     run: Callable[..., Any], place: str, queue_path: str, spark: SparkSession
 ) -> None:

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 from spark_queue import worker
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig, RetryPolicy
-from spark_queue.delta import recovery, store
-from spark_queue.delta.store import StepFacts
+from spark_queue.delta import memory, recovery
+from spark_queue.delta.facts import StepFacts
 from spark_queue.errors import Reject
 from spark_queue.queue import DeltaQueue
 
@@ -95,7 +95,7 @@ def test_a_claim_that_nobody_works_on_is_given_back(
 
 def test_a_long_log_is_folded_the_same(queue: DeltaQueue, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where too much was written to keep at hand, the log itself is read, to the same end."""
-    monkeypatch.setattr(store, "_MAX_TAIL", 0)
+    monkeypatch.setattr(memory, "MAX_TAIL", 0)
 
     def handle(item: dict[str, Any]) -> None:
         if item["id"] == 0 and item["_attempts"] == 0:

@@ -120,13 +120,16 @@ def test_bad_items_fail_alone(front: DurableQueue) -> None:
     """An item without a column, or with one too many, fails its own future and no other."""
     good = front.put(_item(1))
     none = front.put(None)  # type: ignore[arg-type]
+    typed = front.put({**_item(4), "id": "four"})
     short = front.put({"id": 2})
     long = front.put({**_item(3), "size": 1})
 
     assert good.result(PATIENCE).outcome == "inserted"
     assert not good.cancel()
-    with pytest.raises(TypeError):
+    with pytest.raises(SchemaMismatchError, match="an item is a mapping"):
         none.result(PATIENCE)
+    with pytest.raises(SchemaMismatchError, match="'id': is 'four' in the item"):
+        typed.result(PATIENCE)
     with pytest.raises(SchemaMismatchError, match="tenant"):
         short.result(PATIENCE)
     with pytest.raises(SchemaMismatchError, match="size"):

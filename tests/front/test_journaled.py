@@ -5,7 +5,8 @@ from __future__ import annotations
 import queue
 from collections.abc import Iterator
 from contextlib import suppress
-from datetime import timedelta
+from datetime import timedelta, timezone
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -13,7 +14,8 @@ from pyspark.sql import SparkSession
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig
 from spark_queue.core.journal import JournaledQueue, QueueOptions
-from spark_queue.errors import FencedError, InvalidArgumentError
+from spark_queue.delta import maintain
+from spark_queue.errors import FencedError, InvalidArgumentError, SchemaMismatchError
 from spark_queue.front.journaled import journaled_queue
 from spark_queue.queue import DeltaQueue
 from spark_queue.reader_config import ReaderConfig
@@ -22,12 +24,22 @@ PATIENCE = 60.0
 MINUTE = timedelta(minutes=1)
 
 
+#: Steps are committed by Spark, and by the library of Rust.
+both_lanes = pytest.mark.parametrize("native", [False, True], indirect=True)
+
+
+@pytest.fixture
+def native(request: pytest.FixtureRequest) -> bool:
+    """Tell whether the front's steps are written without Spark; by default they are not."""
+    return bool(getattr(request, "param", False))
+
+
 @pytest.fixture
 def jobs(
-    spark: SparkSession, queue_path: str, clock: ManualClock
+    spark: SparkSession, queue_path: str, clock: ManualClock, *, native: bool
 ) -> Iterator[JournaledQueue[bytes]]:
     """Return an open queue of bytes."""
-    opened = journaled_queue(spark, queue_path, clock=clock)
+    opened = journaled_queue(spark, queue_path, clock=clock, native=native)
     yield opened
     with suppress(FencedError):
         opened.close()
@@ -40,9 +52,9 @@ def _again(
     return journaled_queue(spark, path, clock=clock, options=options)
 
 
-def _drained(front: JournaledQueue[bytes], name: str = "") -> list[bytes]:
+def _drained(front: JournaledQueue[Any], name: str = "") -> list[Any]:
     reader = front.reader(name)
-    got: list[bytes] = []
+    got: list[Any] = []
     while True:
         try:
             read = reader.get(timeout=0)
@@ -52,6 +64,7 @@ def _drained(front: JournaledQueue[bytes], name: str = "") -> list[bytes]:
         reader.commit(read)
 
 
+@both_lanes
 def test_what_is_durable_is_there_for_the_next(
     spark: SparkSession, jobs: JournaledQueue[bytes], queue_path: str, clock: ManualClock
 ) -> None:
@@ -74,6 +87,7 @@ def test_what_is_durable_is_there_for_the_next(
     after.close()
 
 
+@both_lanes
 def test_the_former_front_is_fenced(
     spark: SparkSession, jobs: JournaledQueue[bytes], queue_path: str, clock: ManualClock
 ) -> None:
@@ -89,6 +103,7 @@ def test_the_former_front_is_fenced(
     after.close()
 
 
+@both_lanes
 def test_nobody_else_writes_while_a_front_holds_the_queue(
     spark: SparkSession, jobs: JournaledQueue[bytes], queue_path: str, clock: ManualClock
 ) -> None:
@@ -189,17 +204,25 @@ def test_expiry_and_limits_are_logged(
     after.close()
 
 
+@both_lanes
 def test_a_front_keeps_its_tables_small(
     spark: SparkSession,
     place: str,
     queue_path: str,
     clock: ManualClock,
     monkeypatch: pytest.MonkeyPatch,
+    *,
+    native: bool,
 ) -> None:
     """JN-22, JQ-30: what all readers have passed for long enough is archived, while it is open."""
     monkeypatch.setattr("spark_queue.delta.journal._MANY", 1)
     front = journaled_queue(
-        spark, queue_path, clock=clock, retention=MINUTE, archive_to=f"{place}/archive"
+        spark,
+        queue_path,
+        clock=clock,
+        retention=MINUTE,
+        archive_to=f"{place}/archive",
+        native=native,
     )
     front.put(b"1").result(PATIENCE)
     clock.advance(MINUTE)
@@ -214,6 +237,48 @@ def test_a_front_keeps_its_tables_small(
     assert [bytes(row[0]) for row in archive.select("data").collect()] == [b"1"]
     assert _drained(front) == [b"2"]
     front.close()
+
+
+def test_upkeep_by_another_handle_takes_turns_with_a_native_front(
+    spark: SparkSession, queue_path: str, clock: ManualClock
+) -> None:
+    """Files are rewritten between native commits, never beside one: no commit is lost."""
+    front = journaled_queue(spark, queue_path, clock=clock, native=True)
+    store = DeltaQueue.open(spark, queue_path, clock=clock).main_store
+    puts = [front.put(bytes([n])) for n in range(3)]
+    with store.rewriting("queue"), store.rewriting("status"):
+        waiting = front.put(b"late")
+        with pytest.raises(TimeoutError):
+            waiting.result(0.3)
+    ids = [put.result(PATIENCE) for put in (*puts, waiting)]
+    maintain.compact(store)
+    ids.append(front.put(b"last").result(PATIENCE))
+    front.close()
+
+    assert ids == [1, 2, 3, 4, 5]
+    after = _again(spark, queue_path, clock)
+    assert _drained(after) == [b"\x00", b"\x01", b"\x02", b"late", b"last"]
+    after.close()
+
+
+def test_an_item_that_does_not_fit_is_refused_alone(
+    spark: SparkSession, place: str, clock: ManualClock
+) -> None:
+    """What the table cannot hold is told to who puts it, and is never in line."""
+    path, schema = f"{place}/typed", "n int, at timestamp, tags array<string>"
+    front: JournaledQueue[Any] = journaled_queue(spark, path, schema, clock=clock, native=True)
+    item = {"n": 1, "at": clock.now(), "tags": ["a", None]}
+
+    with pytest.raises(SchemaMismatchError, match="column 'n': is 'one' in the item, and int"):
+        front.put({**item, "n": "one"})
+    with pytest.raises(SchemaMismatchError, match="'tags': is missing"):
+        front.put({"n": 1, "at": None})
+    assert front.put(item).result(PATIENCE) == 1
+    front.close()
+    after: JournaledQueue[Any] = journaled_queue(spark, path, clock=clock)
+    (got,) = _drained(after)
+    assert {**got, "at": got["at"].astimezone(timezone.utc)} == item
+    after.close()
 
 
 def test_a_queue_with_keys_is_none_for_this_front(

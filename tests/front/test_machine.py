@@ -41,11 +41,12 @@ class DeltaJournalMachine(JournalMachine):
     """The same over Delta: what one process leaves behind, the next one opens."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
+        self._lanes = itertools.cycle((True, False))
         super().__init__()
         self._made = DeltaQueue.create(spark, path, "item string")
 
     def _new_journal(self) -> Any:
-        return Breaking(self._made.main_store)
+        return Breaking(self._made.main_store, native=next(self._lanes))
 
     _next_journal = _new_journal
 

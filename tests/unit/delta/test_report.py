@@ -6,7 +6,8 @@ import pytest
 
 from spark_queue.clock import ManualClock
 from spark_queue.delta.address import QueueAddress
-from spark_queue.delta.store import StepFacts, Store
+from spark_queue.delta.facts import StepFacts
+from spark_queue.delta.store import Store
 
 
 def test_a_listener_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:

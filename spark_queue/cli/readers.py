@@ -1,0 +1,88 @@
+"""Commands on the readers of a queue: who they are, how far behind, one more, one less."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from spark_queue.cli.config_file import read_mapping
+from spark_queue.cli.plain import plain
+from spark_queue.cli.scope import Json, Name, Verbose, command
+from spark_queue.cli.terminal import rows_table
+from spark_queue.errors import InvalidArgumentError
+from spark_queue.reader_config import ReaderConfig
+
+_Who = Annotated[str, typer.Argument(help="The name of the reader.")]
+
+
+def readers(
+    ctx: typer.Context, name: Name, *, json: Json = False, verbose: Verbose = False
+) -> None:
+    """Show the readers of a queue, and how far each of them is behind."""
+    with command(ctx, json=json, verbose=verbose) as scope:
+        queue = scope.queue(name)
+        lags = [plain(queue.open_reader(reader).lag()) for reader in queue.readers()]
+        scope.terminal.show({"queue": queue.name, "readers": lags}, rows_table(lags))
+
+
+def add_reader(
+    ctx: typer.Context,
+    name: Name,
+    reader: _Who,
+    start: Annotated[
+        str, typer.Option(help="tail, beginning, a step of the item log, or a time (ISO 8601).")
+    ] = "tail",
+    config: Annotated[
+        Path | None, typer.Option(help="A YAML file with its limits, as ReaderConfig has them.")
+    ] = None,
+    *,
+    json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Register a reader, which sees every item from its start on."""
+    with command(ctx, json=json, verbose=verbose) as scope:
+        begins = read_start(start)
+        limits = None if config is None else ReaderConfig.from_dict(read_mapping(config))
+        added = scope.queue(name).reader(reader, start=begins, config=limits)
+        shown = {"reader": added.reader, "number": added.number, "limits": added.limits.to_dict()}
+        scope.terminal.show(shown)
+
+
+def drop_reader(
+    ctx: typer.Context, name: Name, reader: _Who, *, json: Json = False, verbose: Verbose = False
+) -> None:
+    """Forget a reader: its position, and what it has not read."""
+    with command(ctx, json=json, verbose=verbose) as scope:
+        queue = scope.queue(name)
+        queue.drop_reader(reader)
+        left = list(queue.readers())
+        scope.terminal.show({"dropped": reader, "readers": left}, f"dropped reader {reader}")
+
+
+def read_start(text: str) -> Literal["tail", "beginning"] | int | datetime:
+    """Read where a reader starts.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When it is no word for a place, no number and no time with a zone.
+    """
+    if text == "tail":
+        return "tail"
+    if text == "beginning":
+        return "beginning"
+    if text.isdecimal():
+        return int(text)
+    try:
+        instant = datetime.fromisoformat(text)
+    except ValueError:
+        instant = None
+    if instant is None or instant.tzinfo is None:
+        raise InvalidArgumentError(
+            f"start is {text!r}: it is tail, beginning, a step, or a time with its zone, "
+            "as in 2026-01-31T12:00:00+00:00"
+        )
+    return instant

@@ -1,0 +1,60 @@
+"""What is told of a step: a line of the log, and a call of whoever listens."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+logger = logging.getLogger("spark_queue")
+
+LogName = Literal["queue", "status"]
+
+#: Receives the facts of every committed step.
+Listener = Callable[["StepFacts"], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepFacts:
+    """What a committed step did."""
+
+    queue: str
+    """The queue's name or path."""
+    log: LogName
+    """The log that the step belongs to."""
+    step: int
+    """The number of the step."""
+    action: str
+    """What was done: enqueue, claim, settle, renew, cancel, configure, checkpoint, ..."""
+    counts: dict[str, int]
+    """How many items, by what became of them."""
+    seconds: float
+    """How long the operation took, staging and lost tries included."""
+    tries: int
+    """How many step numbers were tried; 1 where nobody else wrote."""
+
+
+def tell(facts: StepFacts, listener: Listener | None) -> None:
+    """Tell the logger and the listener what a step did.
+
+    The step is committed. A listener that fails is logged, and keeps nobody from what is theirs
+    by that step: a claim whose holder never heard of it would wait for its lease to run out.
+    """
+    counted = " ".join(f"{name}={count}" for name, count in facts.counts.items())
+    logger.info(
+        "%s %s %s step %d: %s in %.2f s, try %d",
+        facts.queue,
+        facts.action,
+        facts.log,
+        facts.step,
+        counted or "nothing",
+        facts.seconds,
+        facts.tries,
+    )
+    if listener is None:
+        return
+    try:
+        listener(facts)
+    except Exception:
+        logger.exception("%s: the listener failed at %s", facts.queue, facts)

@@ -1,0 +1,150 @@
+"""Steps written to a table on this machine's disk without Spark.
+
+What a Spark job, its plan and its commit take most of a second for, ``deltalake`` (the Delta
+library of Rust) does in milliseconds. On a local disk Spark commits by a rename, which overwrites,
+so nothing else may commit to the table meanwhile: this process holds the queue's writer lock, and
+whatever in it writes a log that is written natively takes turns (:meth:`Store.rewriting`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from spark_queue.delta.heads import to_json
+from spark_queue.delta.lock import local_directory
+from spark_queue.delta.log import APP_ID, Head, Log
+from spark_queue.delta.schema import HEAD, META_LANE
+from spark_queue.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+_registry = threading.Lock()
+_open: dict[str, int] = {}
+
+
+class NativeLog:
+    """A table on this machine's disk, as a log of numbered steps.
+
+    Parameters
+    ----------
+    directory : Path
+        Where the table is.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When ``deltalake`` is not installed.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._table = _opened(directory)
+        self._schema = pa.schema(self._table.schema().to_arrow())
+
+    def commit(self, head: Head, rows: pa.Table | None) -> bool:
+        """Append a step, and tell whether it is ours: as :meth:`Log.commit` does."""
+        from deltalake import CommitProperties, Transaction, write_deltalake  # noqa: PLC0415
+
+        if self._last_step() != head.step - 1:
+            return False
+        ours = CommitProperties(
+            custom_metadata={"userMetadata": head.token},
+            app_transactions=[Transaction(APP_ID, head.step)],
+        )
+        try:
+            write_deltalake(
+                self._table, self._step(head, rows), mode="append", commit_properties=ours
+            )
+        except Exception:
+            # What comes after the commit may have failed; nobody else can have made the step.
+            if self._last_step() == head.step:
+                return True
+            raise
+        return True
+
+    def compact(self) -> None:
+        """Merge small files."""
+        self._table.update_incremental()
+        self._table.optimize.compact()
+
+    def _last_step(self) -> int:
+        self._table.update_incremental()
+        return self._table.transaction_version(APP_ID) or 0
+
+    def _step(self, head: Head, rows: pa.Table | None) -> pa.Table:
+        line = {"_gen": META_LANE, "_step": head.step, "_kind": HEAD, "_body": to_json(head)}
+        parts = [self._table_of(1, {name: pa.array([value]) for name, value in line.items()})]
+        if rows is not None:
+            columns = dict(zip(rows.column_names, rows.columns, strict=True))
+            columns["_step"] = pa.repeat(pa.scalar(head.step, pa.int64()), rows.num_rows)
+            parts.insert(0, self._table_of(rows.num_rows, columns))
+        return pa.concat_tables(parts)
+
+    def _table_of(self, count: int, columns: Mapping[str, Any]) -> pa.Table:
+        """Return columns in the table's order and types, with nulls for those that are missing."""
+        return pa.table(
+            [
+                columns[field.name].cast(field.type)
+                if field.name in columns
+                else pa.nulls(count, field.type)
+                for field in self._schema
+            ],
+            schema=self._schema,
+        )
+
+
+class Natives:
+    """The logs of one queue that are written natively, each opened when it is first written."""
+
+    def __init__(self) -> None:
+        self._logs: dict[str, NativeLog] = {}
+
+    def of(self, log: Log[Any]) -> NativeLog:
+        """Return the same log, written natively."""
+        name = log.address.target
+        if name not in self._logs:
+            self._logs[name] = NativeLog(_directory(log))
+        return self._logs[name]
+
+
+def begin(queue: str) -> None:
+    """Make it known in this process that the logs of a queue are written natively."""
+    with _registry:
+        _open[queue] = _open.get(queue, 0) + 1
+
+
+def end(queue: str) -> None:
+    """Make it known that one who wrote them does so no longer."""
+    with _registry:
+        _open[queue] -= 1
+
+
+def is_written_natively(queue: str) -> bool:
+    """Tell whether somebody in this process writes the logs of a queue natively."""
+    with _registry:
+        return _open.get(queue, 0) > 0
+
+
+def _directory(log: Log[Any]) -> Path:
+    directory = local_directory(log.location())
+    if directory is None:
+        raise InvalidArgumentError(
+            f"native is True, and {log.address.target!r} is not on this machine's disk: on a "
+            "shared store steps are committed by Spark"
+        )
+    return directory
+
+
+def _opened(directory: Path) -> DeltaTable:
+    try:
+        from deltalake import DeltaTable  # noqa: PLC0415 - an extra of its own
+    except ModuleNotFoundError as exc:
+        raise InvalidArgumentError(
+            "native is True, and deltalake is not installed: pip install 'spark-queue[native]'"
+        ) from exc
+    return DeltaTable(str(directory))

@@ -1,0 +1,68 @@
+"""Rows of this process on their way into a table: as Arrow, by columns, not value by value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.conversion import LocalDataToArrowConversion
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+#: Types whose values Arrow reads as Spark does.
+_PLAIN = (BinaryType, BooleanType, DoubleType, IntegerType, LongType, StringType)
+
+
+def table(count: int, columns: Mapping[str, Any], schema: StructType) -> pa.Table:
+    """Return columns of values as a table.
+
+    Parameters
+    ----------
+    count : int
+        How many rows.
+    columns : mapping
+        For each column a list of as many values, or the one value of all rows.
+    schema : StructType
+        What the columns are, by name; it may have more.
+
+    Raises
+    ------
+    pyarrow.ArrowException, PySparkTypeError, PySparkValueError
+        When a value is not of its column's type.
+    """
+    return pa.table(
+        {
+            name: column(values, schema[name])
+            if isinstance(values, list)
+            else pa.repeat(pa.scalar(values, _type_of(schema[name])), count)
+            for name, values in columns.items()
+        }
+    )
+
+
+def column(values: list[Any], field: StructField) -> pa.Array:
+    """Return the values of one column; the errors are those of :func:`table`."""
+    if isinstance(field.dataType, _PLAIN):
+        return pa.array(values, _type_of(field))
+    return _converted(values, field)
+
+
+def _type_of(field: StructField) -> pa.DataType:
+    return to_arrow_type(field.dataType, timezone="UTC")
+
+
+def _converted(values: Sequence[Any], field: StructField) -> pa.Array:
+    """Read values as Spark Connect does: times without a zone, rows, what they hold."""
+    rows = [(value,) for value in values]
+    one = StructType([field])
+    return LocalDataToArrowConversion.convert(rows, one, use_large_var_types=False).column(0)

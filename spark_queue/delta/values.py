@@ -1,0 +1,123 @@
+"""Items in memory: whether they fit the columns of a queue, and how many bytes they count."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping
+from numbers import Integral
+from typing import Any
+
+from pyspark.sql.types import BinaryType, IntegralType, StringType, StructField, StructType
+
+from spark_queue.delta import rows
+from spark_queue.delta.sizes import width_of
+from spark_queue.errors import SchemaMismatchError
+
+#: Returns how many bytes a value counts; raises where it does not fit.
+Measure = Callable[[Any], int]
+
+
+def measure(schema: StructType) -> Measure:
+    """Return what measures an item, as :func:`spark_queue.delta.sizes.bytes_of` does a row.
+
+    Parameters
+    ----------
+    schema : StructType
+        The columns. With one of them an item is its value, else a mapping.
+
+    Returns
+    -------
+    callable
+        It raises :class:`SchemaMismatchError` for what the queue cannot hold, so that bad items
+        fail alone, before they are in line.
+    """
+    columns = measures(schema)
+    if len(columns) == 1:
+        return next(iter(columns.values()))
+    return lambda item: require_fit(item, columns)
+
+
+def measures(schema: StructType) -> dict[str, Measure]:
+    """Return what measures a value of each column, and refuses what does not fit it."""
+    return {field.name: _measure_of(field) for field in schema}
+
+
+def require_fit(
+    item: Mapping[str, Any], columns: Mapping[str, Measure], optional: Collection[str] = ()
+) -> int:
+    """Return the size of an item that has all columns, save optional ones, and no others.
+
+    Raises
+    ------
+    SchemaMismatchError
+        It names the first column that is missing, is unknown, or has another type.
+    """
+    if not isinstance(item, Mapping):
+        raise SchemaMismatchError(
+            next(iter(columns)), f"is missing in {item!r:.100}: an item is a mapping of its columns"
+        )
+    for name in columns:
+        if name not in item and name not in optional:
+            raise SchemaMismatchError(name, "is missing in the item")
+    for name in item:
+        if name not in columns:
+            raise SchemaMismatchError(name, "is not a column of the queue")
+    return sum(columns[name](value) for name, value in item.items())
+
+
+def _measure_of(field: StructField) -> Measure:
+    if isinstance(field.dataType, BinaryType):
+        return lambda value: _bytes(value, field)
+    if isinstance(field.dataType, StringType):
+        return lambda value: _text(value, field)
+    if isinstance(field.dataType, IntegralType):
+        return lambda value: _whole(value, field)
+    return lambda value: _other(value, field)
+
+
+def _bytes(value: Any, field: StructField) -> int:
+    if isinstance(value, bytes | bytearray):
+        return len(value)
+    return _nothing(value, field)
+
+
+def _text(value: Any, field: StructField) -> int:
+    if not isinstance(value, str):
+        return _nothing(value, field)
+    if value.isascii():
+        return len(value)
+    try:
+        return len(value.encode())
+    except UnicodeEncodeError as exc:
+        raise _misfit(value, field) from exc
+
+
+def _whole(value: Any, field: StructField) -> int:
+    # Arrow cuts off what is behind the point.
+    if not isinstance(value, Integral):
+        return _nothing(value, field)
+    return _other(value, field)
+
+
+def _other(value: Any, field: StructField) -> int:
+    try:
+        rows.column([value], field)
+    # Arrow and Spark have a kind of error for each thing that can be wrong with a value.
+    except Exception as exc:
+        raise _misfit(value, field) from exc
+    if value is None:
+        return 0
+    return width_of(field.dataType) or len(json.dumps(value, default=str).encode())
+
+
+def _nothing(value: Any, field: StructField) -> int:
+    if value is None:
+        return 0
+    raise _misfit(value, field)
+
+
+def _misfit(value: Any, field: StructField) -> SchemaMismatchError:
+    return SchemaMismatchError(
+        field.name,
+        f"is {value!r:.100} in the item, and {field.dataType.simpleString()} in the queue",
+    )

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import Any
+
+import pytest
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructType,
+    TimestampType,
+)
+
+from spark_queue.delta.values import measure
+from spark_queue.errors import SchemaMismatchError
+
+NOW = datetime(2026, 1, 31, tzinfo=timezone.utc)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "size"),
+    [
+        (BinaryType(), b"abc", 3),
+        (StringType(), "abc", 3),
+        (StringType(), "née", 4),
+        (IntegerType(), 7, 4),
+        (LongType(), 7, 8),
+        (DoubleType(), 1.5, 8),
+        (BooleanType(), True, 1),
+        (TimestampType(), NOW, 8),
+        (ArrayType(IntegerType()), [1, 2], 6),
+        (StringType(), None, 0),
+        (IntegerType(), None, 0),
+    ],
+)
+def test_a_value_counts_what_its_column_takes(kind: DataType, value: Any, size: int) -> None:
+    """Numbers and times count their width, texts and bytes their length, nulls nothing."""
+    assert measure(StructType().add("x", kind))(value) == size
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (BinaryType(), "text"),
+        (StringType(), b"bytes"),
+        (StringType(), "\ud800"),
+        (IntegerType(), 2**31),
+        (IntegerType(), "1"),
+        (IntegerType(), True),
+        (LongType(), 2**63),
+        (LongType(), 1.5),
+        (BooleanType(), 1),
+        (TimestampType(), "2026-01-31"),
+        (ArrayType(IntegerType()), ["a"]),
+    ],
+)
+def test_a_value_of_another_type_is_refused(kind: DataType, value: Any) -> None:
+    """The error names the column, the value and the type it should have."""
+    with pytest.raises(SchemaMismatchError, match=r"column 'x': is .* in the item, and"):
+        measure(StructType().add("x", kind))(value)
+
+
+@pytest.mark.parametrize(
+    ("item", "why"),
+    [
+        ({"a": 1}, "'b': is missing in the item"),
+        ({"a": 1, "b": "x", "c": 2}, "'c': is not a column"),
+        (b"raw", "'a': is missing in b'raw'"),
+    ],
+)
+def test_an_item_of_several_columns_has_them_all(item: Any, why: str) -> None:
+    """An item without a column, with one too many, or that is no mapping is refused."""
+    size = measure(StructType().add("a", IntegerType()).add("b", StringType()))
+
+    assert size({"a": 1, "b": "x"}) == 5
+    with pytest.raises(SchemaMismatchError, match=why):
+        size(item)
