@@ -35,7 +35,10 @@ PEOPLE = 4
 GROUPS = 6
 
 #: Seconds between the puts of one producer. What is serial for each group is drained slowly.
-PAUSE = {"journaled": 0.02, "durable": 0.5}
+PAUSE = {"journaled": 0.02, "native": 0.02, "durable": 0.5}
+
+#: Seconds in which a child is killed: a few commits, of which some take longer than others.
+WITHIN = {"journaled": 10.0, "native": 5.0, "durable": 15.0}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,12 +100,17 @@ class Front(Protocol):
 class Journaled:
     """A front of the journaled queue."""
 
+    native = False
+
     def __init__(self, spark: Any, place: str) -> None:
         from spark_queue.core.journal import QueueOptions  # noqa: PLC0415 - after the fork
         from spark_queue.front.journaled import journaled_queue  # noqa: PLC0415
 
         options = QueueOptions(interval=0.2, max_memory_items=200, max_pending=2_000)
-        self._queue = journaled_queue(spark, f"{place}/queue", "item string", options=options)
+        path = f"{place}/queue"
+        self._queue = journaled_queue(
+            spark, path, "item string", options=options, native=self.native
+        )
         self._reader = self._queue.reader("reader")
         self._acks: queue.Queue[Future[None]] = queue.Queue()
         threading.Thread(target=self._sync, daemon=True).start()
@@ -136,6 +144,12 @@ class Journaled:
             self._queue.sync()
             for future in futures:
                 future.set_result(None)
+
+
+class Native(Journaled):
+    """The same, whose steps are written without Spark."""
+
+    native = True
 
 
 class Durable:
@@ -172,7 +186,11 @@ class Durable:
         self._queue.close()
 
 
-KINDS: dict[str, Callable[[Any, str], Front]] = {"journaled": Journaled, "durable": Durable}
+KINDS: dict[str, Callable[[Any, str], Front]] = {
+    "journaled": Journaled,
+    "native": Native,
+    "durable": Durable,
+}
 
 
 def group_of(item: str) -> str:
@@ -184,7 +202,7 @@ def group_of(item: str) -> str:
 @app.callback(invoke_without_command=True)
 def run(
     context: typer.Context,
-    kind: Annotated[str, typer.Option(help="journaled or durable.")] = "journaled",
+    kind: Annotated[str, typer.Option(help="journaled, native or durable.")] = "journaled",
     kills: Annotated[int, typer.Option(min=0, help="How often to kill the driver.")] = 30,
     seed: Annotated[int, typer.Option(help="Decides when; 0 draws one.")] = 0,
     *,
@@ -200,7 +218,7 @@ def run(
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="chaos-front-") as place:
         child = command(__file__, "work", kind, place)
-        killed = kill_often(child, kills, rng, lambda: None)
+        killed = kill_often(child, kills, rng, lambda: None, within=WITHIN[kind])
         run_child(command(__file__, "drain", kind, place))
         verdict = judged(told(place), grouped=kind == "durable")
     facts = {

@@ -21,7 +21,12 @@ def command(script: str, *words: str) -> list[str]:
 
 
 def kill_often(
-    child: Sequence[str], kills: int, rng: random.Random, ended: Callable[[], object]
+    child: Sequence[str],
+    kills: int,
+    rng: random.Random,
+    ended: Callable[[], object],
+    *,
+    within: float = KILL_WITHIN,
 ) -> int:
     """Start a child again and again, and kill it, with its JVM, by SIGKILL at drawn moments.
 
@@ -35,6 +40,8 @@ def kill_often(
         Draws the moments.
     ended : callable
         Called when a child had finished before it was to be killed, which does not count.
+    within : float
+        Seconds after it is ready by which it is killed.
 
     Returns
     -------
@@ -43,7 +50,7 @@ def kill_often(
     """
     killed = 0
     while killed < kills:
-        if _killed(child, rng.uniform(0, KILL_WITHIN)):
+        if _killed(child, rng.uniform(0, within)):
             killed += 1
         else:
             ended()
