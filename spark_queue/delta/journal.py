@@ -325,16 +325,16 @@ class DeltaJournal:
             self._gens.append((seq, gen))
 
     def _put_rows(self, puts: Sequence[Entry[Any]], gen: int) -> pa.Table:
-        ids = [put.id for put in puts]
+        ids = pa.array([put.id for put in puts], pa.int64())
         columns = {
             "_gen": gen,
             "_kind": ITEM,
             "_priority": 0,
             "_cost": 1.0,
             "_seq": ids,
-            "_round": [float(seq) for seq in ids],
-            "_enqueued_at": [put.added_at for put in puts],
-            "_expires_at": [put.expires_at for put in puts],
+            "_round": ids.cast(pa.float64()),
+            "_enqueued_at": rows.instants([put.added_at for put in puts]),
+            "_expires_at": rows.instants([put.expires_at for put in puts]),
             "_errors": [put.errors or None for put in puts],
             "_body": [put.origin for put in puts],
             **self._values(puts),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +20,8 @@ from pyspark.sql.types import (
     StructType,
 )
 
+_INSTANT = pa.timestamp("us", "UTC")
+
 #: Types whose values Arrow reads as Spark does.
 _PLAIN = (BinaryType, BooleanType, DoubleType, IntegerType, LongType, StringType)
 
@@ -31,7 +34,7 @@ def table(count: int, columns: Mapping[str, Any], schema: StructType) -> pa.Tabl
     count : int
         How many rows.
     columns : mapping
-        For each column a list of as many values, or the one value of all rows.
+        For each column a list of as many values, their array, or the one value of all rows.
     schema : StructType
         What the columns are, by name; it may have more.
 
@@ -41,13 +44,21 @@ def table(count: int, columns: Mapping[str, Any], schema: StructType) -> pa.Tabl
         When a value is not of its column's type.
     """
     return pa.table(
-        {
-            name: column(values, schema[name])
-            if isinstance(values, list)
-            else pa.repeat(pa.scalar(values, _type_of(schema[name])), count)
-            for name, values in columns.items()
-        }
+        {name: _column(count, values, schema[name]) for name, values in columns.items()}
     )
+
+
+def instants(values: Sequence[datetime | None]) -> pa.Array:
+    """Return times that have a zone as a column."""
+    return pa.array(values, _INSTANT)
+
+
+def _column(count: int, values: Any, field: StructField) -> pa.Array:
+    if isinstance(values, pa.Array):
+        return values
+    if isinstance(values, list):
+        return column(values, field)
+    return pa.repeat(pa.scalar(values, _type_of(field)), count)
 
 
 def column(values: list[Any], field: StructField) -> pa.Array:
