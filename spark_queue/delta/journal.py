@@ -19,7 +19,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from spark_queue.core.journal.records import Bookmark, Entry, Group, Marks, Recovered
-from spark_queue.delta import admin, checkpoint, fold, maintain, readers, rows, values
+from spark_queue.delta import admin, checkpoint, maintain, positions, readers, rows, values
+from spark_queue.delta.facts import logger
 from spark_queue.delta.heads import QueueHead, following
 from spark_queue.delta.native import Natives
 from spark_queue.delta.schema import (
@@ -31,10 +32,9 @@ from spark_queue.delta.schema import (
     QUEUE_COLUMNS,
     READY,
     STATUS_COLUMNS,
-    TERMINAL,
 )
 from spark_queue.delta.sizes import bytes_of
-from spark_queue.delta.store import Store, is_long, is_small, tries
+from spark_queue.delta.store import Store, is_small, tries
 from spark_queue.delta.tenure import HOLD, Tenure
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.reader_config import ReaderConfig
@@ -94,6 +94,7 @@ class DeltaJournal:
         self._archive_to = archive_to
         self._gens: list[tuple[int, int]] = []
         self._commits = 0
+        self._tidied = 0
         if native:
             self._store.write_natively()
 
@@ -105,14 +106,16 @@ class DeltaJournal:
     def recover(self) -> Recovered:
         """Take the queue over, release what anybody had claimed, and return what it holds."""
         self._tenure.begin(lambda: list(readers.every(self._store)))
-        self._gens = self._generations()
+        self._gens = positions.generations(self._store)
         head = self._store.queue_head()
-        marks = [self._bookmark(place) for place in readers.every(self._store)]
+        marks = [positions.bookmark(place, self._schema) for place in readers.every(self._store)]
         return Recovered(
             last_id=head.last_seq,
-            first_id=self._first_id(head),
+            first_id=self._gens[0][0] if self._gens else head.last_seq + 1,
             readers=marks,
-            origins=self._origins(min((mark.head for mark in marks), default=head.last_seq)),
+            origins=positions.origins(
+                self._store, min((mark.head for mark in marks), default=head.last_seq)
+            ),
         )
 
     def commit(self, group: Group[Any]) -> None:
@@ -130,6 +133,8 @@ class DeltaJournal:
             if not marks.is_empty():
                 self._mark(self._store.of_reader(reader), marks, group.heads.get(reader, 0))
         self._commits += 1
+        if self._store.natives is not None and self._commits % _MANY == 0:
+            self._tidy_natively(self._store.natives)
 
     def load(self, first: int, limit: int) -> Sequence[Entry[Any]]:
         """Return the next entries from an id on, in order; an empty answer is the end."""
@@ -148,13 +153,13 @@ class DeltaJournal:
     def add_reader(self, name: str, config: ReaderConfig, *, head: int) -> Bookmark:
         """Register a reader that starts behind an id."""
         newest = self._store.queue_head()
-        step = newest.step if head >= newest.last_seq else self._last_step(head)
+        step = newest.step if head >= newest.last_seq else positions.last_step(self._store, head)
         place = readers.register(self._store, name, config, step, takes_over=False)
         self._tenure.take_position(place)
-        passed = self._seqs_of_steps_after(step, head)
+        passed = positions.seqs_after(self._store, step, head)
         if passed:
             self._mark(place, Marks(discarded=passed), head)
-        return self._bookmark(place)
+        return positions.bookmark(place, self._schema)
 
     def change_reader(self, reader: int, name: str, config: ReaderConfig) -> None:
         """Give a reader another name or configuration."""
@@ -170,24 +175,26 @@ class DeltaJournal:
         for place in readers.every(self._store):
             if place.status_head().log_rows >= _LONG:
                 checkpoint.checkpoint(place)
-        if self._commits >= _MANY:
-            self._commits = 0
+        if self._commits - self._tidied >= _MANY:
+            self._tidied = self._commits
             self._tidy()
 
     def _tidy(self) -> None:
         if self._retention is not None:
             maintain.drop_finished(self._store, self._retention, self._archive_to)
-        if self._store.natives is not None:
-            self._tidy_natively(self._store.natives)
-        else:
+        if self._store.natives is None:
             maintain.compact(self._store)
 
     def _tidy_natively(self, natives: Natives) -> None:
-        with self._store.writing("queue"):
-            natives.of(self._store.queue).compact()
-        for place in readers.every(self._store):
-            with place.writing("status"):
-                natives.of(place.status).compact()
+        """Merge small files as often as they are made: a native commit looks at each of them."""
+        try:
+            with self._store.writing("queue"):
+                natives.of(self._store.queue).compact()
+            for place in readers.every(self._store):
+                with place.writing("status"):
+                    natives.of(place.status).compact()
+        except Exception as exc:  # noqa: BLE001 - what was committed stays; the next time may go well
+            logger.warning("%s: small files were not merged: %s", self._store.name, exc)
 
     def erase(self) -> None:
         """Remove the queue and everything in it."""
@@ -203,69 +210,6 @@ class DeltaJournal:
     def is_held(self) -> bool:
         """Tell whether no other front can have taken the queue over."""
         return self._tenure.is_held()
-
-    # What is there
-
-    def _generations(self) -> list[tuple[int, int]]:
-        """Return the first id of each generation, and its number."""
-        items = self._store.queue.read().where((F.col("_kind") == ITEM) & (F.col("_gen") >= 0))
-        rows = items.groupBy("_gen").agg(F.min("_seq")).collect()
-        return sorted((row[1], row[0]) for row in rows)
-
-    def _first_id(self, head: QueueHead) -> int:
-        return self._gens[0][0] if self._gens else head.last_seq + 1
-
-    def _bookmark(self, place: Store) -> Bookmark:
-        head = place.status_head()
-        facts = place.registered()
-        touched = fold.touched(place.recent(head), is_long=is_long(head))
-        rows = touched.select("_seq", "_state", "_attempts").collect()
-        done = {row[0] for row in rows if row[1] in TERMINAL}
-        begins = self._begin_of(facts.since_step)
-        passed = max(begins, head.pointers.get(0, (0.0, begins))[1])
-        return Bookmark(
-            reader=place.reader,
-            name=facts.name,
-            config=place.limits(),
-            created_at=_instant(facts.at) or self._store.clock.now(),
-            head=_head(passed, done, rows),
-            done=frozenset(seq for seq in done if seq > passed),
-            items=place.outstanding(head),
-            bytes=self._bytes_of(place, touched.where(F.col("_state").isin(*TERMINAL)), passed),
-            errors={row[0]: row[2] for row in rows if row[1] == READY and row[2]},
-        )
-
-    def _bytes_of(self, place: Store, ended: DataFrame, passed: int) -> int:
-        """Return how many bytes wait: of what lies behind the pointer, or came back before it."""
-        items = place.items().where(F.col("_kind") == ITEM)
-        left = items.join(ended.select("_seq"), "_seq", "left_anti")
-        live = fold.touched(place.recent(place.status_head())).where(F.col("_state") == READY)
-        back = left.join(live.select("_seq").where(F.col("_seq") <= passed), "_seq", "left_semi")
-        rows = left.where(F.col("_seq") > passed).unionByName(back)
-        return int(rows.agg(F.sum(bytes_of(self._schema))).collect()[0][0] or 0)
-
-    def _origins(self, passed: int) -> dict[str, int]:
-        items = self._store.queue.read().where((F.col("_kind") == ITEM) & (F.col("_seq") > passed))
-        rows = items.where(F.col("_body").isNotNull()).select("_body", "_seq").collect()
-        return {row[0]: row[1] for row in rows}
-
-    def _begin_of(self, step: int) -> int:
-        """Return the last id of the steps up to one."""
-        if step == 0:
-            return 0
-        at = self._store.queue.head_at(step)
-        return 0 if at is None else at.last_seq
-
-    def _last_step(self, seq: int) -> int:
-        """Return the last step all of whose items have an id up to this one."""
-        items = self._store.queue.read().where(F.col("_kind") == ITEM)
-        steps = items.groupBy("_step").agg(F.max("_seq").alias("last"))
-        found = steps.where(F.col("last") <= seq).agg(F.max("_step")).collect()[0][0]
-        return int(found or 0)
-
-    def _seqs_of_steps_after(self, step: int, last: int) -> list[int]:
-        items = self._store.queue.read().where((F.col("_kind") == ITEM) & (F.col("_step") > step))
-        return [row[0] for row in items.where(F.col("_seq") <= last).select("_seq").collect()]
 
     def _collected(self, rows: DataFrame) -> list[Row]:
         size = bytes_of(self._schema).alias("_size")
@@ -408,19 +352,6 @@ def _require_plain(store: Store) -> None:
                 f"queue {store.name!r} has a {name}: a journaled queue is first in, first out; "
                 "use DurableQueue"
             )
-
-
-def _head(passed: int, done: set[int], rows: Sequence[Row]) -> int:
-    """Return the highest id with everything up to it done; what was touched is known by itself."""
-    open_before = [row[0] for row in rows if row[0] <= passed and row[0] not in done]
-    head = min(open_before) - 1 if open_before else passed
-    while head + 1 in done:
-        head += 1
-    return head
-
-
-def _instant(text: str) -> datetime | None:
-    return datetime.fromisoformat(text) if text else None
 
 
 def _utc(local: datetime) -> datetime:

@@ -24,6 +24,9 @@ from spark_queue.errors import InvalidArgumentError
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
+#: Bytes up to which a file is merged with others.
+_SMALL = 8 * 1024 * 1024
+
 _registry = threading.Lock()
 _open: dict[str, int] = {}
 
@@ -68,9 +71,9 @@ class NativeLog:
         return True
 
     def compact(self) -> None:
-        """Merge small files."""
+        """Merge files that are small, and leave alone those that would take long."""
         self._table.update_incremental()
-        self._table.optimize.compact()
+        self._table.optimize.compact(target_size=_SMALL)
 
     def _last_step(self) -> int:
         self._table.update_incremental()

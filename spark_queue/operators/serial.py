@@ -206,10 +206,11 @@ def may_start(
         waiting = waiting.where(due | over)
     joined = _with_busy(waiting, in_flight, names, most=1 if run > 1 else limit)
     joined = joined.where(over | F.col(_FULL).isNull())
-    # What is in no group, or over, stands in a line of its own: one scan serves all of them.
+    # What is in no group, or over, stands in a line of its own: one scan serves all of them. The
+    # group goes first, since a sort looks at its first column most.
     group = F.col(names.group)
     alone = group.isNull() | over
-    line = Window.partitionBy(F.when(alone, F.col(names.seq)), F.when(~alone, group))
+    line = Window.partitionBy(F.when(~over, group), F.when(alone, F.col(names.seq)))
     # Spark keeps only the first rows of a group before the shuffle when the rank is bounded.
     most = limit * run
     place = F.row_number().over(line.orderBy(*order))
