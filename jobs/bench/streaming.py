@@ -145,7 +145,10 @@ class _ActivePerGroup(StatefulProcessor):
         if active is None and waiting:
             active, _ = waiting.pop(0)
             yield Row(grp=key[0], at=active)
-        self._waiting.put(waiting)
+        if waiting:
+            self._waiting.put(waiting)
+        else:
+            self._waiting.clear()
         if active is None:
             self._active.clear()
         else:
