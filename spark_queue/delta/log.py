@@ -255,12 +255,12 @@ class Log(Generic[_Head]):
 
     def _newest_token(self) -> str | None:
         """Return whose the newest commit is, as far as that is known without reading the table."""
-        if self._directory is None:
-            self._directory = local_directory(self.location()) or _NOT_LOCAL
-        if self._directory is not _NOT_LOCAL:
-            return newest_token(self._directory)
-        # A fraction of a read of the table, which would have to list the table's files anew.
         try:
+            if self._directory is None:
+                self._directory = local_directory(self.location()) or _NOT_LOCAL
+            if self._directory is not _NOT_LOCAL:
+                return newest_token(self._directory)
+            # A fraction of a read of the table, which would have to list the table's files anew.
             newest = self.spark.sql(f"DESCRIBE HISTORY {self.address.sql()} LIMIT 1")
             row = newest.select("userMetadata").head()
         except Exception:  # noqa: BLE001 - the step is committed or not, whatever this says
