@@ -10,6 +10,7 @@ from spark_queue.errors import (
     InvalidConfigError,
     QueueExistsError,
     QueueNotFoundError,
+    ReaderNotFoundError,
     SparkQueueError,
     UnsafeSessionError,
     WriterLockedError,
@@ -47,6 +48,7 @@ _USAGE = (
     InvalidConfigError,
     QueueExistsError,
     QueueNotFoundError,
+    ReaderNotFoundError,
     SetupError,
     UnsafeSessionError,
 )

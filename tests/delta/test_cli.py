@@ -92,7 +92,7 @@ def test_readers_are_made_worked_off_and_dropped_by_commands(
     run: Callable[..., Any], own: str, place: str
 ) -> None:
     """Each reader is registered, looked at and worked off by its name, and forgotten."""
-    Path(place, "limits.yaml").write_text("max_items: 10\non_full: drop_oldest\n")
+    Path(place, "limits.yaml").write_text("max_items: 10\nfull_policy: drop_oldest\n")
     assert run("add-reader", own, "mail")["number"] == 0
     added = run(
         "add-reader", own, "audit", "--start", "beginning", "--config", f"{place}/limits.yaml"
