@@ -9,10 +9,10 @@ from datetime import datetime
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from spark_queue.config import QueueConfig
-from spark_queue.delta import checkpoint, limits, views
+from spark_queue.delta import checkpoint, limits, lock, views
 from spark_queue.delta.heads import StatusHead, following
 from spark_queue.delta.inputs import require_keys, require_user_schema, sql_expression
 from spark_queue.delta.schema import (
@@ -41,10 +41,19 @@ def create(store: Store, schema: StructType, config: QueueConfig) -> None:
     """Make the tables of a queue and log its configuration as the first step."""
     require_user_schema(schema)
     require_keys(store.spark, schema, config)
-    _require_free(store)
-    store.queue.create(StructType([*QUEUE_COLUMNS.fields, *schema.fields]))
-    store.status.create(STATUS_COLUMNS)
     settings = Settings.initial(config)
+    with lock.log_lock(f"{store.name} is made"):
+        _make(store, schema, settings)
+
+
+def _make(store: Store, schema: StructType, settings: Settings) -> None:
+    _require_free(store)
+    # A row of our own has no values in the user's columns.
+    users = [StructField(f.name, f.dataType, metadata=f.metadata) for f in schema]
+    # Of two processes the first step decides; neither replaces what the other has just made.
+    columns = StructType([*QUEUE_COLUMNS.fields, *users])
+    store.queue.create(columns, replaces=store.queue.exists())
+    store.status.create(STATUS_COLUMNS, replaces=store.status.exists())
     with store.writing("status"):
         head = following(StatusHead(), config_step=1)
         if not store.commit_status(head, config_row(store, settings, store.clock.now())):
@@ -59,8 +68,15 @@ def _require_free(store: Store) -> None:
 
 
 def drop(store: Store) -> None:
-    """Remove the tables of a queue, and their files."""
+    """Remove the tables of a queue, and their files.
+
+    Raises
+    ------
+    FencedError
+        When a front holds the queue.
+    """
     with store.writing("status"), store.writing("queue"):
+        store.require_not_held(store.queue_head())
         numbers = [number for number in store.queue_head().readers if number]
         store.forget()
         for reader in map(store.of_reader, numbers):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from itertools import chain
 from typing import Any
@@ -154,12 +155,18 @@ class DeltaJournal:
         """Register a reader that starts behind an id."""
         newest = self._store.queue_head()
         step = newest.step if head >= newest.last_seq else positions.last_step(self._store, head)
-        place = readers.register(self._store, name, config, step, takes_over=False)
-        self._tenure.take_position(place)
-        passed = positions.seqs_after(self._store, step, head)
-        if passed:
-            self._mark(place, Marks(discarded=passed), head)
-        return positions.bookmark(place, self._schema)
+        try:
+            place = readers.register(self._store, name, config, step, takes_over=False)
+            self._tenure.take_position(place)
+            passed = positions.seqs_after(self._store, step, head)
+            if passed:
+                self._mark(place, Marks(discarded=passed), head)
+            return positions.bookmark(place, self._schema)
+        except BaseException:
+            # Registered and never read, it would keep every item for ever.
+            with suppress(Exception):
+                readers.drop(self._store, name)
+            raise
 
     def change_reader(self, reader: int, name: str, config: ReaderConfig) -> None:
         """Give a reader another name or configuration."""
@@ -198,14 +205,17 @@ class DeltaJournal:
 
     def erase(self) -> None:
         """Remove the queue and everything in it."""
-        admin.drop(self._store)
         self._tenure.end_with_the_queue()
         self._store.stop_writing_natively()
+        admin.drop(self._store)
 
     def close(self) -> None:
         """Give the queue up: anybody may write to it from now on."""
-        self._tenure.end()
-        self._store.stop_writing_natively()
+        try:
+            self._tenure.end()
+        finally:
+            self._store.stop_writing_natively()
+            self._store.forget()
 
     def is_held(self) -> bool:
         """Tell whether no other front can have taken the queue over."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import Counter
 from pathlib import Path
 from typing import IO
 from urllib.parse import unquote, urlparse
@@ -20,6 +21,7 @@ _FILE = "_writer.lock"
 _registry = threading.Lock()
 _log_locks: dict[str, threading.RLock] = {}
 _held: dict[str, IO[str]] = {}
+_pins: Counter[str] = Counter()
 
 
 def log_lock(log: str) -> threading.RLock:
@@ -68,14 +70,32 @@ def is_held(directory: Path | None) -> bool:
         return str(directory.resolve()) in _held
 
 
-def unlock(directory: Path | None) -> None:
-    """Let another process write to the queue."""
+def pin(directory: Path | None) -> None:
+    """Keep the writer lock, whoever asks to give it up, until it is unpinned."""
+    if directory is not None:
+        with _registry:
+            _pins[str(directory.resolve())] += 1
+
+
+def unpin(directory: Path | None) -> None:
+    """Let the writer lock be given up again, by whoever asks next."""
+    if directory is not None:
+        with _registry:
+            _pins[str(directory.resolve())] -= 1
+
+
+def unlock(directory: Path | None) -> bool:
+    """Let another process write to the queue; False where somebody here has pinned the lock."""
     if directory is None:
-        return
+        return True
+    key = str(directory.resolve())
     with _registry:
-        held = _held.pop(str(directory.resolve()), None)
+        if _pins[key] > 0:
+            return False
+        held = _held.pop(key, None)
     if held is not None:
         held.close()
+    return True
 
 
 def holder(directory: Path | None) -> int | None:
@@ -95,7 +115,12 @@ def _locked_file(name: str, path: Path) -> IO[str]:
     except OSError as exc:
         file.close()
         raise WriterLockedError(name, holder(path.parent)) from exc
-    file.truncate(0)
-    file.write(str(os.getpid()))
-    file.flush()
+    try:
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+    except OSError:
+        # A full disk: the lock must not outlive the attempt.
+        file.close()
+        raise
     return file

@@ -38,11 +38,12 @@ def staged(inputs: DataFrame) -> Stage:
             F.count(F.lit(1)).alias("rows"),
             F.count("_dedup_hash").alias("keys"),
             F.min("_cost").alias("cheapest"),
+            F.max("_cost").alias("dearest"),
         )
         .orderBy("partition")
         .collect()
     )
-    _require_costs([row.cheapest for row in facts])
+    _require_costs([cost for row in facts for cost in (row.cheapest, row.dearest)])
     rows = marked.withColumn("_pos", _position({r.partition: r.rows for r in facts})).drop("_mid")
     count = sum(row.rows for row in facts)
     if count > _MAX_ROWS:
@@ -66,9 +67,10 @@ def _repeats(rows: DataFrame, count: int) -> DataFrame | None:
     return lost.select("_pos", first).localCheckpoint()
 
 
-def _require_costs(cheapest: list[float]) -> None:
-    for cost in cheapest:
-        if not cost > 0 or cost == float("inf"):
+def _require_costs(extremes: list[float]) -> None:
+    # To Spark NaN is above all numbers.
+    for cost in extremes:
+        if not 0 < cost < float("inf"):
             raise SchemaMismatchError("cost", f"has the value {cost}; a cost is above 0 and finite")
 
 

@@ -37,6 +37,7 @@ from spark_queue.errors import (
     QueueNotFoundError,
     ReaderNotFoundError,
     StepLostError,
+    UnsafeSessionError,
 )
 from spark_queue.reader_config import ReaderConfig
 
@@ -48,6 +49,9 @@ _SMALL = 100_000
 
 #: The longest pause, in seconds, before a lost step is tried again.
 _MAX_PAUSE = 0.5
+
+#: How old a table may be as a session reads it.
+_STALENESS = "spark.databricks.delta.stalenessLimit"
 
 _Head = TypeVar("_Head", QueueHead, StatusHead)
 
@@ -94,6 +98,7 @@ class Store:
         self.queue: Log[QueueHead] = Log(spark, address.queue, queue_head)
         self.status: Log[StatusHead] = Log(spark, address.status_of(reader), status_head)
         self._location: str | None = None
+        self._key: str | None = None
 
     @property
     def name(self) -> str:
@@ -109,6 +114,7 @@ class Store:
         store.holder = self.holder
         store.natives = self.natives
         store._location = self._location
+        store._key = self._key
         return store
 
     def in_session(self, spark: SparkSession) -> Store:
@@ -167,13 +173,28 @@ class Store:
         return StructType([f for f in self.queue.read().schema if f.name not in ours])
 
     def location(self) -> str:
-        """Return where the queue is, however it was named."""
-        return self._identity()
+        """Return where the queue is, as its catalog or path says."""
+        if self._location is None:
+            first = Log(self.spark, self.address.status, status_head)
+            self._location = first.location()
+        return self._location
 
     def forget(self) -> None:
-        """Drop what this process remembers of the queue, and its writer lock."""
-        lock.unlock(self._local_directory())
-        memory.forget(self._identity())
+        """Drop what this process remembers of the queue, and its writer lock.
+
+        Nothing is dropped while a front of this process holds the queue: it answers from memory,
+        in the belief that nobody else writes.
+        """
+        if lock.unlock(self._local_directory()):
+            memory.forget(self._identity())
+
+    def pin(self) -> None:
+        """Keep the writer lock for a front, until it unpins it."""
+        lock.pin(self._local_directory())
+
+    def unpin(self) -> None:
+        """Let the writer lock be given up again."""
+        lock.unpin(self._local_directory())
 
     def queue_head(self) -> QueueHead:
         """Return the newest head of the item log."""
@@ -255,7 +276,10 @@ class Store:
         ------
         InvalidArgumentError
             When the queue is not on this machine's disk, or ``deltalake`` is not installed.
+        UnsafeSessionError
+            When the session may read a table as it was some time ago.
         """
+        _require_fresh_snapshots(self.spark)
         with self.writing("queue"):
             natives = Natives()
             natives.of(self.queue)
@@ -283,7 +307,7 @@ class Store:
         FencedError
             When a front holds the queue, and it is not the one that writes.
         """
-        self._require_not_held(head)
+        self.require_not_held(head)
         head = replace(head, at=self.clock.now().isoformat())
         ours = self._committed("queue", lambda: self._append(self.queue, head, rows, small=small))
         cache = self._cache()
@@ -300,7 +324,7 @@ class Store:
         FencedError
             When a front holds the queue, and it is not the one that writes.
         """
-        self._require_not_held(head)
+        self.require_not_held(head)
         head = replace(head, at=self.clock.now().isoformat())
         at = self._position()
         before = at.tail
@@ -355,7 +379,7 @@ class Store:
         )
         facts.tell(done, self.listener)
 
-    def _require_not_held(self, head: QueueHead | StatusHead) -> None:
+    def require_not_held(self, head: QueueHead | StatusHead) -> None:
         """Raise where a step would follow upon one of a front that still holds the queue."""
         if head.hold.by in ("", self.holder):
             return
@@ -400,14 +424,24 @@ class Store:
         return self._cache().position(self.reader)
 
     def _identity(self) -> str:
-        """Return where the queue is: all its readers share one lock and one cache."""
-        if self._location is None:
-            first = Log(self.spark, self.address.status, status_head)
-            self._location = first.location()
-        return self._location
+        """Return what names the queue in this process, for one lock and one cache.
+
+        On this machine's disk that is the directory itself: there are many ways to spell one.
+        """
+        if self._key is None:
+            directory = lock.local_directory(self.location())
+            self._key = self.location() if directory is None else str(directory.resolve())
+        return self._key
 
     def _local_directory(self) -> Path | None:
-        return lock.local_directory(self._identity())
+        return lock.local_directory(self.location())
+
+
+def _require_fresh_snapshots(spark: SparkSession) -> None:
+    """Raise where a read may miss commits that Spark did not make itself."""
+    limit = spark.conf.get(_STALENESS, None)
+    if limit is not None and limit.strip("0 ") not in ("", "s", "ms"):
+        raise UnsafeSessionError(_STALENESS, "native commits would be read late; unset it")
 
 
 def names_of(readers: Mapping[int, Registered]) -> list[str]:

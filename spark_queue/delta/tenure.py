@@ -54,10 +54,13 @@ class Tenure:
         self._until = 0.0
         self._is_shared = True
         self._over = threading.Event()
+        self._is_pinned = False
 
     def begin(self, positions: Callable[[], Sequence[Store]]) -> None:
         """Take over the items, then the readers' positions; return when nobody else hands out."""
         before = self._take_items()
+        self._store.pin()
+        self._is_pinned = True
         for place in positions():
             self.take_position(place)
         if self._is_shared:
@@ -171,6 +174,9 @@ class Tenure:
     def _lose(self) -> None:
         self._over.set()
         holding.leave(self._token)
+        if self._is_pinned:
+            self._is_pinned = False
+            self._store.unpin()
 
 
 def _claimed(place: Store, head: StatusHead) -> DataFrame | None:

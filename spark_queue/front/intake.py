@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType
 
 from spark_queue.delta import rows, values
 from spark_queue.delta.schema import OPTIONAL_COLUMNS
+from spark_queue.errors import SchemaMismatchError
 from spark_queue.front.gather import Gather
 from spark_queue.queue import DeltaQueue
 
@@ -72,11 +73,12 @@ class Intake:
             return
         try:
             results = self._enqueued([put.item for put in fitting])
+            answers = list(zip(fitting, results, strict=True))
         except BaseException as exc:  # noqa: BLE001 - whatever it is, all who wait are told
             for put in fitting:
                 put.future.set_exception(exc)
             return
-        for put, result in zip(fitting, results, strict=True):
+        for put, result in answers:
             put.future.set_result(result)
         self._on_written()
 
@@ -84,6 +86,7 @@ class Intake:
         """Tell whether the queue can hold an item; else its own future alone fails."""
         try:
             values.require_fit(put.item, self._measures, OPTIONAL_COLUMNS.names)
+            _require_cost(put.item.get("cost"))
         except Exception as exc:  # noqa: BLE001 - whatever an item does that is none of ours
             put.future.set_exception(exc)
             return False
@@ -101,3 +104,8 @@ class Intake:
         }
         table = rows.table(len(items), columns, self._columns)
         return self._into.main_store.spark.createDataFrame(table)
+
+
+def _require_cost(cost: float | None) -> None:
+    if cost is not None and not 0 < cost < float("inf"):
+        raise SchemaMismatchError("cost", f"is {cost!r} in the item; a cost is above 0 and finite")

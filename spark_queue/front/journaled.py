@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -11,7 +12,9 @@ from pyspark.sql.types import StructType
 
 from spark_queue.clock import Clock, SystemClock
 from spark_queue.core.journal import JournaledQueue, QueueOptions, ReaderHooks
+from spark_queue.core.journal.options import require_name
 from spark_queue.delta.journal import DeltaJournal
+from spark_queue.errors import QueueExistsError
 from spark_queue.queue import DeltaQueue
 from spark_queue.reader_config import ReaderConfig
 
@@ -80,16 +83,14 @@ def journaled_queue(
         When another process has a queue on this machine's disk.
     """
     now = clock or SystemClock()
-    if DeltaQueue.exists(spark, name_or_path):
-        queue = DeltaQueue.open(spark, name_or_path, clock=now)
-    else:
-        queue = DeltaQueue.create(spark, name_or_path, schema, clock=now)
+    name = require_name(_name_of(name_or_path))
+    queue = _opened(spark, name_or_path, schema, now)
     journal = DeltaJournal(
         queue.main_store, retention=retention, archive_to=archive_to, native=native
     )
     return JournaledQueue(
         journal,
-        _name_of(name_or_path),
+        name,
         options=options or QueueOptions(checkpoint_interval=_CHECKPOINTS),
         config=config,
         hooks=hooks,
@@ -97,6 +98,16 @@ def journaled_queue(
         queues=queues,
         clock=now,
     )
+
+
+def _opened(
+    spark: SparkSession, name_or_path: str, schema: StructType | str, clock: Clock
+) -> DeltaQueue:
+    if not DeltaQueue.exists(spark, name_or_path):
+        # Somebody else may make it at this very moment.
+        with suppress(QueueExistsError):
+            return DeltaQueue.create(spark, name_or_path, schema, clock=clock)
+    return DeltaQueue.open(spark, name_or_path, clock=clock)
 
 
 def _name_of(name_or_path: str) -> str:

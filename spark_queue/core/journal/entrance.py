@@ -12,12 +12,17 @@ from spark_queue.core.journal.options import Durability, QueueOptions
 from spark_queue.core.journal.records import Entry
 from spark_queue.core.limits import limit_of
 from spark_queue.core.tickets import ThreadTicket, Ticket, TicketLine
-from spark_queue.errors import QueueFullError, SparkQueueError
+from spark_queue.errors import InvalidArgumentError, QueueFullError, SparkQueueError
 
 if TYPE_CHECKING:
     from spark_queue.core.journal.desk import QueueDesk
 
 T = TypeVar("T")
+
+#: Years that have a meaning in every zone.
+_FIRST_YEAR, _LAST_YEAR = 2, 9998
+
+_MAX_ERRORS = 2**31 - 1
 
 #: An item that is to be put: itself, without an id, and the durability that was asked for.
 Offer = tuple[Entry[T], Durability | None]
@@ -60,7 +65,11 @@ class Entrance(Generic[T]):
         ------
         QueueFullError
             When it is larger than an item may be.
+        InvalidArgumentError
+            When its expiry has no zone, or its errors are no count.
         """
+        if expires_at is not None or errors or origin is not None:
+            _require_plain(expires_at, errors, origin)
         size = self._size_of(item)
         if size > self._max_size:
             raise self._overflow(item)
@@ -199,3 +208,18 @@ class Entrance(Generic[T]):
 
     def _overflow(self, item: T) -> QueueFullError:
         return QueueFullError(item, self._desk.ledger.pending)
+
+
+def _require_plain(expires_at: object, errors: object, origin: object) -> None:
+    """Raise where what goes with an item could not be compared with others', or not be stored."""
+    if expires_at is not None:
+        if not isinstance(expires_at, datetime) or expires_at.tzinfo is None:
+            raise InvalidArgumentError(f"expires_at is {expires_at!r}: it is a time with its zone")
+        if not _FIRST_YEAR <= expires_at.year <= _LAST_YEAR:
+            raise InvalidArgumentError(
+                f"expires_at is {expires_at!r}: leave it out where an item never expires"
+            )
+    if not isinstance(errors, int) or not 0 <= errors <= _MAX_ERRORS:
+        raise InvalidArgumentError(f"errors is {errors!r}: it is a count")
+    if origin is not None and not isinstance(origin, str):
+        raise InvalidArgumentError(f"origin is {origin!r}: it is a text")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Generic, TypeVar
 
@@ -57,6 +58,9 @@ class Office(Generic[T]):
             self.errands.expect_checkpoint()
         except BaseException:
             self.desk.clerk.leave()
+            # Whoever opens it next must not find it held by one that never was.
+            with suppress(Exception):
+                journal.close()
             raise
 
     def front(self, reader: ReaderDesk[T]) -> Reader[T]:
