@@ -145,6 +145,8 @@ class DeltaQueue(Consuming):
             When there is no such queue.
         WriterLockedError
             When another process writes to it.
+        FencedError
+            When a front holds it.
         """
         store = Store(spark, QueueAddress(name_or_path), SystemClock())
         store.require_exists()
@@ -375,7 +377,7 @@ class DeltaQueue(Consuming):
         """Let another process write, where the queue is on a local disk.
 
         Settle or release what is claimed first: to the next writer it belongs to a process that has
-        ended.
+        ended. A journaled queue that is open here keeps the queue until it closes.
         """
         self._main.forget()
 

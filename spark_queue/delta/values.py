@@ -4,10 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping
+from datetime import MAXYEAR, MINYEAR, date, datetime
 from numbers import Integral
 from typing import Any
 
-from pyspark.sql.types import BinaryType, IntegralType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    BinaryType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    IntegralType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from spark_queue.delta import rows
 from spark_queue.delta.sizes import width_of
@@ -101,13 +114,30 @@ def _whole(value: Any, field: StructField) -> int:
 
 def _other(value: Any, field: StructField) -> int:
     try:
-        rows.column([value], field)
+        stored = rows.column([value], field)[0].as_py()
     # Arrow and Spark have a kind of error for each thing that can be wrong with a value.
     except Exception as exc:
         raise _misfit(value, field) from exc
     if value is None:
         return 0
+    if not _is_kept(value, stored, field.dataType):
+        raise _misfit(value, field)
     return width_of(field.dataType) or len(json.dumps(value, default=str).encode())
+
+
+def _is_kept(value: Any, stored: Any, kind: DataType) -> bool:
+    """Tell whether a value comes out of the table as it went in: nothing cut off, nor out of range.
+
+    A part of an array, a map or a row is not looked at.
+    """
+    if isinstance(kind, TimestampType | TimestampNTZType):
+        # At either end of the calendar there are zones in which it is no time.
+        return isinstance(value, datetime) and MINYEAR < stored.year < MAXYEAR
+    if isinstance(kind, DateType):
+        return type(value) is date and stored == value
+    if isinstance(kind, DecimalType | DoubleType):
+        return bool(stored == value or (stored != stored and value != value))  # noqa: PLR0124 - NaN
+    return True
 
 
 def _nothing(value: Any, field: StructField) -> int:

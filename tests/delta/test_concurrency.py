@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from spark_queue.config import QueueConfig
 from spark_queue.delta import lock
+from spark_queue.errors import QueueExistsError
 from spark_queue.queue import DeltaQueue
 
 FRAMES = 4
@@ -98,3 +99,21 @@ def _replay(steps: list[tuple[int, int, str, str]], is_paused: Callable[[int], b
         else:
             assert in_flight.pop(group) == seq
     assert not in_flight
+
+
+def test_of_two_who_make_a_queue_one_is_told(spark: SparkSession, queue_path: str) -> None:
+    """The tables that one thread has made are not replaced by another that makes them, too."""
+
+    def make(_: int) -> bool:
+        try:
+            DeltaQueue.create(spark, queue_path, "id long")
+        except QueueExistsError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(2) as pool:
+        made = list(pool.map(make, range(2)))
+
+    assert sorted(made) == [False, True]
+    queue = DeltaQueue.open(spark, queue_path)
+    assert queue.enqueue(spark.range(3)).inserted == 3

@@ -6,6 +6,7 @@ import queue
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -125,6 +126,36 @@ def test_nobody_else_writes_while_a_front_holds_the_queue(
     after = _again(spark, queue_path, clock)
     assert _drained(after) == [b"two"]
     after.close()
+
+
+def test_a_front_keeps_the_queue_whoever_closes_or_drops_it(
+    spark: SparkSession, jobs: JournaledQueue[bytes], queue_path: str, clock: ManualClock
+) -> None:
+    """Another handle gives up neither the lock nor the tables under a front; its close does."""
+    plain = DeltaQueue.open(spark, queue_path, clock=clock)
+
+    plain.close()
+    with pytest.raises(FencedError):
+        DeltaQueue.drop(spark, queue_path)
+    assert plain.store.is_only_writer()
+    assert jobs.put(b"one").result(PATIENCE) == 1
+
+    jobs.close()
+    assert not plain.store.is_only_writer()
+
+
+def test_one_directory_is_one_queue(
+    spark: SparkSession, place: str, queue_path: str, clock: ManualClock
+) -> None:
+    """A queue that is opened by two spellings of its path has one lock and one memory."""
+    queue = DeltaQueue.create(spark, queue_path, "data binary", clock=clock)
+    Path(place, "link").symlink_to(queue_path)
+    other = DeltaQueue.open(spark, f"{place}/link", clock=clock)
+
+    other.enqueue(spark.createDataFrame([(b"one",)], "data binary"))
+
+    assert queue.store.queue_head().last_seq == 1
+    assert queue.store.location() != other.store.location()
 
 
 def test_readers_are_those_of_the_queue(

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from spark_queue.core.journal.copies import own
 from spark_queue.core.journal.groups import DoneReceipt, Receipt
 from spark_queue.core.journal.line import ReaderLine
 from spark_queue.core.journal.options import Durability, QueueOptions
@@ -73,7 +74,8 @@ class Entrance(Generic[T]):
         size = self._size_of(item)
         if size > self._max_size:
             raise self._overflow(item)
-        return Entry(0, item, self._desk.clock.now(), size, expires_at, errors, origin), durability
+        now = self._desk.clock.now()
+        return Entry(0, own(item), now, size, expires_at, errors, origin), durability
 
     def offer(self, offer: Offer[T]) -> Receipt | None:
         """Put an item if there is room for it; ``None`` where it must wait for its turn.

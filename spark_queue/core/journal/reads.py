@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Generic, TypeVar
 
+from spark_queue.core.journal.copies import own
 from spark_queue.core.journal.records import Entry
 
 T = TypeVar("T")
@@ -23,7 +24,7 @@ class Read(Generic[T]):
         When it was handed out, by the queue's timer; 0 where no reader asks for it.
     """
 
-    __slots__ = ("entry", "errors", "opened_at")
+    __slots__ = ("_item", "entry", "errors", "opened_at")
 
     def __init__(self, entry: Entry[T], errors: int, opened_at: float = 0.0) -> None:
         self.entry = entry
@@ -40,8 +41,12 @@ class Read(Generic[T]):
 
     @property
     def item(self) -> T:
-        """The item itself."""
-        return self.entry.item
+        """The item itself, for this read alone."""
+        try:
+            return self._item
+        except AttributeError:
+            self._item: T = own(self.entry.item)
+            return self._item
 
     @property
     def added_at(self) -> datetime:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ from pyspark.sql.types import (
     BinaryType,
     BooleanType,
     DataType,
+    DateType,
+    DecimalType,
     DoubleType,
     IntegerType,
     LongType,
@@ -35,6 +38,10 @@ NOW = datetime(2026, 1, 31, tzinfo=timezone.utc)
         (BooleanType(), True, 1),
         (TimestampType(), NOW, 8),
         (ArrayType(IntegerType()), [1, 2], 6),
+        (DoubleType(), 1, 8),
+        (DoubleType(), float("nan"), 8),
+        (DateType(), NOW.date(), 4),
+        (DecimalType(10, 2), Decimal("1.20"), 6),
         (StringType(), None, 0),
         (IntegerType(), None, 0),
     ],
@@ -58,6 +65,12 @@ def test_a_value_counts_what_its_column_takes(kind: DataType, value: Any, size: 
         (BooleanType(), 1),
         (TimestampType(), "2026-01-31"),
         (ArrayType(IntegerType()), ["a"]),
+        (TimestampType(), datetime.max.replace(tzinfo=timezone.utc)),
+        (TimestampType(), datetime.min.replace(tzinfo=timezone.utc)),
+        (DecimalType(10, 2), Decimal("1.234")),
+        (DecimalType(10, 2), Decimal("NaN")),
+        (DateType(), 2**31 - 1),
+        (DateType(), NOW),
     ],
 )
 def test_a_value_of_another_type_is_refused(kind: DataType, value: Any) -> None:
