@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, DoubleType, StructType, TimestampType
+from pyspark.sql.types import CharType, DataType, DoubleType, StructType, TimestampType, VarcharType
 
 from spark_queue.config import QueueConfig
 from spark_queue.delta.schema import OPTIONAL_INPUTS, QUEUE_COLUMNS
@@ -34,10 +34,15 @@ def require_user_schema(schema: StructType) -> None:
     Raises
     ------
     SchemaMismatchError
-        When a column starts with ``_`` or is named like an optional input, or there is none.
+        When a column starts with ``_`` or is named like an optional input, or there is none; or
+        when texts in it have a limited length, which only a write would find out.
     """
     if not schema.fields:
         raise InvalidArgumentError("the schema has no columns; a queue needs at least one")
+    for field in schema:
+        if isinstance(field.dataType, CharType | VarcharType):
+            kind = field.dataType.simpleString()
+            raise SchemaMismatchError(field.name, f"is {kind}; a queue holds texts as string")
     for name in schema.names:
         if name.startswith("_"):
             raise SchemaMismatchError(name, "names that start with _ belong to the queue; rename")

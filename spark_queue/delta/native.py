@@ -140,6 +140,11 @@ def _directory(log: Log[Any]) -> Path:
             f"native is True, and {log.address.target!r} is not on this machine's disk: on a "
             "shared store steps are committed by Spark"
         )
+    if "%" in str(directory):
+        raise InvalidArgumentError(
+            f"native is True, and deltalake takes the % in {str(directory)!r} for an escape: use "
+            "another path, or let Spark commit"
+        )
     return directory
 
 
