@@ -305,7 +305,8 @@ class DeltaQueue(Consuming):
         start : "tail", "beginning", int or datetime
             Where a new reader starts: with what comes from now on (default), with the oldest item
             that is kept, behind a step of the item log, or with what was enqueued after an instant.
-            What is gone by then is counted in :meth:`Reader.lag` as lost.
+            What is gone by then is counted in :meth:`Reader.lag` as lost. The first one goes on
+            where the default reader was.
         config : ReaderConfig, optional
             Its limits; a reader that is there gets them from now on, if they are given.
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import MAXYEAR, MINYEAR, date, datetime
+from itertools import repeat
 from numbers import Integral
 from typing import Any
 
 from pyspark.sql.types import (
+    ArrayType,
     BinaryType,
     DataType,
     DateType,
     DecimalType,
     DoubleType,
     IntegralType,
+    MapType,
+    Row,
     StringType,
     StructField,
     StructType,
@@ -83,8 +87,6 @@ def _measure_of(field: StructField) -> Measure:
         return lambda value: _bytes(value, field)
     if isinstance(field.dataType, StringType):
         return lambda value: _text(value, field)
-    if isinstance(field.dataType, IntegralType):
-        return lambda value: _whole(value, field)
     return lambda value: _other(value, field)
 
 
@@ -105,13 +107,6 @@ def _text(value: Any, field: StructField) -> int:
         raise _misfit(value, field) from exc
 
 
-def _whole(value: Any, field: StructField) -> int:
-    # Arrow cuts off what is behind the point.
-    if not isinstance(value, Integral):
-        return _nothing(value, field)
-    return _other(value, field)
-
-
 def _other(value: Any, field: StructField) -> int:
     try:
         stored = rows.column([value], field)[0].as_py()
@@ -126,10 +121,40 @@ def _other(value: Any, field: StructField) -> int:
 
 
 def _is_kept(value: Any, stored: Any, kind: DataType) -> bool:
-    """Tell whether a value comes out of the table as it went in: nothing cut off, nor out of range.
+    """Tell whether a value comes out of the table as it went in, with all its parts.
 
-    A part of an array, a map or a row is not looked at.
+    On the way there a number may be cut off, and what is no text becomes one.
     """
+    if value is None or stored is None:
+        return value is stored
+    if isinstance(kind, ArrayType):
+        return all(map(_is_kept, value, stored, repeat(kind.elementType)))
+    if isinstance(kind, MapType):
+        names = [name for name, _ in stored]
+        values = [value for _, value in stored]
+        return all(map(_is_kept, value, names, repeat(kind.keyType))) and all(
+            map(_is_kept, value.values(), values, repeat(kind.valueType))
+        )
+    if isinstance(kind, StructType):
+        return _is_row_kept(value, stored, [field.dataType for field in kind])
+    return _is_plain_kept(value, stored, kind)
+
+
+def _is_row_kept(value: Any, stored: Mapping[str, Any], kinds: Sequence[DataType]) -> bool:
+    # Spark reads a Row by position, whatever the names in it are.
+    named = value.asDict() if isinstance(value, Row) else value
+    if not isinstance(named, Mapping):
+        return all(map(_is_kept, named, stored.values(), kinds))
+    if not named.keys() <= stored.keys():
+        return False
+    return all(map(_is_kept, map(named.get, stored), stored.values(), kinds))
+
+
+def _is_plain_kept(value: Any, stored: Any, kind: DataType) -> bool:
+    if isinstance(kind, StringType):
+        return isinstance(value, str)
+    if isinstance(kind, IntegralType):
+        return isinstance(value, Integral)
     if isinstance(kind, TimestampType | TimestampNTZType):
         # At either end of the calendar there are zones in which it is no time.
         return isinstance(value, datetime) and MINYEAR < stored.year < MAXYEAR

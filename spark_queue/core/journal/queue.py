@@ -245,8 +245,7 @@ class JournaledQueue(Generic[T]):
             Its limits, from now on. Default: those that it has, or the queue's.
         start : {"tail", "beginning"} or int
             Where a new reader begins: behind everything that was put (default), at the oldest item
-            that the journal has, or at an id. A first reader that begins elsewhere than at the tail
-            replaces the default one, and takes nothing over.
+            that the journal has, or at an id. The first one goes on where the default one was.
         hooks : ReaderHooks, optional
             What happens to items on their way out. Default: what it has, or the queue's.
 

@@ -133,13 +133,11 @@ class Registry(Generic[T]):
         if not name and names:
             raise ReaderNotFoundError(self._desk.name, name, names)
         default = self.find("")
-        if default is not None and start == "tail":
+        if default is not None:
+            # Wherever it wants to start: what waits for the default reader is owed to somebody.
             self._change(default, name, config or default.line.config, hooks)
             return default
-        made = self._add(name, config or self._config, start, hooks or self._hooks)
-        if default is not None:
-            self.drop("")
-        return made
+        return self._add(name, config or self._config, start, hooks or self._hooks)
 
     def _change(
         self,

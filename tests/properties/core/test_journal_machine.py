@@ -222,7 +222,7 @@ class JournalMachine(RuleBasedStateMachine):
         reader = self.queue.reader(name, start=start)
         if not is_new:
             return
-        if start == "tail" and "" in readers:
+        if "" in readers:
             # Both know of the name at once, whatever else is durable.
             for state in (self.now, self.durable):
                 state.readers[name] = state.readers.pop("")
@@ -232,7 +232,6 @@ class JournalMachine(RuleBasedStateMachine):
         self._synced()
         made = Follower(max(passed, self._start(start)))
         for state in (self.now, self.durable):
-            state.readers.pop("", None)
             state.readers[name] = copy.deepcopy(made)
         assert reader.name == name
 

@@ -15,6 +15,8 @@ from pyspark.sql.types import (
     DoubleType,
     IntegerType,
     LongType,
+    MapType,
+    Row,
     StringType,
     StructType,
     TimestampType,
@@ -23,6 +25,7 @@ from pyspark.sql.types import (
 from spark_queue.delta.values import measure
 from spark_queue.errors import SchemaMismatchError
 
+PLACE = StructType().add("x", IntegerType()).add("tags", ArrayType(StringType()))
 NOW = datetime(2026, 1, 31, tzinfo=timezone.utc)
 
 
@@ -44,6 +47,11 @@ NOW = datetime(2026, 1, 31, tzinfo=timezone.utc)
         (DecimalType(10, 2), Decimal("1.20"), 6),
         (StringType(), None, 0),
         (IntegerType(), None, 0),
+        (ArrayType(IntegerType()), (1, None), 9),
+        (MapType(StringType(), DoubleType()), {"a": 1.5, "b": None}, 21),
+        (PLACE, {"x": 1}, 8),
+        (PLACE, (1, ["a"]), 10),
+        (PLACE, Row(x=1, tags=["a"]), 10),
     ],
 )
 def test_a_value_counts_what_its_column_takes(kind: DataType, value: Any, size: int) -> None:
@@ -71,6 +79,17 @@ def test_a_value_counts_what_its_column_takes(kind: DataType, value: Any, size: 
         (DecimalType(10, 2), Decimal("NaN")),
         (DateType(), 2**31 - 1),
         (DateType(), NOW),
+        (ArrayType(IntegerType()), [1.5]),
+        (ArrayType(StringType()), [1]),
+        (ArrayType(DateType()), [NOW]),
+        (ArrayType(DecimalType(10, 2)), [Decimal("1.234")]),
+        (MapType(StringType(), IntegerType()), {1: 1}),
+        (MapType(StringType(), IntegerType()), {"a": 1.5}),
+        (PLACE, {"x": 1.5}),
+        (PLACE, {"x": 1, "tag": ["a"]}),
+        (PLACE, (1, [2])),
+        (PLACE, Row(tags=["a"], x=1)),
+        (PLACE, (1,)),
     ],
 )
 def test_a_value_of_another_type_is_refused(kind: DataType, value: Any) -> None:

@@ -146,13 +146,14 @@ def test_where_a_reader_starts(stage: Stage, start: str, items: list[str]) -> No
     assert drain(reader) == items
 
 
-def test_a_first_reader_that_starts_elsewhere_replaces_the_default(stage: Stage) -> None:
-    """A first named reader with a start of its own takes nothing over (own)."""
+@pytest.mark.parametrize("start", ["tail", "beginning", 1])
+def test_the_first_reader_goes_on_where_the_default_was(stage: Stage, start: str) -> None:
+    """A first named reader takes over, wherever others would start (own)."""
     queue = stage.queue()
     put_all(queue, "1", "2")
     default = queue.reader()
     default.commit(default.get())
-    assert drain(queue.reader("first", start="beginning")) == ["1", "2"]
+    assert drain(queue.reader("first", start=start)) == ["2"]  # type: ignore[arg-type]
     assert queue.readers() == ["first"]
 
 
