@@ -126,8 +126,7 @@ class DeltaQueue(Consuming):
             When a newer release wrote it.
         """
         store = Store(spark, QueueAddress(name_or_path), clock or SystemClock(), listener)
-        store.require_exists()
-        store.settings(store.status_head())
+        store.settings(store.require_exists())
         return cls(store)
 
     @classmethod

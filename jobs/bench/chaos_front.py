@@ -239,9 +239,9 @@ def run(
 def work(kind: str, place: str) -> None:
     """Put and take until killed."""
     front, tells = _opened(kind, place)
-    typer.echo("ready")
-    sys.stdout.flush()
     life = f"{time.time_ns()}"
+    # From the first promise on: a driver takes long to start, in which there is nothing to break.
+    _promised(front, tells, f"{life}-first/0").add_done_callback(_say_ready)
     threads = [
         threading.Thread(target=_produce, args=(front, tells, f"{life}-{k}", PAUSE[kind]))
         for k in range(PEOPLE)
@@ -277,10 +277,21 @@ def _opened(kind: str, place: str) -> tuple[Front, Tells]:
 def _produce(front: Front, tells: Tells, name: str, pause: float) -> None:
     number = 0
     while True:
-        item = f"{name}/{number}"
-        front.put(item).add_done_callback(_teller(tells, "durable", item))
+        _promised(front, tells, f"{name}/{number}")
         number += 1
         time.sleep(pause)
+
+
+def _promised(front: Front, tells: Tells, item: str) -> Future[Any]:
+    """Put an item, and have it told when it is durable."""
+    future = front.put(item)
+    future.add_done_callback(_teller(tells, "durable", item))
+    return future
+
+
+def _say_ready(_: Future[Any]) -> None:
+    typer.echo("ready")
+    sys.stdout.flush()
 
 
 def _consume(front: Front, tells: Tells, patience: float | None = None) -> None:

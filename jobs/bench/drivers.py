@@ -57,12 +57,14 @@ class Verdict:
     over_limit: int
     by_driver: dict[str, int]
     fenced: bool
+    front_promised: int
     front_items: int
 
     def holds(self) -> bool:
         """Tell whether the laws hold, and the first front was shut out."""
         exact = self.items == self.acked == self.keys == FRAMES * ROWS
-        return exact and self.fenced and not (self.leased_twice or self.over_limit)
+        kept = self.fenced and self.front_items >= self.front_promised > 0
+        return exact and kept and not (self.leased_twice or self.over_limit)
 
 
 @app.callback(invoke_without_command=True)
@@ -98,10 +100,10 @@ def _verdict(place: str) -> Verdict:
             work.result()
         first = pool.submit(run_child, command(__file__, "hold", place), capture=True)
         second = pool.submit(run_child, command(__file__, "take", place), capture=True)
-        fenced = json.loads(first.result())["fenced"]
-        taken = json.loads(second.result())["items"]
+        held = json.loads(first.result())
+        taken = json.loads(second.result())
     tables = json.loads(run_child(command(__file__, "verify", place), capture=True))
-    return Verdict(fenced=fenced, front_items=taken, **tables)
+    return Verdict(**held, **taken, **tables)
 
 
 def _fetched(jars: Path) -> Path:
@@ -203,13 +205,14 @@ def hold(place: str) -> None:
 
     front = journaled_queue(_session(), f"{place}/front")
     deadline = time.monotonic() + 2 * PATIENCE
-    fenced = False
+    promised, fenced = 0, False
     try:
         while time.monotonic() < deadline:
             front.put("item").result()
+            promised += 1
     except FencedError:
         fenced = True
-    typer.echo(json.dumps({"fenced": fenced}))
+    typer.echo(json.dumps({"fenced": fenced, "front_promised": promised}))
 
 
 @app.command(hidden=True)
@@ -228,7 +231,7 @@ def take(place: str) -> None:
         items.append(read.item)
         reader.commit(read)
     front.close()
-    typer.echo(json.dumps({"items": len(items)}))
+    typer.echo(json.dumps({"front_items": len(items)}))
 
 
 @app.command(hidden=True)

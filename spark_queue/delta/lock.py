@@ -7,7 +7,6 @@ import threading
 from collections import Counter
 from pathlib import Path
 from typing import IO
-from urllib.parse import unquote, urlparse
 
 from spark_queue.errors import WriterLockedError
 
@@ -35,11 +34,14 @@ def log_lock(log: str) -> threading.RLock:
 
 
 def local_directory(location: str) -> Path | None:
-    """Return the directory of a table on this machine's disk, or ``None`` for a shared store."""
-    parsed = urlparse(location)
-    if parsed.scheme != "file":
+    """Return the directory of a table on this machine's disk, or ``None`` for a shared store.
+
+    The location is a path behind its scheme, in which no character has another meaning.
+    """
+    scheme, _, path = location.partition(":")
+    if scheme != "file":
         return None
-    directory = Path(unquote(parsed.path))
+    directory = Path("/", path.lstrip("/"))
     return directory if directory.is_dir() else None
 
 

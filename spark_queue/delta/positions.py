@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from spark_queue.core.journal.records import Bookmark
 from spark_queue.delta import fold
+from spark_queue.delta.heads import StatusHead
 from spark_queue.delta.schema import ITEM, READY, TERMINAL
 from spark_queue.delta.sizes import bytes_of
 from spark_queue.delta.store import Store, is_long
@@ -27,32 +29,50 @@ def bookmark(place: Store, schema: StructType) -> Bookmark:
     """Return where a reader is: what it is done with, what it failed at, and how much waits."""
     head = place.status_head()
     facts = place.registered()
-    touched = fold.touched(place.recent(head), is_long=is_long(head))
-    rows = touched.select("_seq", "_state", "_attempts").collect()
+    rows = _touched(place, head)
     done = {row[0] for row in rows if row[1] in TERMINAL}
     begins = _begin_of(place, facts.since_step)
     passed = max(begins, head.pointers.get(0, (0.0, begins))[1])
+    behind = frozenset(seq for seq in done if seq > passed)
+    back = [row[0] for row in rows if row[1] == READY and row[0] <= passed]
     return Bookmark(
         reader=place.reader,
         name=facts.name,
         config=place.limits(),
         created_at=_instant(facts.at) or place.clock.now(),
         head=_head(passed, done, rows),
-        done=frozenset(seq for seq in done if seq > passed),
+        done=behind,
         items=place.outstanding(head),
-        bytes=_bytes_of(place, schema, touched.where(F.col("_state").isin(*TERMINAL)), passed),
+        bytes=_bytes_of(place, schema, passed, behind, back),
         errors={row[0]: row[2] for row in rows if row[1] == READY and row[2]},
     )
 
 
-def _bytes_of(place: Store, schema: StructType, ended: DataFrame, passed: int) -> int:
-    """Return how many bytes wait: of what lies behind the pointer, or came back before it."""
+def _touched(place: Store, head: StatusHead) -> list[Row]:
+    """Return the id, state and failures of what the reader's log has rows of."""
+    recent = place.remembered(head)
+    if recent is None:
+        recent = fold.since_checkpoint(place.status.read(), head)
+    touched = fold.touched(recent, is_long=is_long(head))
+    return touched.select("_seq", "_state", "_attempts").collect()
+
+
+def _bytes_of(
+    place: Store, schema: StructType, passed: int, done: Collection[int], back: Collection[int]
+) -> int:
+    """Return how many bytes wait: of what lies behind an id and is not done, or came back."""
     items = place.items().where(F.col("_kind") == ITEM)
-    left = items.join(ended.select("_seq"), "_seq", "left_anti")
-    live = fold.touched(place.recent(place.status_head())).where(F.col("_state") == READY)
-    back = left.join(live.select("_seq").where(F.col("_seq") <= passed), "_seq", "left_semi")
-    rows = left.where(F.col("_seq") > passed).unionByName(back)
+    rows = items.where(F.col("_seq") > passed)
+    if done:
+        rows = rows.join(_ids(place, done), "_seq", "left_anti")
+    if back:
+        before = items.where(F.col("_seq").between(min(back), max(back)))
+        rows = rows.unionByName(before.join(_ids(place, back), "_seq", "left_semi"))
     return int(rows.agg(F.sum(bytes_of(schema))).collect()[0][0] or 0)
+
+
+def _ids(place: Store, seqs: Collection[int]) -> DataFrame:
+    return place.spark.createDataFrame(pa.table({"_seq": pa.array(seqs, pa.int64())}))
 
 
 def origins(store: Store, passed: int) -> dict[str, int]:

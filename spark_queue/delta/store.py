@@ -160,12 +160,19 @@ class Store:
         """Tell whether the queue was created, completely."""
         return self.status.exists() and self.status.head() is not None
 
-    def require_exists(self) -> None:
-        """Raise where there is no queue under the name."""
+    def require_exists(self) -> StatusHead:
+        """Return the newest head of the status log.
+
+        Raises
+        ------
+        QueueNotFoundError
+            When there is no queue under the name.
+        """
         if not self.status.exists():
             raise QueueNotFoundError(self.name)
-        if "_lease" not in self.status.read().columns or self.status.head() is None:
+        if "_lease" not in self.status.read().columns or not (head := self.status_head()).step:
             raise QueueNotFoundError(self.name, "what is there is not a queue of this library")
+        return head
 
     def user_schema(self) -> StructType:
         """Return the user's columns, in their order."""

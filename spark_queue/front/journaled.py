@@ -14,7 +14,7 @@ from spark_queue.clock import Clock, SystemClock
 from spark_queue.core.journal import JournaledQueue, QueueOptions, ReaderHooks
 from spark_queue.core.journal.options import require_name
 from spark_queue.delta.journal import DeltaJournal
-from spark_queue.errors import QueueExistsError
+from spark_queue.errors import QueueExistsError, QueueNotFoundError
 from spark_queue.queue import DeltaQueue
 from spark_queue.reader_config import ReaderConfig
 
@@ -103,10 +103,11 @@ def journaled_queue(
 def _opened(
     spark: SparkSession, name_or_path: str, schema: StructType | str, clock: Clock
 ) -> DeltaQueue:
-    if not DeltaQueue.exists(spark, name_or_path):
-        # Somebody else may make it at this very moment.
-        with suppress(QueueExistsError):
-            return DeltaQueue.create(spark, name_or_path, schema, clock=clock)
+    with suppress(QueueNotFoundError):
+        return DeltaQueue.open(spark, name_or_path, clock=clock)
+    # Somebody else may make it at this very moment.
+    with suppress(QueueExistsError):
+        return DeltaQueue.create(spark, name_or_path, schema, clock=clock)
     return DeltaQueue.open(spark, name_or_path, clock=clock)
 
 

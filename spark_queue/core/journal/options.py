@@ -26,6 +26,9 @@ _LIMITS = (
     "max_memory_items",
     "max_memory_bytes",
 )
+#: What has a size in bytes. A tuple is asked faster than a union of types.
+_SIZED = (bytes, str, bytearray)
+
 _NAME = re.compile(r"[A-Za-z0-9:_-]+")
 
 
@@ -98,7 +101,7 @@ class ReaderHooks(Generic[T]):
 
 def size_of(item: Any) -> int:
     """Return how many bytes an item counts: its length where it is text or bytes, else 0."""
-    return len(item) if isinstance(item, bytes | str | bytearray) else 0
+    return len(item) if isinstance(item, _SIZED) else 0
 
 
 def require_name(name: str) -> str:

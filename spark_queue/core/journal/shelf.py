@@ -20,6 +20,8 @@ T = TypeVar("T")
 _SPAN_BITS = 6
 #: What one load asks for at most.
 _MAX_BLOCK = 10_000
+#: No items, of no bytes.
+_NOTHING = (0, 0)
 
 
 class Follower(Protocol):
@@ -149,17 +151,22 @@ class Shelf(Generic[T]):
             self._gaps[first] = last
 
     def trim(self, durable_id: int) -> None:
-        """Evict what is too much: the durable items that every reader needs last."""
-        if not self._is_full():
+        """Evict what is too much of what is durable: the items that every reader needs last."""
+        if not self._is_full(_NOTHING):
             return
+        # What is not durable stays, and has a limit of its own. Did it take the room of the rest, a
+        # block that was just loaded would be evicted before anybody had it.
+        pending = [entry.size for item, entry in self.entries.items() if item > durable_id]
+        beside = (len(pending), sum(pending))
         spans = {item >> _SPAN_BITS for item in self.entries if item <= durable_id}
         for span in sorted(spans, key=self._distance, reverse=True):
-            self._evict(self._of_span(span, durable_id))
-            if not self._is_full():
+            self._evict(self._of_span(span, durable_id), beside)
+            if not self._is_full(beside):
                 return
 
-    def _is_full(self) -> bool:
-        return len(self.entries) > self._max_items or self.bytes > self._max_bytes
+    def _is_full(self, beside: tuple[int, int]) -> bool:
+        items, size = beside
+        return len(self.entries) - items > self._max_items or self.bytes - size > self._max_bytes
 
     def _distance(self, span: int) -> int:
         last = ((span + 1) << _SPAN_BITS) - 1
@@ -172,9 +179,9 @@ class Shelf(Generic[T]):
         last = min(durable_id, first + (1 << _SPAN_BITS) - 1)
         return range(last, first - 1, -1)
 
-    def _evict(self, items: Iterable[int]) -> None:
+    def _evict(self, items: Iterable[int], beside: tuple[int, int]) -> None:
         for item in items:
-            if not self._is_full():
+            if not self._is_full(beside):
                 return
             entry = self.entries.pop(item, None)
             if entry is not None:

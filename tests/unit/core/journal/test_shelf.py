@@ -48,6 +48,16 @@ def test_memory_is_bounded_by_bytes(stage: Stage) -> None:
     assert queue.stats().memory_bytes == 0
 
 
+def test_what_waits_to_be_durable_takes_no_room_from_blocks(stage: Stage) -> None:
+    """A reader that is behind gets whole blocks, however much is put meanwhile (own)."""
+    journal = stage.filled(100, 0)
+    queue = stage.again(journal, options=small(20))
+    put_all(queue, *numbers(200))
+    reader = queue.reader()
+    assert [reader.get(timeout=10).id for _ in range(300)] == list(range(1, 301))
+    assert queue.stats().loads <= 100 / 5
+
+
 @pytest.mark.parametrize("limit", [1, 2, 3, 7])
 def test_very_little_memory(stage: Stage, limit: int) -> None:
     """One item in memory will do, for readers apart from each other too."""

@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+_CHAOS = Path(__file__).parents[2] / "jobs" / "bench" / "chaos_front.py"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "kills"), [("native", 2), ("durable", 1)])
+def test_a_killed_front_keeps_what_it_promised(kind: str, kills: int) -> None:
+    """Law 2: SIGKILL beside 4 producers and 4 consumers: nothing that was told durable is lost.
+
+    Nor is anything delivered after its ack was durable, to two at a time, or before its group.
+    """
+    words = ["--kind", kind, "--kills", str(kills), "--seed", "2", "--json"]
+    ended = subprocess.run(  # noqa: S603 - our own script
+        [sys.executable, str(_CHAOS), *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=900,
+    )
+
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    facts = json.loads(ended.stdout)
+    assert (facts["kills"], facts["holds"]) == (kills, True)
+    assert facts["delivered"] >= facts["promised"] > 0
