@@ -33,8 +33,15 @@ class Check:
 
 _PYTEST = (sys.executable, "-m", "pytest")
 
-#: Folders of tests that make the shorter of the two lanes as long as the other.
-_BESIDE = ("tests/conformance", "tests/operators", "tests/streaming", "tests/notebooks")
+#: Folders and files of tests that make the shorter of the two lanes as long as the other.
+_BESIDE = (
+    "tests/conformance",
+    "tests/operators",
+    "tests/streaming",
+    "tests/notebooks",
+    "tests/front/test_chaos.py",
+    "tests/front/test_failures.py",
+)
 
 #: What runs one after another: each a group of lanes side by side, of checks one after another.
 GROUPS: tuple[tuple[tuple[Check, ...], ...], ...] = (
@@ -55,7 +62,7 @@ GROUPS: tuple[tuple[tuple[Check, ...], ...], ...] = (
         (
             Check(
                 "tests",
-                (*_PYTEST, *(f"--ignore={folder}" for folder in _BESIDE)),
+                (*_PYTEST, *(f"--ignore={place}" for place in _BESIDE)),
                 is_live=True,
             ),
         ),

@@ -160,9 +160,14 @@ class Claim:
             by = self._store.settings(self._store.status_head()).config.lease
         if by <= timedelta(0):
             raise InvalidArgumentError(f"renew by {by}: the duration must be above zero")
-        self.lease_expires_at = self._store.clock.now() + by
-        self._settle(settle.renewed(by), "renew")
-        return self.lease_expires_at
+        until = self._store.clock.now() + by
+        try:
+            self._settle(settle.renewed(by), "renew")
+        except LeaseLostError:
+            self.lease_expires_at = until
+            raise
+        self.lease_expires_at = until
+        return until
 
     def __enter__(self) -> Self:
         return self

@@ -121,7 +121,15 @@ def _other(value: Any, field: StructField) -> int:
         return 0
     if not _is_kept(value, stored, field.dataType):
         raise _misfit(value, field)
-    return width_of(field.dataType) or len(json.dumps(value, default=str).encode())
+    return width_of(field.dataType) or _length(value)
+
+
+def _length(value: Any) -> int:
+    try:
+        return len(json.dumps(value, default=str).encode())
+    except TypeError:
+        # A map by dates, or by bytes: JSON has no such names.
+        return len(str(value).encode())
 
 
 def _is_kept(value: Any, stored: Any, kind: DataType) -> bool:
@@ -145,13 +153,20 @@ def _is_kept(value: Any, stored: Any, kind: DataType) -> bool:
 
 
 def _is_row_kept(value: Any, stored: Mapping[str, Any], kinds: Sequence[DataType]) -> bool:
-    # Spark reads a Row by position, whatever the names in it are.
-    named = value.asDict() if isinstance(value, Row) else value
+    named = _parts_of(value)
     if not isinstance(named, Mapping):
         return all(map(_is_kept, named, stored.values(), kinds))
     if not named.keys() <= stored.keys():
         return False
     return all(map(_is_kept, map(named.get, stored), stored.values(), kinds))
+
+
+def _parts_of(value: Any) -> Any:
+    """Return the parts of a row, by their names where they have some, as Spark reads them."""
+    if isinstance(value, Row):
+        # By position, whatever the names are; so they must be in order.
+        return value.asDict() if hasattr(value, "__fields__") else tuple(value)
+    return value if isinstance(value, Mapping | tuple | list) else vars(value)
 
 
 def _is_plain_kept(value: Any, stored: Any, kind: DataType) -> bool:

@@ -101,7 +101,6 @@ class DurableQueue:
         self._puts: Gather[Put] = Gather(chosen.max_group, chosen.max_pending, chosen.linger)
         self._outlet = Outlet(source, chosen.prefetch, chosen.lease, chosen.max_group)
         intake = Intake(into, self._puts, on_written=self._outlet.look_again)
-        self._closed = False
         self._threads = [
             threading.Thread(target=intake.run, name="durable-queue-puts", daemon=True),
             threading.Thread(
@@ -147,8 +146,10 @@ class DurableQueue:
             When there was no room in time.
         QueueShutDownError
             When the queue is closed.
+        DeadlockError
+            When the callback of a put's future would have to wait for room, which it holds up.
         """
-        put = Put(item, promise())
+        put = Put.of(item)
         self._puts.add(put, timeout)
         return put.future
 
@@ -206,7 +207,7 @@ class DurableQueue:
 
     def nack(self, delivery: Delivery, error: str) -> Future[None]:
         """Say that an item failed: it is retried, or dead. The future is as for :meth:`ack`."""
-        return self._outlet.settle(Outcome(delivery, "nack", error, promise()))
+        return self._outlet.settle(Outcome(delivery, "nack", _text(error), promise()))
 
     def release(self, delivery: Delivery) -> Future[None]:
         """Give an item back to its place, uncharged. The future is as for :meth:`ack`."""
@@ -214,7 +215,7 @@ class DurableQueue:
 
     def dead(self, delivery: Delivery, error: str) -> Future[None]:
         """Send an item to the dead letters. The future is as for :meth:`ack`."""
-        return self._outlet.settle(Outcome(delivery, "dead", error, promise()))
+        return self._outlet.settle(Outcome(delivery, "dead", _text(error), promise()))
 
     def sync(self) -> None:
         """Return when everything that was put and settled before is durable, or has failed."""
@@ -223,9 +224,6 @@ class DurableQueue:
 
     def close(self) -> None:
         """Write what waits, give back what was not settled, and end. Idempotent."""
-        if self._closed:
-            return
-        self._closed = True
         self._puts.close()
         self._threads[0].join()
         self._outlet.close()
@@ -254,3 +252,8 @@ class AioDurableQueue:
     async def nack(self, delivery: Delivery, error: str) -> None:
         """Say that an item failed; return when that is durable."""
         await outcome(self._queue.nack(delivery, error))
+
+
+def _text(error: object) -> str:
+    """Return what can be stored of an error; it must not keep others from being written."""
+    return str(error).encode(errors="replace").decode()

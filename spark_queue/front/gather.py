@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Generic, TypeVar
 
 from spark_queue.core.timer import Timeout, seconds
-from spark_queue.errors import QueueFullError, QueueShutDownError
+from spark_queue.errors import DeadlockError, QueueFullError, QueueShutDownError
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 
 def promise() -> Future[T]:
@@ -22,6 +26,14 @@ def promise() -> Future[T]:
     future: Future[T] = Future()
     future.set_running_or_notify_cancel()
     return future
+
+
+def settle(call: Callable[[U], None], outcome: U) -> None:
+    """Give a future its outcome; a callback that would end the thread ends itself alone."""
+    try:
+        call(outcome)
+    except BaseException:
+        logger.exception("a callback failed")
 
 
 class Gather(Generic[T]):
@@ -48,8 +60,9 @@ class Gather(Generic[T]):
         self._lock = threading.Lock()
         self._has_room = threading.Condition(self._lock)
         self._has_things = threading.Condition(self._lock)
-        self._is_idle = threading.Condition(self._lock)
-        self._busy = False
+        self._is_written = threading.Condition(self._lock)
+        self._taker: int | None = None
+        self._taken = self._added = self._written = 0
         self._woken = False
         self._closed = False
 
@@ -65,15 +78,20 @@ class Gather(Generic[T]):
             When there was no room in time.
         QueueShutDownError
             When the line is closed.
+        DeadlockError
+            When the caller is the taker, which would make the room.
         """
         patience = seconds("timeout", timeout)
         with self._lock:
+            if not self._may_add() and patience != 0:
+                self._require_elsewhere()
             self._has_room.wait_for(self._may_add, patience)
             if self._closed:
                 raise QueueShutDownError("the queue is closed")
             if not self._may_add():
                 raise QueueFullError(thing, len(self._things))
             self._things.append(thing)
+            self._added += 1
             self._has_things.notify()
 
     def take(self, timeout: float | None = None) -> list[T]:
@@ -84,11 +102,17 @@ class Gather(Generic[T]):
             if self._things and not self._is_full():
                 end = time.monotonic() + self._linger
                 self._has_things.wait_for(self._is_full, end - time.monotonic())
-            count = min(len(self._things), self._max_group)
-            group = [self._things.popleft() for _ in range(count)]
-            self._busy = True
+            self._taker = threading.get_ident()
+            self._taken = min(len(self._things), self._max_group)
+            group = [self._things.popleft() for _ in range(self._taken)]
             self._has_room.notify_all()
             return group
+
+    def put_back(self, things: Sequence[T]) -> None:
+        """Have things of the group taken once more, before all others."""
+        with self._lock:
+            self._things.extendleft(reversed(things))
+            self._taken -= len(things)
 
     @contextmanager
     def busy(self) -> Iterator[None]:
@@ -97,13 +121,23 @@ class Gather(Generic[T]):
             yield
         finally:
             with self._lock:
-                self._busy = False
-                self._is_idle.notify_all()
+                self._written += self._taken
+                self._taken = 0
+                self._is_written.notify_all()
 
     def join(self) -> None:
-        """Return when everything that was added before is written."""
+        """Return when everything that was added before is written.
+
+        Raises
+        ------
+        DeadlockError
+            When the caller is the taker, which would write it.
+        """
         with self._lock:
-            self._is_idle.wait_for(lambda: not self._busy and not self._things)
+            wanted = self._added
+            if self._written < wanted:
+                self._require_elsewhere()
+            self._is_written.wait_for(lambda: self._written >= wanted)
 
     def wake(self) -> None:
         """End the wait of a taker, or the next one, with what there is."""
@@ -122,6 +156,12 @@ class Gather(Generic[T]):
             self._closed = True
             self._has_room.notify_all()
             self._has_things.notify_all()
+
+    def _require_elsewhere(self) -> None:
+        if self._taker == threading.get_ident():
+            raise DeadlockError(
+                "the callback of a future would wait for its own thread: hand the work to another"
+            )
 
     def _may_add(self) -> bool:
         return self._closed or len(self._things) < self._max_pending

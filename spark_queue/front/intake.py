@@ -10,10 +10,11 @@ from typing import Any, Literal
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
+from spark_queue.core.journal.copies import own
 from spark_queue.delta import rows, values
 from spark_queue.delta.schema import OPTIONAL_COLUMNS
 from spark_queue.errors import SchemaMismatchError
-from spark_queue.front.gather import Gather
+from spark_queue.front.gather import Gather, promise, settle
 from spark_queue.queue import DeltaQueue
 
 
@@ -33,8 +34,13 @@ class PutResult:
 class Put:
     """An item on its way in."""
 
-    item: Mapping[str, Any]
+    item: Any
     future: Future[PutResult]
+
+    @classmethod
+    def of(cls, item: object) -> Put:
+        """Put an item as it is now, whatever its owner does with it before it is written."""
+        return cls(own(dict(item)) if isinstance(item, Mapping) else item, promise())
 
 
 class Intake:
@@ -76,10 +82,10 @@ class Intake:
             answers = list(zip(fitting, results, strict=True))
         except BaseException as exc:  # noqa: BLE001 - whatever it is, all who wait are told
             for put in fitting:
-                put.future.set_exception(exc)
+                settle(put.future.set_exception, exc)
             return
         for put, result in answers:
-            put.future.set_result(result)
+            settle(put.future.set_result, result)
         self._on_written()
 
     def _is_fitting(self, put: Put) -> bool:
@@ -88,7 +94,7 @@ class Intake:
             values.require_fit(put.item, self._measures, OPTIONAL_COLUMNS.names)
             _require_cost(put.item.get("cost"))
         except Exception as exc:  # noqa: BLE001 - whatever an item does that is none of ours
-            put.future.set_exception(exc)
+            settle(put.future.set_exception, exc)
             return False
         return True
 

@@ -6,7 +6,7 @@ import logging
 import queue
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -18,12 +18,13 @@ from pyspark.sql import DataFrame, Row
 from spark_queue import worker
 from spark_queue.claim import Claim
 from spark_queue.consuming import Consuming
+from spark_queue.core import aio
 from spark_queue.core.blocking import BlockingQueue
-from spark_queue.core.timer import Timeout
+from spark_queue.core.timer import Timeout, seconds
 from spark_queue.delta import items, recovery
 from spark_queue.delta.settle import NAMED
 from spark_queue.errors import LeaseLostError, QueueShutDownError
-from spark_queue.front.gather import Gather
+from spark_queue.front.gather import Gather, promise, settle
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +33,9 @@ _RENEWALS = 3
 
 #: Outcomes that may wait; who settles one more waits for room.
 _MAX_PENDING = 1_000_000
+
+#: How often an outcome is written before who waits for it is told that it was not.
+_MAX_FAILURES = 5
 
 #: A name for the outcomes of :meth:`Claim.settle`.
 Said = Literal["ack", "nack", "release", "dead"]
@@ -51,7 +55,7 @@ class Delivery:
     """The queue's columns."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Outcome:
     """What a taker says of an item."""
 
@@ -59,6 +63,8 @@ class Outcome:
     said: Said
     error: str | None
     future: Future[None]
+    failures: int = 0
+    """How often it could not be written."""
 
 
 @dataclass(slots=True)
@@ -104,18 +110,24 @@ class Outlet:
 
     def get(self, timeout: Timeout) -> Delivery:
         """Take the next item, in the queue's order; without patience, look for it once."""
+        patience = seconds("timeout", timeout)
         while True:
-            delivery = self._looked_for() if timeout == 0 else self._awaited(timeout)
+            delivery = self._looked_for() if patience == 0 else self._awaited(patience)
             if self._is_live(delivery):
                 return delivery
+            self._let_go(delivery)
 
     async def get_async(self, timeout: Timeout) -> Delivery:
         """Take the next item, without blocking the loop."""
+        patience = seconds("timeout", timeout)
         while True:
             self._ask()
-            delivery = await self._ready.aio.get(timeout)
+            if patience == 0 and not self._ready.size():
+                await aio.outcome(self._next_look())
+            delivery = await self._ready.aio.get(patience)
             if self._is_live(delivery):
                 return delivery
+            self._let_go(delivery)
 
     def _awaited(self, timeout: Timeout) -> Delivery:
         self._ask()
@@ -145,10 +157,10 @@ class Outlet:
         if self._ready.size() * 2 < self._prefetch:
             self._said.wake()
 
-    def settle(self, outcome: Outcome) -> Future[None]:
+    def settle(self, said: Outcome) -> Future[None]:
         """Note what a taker says; it is written with others."""
-        self._said.add(outcome)
-        return outcome.future
+        self._said.add(said)
+        return said.future
 
     def look_again(self) -> None:
         """Say that there may be something to claim."""
@@ -163,7 +175,7 @@ class Outlet:
         self._tried(lambda: recovery.recover(self._source.store))
         while not self._said.is_done:
             self._look()
-            group = self._said.take(poll_every.total_seconds())
+            group = self._said.take(min(poll_every, self._next_renewal()).total_seconds())
             with self._said.busy():
                 self._write(group)
             self._tried(self._renew)
@@ -182,6 +194,11 @@ class Outlet:
         if held is None or delivery.seq not in held.open:
             return False
         return held.claim.lease_expires_at > self._source.store.clock.now()
+
+    def _let_go(self, delivery: Delivery) -> None:
+        """Give back what came too late to be handed out; renewed with its claim, nobody had it."""
+        with suppress(QueueShutDownError):
+            self._said.add(Outcome(delivery, "release", None, promise()))
 
     def _tried(self, step: Callable[[], object]) -> None:
         try:
@@ -225,6 +242,11 @@ class Outlet:
             for row in rows:
                 self._ready.put(_delivery(row))
 
+    def _next_renewal(self) -> timedelta:
+        """Return how long no lease has to be renewed."""
+        lasts = (held.lasts for held in self._held.values())
+        return min(lasts, default=timedelta.max) / (2 * _RENEWALS)
+
     def _renew(self) -> None:
         now = self._source.store.clock.now()
         for held in list(self._held.values()):
@@ -233,7 +255,8 @@ class Outlet:
                     held.claim.renew(held.lasts)
                 except LeaseLostError as exc:
                     logger.warning("%s: %s", self._source.name, exc)
-                    held.open.difference_update(exc.seqs)
+                    # An error names a thousand; where there may be more, none is handed out.
+                    held.open.difference_update(exc.seqs if len(exc.seqs) < NAMED else {*held.open})
                     if not held.open:
                         del self._held[held.claim.lease]
 
@@ -256,14 +279,32 @@ class Outlet:
         except LeaseLostError as exc:
             # An error names a thousand; where there may be more, nobody is told that all is well.
             lost = set(exc.seqs if len(exc.seqs) < NAMED else first)
-        except BaseException as exc:  # noqa: BLE001 - whatever it is, all who wait are told
-            for outcome in outcomes:
-                outcome.future.set_exception(exc)
+        except BaseException as exc:  # noqa: BLE001 - whatever it is, the next time may go well
+            self._fail(outcomes, exc)
             return
         for outcome in outcomes:
             _answer(outcome, first[outcome.delivery.seq], lost)
+        self._close(lease, first)
+
+    def _fail(self, outcomes: Sequence[Outcome], error: BaseException) -> None:
+        """Have outcomes written again; tell who waits once that failed too often.
+
+        Such an item is held no longer: when its claim is no more renewed, it comes again.
+        """
+        logger.warning("%s: %d outcomes not written: %s", self._source.name, len(outcomes), error)
+        for one in outcomes:
+            one.failures += 1
+        given_up = [one for one in outcomes if one.failures >= _MAX_FAILURES]
+        self._said.put_back([one for one in outcomes if one.failures < _MAX_FAILURES])
+        for one in given_up:
+            settle(one.future.set_exception, error)
+            self._close(one.delivery.lease, [one.delivery.seq])
+
+    def _close(self, lease: int, seqs: Iterable[int]) -> None:
+        """Count items of a claim as settled."""
+        held = self._held.get(lease)
         if held is not None:
-            held.open.difference_update(first)
+            held.open.difference_update(seqs)
             if not held.open:
                 del self._held[lease]
 
@@ -287,8 +328,8 @@ def _answer(outcome: Outcome, first: Outcome, lost: set[int]) -> None:
     """Settle the future of an outcome; of two for one item, the second is too late."""
     seq = outcome.delivery.seq
     if seq in lost:
-        outcome.future.set_exception(LeaseLostError([seq]))
+        settle(outcome.future.set_exception, LeaseLostError([seq]))
     elif outcome is not first:
-        outcome.future.set_exception(LeaseLostError([seq], "it was settled before"))
+        settle(outcome.future.set_exception, LeaseLostError([seq], "it was settled before"))
     else:
-        outcome.future.set_result(None)
+        settle(outcome.future.set_result, None)

@@ -121,6 +121,8 @@ class Errands(Generic[T]):
             line.is_loading = False
             if first is not None:
                 shelf.stock(first, entries, end)
+                # Past what is missing, so that what the reader needs next is not evicted below.
+                line.next_entry()
             shelf.await_refill(line, end, count)
             self._note_expiring(entries)
             desk.restock()

@@ -147,6 +147,9 @@ class Registry(Generic[T]):
         hooks: ReaderHooks[T] | None,
     ) -> None:
         line = reader.line
+        if name != line.name:
+            # What replaces an item names the reader that had it, as it is called by then.
+            self._errands.sync()
         if (name, config) != (line.name, line.config):
             self._desk.journal.change_reader(line.number, name, config)
         with self._desk.lock:

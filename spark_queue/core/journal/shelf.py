@@ -180,10 +180,12 @@ class Shelf(Generic[T]):
         return range(last, first - 1, -1)
 
     def _evict(self, items: Iterable[int], beside: tuple[int, int]) -> None:
+        # What a reader needs next stays: those who look after a load would else look for ever.
+        next_ones = {line.cursor for line in self.followers}
         for item in items:
             if not self._is_full(beside):
                 return
-            entry = self.entries.pop(item, None)
+            entry = None if item in next_ones else self.entries.pop(item, None)
             if entry is not None:
                 self.bytes -= entry.size
                 self.note_missing(item, item)

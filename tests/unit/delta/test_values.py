@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from datetime import datetime, timezone
 from decimal import Decimal
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,6 +26,8 @@ from pyspark.sql.types import (
 from spark_queue.delta.values import measure
 from spark_queue.errors import SchemaMismatchError
 
+#: Rows whose parts have no names; what Spark says of the types of its own class is too narrow.
+UNNAMED: Any = Row
 PLACE = StructType().add("x", IntegerType()).add("tags", ArrayType(StringType()))
 NOW = datetime(2026, 1, 31, tzinfo=timezone.utc)
 
@@ -52,6 +55,9 @@ NOW = datetime(2026, 1, 31, tzinfo=timezone.utc)
         (PLACE, {"x": 1}, 8),
         (PLACE, (1, ["a"]), 10),
         (PLACE, Row(x=1, tags=["a"]), 10),
+        (PLACE, UNNAMED(1, ["a"]), 10),
+        (PLACE, SimpleNamespace(x=1, tags=["a"]), 28),
+        (MapType(DateType(), IntegerType()), {NOW.date(): 1}, 31),
     ],
 )
 def test_a_value_counts_what_its_column_takes(kind: DataType, value: Any, size: int) -> None:

@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import Future
 from datetime import timedelta
 
 import pytest
 
-from spark_queue.errors import QueueFullError, QueueShutDownError
-from spark_queue.front.gather import Gather
+from spark_queue.errors import DeadlockError, QueueFullError, QueueShutDownError
+from spark_queue.front.gather import Gather, promise, settle
 
 PATIENCE = 10.0
 LONG = timedelta(hours=1)
 SHORT = timedelta(milliseconds=1)
+
+
+def _joining(line: Gather[int]) -> tuple[threading.Event, threading.Thread]:
+    """Join a line on another thread, and tell when that returned."""
+    joined = threading.Event()
+
+    def join() -> None:
+        line.join()
+        joined.set()
+
+    thread = threading.Thread(target=join)
+    thread.start()
+    return joined, thread
 
 
 def test_a_group_is_cut_when_it_is_full() -> None:
@@ -77,15 +91,8 @@ def test_a_join_waits_for_what_is_written() -> None:
     """A join returns when the group that was taken is written, and not before."""
     line: Gather[int] = Gather(2, 10, SHORT)
     line.add(1)
-    joined = threading.Event()
-
-    def join() -> None:
-        line.join()
-        joined.set()
-
     group = line.take()
-    thread = threading.Thread(target=join)
-    thread.start()
+    joined, thread = _joining(line)
     with line.busy():
         assert not joined.wait(0.05)
     assert joined.wait(PATIENCE)
@@ -99,3 +106,66 @@ def test_a_taker_can_be_woken() -> None:
     line.wake()
 
     assert line.take() == []
+
+
+def test_a_join_waits_for_nothing_that_came_later() -> None:
+    """A join returns beside producers that never rest."""
+    line: Gather[int] = Gather(1, 10, SHORT)
+    line.add(1)
+    group = line.take()
+    joined, thread = _joining(line)
+    assert not joined.wait(0.05)
+    line.add(2)
+    with line.busy():
+        pass
+
+    assert joined.wait(PATIENCE)
+    assert (group, len(line)) == ([1], 1)
+    thread.join()
+
+
+def test_what_is_put_back_comes_first_and_is_waited_for() -> None:
+    """Things of a group that are taken again keep their place, and are not counted as written."""
+    line: Gather[int] = Gather(3, 10, SHORT)
+    for number in (1, 2, 3, 4):
+        line.add(number)
+    line.take()
+    with line.busy():
+        line.put_back([2, 3])
+    joined, thread = _joining(line)
+
+    assert not joined.wait(0.05)
+    assert line.take() == [2, 3, 4]
+    with line.busy():
+        pass
+    assert joined.wait(PATIENCE)
+    thread.join()
+
+
+def test_the_taker_is_told_that_it_would_wait_for_itself() -> None:
+    """A callback on the taker's thread that needs room, or joins, gets an error and no deadlock."""
+    line: Gather[int] = Gather(1, 1, SHORT)
+    line.add(1)
+    line.take()
+    line.add(2)
+
+    with pytest.raises(DeadlockError, match="its own thread"):
+        line.add(3)
+    with pytest.raises(DeadlockError, match="its own thread"):
+        line.join()
+
+
+def test_a_callback_that_ends_its_thread_ends_nothing_else(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Whatever a callback raises is logged, and the future has its outcome."""
+    future: Future[int] = promise()
+
+    def leave(_: object) -> None:
+        raise SystemExit
+
+    future.add_done_callback(leave)
+    settle(future.set_result, 1)
+
+    assert future.result(0) == 1
+    assert "a callback failed" in caplog.text

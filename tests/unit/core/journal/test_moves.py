@@ -9,7 +9,7 @@ import pytest
 from spark_queue.core.journal import JournaledQueue, QueueOptions, ReaderHooks, origin_of
 from spark_queue.errors import QueueFullError
 from spark_queue.reader_config import ReaderConfig
-from tests.unit.core.journal.stage import Gate, Stage, drain, failing, got, put_all, unread
+from tests.unit.core.journal.stage import LAZY, Gate, Stage, drain, failing, got, put_all, unread
 
 
 def settle(*queues: JournaledQueue[str]) -> None:
@@ -203,6 +203,21 @@ def test_replace_is_whole_after_a_crash_in_between(stage: Stage) -> None:
     assert isinstance(future.exception(5), OSError)
     again = stage.again(journal)
     assert (again.items, drain(again.reader())) == (2, ["other", "two"])
+
+
+def test_replace_is_whole_whatever_the_reader_is_called_later(stage: Stage) -> None:
+    """The evidence names the reader; a new name comes only when the replacement is durable."""
+    journal = stage.journal()
+    queue = stage.queue(journal, options=LAZY)
+    put_all(queue, "one")
+    reader = queue.reader()
+    queue.sync()
+    reader.replace(reader.get(), "two")
+    queue.reader("first")
+
+    after = stage.again(journal)
+
+    assert drain(after.reader("first")) == ["two"]
 
 
 def test_replace_of_what_is_not_open_does_nothing(stage: Stage) -> None:

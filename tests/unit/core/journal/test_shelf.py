@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import queue as stdlib
+import threading
 from collections.abc import Sequence
+from datetime import timedelta
 
 import pytest
 
@@ -296,3 +298,23 @@ def test_a_short_block_is_not_the_end(stage: Stage) -> None:
     reader = queue.reader()
     assert len(drain(reader)) == 40
     assert reader.head == 50
+
+
+@pytest.mark.parametrize("limit", [1, 2, 8, 32])
+def test_who_looks_after_a_load_comes_to_an_end(stage: Stage, limit: int) -> None:
+    """What a reader needs next stays in memory, however little there is and wherever others are."""
+    journal = stage.filled(300, 0, name="behind").successor()
+    queue = stage.queue(journal)
+    ahead = queue.reader("ahead", start=1)
+    ahead.commit_many(ahead.get_many(200))
+    queue.sync()
+    small_queue = stage.again(journal, options=small(limit))
+    ahead = small_queue.reader("ahead")
+    assert ahead.get(timeout=10).id == 201
+    behind = small_queue.reader("behind", ReaderConfig(max_age=timedelta(seconds=1)))
+    stage.advance(2)
+    ended: list[int] = []
+    thread = threading.Thread(target=lambda: ended.append(behind.discard_expired()), daemon=True)
+    thread.start()
+    thread.join(10)
+    assert ended == [300]

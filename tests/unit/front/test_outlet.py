@@ -1,0 +1,254 @@
+"""The way out of a front, over a queue in memory whose clock and faults are the test's."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from datetime import datetime, timedelta
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from spark_queue.clock import ManualClock
+from spark_queue.delta import items, recovery
+from spark_queue.delta.settle import NAMED
+from spark_queue.errors import LeaseLostError
+from spark_queue.front.gather import promise
+from spark_queue.front.intake import Put
+from spark_queue.front.outlet import Delivery, Outcome, Outlet, Said
+
+PATIENCE = 10.0
+LEASE = timedelta(seconds=60)
+HOUR = timedelta(hours=1)
+
+
+class FakeQueue:
+    """Items, the lease that each is held by, and when that ends; a claim takes what is free."""
+
+    name = "fake"
+
+    def __init__(self, count: int) -> None:
+        self.clock = ManualClock()
+        self.store = SimpleNamespace(clock=self.clock, spark=self)
+        self.leases = dict.fromkeys(range(1, count + 1), 0)
+        self.ends: dict[int, datetime] = {}
+        self.acked: list[int] = []
+        self.renewals = 0
+        self.fault: Callable[[], object] = lambda: None
+        self._last = 0
+
+    def createDataFrame(self, rows: Sequence[Any], schema: str) -> Sequence[Any]:  # noqa: N802
+        """Make the frame of outcomes."""
+        del schema
+        return rows
+
+    def claim(self, limit: int, *, lease: timedelta | None, worker_id: str) -> FakeClaim:
+        """Take what nobody holds, or no longer."""
+        del worker_id
+        now = self.clock.now()
+        free = [seq for seq in self.leases if self.ends.get(seq, now) <= now][:limit]
+        if free:
+            self._last += 1
+        self.hold(free, self._last, now + (lease or LEASE))
+        return FakeClaim(self, self._last, len(free), now, now + (lease or LEASE))
+
+    def hold(self, seqs: Sequence[int], lease: int, until: datetime) -> None:
+        """Let items be held."""
+        for seq in seqs:
+            self.leases[seq], self.ends[seq] = lease, until
+
+    def steal(self) -> None:
+        """Have somebody else claim everything."""
+        self.hold(list(self.leases), -1, self.clock.now() + HOUR)
+
+
+class FakeClaim:
+    """A claim of the fake queue, which refuses what others hold as the real one does."""
+
+    def __init__(
+        self, source: FakeQueue, lease: int, count: int, at: datetime, until: datetime
+    ) -> None:
+        self.source, self.lease, self.count = source, lease, count
+        self.claimed_at, self.lease_expires_at = at, until
+        self.seqs = [seq for seq, held in source.leases.items() if held == lease]
+
+    def _mine(self) -> list[int]:
+        return [seq for seq in self.seqs if self.source.leases.get(seq) == self.lease]
+
+    def _require_all(self, seqs: Sequence[int]) -> None:
+        lost = [seq for seq in seqs if self.source.leases.get(seq) != self.lease]
+        if lost:
+            raise LeaseLostError(lost[:NAMED])
+
+    def renew(self, by: timedelta) -> None:
+        """Hold what is left longer."""
+        self.source.renewals += 1
+        self.source.hold(self._mine(), self.lease, self.source.clock.now() + by)
+        self.lease_expires_at = self.source.clock.now() + by
+        self._require_all([seq for seq in self.seqs if seq in self.source.leases])
+
+    def release(self) -> None:
+        """Give everything back."""
+        self.source.hold(self._mine(), 0, self.source.clock.now())
+
+    def settle(self, rows: Sequence[tuple[int, Said, str | None]]) -> None:
+        """Settle single items."""
+        self.source.fault()
+        mine = set(self._mine())
+        for seq, said, _ in rows:
+            if seq not in mine:
+                continue
+            if said == "release":
+                self.source.hold([seq], 0, self.source.clock.now())
+            else:
+                del self.source.leases[seq]
+                self.source.acked.append(seq)
+        self._require_all([seq for seq, *_ in rows if seq not in mine])
+
+
+class FakeRow(dict[str, Any]):
+    """A row of a claim's items."""
+
+    def asDict(self, recursive: bool) -> dict[str, Any]:  # noqa: FBT001, N802
+        """Return what is in it."""
+        del recursive
+        return dict(self)
+
+
+Start = Callable[..., tuple[FakeQueue, Outlet]]
+
+
+@pytest.fixture
+def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
+    """Start an outlet over a fake queue; it is closed in the end."""
+    running: list[tuple[Outlet, threading.Thread]] = []
+
+    def make(
+        count: int, *, lease: timedelta = LEASE, poll_every: timedelta = timedelta(milliseconds=5)
+    ) -> tuple[FakeQueue, Outlet]:
+        source = FakeQueue(count)
+
+        def rows(_: object, lease: int) -> SimpleNamespace:
+            held = [seq for seq, by in source.leases.items() if by == lease]
+            made = [FakeRow(_seq=seq, _lease=lease, _attempts=0) for seq in held]
+            return SimpleNamespace(collect=lambda: made)
+
+        monkeypatch.setattr(items, "in_order", rows)
+        monkeypatch.setattr(recovery, "recover", lambda _: None)
+        outlet = Outlet(cast("Any", source), max(count, 1), lease, 100)
+        thread = threading.Thread(target=outlet.run, args=(poll_every,))
+        thread.start()
+        running.append((outlet, thread))
+        return source, outlet
+
+    yield make
+    for outlet, thread in running:
+        outlet.close()
+        thread.join(PATIENCE)
+
+
+def _say(outlet: Outlet, delivery: Delivery, said: Said = "ack") -> Future[None]:
+    return outlet.settle(Outcome(delivery, said, None, promise()))
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def test_what_came_too_late_to_be_handed_out_comes_again(start: Start) -> None:
+    """An item whose lease ran out in memory is given back, and not kept by the next renewal."""
+    source, outlet = start(2)
+    first = outlet.get(PATIENCE)
+    entered, goes_on = threading.Event(), threading.Event()
+
+    def stall() -> None:
+        entered.set()
+        goes_on.wait(PATIENCE)
+
+    source.fault = stall
+    done = _say(outlet, first)
+    assert entered.wait(PATIENCE)
+    source.clock.advance(LEASE)
+    with pytest.raises(queue.Empty):
+        outlet.get(0.01)
+
+    goes_on.set()
+
+    again = outlet.get(PATIENCE)
+    assert done.result(PATIENCE) is None
+    assert again.seq == 2
+    assert _say(outlet, again).result(PATIENCE) is None
+    assert source.acked == [1, 2]
+
+
+def test_an_outcome_that_was_not_written_is_written_again(start: Start) -> None:
+    """A store that is away for a moment costs nobody their item."""
+    source, outlet = start(1)
+    faults = iter([OSError("away"), OSError("away")])
+
+    def fail() -> None:
+        fault = next(faults, None)
+        if fault is not None:
+            raise fault
+
+    source.fault = fail
+
+    assert _say(outlet, outlet.get(PATIENCE)).result(PATIENCE) is None
+    assert source.acked == [1]
+
+
+def test_an_outcome_that_cannot_be_written_frees_its_item(start: Start) -> None:
+    """Who waits is told why, and the item comes again once its lease is over."""
+    source, outlet = start(1)
+
+    def fail() -> None:
+        raise OSError("the disk is gone")
+
+    source.fault = fail
+    with pytest.raises(OSError, match="the disk is gone"):
+        _say(outlet, outlet.get(PATIENCE)).result(PATIENCE)
+    source.fault = lambda: None
+    source.clock.advance(LEASE)
+
+    assert _say(outlet, outlet.get(PATIENCE)).result(PATIENCE) is None
+    assert source.acked == [1]
+
+
+def test_of_a_large_claim_that_was_lost_nothing_is_handed_out(start: Start) -> None:
+    """An error names a thousand items; where it does, the others may be lost as well."""
+    source, outlet = start(NAMED + 500)
+    assert outlet.get(PATIENCE).seq == 1
+    source.steal()
+    source.clock.advance(LEASE / 2)
+    _until(lambda: source.renewals > 0)
+
+    with pytest.raises(queue.Empty):
+        outlet.get(timedelta(0))
+
+
+def test_leases_are_renewed_however_seldom_the_queue_is_looked_at(start: Start) -> None:
+    """The outlet wakes for a lease before it has to be renewed."""
+    source, outlet = start(1, lease=timedelta(milliseconds=60), poll_every=HOUR)
+    delivery = outlet.get(PATIENCE)
+    source.clock.advance(timedelta(milliseconds=40))
+
+    _until(lambda: source.renewals > 0)
+
+    assert _say(outlet, delivery).result(PATIENCE) is None
+
+
+def test_an_item_is_put_as_it_is_at_that_moment() -> None:
+    """A mapping that is used again for the next item changes none that was put."""
+    row = {"path": "a", "tags": ["x"]}
+    put = Put.of(row)
+    row["path"] = "b"
+    cast("list[str]", row["tags"]).append("y")
+
+    assert put.item == {"path": "a", "tags": ["x"]}
