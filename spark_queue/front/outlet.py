@@ -6,17 +6,16 @@ import logging
 import queue
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
 from pyspark.sql import DataFrame, Row
 
 from spark_queue import worker
-from spark_queue.claim import Claim
 from spark_queue.consuming import Consuming
 from spark_queue.core import aio
 from spark_queue.core.blocking import BlockingQueue
@@ -25,11 +24,9 @@ from spark_queue.delta import items, recovery
 from spark_queue.delta.settle import NAMED
 from spark_queue.errors import LeaseLostError, QueueShutDownError
 from spark_queue.front.gather import Gather, promise, settle
+from spark_queue.front.holdings import Holdings, tried
 
 logger = logging.getLogger(__name__)
-
-#: Parts of a lease after which it is renewed.
-_RENEWALS = 3
 
 #: Outcomes that may wait; who settles one more waits for room.
 _MAX_PENDING = 1_000_000
@@ -67,19 +64,6 @@ class Outcome:
     """How often it could not be written."""
 
 
-@dataclass(slots=True)
-class _Held:
-    """A claim, and which of its items nobody has settled."""
-
-    claim: Claim
-    lasts: timedelta
-    open: set[int] = field(default_factory=set)
-
-    def is_due(self, claimed_at_most: timedelta) -> bool:
-        """Tell whether the lease should be renewed, with so much of it left."""
-        return claimed_at_most <= self.lasts * (_RENEWALS - 1) / _RENEWALS
-
-
 class Outlet:
     """Claims ahead, hands out, renews, and settles, on one thread of its own.
 
@@ -103,7 +87,7 @@ class Outlet:
         self._lease = lease
         self._ready: BlockingQueue[Delivery] = BlockingQueue()
         self._said: Gather[Outcome] = Gather(max_group, _MAX_PENDING, timedelta(milliseconds=1))
-        self._held: dict[int, _Held] = {}
+        self._holdings = Holdings(source)
         self._lock = threading.Lock()
         self._looks: list[Future[None]] = []
         self._is_over = False
@@ -113,7 +97,7 @@ class Outlet:
         patience = seconds("timeout", timeout)
         while True:
             delivery = self._looked_for() if patience == 0 else self._awaited(patience)
-            if self._is_live(delivery):
+            if self._holdings.is_live(delivery.lease, delivery.seq):
                 return delivery
             self._let_go(delivery)
 
@@ -125,7 +109,7 @@ class Outlet:
             if patience == 0 and not self._ready.size():
                 await aio.outcome(self._next_look())
             delivery = await self._ready.aio.get(patience)
-            if self._is_live(delivery):
+            if self._holdings.is_live(delivery.lease, delivery.seq):
                 return delivery
             self._let_go(delivery)
 
@@ -172,15 +156,15 @@ class Outlet:
 
     def run(self, poll_every: timedelta) -> None:
         """Work until closed; then write what was said, and give the rest back."""
-        self._tried(lambda: recovery.recover(self._source.store))
+        tried(self._source.name, lambda: recovery.recover(self._source.store))
         while not self._said.is_done:
             self._look()
-            group = self._said.take(min(poll_every, self._next_renewal()).total_seconds())
+            group = self._said.take(min(poll_every, self._holdings.rest()).total_seconds())
             with self._said.busy():
                 self._write(group)
-            self._tried(self._renew)
+            self._holdings.renew()
         self._answer_looks()
-        self._give_back()
+        self._holdings.give_back()
 
     def close(self) -> None:
         """Hand out nothing more, and let the thread end."""
@@ -188,23 +172,10 @@ class Outlet:
         self._ready.flush()
         self._said.close()
 
-    def _is_live(self, delivery: Delivery) -> bool:
-        """Tell whether an item is still held; what was lost is somebody else's."""
-        held = self._held.get(delivery.lease)
-        if held is None or delivery.seq not in held.open:
-            return False
-        return held.claim.lease_expires_at > self._source.store.clock.now()
-
     def _let_go(self, delivery: Delivery) -> None:
         """Give back what came too late to be handed out; renewed with its claim, nobody had it."""
         with suppress(QueueShutDownError):
             self._said.add(Outcome(delivery, "release", None, promise()))
-
-    def _tried(self, step: Callable[[], object]) -> None:
-        try:
-            step()
-        except Exception:  # whatever it is, the next time may go well
-            logger.exception("%s: the front tries again", self._source.name)
 
     def _look(self) -> None:
         """Claim what comes next, if few items are ready, and tell those who asked for a look."""
@@ -213,7 +184,7 @@ class Outlet:
         # One at a time means on demand: nothing is held that nobody has asked for.
         on_demand = self._prefetch == 1 and not looks and not self._ready.waiter_count
         if self._ready.size() * 2 < self._prefetch and not on_demand:
-            self._tried(self._claim_ahead)
+            tried(self._source.name, self._claim_ahead)
         for look in looks:
             look.set_result(None)
 
@@ -234,31 +205,11 @@ class Outlet:
             # Nobody can get what was not read; it must not wait for the end of its lease.
             claim.release()
             raise
-        held = _Held(claim, claim.lease_expires_at - claim.claimed_at)
-        held.open.update(row["_seq"] for row in rows)
-        self._held[claim.lease] = held
+        self._holdings.add(claim, [row["_seq"] for row in rows])
         # A front that closes meanwhile gives back what it holds.
         with suppress(QueueShutDownError):
             for row in rows:
                 self._ready.put(_delivery(row))
-
-    def _next_renewal(self) -> timedelta:
-        """Return how long no lease has to be renewed."""
-        lasts = (held.lasts for held in self._held.values())
-        return min(lasts, default=timedelta.max) / (2 * _RENEWALS)
-
-    def _renew(self) -> None:
-        now = self._source.store.clock.now()
-        for held in list(self._held.values()):
-            if held.is_due(held.claim.lease_expires_at - now):
-                try:
-                    held.claim.renew(held.lasts)
-                except LeaseLostError as exc:
-                    logger.warning("%s: %s", self._source.name, exc)
-                    # An error names a thousand; where there may be more, none is handed out.
-                    held.open.difference_update(exc.seqs if len(exc.seqs) < NAMED else {*held.open})
-                    if not held.open:
-                        del self._held[held.claim.lease]
 
     def _write(self, group: Sequence[Outcome]) -> None:
         """Settle what was said, one step for each claim."""
@@ -269,13 +220,13 @@ class Outlet:
             self._settle(lease, outcomes)
 
     def _settle(self, lease: int, outcomes: Sequence[Outcome]) -> None:
-        held = self._held.get(lease)
+        claim = self._holdings.claim_of(lease)
         first = {outcome.delivery.seq: outcome for outcome in reversed(outcomes)}
         lost: set[int] = set()
         try:
-            if held is None:
+            if claim is None:
                 raise LeaseLostError(sorted(first))  # noqa: TRY301 - told like any other loss
-            held.claim.settle(self._frame(list(first.values())))
+            claim.settle(self._frame(list(first.values())))
         except LeaseLostError as exc:
             # An error names a thousand; where there may be more, nobody is told that all is well.
             lost = set(exc.seqs if len(exc.seqs) < NAMED else first)
@@ -284,7 +235,7 @@ class Outlet:
             return
         for outcome in outcomes:
             _answer(outcome, first[outcome.delivery.seq], lost)
-        self._close(lease, first)
+        self._holdings.close(lease, first)
 
     def _fail(self, outcomes: Sequence[Outcome], error: BaseException) -> None:
         """Have outcomes written again; tell who waits once that failed too often.
@@ -298,24 +249,12 @@ class Outlet:
         self._said.put_back([one for one in outcomes if one.failures < _MAX_FAILURES])
         for one in given_up:
             settle(one.future.set_exception, error)
-            self._close(one.delivery.lease, [one.delivery.seq])
-
-    def _close(self, lease: int, seqs: Iterable[int]) -> None:
-        """Count items of a claim as settled."""
-        held = self._held.get(lease)
-        if held is not None:
-            held.open.difference_update(seqs)
-            if not held.open:
-                del self._held[lease]
+            self._holdings.close(one.delivery.lease, [one.delivery.seq])
 
     def _frame(self, outcomes: Sequence[Outcome]) -> DataFrame:
         rows = [(o.delivery.seq, o.said, o.error) for o in outcomes]
         spark = self._source.store.spark
         return spark.createDataFrame(rows, "_seq long, outcome string, error string")
-
-    def _give_back(self) -> None:
-        for held in self._held.values():
-            self._tried(held.claim.release)
 
 
 def _delivery(row: Row) -> Delivery:

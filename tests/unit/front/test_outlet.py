@@ -224,10 +224,12 @@ def test_an_outcome_that_cannot_be_written_frees_its_item(start: Start) -> None:
 def test_of_a_large_claim_that_was_lost_nothing_is_handed_out(start: Start) -> None:
     """An error names a thousand items; where it does, the others may be lost as well."""
     source, outlet = start(NAMED + 500)
-    assert outlet.get(PATIENCE).seq == 1
+    first = outlet.get(PATIENCE)
     source.steal()
     source.clock.advance(LEASE / 2)
     _until(lambda: source.renewals > 0)
+    with pytest.raises(LeaseLostError):
+        _say(outlet, first).result(PATIENCE)
 
     with pytest.raises(queue.Empty):
         outlet.get(timedelta(0))

@@ -1,0 +1,104 @@
+"""What a front holds: its claims, renewed as long as somebody works on one of their items."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+
+from spark_queue.claim import Claim
+from spark_queue.consuming import Consuming
+from spark_queue.delta.settle import NAMED
+from spark_queue.errors import LeaseLostError
+
+logger = logging.getLogger(__name__)
+
+#: Parts of a lease after which it is renewed.
+_RENEWALS = 3
+
+
+@dataclass(slots=True)
+class _Held:
+    """A claim, and which of its items nobody has settled."""
+
+    claim: Claim
+    lasts: timedelta
+    open: set[int]
+
+    def is_due(self, left: timedelta) -> bool:
+        """Tell whether the lease should be renewed, with so much of it left."""
+        return left <= self.lasts * (_RENEWALS - 1) / _RENEWALS
+
+
+class Holdings:
+    """The claims of one front. Changed by its one thread; anybody may ask what is live.
+
+    Parameters
+    ----------
+    source : Consuming
+        Where they come from.
+    """
+
+    def __init__(self, source: Consuming) -> None:
+        self._name = source.name
+        self._clock = source.store.clock
+        self._held: dict[int, _Held] = {}
+
+    def add(self, claim: Claim, seqs: Iterable[int]) -> None:
+        """Hold a claim of these items."""
+        lasts = claim.lease_expires_at - claim.claimed_at
+        self._held[claim.lease] = _Held(claim, lasts, set(seqs))
+
+    def claim_of(self, lease: int) -> Claim | None:
+        """Return the claim of a lease, unless all of it is settled or lost."""
+        held = self._held.get(lease)
+        return None if held is None else held.claim
+
+    def is_live(self, lease: int, seq: int) -> bool:
+        """Tell whether an item is still held; what was lost is somebody else's."""
+        held = self._held.get(lease)
+        if held is None or seq not in held.open:
+            return False
+        return held.claim.lease_expires_at > self._clock.now()
+
+    def close(self, lease: int, seqs: Iterable[int]) -> None:
+        """Count items of a claim as settled, or lost; without any it is renewed no more."""
+        held = self._held.get(lease)
+        if held is not None:
+            held.open.difference_update(seqs)
+            if not held.open:
+                del self._held[lease]
+
+    def rest(self) -> timedelta:
+        """Return how long no lease has to be renewed."""
+        lasts = (held.lasts for held in self._held.values())
+        return min(lasts, default=timedelta.max) / (2 * _RENEWALS)
+
+    def renew(self) -> None:
+        """Renew the leases that are due; one that fails keeps no other from it."""
+        for lease, held in list(self._held.items()):
+            if held.is_due(held.claim.lease_expires_at - self._clock.now()):
+                tried(self._name, partial(self._renew, lease, held))
+
+    def _renew(self, lease: int, held: _Held) -> None:
+        try:
+            held.claim.renew(held.lasts)
+        except LeaseLostError as exc:
+            logger.warning("%s: %s", self._name, exc)
+            # An error names a thousand; where there may be more, none is handed out.
+            self.close(lease, exc.seqs if len(exc.seqs) < NAMED else list(held.open))
+
+    def give_back(self) -> None:
+        """Release what nobody has settled."""
+        for held in self._held.values():
+            tried(self._name, held.claim.release)
+
+
+def tried(name: str, step: Callable[[], object]) -> None:
+    """Do what is done again soon, if it fails."""
+    try:
+        step()
+    except Exception:  # whatever it is, the next time may go well
+        logger.exception("%s: the front tries again", name)
