@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import queue
 import threading
 import time
@@ -244,6 +245,15 @@ def test_leases_are_renewed_however_seldom_the_queue_is_looked_at(start: Start) 
     _until(lambda: source.renewals > 0)
 
     assert _say(outlet, delivery).result(PATIENCE) is None
+
+
+def test_a_coroutine_without_patience_looks_once(start: Start) -> None:
+    """Where items are claimed on demand, a get that does not wait demands one, too."""
+    _, outlet = start(1)
+
+    assert asyncio.run(outlet.get_async(0)).seq == 1
+    with pytest.raises(queue.Empty):
+        asyncio.run(outlet.get_async(timedelta(0)))
 
 
 def test_an_item_is_put_as_it_is_at_that_moment() -> None:
