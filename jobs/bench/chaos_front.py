@@ -8,6 +8,7 @@ and what all were told is held against what was delivered. The seed decides ever
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
@@ -18,7 +19,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -255,16 +256,17 @@ def work(kind: str, place: str) -> None:
 
 @app.command(hidden=True)
 def drain(kind: str, place: str) -> None:
-    """Take what is left, in peace."""
+    """Take what is left, in peace, until there is nothing once every ack is durable."""
     front, tells = _opened(kind, place)
-    threads = [
-        threading.Thread(target=_consume, args=(front, tells), kwargs={"patience": 20.0})
-        for _ in range(PEOPLE)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    acks: list[Future[Any]] = []
+    while True:
+        try:
+            acks.append(_worked_off(front, tells, timeout=0))
+        except queue.Empty:
+            if not acks:
+                break
+            wait(acks)
+            acks.clear()
     front.close()
 
 
@@ -294,18 +296,21 @@ def _say_ready(_: Future[Any]) -> None:
     sys.stdout.flush()
 
 
-def _consume(front: Front, tells: Tells, patience: float | None = None) -> None:
+def _consume(front: Front, tells: Tells) -> None:
     while True:
-        try:
-            item, token = front.get(patience or 60.0)
-        except queue.Empty:
-            if patience is not None:
-                return
-            continue
-        tells.tell("taken", item)
-        time.sleep(0.002)
-        tells.tell("settled", item)
-        front.ack(token).add_done_callback(_teller(tells, "acked", item))
+        with contextlib.suppress(queue.Empty):
+            _worked_off(front, tells, timeout=60)
+
+
+def _worked_off(front: Front, tells: Tells, timeout: float) -> Future[Any]:
+    """Take an item and settle it; return what is done when that is durable."""
+    item, token = front.get(timeout)
+    tells.tell("taken", item)
+    time.sleep(0.002)
+    tells.tell("settled", item)
+    acked = front.ack(token)
+    acked.add_done_callback(_teller(tells, "acked", item))
+    return acked
 
 
 def _teller(tells: Tells, what: str, item: str) -> Callable[[Future[Any]], None]:
