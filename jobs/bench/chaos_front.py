@@ -258,16 +258,16 @@ def work(kind: str, place: str) -> None:
 def drain(kind: str, place: str) -> None:
     """Take what is left, in peace, until there is nothing once every ack is durable."""
     front, tells = _opened(kind, place)
-    acks: list[Future[Any]] = []
-    while True:
-        try:
-            acks.append(_worked_off(front, tells, timeout=0))
-        except queue.Empty:
-            if not acks:
-                break
-            wait(acks)
-            acks.clear()
+    while acks := list(_ready(front, tells)):
+        wait(acks)
     front.close()
+
+
+def _ready(front: Front, tells: Tells) -> Iterator[Future[Any]]:
+    """Work off what may be taken now."""
+    with contextlib.suppress(queue.Empty):
+        while True:
+            yield _worked_off(front, tells, timeout=0)
 
 
 def _opened(kind: str, place: str) -> tuple[Front, Tells]:
