@@ -223,7 +223,8 @@ class JournalMachine(RuleBasedStateMachine):
         if not is_new:
             return
         if "" in readers:
-            # Both know of the name at once, whatever else is durable.
+            # The name is durable at once, and all that was done under the former one before it.
+            self._synced()
             for state in (self.now, self.durable):
                 state.readers[name] = state.readers.pop("")
             readers[name].open.clear()
