@@ -28,15 +28,17 @@ class Settlement:
     """The step that it became; 0 where there was nothing left to settle."""
     acked: int = 0
     """Items that are done."""
-    retried: int = 0
-    """Items that went back: failed ones after their delay, released ones at once."""
+    failed: int = 0
+    """Items that failed and are retried after their delay."""
+    released: int = 0
+    """Items that were given back: ready at once, charged no attempt."""
     dead: int = 0
     """Items that went to the dead letters."""
 
     def _repr_html_(self) -> str:
         return (
-            f"<b>step {self.step}</b>: {self.acked} acked, {self.retried} to run again, "
-            f"{self.dead} dead"
+            f"<b>step {self.step}</b>: {self.acked} acked, {self.failed} failed, "
+            f"{self.released} released, {self.dead} dead"
         )
 
 
@@ -196,7 +198,8 @@ class Claim:
         return Settlement(
             step=done.step,
             acked=done.counts.get("acked", 0),
-            retried=done.counts.get("ready", 0),
+            failed=done.failed,
+            released=done.released,
             dead=done.counts.get("dead", 0),
         )
 

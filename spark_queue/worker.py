@@ -60,7 +60,9 @@ class ProcessResult:
     acked: int = 0
     """Items done."""
     failed: int = 0
-    """Items that failed and will be retried, or were released because one before them failed."""
+    """Failed attempts after which an item is retried."""
+    released: int = 0
+    """Items given back untouched, and charged nothing, because one before them failed."""
     dead: int = 0
     """Items that went to the dead letters."""
     seconds: float = 0.0
@@ -68,20 +70,22 @@ class ProcessResult:
     stopped: Stopped = "empty"
     """Why it ended."""
 
-    def plus(self, counts: Mapping[str, int]) -> ProcessResult:
-        """Return the result after one more claim was settled."""
+    def plus(self, done: Settled, seconds: float) -> ProcessResult:
+        """Return the result after one more claim was settled, so many seconds after the start."""
         return replace(
             self,
             claims=self.claims + 1,
-            acked=self.acked + counts.get("acked", 0),
-            failed=self.failed + counts.get("ready", 0),
-            dead=self.dead + counts.get("dead", 0),
+            acked=self.acked + done.counts.get("acked", 0),
+            failed=self.failed + done.failed,
+            released=self.released + done.released,
+            dead=self.dead + done.counts.get("dead", 0),
+            seconds=seconds,
         )
 
     def _repr_html_(self) -> str:
         return (
-            f"<b>{self.acked}</b> acked, <b>{self.failed}</b> to run again, "
-            f"<b>{self.dead}</b> dead in {self.claims} claim(s), {self.seconds:.1f} s "
+            f"<b>{self.acked}</b> acked, <b>{self.failed}</b> failed, <b>{self.dead}</b> dead, "
+            f"{self.released} released in {self.claims} claim(s), {self.seconds:.1f} s "
             f"({self.stopped})"
         )
 
@@ -154,7 +158,8 @@ def _processed(
             if claim.count == 0:
                 reason = "empty"
                 break
-            result = result.plus(_work_off(queue, claim, work, ahead))
+            done = _work_off(queue, claim, work, ahead)
+            result = result.plus(done, time.monotonic() - started)
             if on_claim is not None:
                 on_claim(result)
     return replace(result, seconds=time.monotonic() - started, stopped=reason)
@@ -214,13 +219,13 @@ def _request(work: Work) -> Request:
     return replace(work.request, claim_id=new_claim_id())
 
 
-def _work_off(queue: Source, claim: Claim, work: Work, ahead: _Ahead) -> Mapping[str, int]:
+def _work_off(queue: Source, claim: Claim, work: Work, ahead: _Ahead) -> Settled:
     try:
         with _renewing(claim):
             stage = _handled(queue, claim, work)
             if work.output is not None and not _written(work.output, stage, claim):
                 logger.warning("%s was taken over while it worked; its output is dropped", claim)
-                return {}
+                return Settled(step=0, counts={}, lost=())
             done = ahead.settled(claim, _verdict(stage, claim.count))
         forwarding.forward(queue.store)
     except BaseException:
@@ -228,7 +233,7 @@ def _work_off(queue: Source, claim: Claim, work: Work, ahead: _Ahead) -> Mapping
         raise
     if done.lost:
         logger.warning("%s lost %d item(s) while it worked on them", claim, len(done.lost))
-    return done.counts
+    return done
 
 
 def _verdict(stage: DataFrame, claimed: int) -> Verdict:

@@ -42,6 +42,13 @@ class Settled:
     """Items by the state they went to."""
     lost: tuple[int, ...]
     """Items that were no longer held; the first thousand where there are more."""
+    failed: int = 0
+    """Of the items that are ready again, those that failed: the others were only released."""
+
+    @property
+    def released(self) -> int:
+        """Items that are ready again, and were charged no attempt."""
+        return self.counts.get(READY, 0) - self.failed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,10 +58,15 @@ class Staged:
     rows: DataFrame
     counts: Mapping[str, int]
     lost: tuple[int, ...]
+    failed: int
 
     def total(self) -> int:
         """Return how many rows would be written."""
         return sum(self.counts.values())
+
+    def settled(self, step: int) -> Settled:
+        """Return what the step that writes these rows did."""
+        return Settled(step=step, counts=self.counts, lost=self.lost, failed=self.failed)
 
 
 #: Makes the rows of a settle from the newest rows of a lease's items, with ``_held``.
@@ -122,11 +134,11 @@ def settle(store: Store, lease: int, verdict: Verdict, *, action: str = "settle"
             head = store.status_head()
             stage = staged(store, head, lease, verdict, now)
             if not stage.counts:
-                return Settled(step=0, counts={}, lost=stage.lost)
+                return stage.settled(0)
             after = logged(head, stage)
             if store.commit_status(after, stage.rows, small=is_small(stage.total())):
                 store.report("status", after.step, action, stage.counts, started, count)
-                return Settled(step=after.step, counts=stage.counts, lost=stage.lost)
+                return stage.settled(after.step)
     raise AssertionError
 
 
@@ -147,6 +159,8 @@ def staged(store: Store, head: StatusHead, lease: int, verdict: Verdict, now: da
             F.slice(
                 F.sort_array(F.collect_set(F.when(~F.col("_held"), F.col("_seq")))), 1, NAMED
             ).alias("lost"),
+            # A failure alone has a time to wait for.
+            F.count_if(F.col("_available_at").isNotNull()).alias("delayed"),
         )
         .collect()
     )
@@ -154,6 +168,7 @@ def staged(store: Store, head: StatusHead, lease: int, verdict: Verdict, now: da
         rows=rows.where("_held").drop("_held", "_granted"),
         counts={row["_state"]: row["rows"] for row in facts if row["_held"]},
         lost=tuple(sorted(seq for row in facts for seq in row["lost"])),
+        failed=sum(row["delayed"] for row in facts if row["_held"] and row["_state"] == READY),
     )
 
 

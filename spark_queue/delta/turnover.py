@@ -47,8 +47,7 @@ def settle_and_claim(
             return None
     counts = {**done.counts, **stage.by_state()}
     store.report("status", after.step, "settle and claim", counts, started, 1)
-    settled = Settled(step=after.step, counts=done.counts, lost=done.lost)
-    return settled, claims.granted(stage, request, now, after.step)
+    return done.settled(after.step), claims.granted(stage, request, now, after.step)
 
 
 def _claimed(

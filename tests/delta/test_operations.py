@@ -55,7 +55,8 @@ def test_every_reason_is_named(spark: SparkSession, queue: DeltaQueue, clock: Ma
     assert queue.explain(2).reason == "duplicate"
     assert queue.explain(4).reason == "runnable"
     assert queue.explain(99).reason == "unknown"
-    claim.nack("boom")
+    told = claim.nack("boom")
+    assert (told.failed, told.released) == (claim.count, 0)
     assert queue.explain(1).reason == "delayed"
     queue.pause()
     assert queue.explain(4).reason == "paused"
@@ -103,9 +104,10 @@ def test_upkeep_changes_nothing_but_what_finished_long_ago(
     _enqueue(spark, queue, (4, "c", None))
     claim = queue.claim(9)
     assert sorted(row["id"] for row in claim.items.collect()) == [2, 3, 4]
-    claim.settle(
+    told = claim.settle(
         spark.createDataFrame([(2, "ack"), (3, "ack"), (4, "release")], "_seq long, outcome string")
     )
+    assert (told.acked, told.failed, told.released) == (2, 0, 1)
     clock.advance(timedelta(days=2))
     done = queue.maintain(retention=timedelta(days=2))
     assert (done.dropped_generations, done.dropped_items) == (1, 3)
