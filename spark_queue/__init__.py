@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from spark_queue.session import local_session
     from spark_queue.worker import ProcessResult
 
+__version__ = "0.1.0"
+
 _HOMES = {
     "Claim": "claim",
     "DeltaIdempotencyKeyStore": "delta.keys",
@@ -66,9 +68,14 @@ __all__ = [
     "Settlement",
     "SparkQueueError",
     "StepFacts",
+    "__version__",
     "journaled_queue",
     "local_session",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 def __getattr__(name: str) -> Any:

@@ -6,27 +6,16 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
 from spark_queue.errors import InvalidConfigError, did_you_mean
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 DedupScope = Literal["live", "forever"] | timedelta
 OnFailure = Literal["block", "skip"]
 Backoff = Literal["fixed", "linear", "exponential"]
-
-#: Settings that may change while a queue runs; everything else is fixed when it is created.
-LIVE_SETTINGS = frozenset(
-    {
-        "group_limit",
-        "lease",
-        "max_attempts",
-        "max_in_flight",
-        "max_losses",
-        "on_failure",
-        "retry",
-        "weights",
-    }
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +70,23 @@ class RetryPolicy:
             factor = 2.0 ** min(attempts - 1, 62)
         seconds = min(self.delay.total_seconds() * factor, self.cap.total_seconds())
         return timedelta(seconds=seconds * (1 - self.jitter * draw))
+
+
+class LiveSettings(TypedDict, total=False):
+    """The settings that may change while a queue runs, as :class:`QueueConfig` explains them."""
+
+    group_limit: int
+    lease: timedelta
+    max_attempts: int | None
+    max_in_flight: int | None
+    max_losses: int | None
+    on_failure: OnFailure
+    retry: RetryPolicy
+    weights: Mapping[str, float]
+
+
+#: Their names; everything else is fixed when a queue is created.
+LIVE_SETTINGS = frozenset(LiveSettings.__annotations__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +163,7 @@ class QueueConfig:
                 f"group_limit is {self.group_limit} but group_key is not set; name a group_key"
             )
 
-    def changed(self, **settings: Any) -> QueueConfig:
+    def changed(self, **settings: Unpack[LiveSettings]) -> QueueConfig:
         """Return a copy with some live settings changed.
 
         Raises

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, TypedDict, overload
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -19,7 +19,42 @@ from spark_queue.delta.evidence import Output
 from spark_queue.delta.store import Store
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.operating import Operating
-from spark_queue.worker import BatchHandler, ItemHandler, ProcessResult, Work
+from spark_queue.worker import (
+    AnyHandler,
+    BatchHandler,
+    ItemHandler,
+    ProcessResult,
+    TableT,
+    Work,
+)
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+class _Options(TypedDict, total=False):
+    """What handlers of items and of batches are given alike."""
+
+    limit: int
+    lease: timedelta | None
+    returns: StructType | str | None
+    output: str | None
+    on_claim: Callable[[ProcessResult], None] | None
+
+
+class ProcessOptions(_Options, total=False):
+    """The options of :meth:`Consuming.process` for any kind of handler."""
+
+    worker_id: str | None
+    time_limit: timedelta | None
+    stop: threading.Event | None
+
+
+class StreamOptions(_Options, total=False):
+    """The options of :meth:`Consuming.process_stream` for any kind of handler."""
+
+    trigger: timedelta
+    name: str | None
 
 
 class Consuming(Operating):
@@ -79,9 +114,28 @@ class Consuming(Operating):
         forwarding.forward(store)
         return claim
 
+    @overload
     def process(
         self,
-        handler: ItemHandler | BatchHandler,
+        handler: ItemHandler,
+        *,
+        per: Literal["item"] = "item",
+        run: int = 1,
+        **options: Unpack[ProcessOptions],
+    ) -> ProcessResult: ...
+
+    @overload
+    def process(
+        self,
+        handler: BatchHandler[TableT],
+        *,
+        per: Literal["batch"],
+        **options: Unpack[ProcessOptions],
+    ) -> ProcessResult: ...
+
+    def process(
+        self,
+        handler: AnyHandler,
         *,
         per: Literal["item", "batch"] = "item",
         limit: int = 10_000,
@@ -144,9 +198,30 @@ class Consuming(Operating):
         work = _work(self._store, handler, per, limit, run, lease, worker_id, returns, output)
         return worker.process(self, work, time_limit=time_limit, stop=stop, on_claim=on_claim)
 
+    @overload
     def process_stream(
         self,
-        handler: ItemHandler | BatchHandler,
+        handler: ItemHandler,
+        checkpoint: str,
+        *,
+        per: Literal["item"] = "item",
+        run: int = 1,
+        **options: Unpack[StreamOptions],
+    ) -> StreamingQuery: ...
+
+    @overload
+    def process_stream(
+        self,
+        handler: BatchHandler[TableT],
+        checkpoint: str,
+        *,
+        per: Literal["batch"],
+        **options: Unpack[StreamOptions],
+    ) -> StreamingQuery: ...
+
+    def process_stream(
+        self,
+        handler: AnyHandler,
         checkpoint: str,
         *,
         trigger: timedelta = timedelta(seconds=10),
@@ -213,7 +288,7 @@ class AsReader(Consuming):
 
 def _work(
     store: Store,
-    handler: ItemHandler | BatchHandler,
+    handler: AnyHandler,
     per: Literal["item", "batch"],
     limit: int,
     run: int,

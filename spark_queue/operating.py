@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
+from spark_queue.config import LiveSettings
 from spark_queue.delta import admin, enqueue
 from spark_queue.delta.refusals import Rules
 from spark_queue.looking import Looking
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class Operating(Looking):
@@ -45,7 +49,7 @@ class Operating(Looking):
             self._store, frame, order_by=None, rules=Rules(), extra=("_origin",)
         ).inserted
 
-    def configure(self, **settings: Any) -> int:
+    def configure(self, **settings: Unpack[LiveSettings]) -> int:
         """Change live settings (see ``LIVE_SETTINGS``) from the next step on.
 
         Returns

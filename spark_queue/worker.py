@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 from pyspark import cloudpickle
 from pyspark.sql import Column, DataFrame
@@ -29,14 +29,26 @@ from spark_queue.delta.store import Store, is_small
 from spark_queue.errors import InvalidArgumentError, UnsafeSessionError
 from spark_queue.executor import run_batches, run_items
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+
+class Table(Protocol):
+    """What a type checker is told of a ``pyarrow.Table``, whose package may have no types."""
+
+    @property
+    def num_rows(self) -> int:
+        """How many items it has."""
+        ...
+
+
+TableT = TypeVar("TableT", bound=Table)
 
 #: A handler of one item: the item as a dict; a dict with the columns of ``returns``, or nothing.
-ItemHandler = Callable[[dict[str, Any]], "Mapping[str, Any] | None"]
+ItemHandler = Callable[[dict[str, Any]], Mapping[str, Any] | None]
 
 #: A handler of many: a table of items; a table with ``_seq`` and the columns of ``returns``.
-BatchHandler = Callable[["pa.Table"], "pa.Table | None"]
+BatchHandler = Callable[[TableT], TableT | None]
+
+#: Either of them, where ``per`` says which.
+AnyHandler = ItemHandler | BatchHandler[Any]
 
 #: Why processing ended.
 Stopped = Literal["empty", "time limit", "stop"]
@@ -94,7 +106,7 @@ class ProcessResult:
 class Work:
     """What to do with the items of a claim."""
 
-    handler: ItemHandler | BatchHandler
+    handler: AnyHandler
     per: Literal["item", "batch"] = "item"
     request: Request
     returns: StructType | None = None

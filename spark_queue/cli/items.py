@@ -112,10 +112,11 @@ def process(
         function = load_handler(handler)
         queue = scope.reading(name, reader)
         output = None if out is None else scope.placed(out)
+        what: Any = per.value  # only the handler's author knows that they fit
         done = scope.interruptible(
             lambda stop: queue.process(
                 function,
-                per="item" if per is Per.ITEM else "batch",
+                per=what,
                 limit=limit,
                 run=run,
                 lease=_seconds(lease),

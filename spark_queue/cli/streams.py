@@ -6,7 +6,7 @@ import threading
 from collections import Counter
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -104,12 +104,13 @@ def stream_dispatch(
         function = load_handler(handler)
         counts: Counter[str] = Counter()
         queue = scope.queue(name, listener=lambda facts: _add(counts, facts, "settle"))
+        what: Any = per.value  # only the handler's author knows that they fit
         query = queue.process_stream(
             function,
             checkpoint,
             trigger=timedelta(seconds=every),
             name=f"dispatch {name}",
-            per="item" if per is Per.ITEM else "batch",
+            per=what,
             limit=limit,
             run=run,
             returns=returns,

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from spark_queue.claim import Claim
 from spark_queue.clock import ManualClock
-from spark_queue.config import QueueConfig
+from spark_queue.config import LiveSettings, QueueConfig
 from spark_queue.core.scheduler import (
     Ack,
     Dead,
@@ -28,6 +28,9 @@ from spark_queue.core.scheduler import (
 )
 from spark_queue.errors import LeaseLostError
 from spark_queue.queue import DeltaQueue
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 Capability = Literal[
     "composed",
@@ -130,7 +133,7 @@ class Engine(Protocol):
         """Give out items again."""
         ...
 
-    def configure(self, **settings: object) -> None:
+    def configure(self, **settings: Unpack[LiveSettings]) -> None:
         """Change live settings."""
         ...
 
@@ -180,7 +183,7 @@ class SchedulerEngine:
     def resume(self) -> None:
         self.scheduler.resume()
 
-    def configure(self, **settings: object) -> None:
+    def configure(self, **settings: Unpack[LiveSettings]) -> None:
         self.scheduler.configure(self.scheduler.config.changed(**settings))
 
     def why(self, item: str) -> str:
@@ -295,7 +298,7 @@ class DeltaEngine:
     def resume(self) -> None:
         self.queue.resume()
 
-    def configure(self, **settings: object) -> None:
+    def configure(self, **settings: Unpack[LiveSettings]) -> None:
         self.queue.configure(**settings)
 
     def why(self, item: str) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -15,7 +15,7 @@ from pyspark.sql import Row as SparkRow
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.tws_tester import TwsTester
 
-from spark_queue.config import QueueConfig
+from spark_queue.config import LiveSettings, QueueConfig
 from spark_queue.operators import (
     Resume,
     distinct,
@@ -31,6 +31,9 @@ from spark_queue.streaming.rules.events import ARRIVAL, CLOCK, COMPLETION, Rules
 from spark_queue.streaming.rules.fair import FairRules
 from spark_queue.streaming.rules.serial import SerialRules
 from tests.conformance.engines import Capability, Held, Row
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 EVENTS = pa.schema(
     [
@@ -69,7 +72,7 @@ class _Limited:
     def resume(self) -> None:
         raise NotImplementedError
 
-    def configure(self, **settings: object) -> None:
+    def configure(self, **settings: Unpack[LiveSettings]) -> None:
         raise NotImplementedError
 
     def why(self, item: str) -> str:

@@ -166,9 +166,9 @@ def test_arguments_out_of_range_are_refused(queue: DeltaQueue) -> None:
     with pytest.raises(InvalidArgumentError, match="lease is"):
         queue.claim(1, lease=timedelta(0))
     with pytest.raises(InvalidConfigError, match="did you mean 'group_limit'"):
-        queue.configure(group_limits=3)
+        queue.configure(group_limits=3)  # type: ignore[call-arg]
     with pytest.raises(InvalidConfigError, match="dedup_key is fixed"):
-        queue.configure(dedup_key="tenant")
+        queue.configure(dedup_key="tenant")  # type: ignore[call-arg]
     with pytest.raises(InvalidArgumentError, match="retention"):
         queue.maintain(retention=timedelta(0))
 
