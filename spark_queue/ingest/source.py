@@ -3,14 +3,34 @@
 from __future__ import annotations
 
 import ast
+import gc
 import io
 import tokenize
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 _SUFFIXES = (".py", ".pyi", ".pyw")
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+#: Where nodes keep statements. Nothing is defined inside an expression, and a tree is mostly those.
+_BLOCKS = frozenset({"body", "handlers", "cases", "orelse", "finalbody"})
+
+_KINDS: tuple[type[ast.AST], ...] = (
+    ast.Module,
+    ast.ExceptHandler,
+    ast.match_case,
+    *ast.stmt.__subclasses__(),
+)
+
+#: The blocks of each kind of node that has any, the last first.
+_BLOCKS_OF = {
+    kind: blocks
+    for kind in _KINDS
+    if (blocks := tuple(field for field in reversed(kind._fields) if field in _BLOCKS))
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,14 +64,26 @@ def declared_encoding(source: bytes) -> str | None:
 def names(source: bytes) -> Names:
     """Parse a source and name what it defines. The source is not run."""
     try:
-        with warnings.catch_warnings():
+        with _without_collections(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            module = ast.parse(source)
+            return _defined(ast.parse(source))
     except SyntaxError as exc:
         return Names(error=_printable(f"line {exc.lineno}: {exc.msg}" if exc.lineno else exc.msg))
     except (ValueError, RecursionError, MemoryError) as exc:
         return Names(error=_printable(f"{type(exc).__name__}: {exc}"))
-    return _defined(module)
+
+
+@contextmanager
+def _without_collections() -> Iterator[None]:
+    """Keep the garbage collector from looking through a tree while it grows: it has no cycles."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def _defined(module: ast.Module) -> Names:
@@ -65,7 +97,9 @@ def _defined(module: ast.Module) -> Names:
             named = classes if isinstance(node, ast.ClassDef) else functions
             named.append(prefix + node.name)
             prefix = f"{prefix}{node.name}."
-        waiting.extend((child, prefix) for child in reversed(list(ast.iter_child_nodes(node))))
+        for block in _BLOCKS_OF[type(node)]:
+            inner = reversed(getattr(node, block))
+            waiting.extend((child, prefix) for child in inner if type(child) in _BLOCKS_OF)
     return Names(functions=tuple(functions), classes=tuple(classes))
 
 

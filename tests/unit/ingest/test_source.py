@@ -1,5 +1,10 @@
 from __future__ import annotations
 
+import ast
+import asyncio
+import gc
+from pathlib import Path
+
 import pytest
 
 from spark_queue.ingest.source import declared_encoding, is_python, names
@@ -30,6 +35,80 @@ def test_definitions_are_named_with_what_encloses_them() -> None:
     assert found.functions == ("first", "first.inner", "Box.open", "Box.close", "last")
     assert found.classes == ("Box", "Box.Lid")
     assert found.error is None
+
+
+_BLOCKS = b"""
+for a in b:
+    def f1(): ...
+else:
+    def f2(): ...
+while a:
+    def f3(): ...
+else:
+    def f4(): ...
+try:
+    def f5(): ...
+except A:
+    def f6(): ...
+except B:
+    def f7(): ...
+else:
+    def f8(): ...
+finally:
+    def f9(): ...
+with a:
+    def f10(): ...
+if a:
+    def f11(): ...
+elif b:
+    def f12(): ...
+else:
+    def f13(): ...
+match a:
+    case 1:
+        def f14(): ...
+    case _:
+        def f15(): ...
+async def f16():
+    async for a in b:
+        def f17(): ...
+    async with a:
+        def f18(): ...
+"""
+
+
+def test_definitions_are_found_in_every_kind_of_block() -> None:
+    """Wherever a statement may stand, a definition there is found, in the order of the text."""
+    outer = [f"f{number}" for number in range(1, 17)]
+
+    assert names(_BLOCKS).functions == (*outer, "f16.f17", "f16.f18")
+
+
+def test_blocks_hold_all_definitions_of_real_sources() -> None:
+    """Statements alone have what a visit of every node finds."""
+    sources = sorted(Path(asyncio.__file__).parent.glob("*.py"))
+    assert len(sources) > 20
+
+    for path in sources:
+        source = path.read_bytes()
+        nodes = list(ast.walk(ast.parse(source)))
+        functions = [n for n in nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+        classes = [n for n in nodes if isinstance(n, ast.ClassDef)]
+        found = names(source)
+        assert (len(found.functions), len(found.classes)) == (len(functions), len(classes)), path
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_garbage_collector_is_left_as_it_was(*, enabled: bool) -> None:
+    """A source that parses and one that does not leave the collector on, or off."""
+    try:
+        (gc.enable if enabled else gc.disable)()
+        names(b"x = 1")
+        names(b"x = (")
+
+        assert gc.isenabled() is enabled
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize(
