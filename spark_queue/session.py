@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_queue.errors import InvalidConfigError
+from spark_queue.heap import heap, machine_memory
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _SCALA = "2.13"
 _PACKAGES = "spark.jars.packages"
+_HEAP = "spark.driver.memory"
 
 #: What a session needs for Delta, and what makes small tables on one machine quick.
 _DEFAULTS: Mapping[str, str] = {
@@ -71,6 +73,16 @@ def with_delta(conf: Mapping[str, str]) -> dict[str, str]:
     return settings
 
 
+def local_conf(conf: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings of a session on this machine: Delta's, and a heap that fits it."""
+    settings = with_delta(conf)
+    size = heap(machine_memory())
+    # Given as a setting, it would win over the environment.
+    if size is not None and "SPARK_DRIVER_MEMORY" not in os.environ:
+        settings.setdefault(_HEAP, size)
+    return settings
+
+
 def local_session(
     app_name: str = "spark-queue",
     *,
@@ -90,7 +102,8 @@ def local_session(
         Keep what the JVM prints while it starts (package resolution, logging set-up) out of the
         terminal. It is shown if the start fails.
     **conf : str
-        Spark settings, which win over the defaults: ``**{"spark.driver.memory": "6g"}``.
+        Spark settings, which win over the defaults: ``**{"spark.driver.memory": "6g"}``. Without
+        that one the driver's heap is a quarter of the machine's memory, between 1 and 16 GiB.
 
     Returns
     -------
@@ -106,7 +119,7 @@ def local_session(
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(master).appName(app_name)
-    for name, value in with_delta(conf).items():
+    for name, value in local_conf(conf).items():
         builder = builder.config(name, value)
     with _captured_output() if quiet else nullcontext():
         session = builder.getOrCreate()
