@@ -89,6 +89,8 @@ class QueueBroker:
             timer=timer,
         )
         self._threads = ThreadRunner(self._dispatcher)
+        #: Of the loop that was used last, most often the only one.
+        self._loop: LoopRunner | None = None
 
     def __enter__(self) -> QueueBroker:  # noqa: PYI034 - Self is of 3.11
         return self
@@ -179,10 +181,14 @@ class QueueBroker:
         if not is_coroutine_function(task):
             return self._threads
         try:
-            return LoopRunner(asyncio.get_running_loop())
+            loop = asyncio.get_running_loop()
         except RuntimeError as error:
             why = "the task is a coroutine function and no event loop runs here"
             raise InvalidArgumentError(why) from error
+        runner = self._loop
+        if runner is None or runner.loop is not loop:
+            self._loop = runner = LoopRunner(loop, self._dispatcher)
+        return runner
 
     def wait_for_idle(self, timeout: Timeout = None) -> None:
         """Block until nothing runs and nothing waits.

@@ -59,6 +59,11 @@ class Dispatcher:
         """How many tasks have not returned, released early or not."""
         return len(self._running)
 
+    def running(self) -> list[Turn]:
+        """Return the tasks that have started and not ended."""
+        with self.lock:
+            return list(self._running)
+
     def admit(self, turn: Turn) -> None:
         """Start a task, or let it wait.
 
@@ -158,8 +163,14 @@ class Dispatcher:
         return step
 
     def finish(self, turn: Turn, result: object, error: BaseException | None) -> list[Turn]:
-        """End a task, and return those that may start now; the caller launches them."""
+        """End a task, and return those that may start now; the caller launches them.
+
+        Without effect on one that was ended before, as by the end of its event loop.
+        """
         with self.lock:
+            if turn.ended:
+                return []
+            turn.ended = True
             step = _Step() if self._manual else self._freed(turn)
             settles, turn.settled = not turn.settled, True
         turn.exit()
@@ -189,12 +200,20 @@ class Dispatcher:
             try:
                 turn.runner.launch(turn)
             except Exception as error:  # noqa: BLE001 - no thread, or no loop any more
-                # It never had its turn, so it cannot release it: it does not hold it either.
-                with self.lock:
-                    step = self._freed(turn)
-                self._reject_expired(step.expired)
-                pending.extend(step.started)
-                pending.extend(self.finish(turn, None, error))
+                pending.extend(self._lost(turn, error))
+
+    def lose(self, turn: Turn, error: BaseException) -> None:
+        """End a task that will not end where it was to run; without effect on one that has."""
+        self.launch(self._lost(turn, error))
+
+    def _lost(self, turn: Turn, error: BaseException) -> list[Turn]:
+        step = _Step()
+        if turn.thread is None:
+            # It never had its turn, so it cannot release it: it does not hold it either.
+            with self.lock:
+                step = self._freed(turn)
+            self._reject_expired(step.expired)
+        return step.started + self.finish(turn, None, error)
 
     def abort(self, turn: Turn, reason: BaseException) -> None:
         """Reject a task for its caller: one that waits never runs, one that runs is told."""

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import weakref
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from spark_queue.core.abort import AbortedError
 from spark_queue.core.broker.dispatcher import Dispatcher
-from spark_queue.core.broker.turn import Turn
+from spark_queue.core.broker.turn import Turn, was_cancelled
+from spark_queue.core.loops import end_of
 
 
 class ThreadRunner:
@@ -16,6 +19,8 @@ class ThreadRunner:
 
     There are as many threads as tasks run at once, also those that were released early.
     """
+
+    loop = None
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
@@ -47,25 +52,34 @@ class ThreadRunner:
 
 
 class LoopRunner:
-    """Runs coroutine functions as tasks of one event loop."""
+    """Runs coroutine functions as tasks of one event loop, the running one when it is made.
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
+    A task that the loop will not end is ended all the same: one that is cancelled before its first
+    step, and one that is left when the loop is closed.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, dispatcher: Dispatcher) -> None:
+        self.loop = loop
+        calls = end_of(loop).calls
+        # A loop may live long, and brokers come and go: it must not keep them.
+        broker = weakref.ref(dispatcher, lambda gone: calls.pop(gone, None))
+        calls[broker] = partial(_close_all, loop)
 
     def launch(self, turn: Turn) -> None:
         """Have the loop run a task."""
-        if _running_loop() is self._loop:
+        if _running_loop() is self.loop:
             self._spawn(turn)
         else:
-            self._loop.call_soon_threadsafe(self._spawn, turn)
+            self.loop.call_soon_threadsafe(self._spawn, turn)
 
     def is_blocked_here(self) -> bool:
         """Tell whether the calling thread is the one that runs the loop."""
-        return _running_loop() is self._loop
+        return _running_loop() is self.loop
 
     def _spawn(self, turn: Turn) -> None:
         # The broker holds the turn while it runs, and so the task, which a loop would not.
-        turn.aio_task = self._loop.create_task(_run_coroutine(turn))
+        turn.aio_task = self.loop.create_task(_run_coroutine(turn))
+        turn.aio_task.add_done_callback(turn.left)
 
 
 def _run(turn: Turn) -> list[Turn]:
@@ -78,18 +92,33 @@ def _run(turn: Turn) -> list[Turn]:
 
 
 async def _run_coroutine(turn: Turn) -> None:
-    turn.enter(asyncio.current_task())
+    turn.enter(turn.aio_task or asyncio.current_task())
     try:
         result = await turn.task(turn)
-    except asyncio.CancelledError:
-        cancelled = AbortedError("the asyncio task was cancelled")
-        turn.dispatcher.launch(turn.dispatcher.finish(turn, None, cancelled))
+    except (asyncio.CancelledError, GeneratorExit):
+        turn.dispatcher.launch(turn.dispatcher.finish(turn, None, was_cancelled()))
         raise
     except BaseException as error:  # noqa: BLE001 - it is the task's outcome
         started = turn.dispatcher.finish(turn, None, error)
     else:
         started = turn.dispatcher.finish(turn, result, None)
     turn.dispatcher.launch(started)
+
+
+def _close_all(loop: asyncio.AbstractEventLoop, broker: weakref.ref[Dispatcher]) -> None:
+    dispatcher = broker()
+    if dispatcher is not None:
+        for turn in dispatcher.running():
+            if turn.runner.loop is loop:
+                _close(turn)
+
+
+def _close(turn: Turn) -> None:
+    """End a task whose loop is closed. Its cleaning up runs first, and now: no loop ever would."""
+    coroutine = None if turn.aio_task is None else turn.aio_task.get_coro()
+    if coroutine is not None:
+        coroutine.close()
+    turn.dispatcher.lose(turn, AbortedError("the event loop was closed before the task had ended"))
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from spark_queue.core.abort import AbortScope, AbortSignal
+from spark_queue.core.abort import AbortedError, AbortScope, AbortSignal
 from spark_queue.core.futures import LazyFuture
 from spark_queue.errors import DeadlockError, SparkQueueError
 
@@ -27,6 +27,11 @@ class TaskExpiredError(SparkQueueError, TimeoutError):
 
 class Runner(Protocol):
     """Runs tasks somewhere."""
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """The event loop that runs them, if one does."""
+        ...
 
     def launch(self, turn: Turn) -> None:
         """Have a task run soon; raises where that is impossible."""
@@ -92,6 +97,7 @@ class Turn:
         "_scope",
         "aio_task",
         "dispatcher",
+        "ended",
         "future",
         "group",
         "leave",
@@ -123,7 +129,7 @@ class Turn:
         self._scope: AbortScope | None = None
         #: Ends the listening to the caller's signal.
         self.leave: Callable[[], object] | None = None
-        self.started = self.released = self.settled = False
+        self.started = self.released = self.settled = self.ended = False
         self.thread: int | None = None
         self.aio_task: asyncio.Task[None] | None = None
         self.waits_for: Turn | None = None
@@ -157,9 +163,15 @@ class Turn:
 
     def exit(self) -> None:
         """Say that the task has ended."""
-        _TURN.set(None)
+        if _TURN.get() is self:
+            _TURN.set(None)
         if self.leave is not None:
             self.leave()
+
+    def left(self, _: asyncio.Task[None]) -> None:
+        """Say that its asyncio task is done, also one that was cancelled before its first step."""
+        if not self.ended:
+            self.dispatcher.lose(self, was_cancelled())
 
     def is_here(self) -> bool:
         """Tell whether the caller is the task itself, not something that it started."""
@@ -189,6 +201,11 @@ class TurnWait:
     def __exit__(self, *_: object) -> None:
         if self._mine is not None:
             self._mine.waits_for = None
+
+
+def was_cancelled() -> AbortedError:
+    """Make the error of a task whose asyncio task was cancelled."""
+    return AbortedError("the asyncio task was cancelled")
 
 
 def current_turn() -> Turn | None:

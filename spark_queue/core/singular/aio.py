@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from spark_queue.core.aio import outcome
+from spark_queue.core.loops import end_of
 from spark_queue.core.singular.requests import Admission, Reply
 from spark_queue.core.singular.waits import Wait
 from spark_queue.core.singular.work import Work
@@ -56,10 +59,13 @@ class AioSingularUpdateQueue(Generic[T, R]):
             When the queue was shut down, or started before.
         """
         self._queue.begin()
+        calls = end_of(asyncio.get_running_loop()).calls
+        calls[self._work] = Work.end
         try:
             await _replay(self._work)
-            TaskWorker(self._work)
+            TaskWorker(self._work, calls)
         except BaseException:
+            calls.pop(self._work, None)
             self._work.end()
             raise
 
@@ -102,17 +108,39 @@ class AioSingularUpdateQueue(Generic[T, R]):
 
 
 class TaskWorker(Generic[T, R]):
-    """Handles the requests of one queue, one after another, in one task of the running loop."""
+    """Handles the requests of one queue, one after another, in one task of the running loop.
 
-    def __init__(self, work: Work[T, R]) -> None:
+    However that task ends, by a cancel before its first step or with its loop, nobody is left
+    waiting.
+    """
+
+    def __init__(self, work: Work[T, R], when_closed: dict[Any, Callable[[Any], object]]) -> None:
         self._work = work
         self._loop = asyncio.get_running_loop()
         self._bell = asyncio.Event()
         work.line.wake = self._wake
         self._task = self._loop.create_task(self._run(), name=work.name)
+        self._when_closed = when_closed
+        when_closed[work] = self._close
+        self._task.add_done_callback(self._leave)
 
     def _wake(self) -> None:
-        self._loop.call_soon_threadsafe(self._bell.set)
+        # A loop that is closed just now ends the queue itself.
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._bell.set)
+
+    def _leave(self, _: asyncio.Task[None]) -> None:
+        self._when_closed.pop(self._work, None)
+        if not self._work.ended.done():
+            self._work.abort(asyncio.CancelledError())
+            self._work.end()
+
+    def _close(self, work: Work[T, R]) -> None:
+        """End the queue with its loop. What the handler cleans up, it cleans up first, and now."""
+        coroutine = self._task.get_coro()
+        if coroutine is not None:
+            coroutine.close()
+        work.end()
 
     async def _run(self) -> None:
         self._work.seat.sit(asyncio.current_task())
@@ -146,15 +174,19 @@ class TaskWorker(Generic[T, R]):
             admission = self._work.pass_on(result)
             if admission is not None:
                 await _admitted(admission)
-        except asyncio.CancelledError as error:
+        except BaseException as error:
+            if not self._is_cancelled(error):
+                self._work.fail(reply, error)
+                return
             # The worker itself is cancelled, as a closing loop does; the reply must not seem so.
             self._work.abort(error)
-            reply.set_exception(QueueShutDownError(f"queue {self._work.name!r} was cancelled"))
+            why = f"queue {self._work.name!r} was cancelled, or its event loop closed"
+            reply.set_exception(QueueShutDownError(why))
             raise
-        except BaseException as error:  # noqa: BLE001 - it is the reply
-            self._work.fail(reply, error)
-        else:
-            reply.set_result(result)
+        reply.set_result(result)
+
+    def _is_cancelled(self, error: BaseException) -> bool:
+        return isinstance(error, asyncio.CancelledError) or self._loop.is_closed()
 
 
 async def _replay(work: Work[Any, Any]) -> None:

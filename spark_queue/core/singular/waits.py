@@ -33,7 +33,8 @@ class Seat:
         """Say that the handler has left this thread; it may run on another by now."""
         if self.thread == threading.get_ident():
             self.thread = self.task = None
-        _SEAT.set(None)
+        if _SEAT.get() is self:
+            _SEAT.set(None)
 
 
 class Wait:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,104 @@ def test_a_cancelled_loop_leaves_nobody_waiting() -> None:
     assert not queue.is_running
     with pytest.raises(QueueShutDownError):
         queue.submit(3)
+
+
+def started_on_a_loop(
+    handler: Callable[[Any], Any],
+) -> tuple[asyncio.AbstractEventLoop, SingularUpdateQueue[Any, Any]]:
+    """Start a queue on a loop that is run by hand."""
+    loop = asyncio.new_event_loop()
+    queue: SingularUpdateQueue[Any, Any] = SingularUpdateQueue(handler)
+    loop.run_until_complete(queue.aio.start())
+    return loop, queue
+
+
+def assert_ended(queue: SingularUpdateQueue[Any, Any]) -> None:
+    """See that a queue is shut down, and that nobody hangs who says it again."""
+    thread = threading.Thread(target=queue.shutdown, daemon=True)
+    thread.start()
+    thread.join(5)
+    assert not thread.is_alive()
+    assert not queue.is_running
+    with pytest.raises(QueueShutDownError):
+        queue.submit(0)
+
+
+def test_a_worker_that_is_cancelled_before_its_first_step_ends_its_queue() -> None:
+    """Nobody waits for a worker that never began: requests fail, and later ones are refused."""
+
+    async def scenario() -> tuple[SingularUpdateQueue[Any, Any], Any]:
+        queue: SingularUpdateQueue[Any, Any] = SingularUpdateQueue(str)
+        before = asyncio.all_tasks()
+        await queue.aio.start()
+        (worker,) = asyncio.all_tasks() - before
+        worker.cancel()
+        return queue, queue.submit(1)
+
+    queue, reply = asyncio.run(scenario())
+    assert isinstance(reply.exception(timeout=5), QueueShutDownError)
+    assert_ended(queue)
+
+
+def test_a_loop_that_is_closed_ends_its_queue() -> None:
+    """The request in hand is cleaned up and fails, so do those behind it, and later ones."""
+    said: list[str] = []
+
+    async def handler(_: Any) -> None:
+        try:
+            await asyncio.sleep(100)
+        finally:
+            said.append("cleaned up")
+
+    loop, queue = started_on_a_loop(handler)
+    replies = [queue.submit(1), queue.submit(2)]
+    loop.run_until_complete(asyncio.sleep(0.01))
+    assert queue.task_count == 1
+    loop.close()
+    assert said == ["cleaned up"]
+    for reply in replies:
+        assert isinstance(reply.exception(timeout=5), QueueShutDownError)
+    assert_ended(queue)
+
+
+def test_a_handler_that_waits_in_its_cleaning_up_ends_with_its_loop() -> None:
+    """A closed loop cannot finish it; its request fails all the same, as does an idle queue's."""
+
+    async def stubborn(_: Any) -> None:
+        try:
+            await asyncio.sleep(100)
+        finally:
+            await asyncio.sleep(0)
+
+    loop, queue = started_on_a_loop(stubborn)
+    reply = queue.submit(1)
+    loop.run_until_complete(asyncio.sleep(0.01))
+    loop.close()
+    assert isinstance(reply.exception(timeout=5), QueueShutDownError)
+    assert_ended(queue)
+    loop, queue = started_on_a_loop(stubborn)
+    loop.run_until_complete(asyncio.sleep(0.01))
+    loop.close()
+    assert_ended(queue)
+
+
+def test_a_loop_that_is_closed_during_a_replay_ends_its_queue(tmp_path: Path) -> None:
+    """A queue that never came to its start is shut down with its loop."""
+
+    async def handler(_: Any) -> None:
+        await asyncio.sleep(100)
+
+    with WriteAheadLog[int](tmp_path / "log") as log:
+        log.append(1)
+        loop = asyncio.new_event_loop()
+        queue: SingularUpdateQueue[Any, Any] = SingularUpdateQueue(handler, log=log)
+        starting = loop.create_task(queue.aio.start())
+        reply = queue.submit(2)
+        loop.run_until_complete(asyncio.sleep(0.01))
+        loop.close()
+        assert not starting.done()
+        assert isinstance(reply.exception(timeout=5), QueueShutDownError)
+        assert_ended(queue)
 
 
 def test_an_error_and_a_fatal_error_of_a_coroutine_handler() -> None:
