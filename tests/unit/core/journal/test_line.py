@@ -142,3 +142,16 @@ def test_an_ack_after_a_return_leaves_one_mark() -> None:
     assert marks is not None
     assert (marks.acked, marks.returned, line.errors) == ([1], {}, {})
     assert line.cut_marks() is None
+
+
+def test_a_flush_forgets_what_failed() -> None:
+    """Of an item that failed and was flushed, neither the errors nor a return are written down."""
+    line = line_at(0, [1, 2])
+    take(line)
+    read = line.close_read(1)
+    assert read is not None
+    line.fail(read.entry, 3)
+    assert line.flush() == 2
+    marks = line.cut_marks()
+    assert marks is not None
+    assert (sorted(marks.discarded), marks.returned, line.errors) == ([1, 2], {}, {})

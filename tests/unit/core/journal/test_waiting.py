@@ -171,6 +171,28 @@ def test_a_late_ack_counts_until_the_item_is_read_again(stage: Stage) -> None:
     assert not reader.commit(later)
 
 
+@pytest.mark.parametrize("ends", ["overdue", "unget"])
+def test_the_late_ack_of_an_earlier_read_does_not_count(stage: Stage, ends: str) -> None:
+    """Once an item was opened again, the ack of the read before settles nothing, however that ends.
+
+    The newer read is the one that may be late then.
+    """
+    queue = stage.queue(hooks=ReaderHooks(open_timeout=1))
+    reader = queue.reader()
+    put_all(queue, "a")
+    earlier = reader.get()
+    stage.advance(1)
+    later = reader.get()
+    if ends == "unget":
+        assert reader.unget(later)
+    else:
+        stage.advance(1)
+    assert reader.peek().errors == 2
+    assert not reader.commit(earlier)
+    assert reader.commit(later) is (ends == "overdue")
+    assert reader.items == (ends == "unget")
+
+
 def test_an_overdue_read_serves_who_waits(stage: Stage) -> None:
     """A waiter need not come again to get what another holds for too long."""
     queue = stage.queue(hooks=ReaderHooks(open_timeout=5))

@@ -191,6 +191,17 @@ def test_claim_takes_a_lost_item_when_an_earlier_one_has_no_slot() -> None:
     assert claim(scheduler, now=10.0) == [1]
 
 
+def test_claim_holds_a_lost_member_when_an_earlier_one_is_delayed() -> None:
+    """In a group that blocks, a member whose lease ran out does not pass one that waits."""
+    later = RetryPolicy(backoff="fixed", delay=timedelta(seconds=20))
+    scheduler = one_line(group_limit=2, retry=later)
+    admit(scheduler, *grouped("x", "x", "x"))
+    assert claim(scheduler) == [1, 2]
+    settle(scheduler, 1, outcome=Nack())
+    assert claim(scheduler, now=10.0) == []
+    assert claim(scheduler, now=20.0) == [1, 2]
+
+
 def test_claim_takes_a_run_when_asked_for_one() -> None:
     """A run is up to k consecutive members, and takes the group's slot until all are settled."""
     scheduler = one_line()

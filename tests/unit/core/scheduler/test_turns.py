@@ -89,6 +89,16 @@ def test_claim_serves_by_seq_when_overdue_and_regular_turns_are_equal() -> None:
     assert [(item.seq, item.turn) for item in served] == [(4, 2.0), (5, 2.0)]
 
 
+def test_claim_uses_the_regular_turn_when_an_overdue_one_of_the_key_is_equal() -> None:
+    """What is overdue costs a key no regular turn: that one is used first, the other is left."""
+    scheduler = scheduler_of()
+    admit(scheduler, *fair("B"), NewItem(fair_key="B", cost=0.5, available_at=5.0))
+    admit(scheduler, *fair("CC"), NewItem(fair_key="B", available_at=5.0))
+    assert claim(scheduler, 3) == [1, 3, 4]
+    # B's lost item takes turn 2, so that its next overdue turn is 2.5, as is the tag of item 5.
+    assert drain(scheduler, 10.0) == [1, 3, 2, 4, 5]
+
+
 def test_claim_advances_a_key_by_its_cost_over_its_weight() -> None:
     """A key of weight 2 has two turns a round; an item of cost 2 takes two turns."""
     scheduler = scheduler_of(weights={"A": 2.0})

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -94,6 +95,31 @@ def test_two_queues_that_wait_for_each_other_are_told() -> None:
         errors = [reply.exception(timeout=10) for reply in replies]
         assert any(isinstance(error, DeadlockError) for error in errors)
         assert all(error is None or isinstance(error, DeadlockError) for error in errors)
+
+
+def test_a_wait_that_has_ended_is_forgotten() -> None:
+    """A handler that gave up waiting for another queue does not hinder that one's handler."""
+    gave_up = threading.Event()
+    replies: dict[str, Any] = {}
+
+    def impatient(item: str) -> str:
+        if item == "look":
+            with suppress(TimeoutError):
+                replies["patient"].result(timeout=0)
+            gave_up.set()
+        return item
+
+    def patient(_: str) -> Any:
+        assert gave_up.wait(10)
+        return a.submit("inner").result(timeout=10)
+
+    with (
+        SingularUpdateQueue[str, str](impatient, name="a") as a,
+        SingularUpdateQueue[str, Any](patient, name="b") as b,
+    ):
+        replies["patient"] = b.submit("outer")
+        a.submit("look")
+        assert replies["patient"].result(timeout=10) == "inner"
 
 
 def test_waiting_for_another_queue_is_no_deadlock() -> None:
