@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
@@ -14,6 +15,16 @@ from spark_queue.core.abort import AbortScope
 from spark_queue.core.broker import QueueBroker, Turn
 from spark_queue.errors import DeadlockError
 from tests.unit.core.broker.stage import Stage, until
+
+
+def once_it_waits(turn: Turn, call: Callable[[], object]) -> None:
+    """Call something on another thread, once a task waits for a task."""
+
+    def watch() -> None:
+        until(lambda: turn.waits_for is not None)
+        call()
+
+    threading.Thread(target=watch).start()
 
 
 def test_a_wait_that_has_ended_is_forgotten() -> None:
@@ -30,9 +41,7 @@ def test_a_wait_that_has_ended_is_forgotten() -> None:
 
     def patient(turn: Turn) -> Any:
         assert gave_up.wait(10)
-        threading.Thread(
-            target=lambda: (until(lambda: bool(turn.waits_for)), goes_on.set())
-        ).start()
+        once_it_waits(turn, goes_on.set)
         return tasks["impatient"].result(timeout=10)
 
     with QueueBroker(2) as broker:
@@ -59,9 +68,7 @@ def test_one_may_wait_for_a_slot_while_another_goes_on() -> None:
     def waits(turn: Turn) -> Any:
         assert refused.wait(10)
         last = broker.enqueue(lambda _: "last")
-        threading.Thread(
-            target=lambda: (until(lambda: bool(turn.waits_for)), goes_on.set())
-        ).start()
+        once_it_waits(turn, goes_on.set)
         return last.result(timeout=10)
 
     with QueueBroker(2) as broker:

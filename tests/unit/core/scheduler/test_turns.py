@@ -89,6 +89,20 @@ def test_claim_serves_by_seq_when_overdue_and_regular_turns_are_equal() -> None:
     assert [(item.seq, item.turn) for item in served] == [(4, 2.0), (5, 2.0)]
 
 
+def test_claim_leaves_the_pointer_when_a_member_is_served_at_an_earlier_turn() -> None:
+    """A member that waits for one of lower priority moves the pointer of its own never back."""
+    scheduler = scheduler_of()
+    admit(scheduler, NewItem(group_key="x"))
+    settle(scheduler, *claim(scheduler), outcome=Release())
+    # The first member was passed, so it binds nobody; it is still to be served before the second.
+    admit(scheduler, NewItem(group_key="x", fair_key="A", priority=9))
+    admit(scheduler, *[NewItem(fair_key="A", priority=9) for _ in range(2)])
+    served = [(item.seq, item.turn) for item in scheduler.claim(0.0, 9, run=2).items]
+    assert served == [(3, 2.0), (4, 3.0), (1, 1.0), (2, 1.0)]
+    admit(scheduler, *[NewItem(fair_key=key, priority=9) for key in "AB"])
+    assert [(item.seq, item.turn) for item in scheduler.claim(0.0, 9).items] == [(5, 4.0), (6, 4.0)]
+
+
 def test_claim_uses_the_regular_turn_when_an_overdue_one_of_the_key_is_equal() -> None:
     """What is overdue costs a key no regular turn: that one is used first, the other is left."""
     scheduler = scheduler_of()
