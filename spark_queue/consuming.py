@@ -192,6 +192,8 @@ class Consuming(Operating):
         InvalidArgumentError
             When the handler does not pickle, ``output`` is given without ``returns``, or ``run``
             is above 1 for batches, of which a failed one could not stop its groups.
+        InvalidConfigError
+            When the driver lacks what Spark needs to run a handler: pandas, for example.
         UnsafeSessionError
             When the session runs tasks speculatively.
         """

@@ -28,6 +28,7 @@ from spark_queue.delta.settle import Settled, Verdict
 from spark_queue.delta.store import Store, is_small
 from spark_queue.errors import InvalidArgumentError, UnsafeSessionError
 from spark_queue.executor import run_batches, run_items
+from spark_queue.needs import require_for_handlers
 
 
 class Table(Protocol):
@@ -308,9 +309,12 @@ def require_safe(queue: Source, work: Work) -> None:
     ------
     InvalidArgumentError
         When options do not go together, or the handler does not pickle.
+    InvalidConfigError
+        When the driver lacks what Spark needs to run a handler.
     UnsafeSessionError
         When the session runs tasks speculatively.
     """
+    require_for_handlers()
     if work.output is not None and work.returns is None:
         raise InvalidArgumentError("output is given without returns: say which columns it gets")
     if work.per == "batch" and work.request.run > 1:

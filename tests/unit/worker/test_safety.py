@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import sys
 from datetime import timedelta
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from spark_queue.delta.choosing import Request
-from spark_queue.errors import InvalidArgumentError, UnsafeSessionError
+from spark_queue.errors import InvalidArgumentError, InvalidConfigError, UnsafeSessionError
+from spark_queue.ingest import ingest
 from spark_queue.worker import ItemHandler, Work, process
 
 
@@ -40,3 +43,17 @@ def test_a_handler_that_does_not_pickle_is_refused() -> None:
         process(
             _queue(), _work(lambda _: {"n": next(lines)}), time_limit=None, stop=None, on_claim=None
         )
+
+
+@pytest.mark.parametrize("package", ["pandas", "pyarrow"])
+def test_a_driver_without_a_package_of_spark_s_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, package: str
+) -> None:
+    """What Spark needs to run a handler is asked for before a queue is made or claimed from."""
+    monkeypatch.setitem(sys.modules, package, None)
+    said = f"(?i)cannot run handlers.*{package}.*pip install"
+
+    with pytest.raises(InvalidConfigError, match=said):
+        process(_queue(), _work(lambda _: None), time_limit=None, stop=None, on_claim=None)
+    with pytest.raises(InvalidConfigError, match=said):
+        ingest(SimpleNamespace(), tmp_path, "./q", "./out")  # type: ignore[arg-type]
