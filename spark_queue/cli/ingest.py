@@ -23,8 +23,18 @@ def ingest(
     source: Annotated[Path, typer.Argument(help="The directory whose files to read.")],
     queue: Annotated[str, typer.Option(help="Path or name of the queue; made where missing.")],
     out: Annotated[str, typer.Option(help="Path or name of the Delta table to write to.")],
-    limit: Annotated[int, typer.Option(min=1, help="Files that one claim takes.")] = 5_000,
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Leave out files and directories of such a name: '*.pyc'; with a / of such a path "
+            "below SOURCE. May be given again."
+        ),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Files that one claim takes.")] = 50_000,
     *,
+    follow_links: Annotated[
+        bool, typer.Option("--follow-links", help="Look into linked directories, each once.")
+    ] = False,
     json: Json = False,
     verbose: Verbose = False,
 ) -> None:
@@ -43,7 +53,15 @@ def ingest(
             files_queue, facts = scope.placed(queue), scope.placed(out)
             done = scope.interruptible(
                 lambda stop: run(
-                    spark, source, files_queue, facts, limit=limit, stop=stop, on_progress=bar
+                    spark,
+                    source,
+                    files_queue,
+                    facts,
+                    exclude=exclude or (),
+                    follow_links=follow_links,
+                    limit=limit,
+                    stop=stop,
+                    on_progress=bar,
                 )
             )
         scope.terminal.show(done, _table(done), _line(done))

@@ -37,7 +37,13 @@ _ARROW = pa.schema(
 )
 
 
-def discover(spark: SparkSession, source: str | os.PathLike[str]) -> DataFrame:
+def discover(
+    spark: SparkSession,
+    source: str | os.PathLike[str],
+    *,
+    exclude: Sequence[str] = (),
+    follow_links: bool = False,
+) -> DataFrame:
     """Find the files below a directory.
 
     The driver walks the tree; workers must see it under the same path to read the files.
@@ -48,6 +54,11 @@ def discover(spark: SparkSession, source: str | os.PathLike[str]) -> DataFrame:
         The caller's session.
     source : str or path
         A directory.
+    exclude : sequence of str
+        Patterns of names to leave out, as the shell has them, of files and of directories with all
+        that is below; one with a ``/`` is matched to the path below the source.
+    follow_links : bool
+        Also look into directories that symbolic links lead to. Each is read once.
 
     Returns
     -------
@@ -58,9 +69,9 @@ def discover(spark: SparkSession, source: str | os.PathLike[str]) -> DataFrame:
     Raises
     ------
     InvalidArgumentError
-        When the source is no directory, or cannot be listed.
+        When the source is no directory, or cannot be listed; or ``exclude`` is no list of patterns.
     """
-    return file_rows(spark, list(walk(source)))
+    return file_rows(spark, list(walk(source, exclude=exclude, follow_links=follow_links)))
 
 
 def file_rows(spark: SparkSession, files: Sequence[FoundFile]) -> DataFrame:

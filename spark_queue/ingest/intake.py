@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal
@@ -18,6 +18,7 @@ from spark_queue.ingest.discovery import FILE_CONFIG, FILE_SCHEMA, file_rows
 from spark_queue.ingest.facts import FACTS_SCHEMA, file_facts
 from spark_queue.ingest.summary import IngestSummary, summarised
 from spark_queue.ingest.tree import walk
+from spark_queue.needs import require_for_handlers
 from spark_queue.queue import DeltaQueue
 from spark_queue.results import EnqueueResult
 from spark_queue.worker import ProcessResult
@@ -49,7 +50,9 @@ def ingest(
     queue: str,
     out: str,
     *,
-    limit: int = 5_000,
+    exclude: Sequence[str] = (),
+    follow_links: bool = False,
+    limit: int = 50_000,
     time_limit: timedelta | None = None,
     stop: threading.Event | None = None,
     on_progress: Callable[[Progress], None] | None = None,
@@ -70,8 +73,14 @@ def ingest(
         Name or path of the queue; it is made where it is missing.
     out : str
         Name or path (with a ``/``) of the Delta table that gets the rows of ``FACTS_SCHEMA``.
+    exclude : sequence of str
+        Patterns of names to leave out, as the shell has them, of files and of directories with all
+        that is below; one with a ``/`` is matched to the path below the source.
+    follow_links : bool
+        Also look into directories that symbolic links lead to. Each is read once.
     limit : int
-        How many files one claim takes at most.
+        How many files one claim takes at most. A claim costs seconds whatever its size; what it
+        reads is in the output when all of it is read.
     time_limit : timedelta, optional
         No further claim after this long.
     stop : threading.Event, optional
@@ -87,7 +96,9 @@ def ingest(
     Raises
     ------
     InvalidArgumentError
-        When the source is no directory.
+        When the source is no directory, or ``exclude`` is no list of patterns.
+    InvalidConfigError
+        When the driver lacks what Spark needs to run a handler: pandas, for example.
     WriterLockedError
         When another process writes to the queue on this machine's disk.
 
@@ -96,10 +107,11 @@ def ingest(
     >>> ingest(spark, "/data/in", "/data/queue", "/data/facts").processed   # doctest: +SKIP
     1200
     """
+    require_for_handlers()
     tell = on_progress or _silent
     started, started_at = time.monotonic(), SystemClock().now()
     tell(Progress(phase="discover"))
-    files = list(walk(source))
+    files = list(walk(source, exclude=exclude, follow_links=follow_links))
     tell(Progress(phase="enqueue"))
     files_queue = _opened(spark, queue)
     entered = files_queue.enqueue(file_rows(spark, files), order_by="path")

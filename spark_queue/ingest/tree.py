@@ -1,17 +1,19 @@
 """The files below a directory, as they are at one walk."""
 
 # A Path object for each of a million files costs more than the walk itself.
-# ruff: noqa: PTH100, PTH112, PTH116, PTH120, PTH206
+# ruff: noqa: PTH100, PTH112, PTH116, PTH119, PTH120, PTH206
 
 from __future__ import annotations
 
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
+from fnmatch import translate
+from typing import Literal
 
 from spark_queue.errors import InvalidArgumentError
 
@@ -21,6 +23,9 @@ _MICROSECOND = timedelta(microseconds=1)
 #: What a timestamp can hold; a file system may claim any time.
 _EARLIEST = (datetime(1, 1, 2, tzinfo=timezone.utc) - _EPOCH) // _MICROSECOND
 _LATEST = (datetime(9999, 12, 30, tzinfo=timezone.utc) - _EPOCH) // _MICROSECOND
+
+#: An entry of a directory; ``link``: a symbolic link that leads to a directory.
+_Kind = Literal["file", "directory", "link"]
 
 _ESCAPED = re.compile(r"\\x([89a-f][0-9a-f])")
 
@@ -41,36 +46,52 @@ class FoundFile:
     """The directory that it lies in, absolute."""
 
 
-def walk(source: str | os.PathLike[str]) -> Iterator[FoundFile]:
+def walk(
+    source: str | os.PathLike[str], *, exclude: Sequence[str] = (), follow_links: bool = False
+) -> Iterator[FoundFile]:
     """Find everything below a directory that is not a directory, in path order per directory.
 
-    Symbolic links are followed, except back into a directory that the walk is in. What cannot be
-    looked into (a dangling link, a directory without permission) is found as a file, so that
-    reading it fails and says why, instead of being left out.
+    What cannot be looked into (a dangling link, a directory without permission) is found as a file,
+    so that reading it fails and says why, instead of being left out.
+
+    Parameters
+    ----------
+    source : str or path
+        A directory.
+    exclude : sequence of str
+        Patterns as the shell has them, of files and directories to leave out: matched to the name,
+        or where the pattern has a ``/`` to the path below the source, of which ``*`` matches any
+        part.
+    follow_links : bool
+        Also look into directories that a symbolic link leads to. Each directory is read once: by
+        its own path, if that is below the source, else by one of the links. Links to files are
+        files, with or without this.
 
     Raises
     ------
     InvalidArgumentError
-        When the source is no directory, or cannot be listed.
+        When the source is no directory, or cannot be listed; or ``exclude`` is no list of patterns.
     """
-    root = os.path.abspath(source)
-    if not os.path.isdir(root):
-        raise InvalidArgumentError(f"source {os.fspath(source)!r} is not a directory")
-    if not os.access(root, os.R_OK | os.X_OK):
-        raise InvalidArgumentError(f"source {os.fspath(source)!r} cannot be listed: no permission")
-    waiting = [(root, frozenset[tuple[int, int]]())]
-    while waiting:
-        directory, inside = waiting.pop()
-        found = _listed(directory)
-        if found is None:
-            yield _found(root, directory)
+    is_excluded = _excluding(exclude)
+    root = _root(source)
+    real, linked = [root], list[str]()
+    read = set[tuple[int, int]]()
+    while real or linked:
+        by_link = not real
+        directory = (real or linked).pop()
+        identity = _identity(directory)
+        if by_link and identity in read:
             continue
-        within = inside | {_identity(directory)}
-        for path, is_directory in found:
-            if not is_directory:
+        read.add(identity)
+        for path, kind in _listed(directory):
+            if path != directory and is_excluded(_below(root, path)):
+                continue
+            if kind == "file":
                 yield _found(root, path)
-            elif _identity(path) not in within:
-                waiting.append((path, within))
+            elif kind == "directory" and not by_link:
+                real.append(path)
+            elif kind == "directory" or follow_links:
+                linked.append(path)
 
 
 def modified_micros(facts: os.stat_result) -> int:
@@ -91,21 +112,57 @@ def located(path: str) -> str:
     return raw if os.path.lexists(raw) else path
 
 
-def _listed(directory: str) -> list[tuple[str, bool]] | None:
-    """Return the entries of a directory and which of them are directories; None where barred."""
+def _root(source: str | os.PathLike[str]) -> str:
+    root = os.path.abspath(source)
+    if not os.path.isdir(root):
+        raise InvalidArgumentError(f"source {os.fspath(source)!r} is not a directory")
+    if not os.access(root, os.R_OK | os.X_OK):
+        raise InvalidArgumentError(f"source {os.fspath(source)!r} cannot be listed: no permission")
+    return root
+
+
+def _excluding(patterns: Sequence[str]) -> Callable[[str], bool]:
+    """Return what tells of a path below the source whether it is left out."""
+    if isinstance(patterns, str) or not all(map(_is_pattern, patterns)):
+        raise InvalidArgumentError(
+            f"exclude is {patterns!r}: give a list of patterns, as in ['*.pyc', 'site-packages']"
+        )
+    by_name = _any_of(one for one in patterns if "/" not in one)
+    by_path = _any_of(one.removeprefix("./").strip("/") for one in patterns if "/" in one)
+
+    def is_excluded(below: str) -> bool:
+        name = os.path.basename(below)
+        return bool(by_name.match(name) or by_path.match(below.replace(os.sep, "/")))
+
+    return is_excluded
+
+
+def _is_pattern(given: object) -> bool:
+    return isinstance(given, str) and given != ""
+
+
+def _any_of(patterns: Iterable[str]) -> re.Pattern[str]:
+    # Without any, what nothing matches.
+    return re.compile("|".join(translate(pattern) for pattern in patterns) or r"(?!)")
+
+
+def _listed(directory: str) -> list[tuple[str, _Kind]]:
+    """Return the entries of a directory, or where it is barred itself, as what cannot be read."""
     try:
         with os.scandir(directory) as entries:
-            return sorted((entry.path, _is_directory(entry)) for entry in entries)
+            return sorted((entry.path, _kind(entry)) for entry in entries)
     except OSError:
-        return None
+        return [(directory, "file")]
 
 
-def _is_directory(entry: os.DirEntry[str]) -> bool:
+def _kind(entry: os.DirEntry[str]) -> _Kind:
     try:
-        return entry.is_dir()
+        if not entry.is_dir():
+            return "file"
     except OSError:
         # A link to itself, for example: not to be walked into.
-        return False
+        return "file"
+    return "link" if entry.is_symlink() else "directory"
 
 
 def _identity(directory: str) -> tuple[int, int]:
@@ -118,7 +175,7 @@ def _identity(directory: str) -> tuple[int, int]:
 
 def _found(root: str, path: str) -> FoundFile:
     facts = _facts(path)
-    below = os.path.relpath(path, root).split(os.sep)
+    below = _below(root, path).split(os.sep)
     is_directory = facts is not None and stat.S_ISDIR(facts.st_mode)
     return FoundFile(
         path=_text(path),
@@ -127,6 +184,10 @@ def _found(root: str, path: str) -> FoundFile:
         tenant=_text(below[0]) if len(below) > 1 or is_directory else "",
         directory=_text(os.path.dirname(path)),
     )
+
+
+def _below(root: str, path: str) -> str:
+    return path[len(root.rstrip(os.sep)) + 1 :]
 
 
 def _facts(path: str) -> os.stat_result | None:

@@ -178,6 +178,29 @@ def test_source_of_the_main_job_must_be_a_directory(run: Run, tmp_path: Path) ->
     assert ended.err == f"spark-queue: source {str(tmp_path / 'no')!r} is not a directory\n"
 
 
+def test_main_job_is_told_what_to_leave_out(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Patterns may be given again and again; linked directories are looked into where asked."""
+    asked: list[dict[str, Any]] = []
+
+    def taken(*_: Any, **options: Any) -> None:
+        asked.append(options)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("spark_queue.ingest.ingest", taken)
+    command = ["ingest", str(tmp_path), "--queue", "./q", "--out", "./o"]
+
+    run(*command)
+    run(*command, "--exclude", "*.pyc", "--exclude", "a/b", "--follow-links", "--limit", "7")
+
+    kept = [(one["exclude"], one["follow_links"], one["limit"]) for one in asked]
+    assert [(list(names), follow, limit) for names, follow, limit in kept] == [
+        ([], False, 50_000),
+        (["*.pyc", "a/b"], True, 7),
+    ]
+
+
 def test_unknown_option_is_wrong_usage(run: Run) -> None:
     """The parser's own errors have the exit code of wrong usage, and nothing on standard output."""
     ended = run("status", "./q", "--jsn")

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,8 +12,8 @@ from spark_queue.ingest import tree
 from spark_queue.ingest.tree import FoundFile, located, micros, modified_micros, walk
 
 
-def _below(root: Path) -> dict[str, FoundFile]:
-    return {os.path.relpath(file.path, root): file for file in walk(root)}
+def _below(root: Path, **options: Any) -> dict[str, FoundFile]:
+    return {os.path.relpath(file.path, root): file for file in walk(root, **options)}
 
 
 def test_tenant_is_the_first_directory_below_the_source(tmp_path: Path) -> None:
@@ -47,24 +48,76 @@ def test_files_of_a_directory_come_in_the_order_of_their_names(tmp_path: Path) -
     assert [Path(file.path).name for file in walk(tmp_path)] == ["a", "b", "c"]
 
 
-def test_linked_directories_are_followed_but_not_in_circles(tmp_path: Path) -> None:
-    """A link to a directory is walked, a link back up is not."""
+def test_linked_directories_are_left_out(tmp_path: Path) -> None:
+    """A link to a directory is not walked; a link to a file is a file."""
     (tmp_path / "real").mkdir()
     (tmp_path / "real/a").write_text("a")
     (tmp_path / "link").symlink_to("real")
-    (tmp_path / "real/up").symlink_to(tmp_path)
+    (tmp_path / "real/b").symlink_to("a")
 
-    assert sorted(_below(tmp_path)) == ["link/a", "real/a"]
+    assert sorted(_below(tmp_path)) == ["real/a", "real/b"]
 
 
-def test_two_directories_that_link_to_each_other_end(tmp_path: Path) -> None:
-    """Links between siblings do not make the walk endless."""
+def test_linked_directories_are_followed_where_asked_and_read_once(tmp_path: Path) -> None:
+    """A directory below the source is read by its own path, any other by one link to it."""
+    inside, outside = tmp_path / "source", tmp_path / "outside"
+    (inside / "real/deep").mkdir(parents=True)
+    (outside / "deep").mkdir(parents=True)
+    for place in (inside / "real", inside / "real/deep", outside, outside / "deep"):
+        (place / "file").write_text("x")
+    (inside / "again").symlink_to("real")
+    (inside / "real/up").symlink_to(inside)
+    (inside / "out").symlink_to(outside)
+    (inside / "real/out").symlink_to(outside)
+    (outside / "back").symlink_to(inside / "real")
+    (outside / "above").symlink_to(tmp_path)
+
+    found = {os.path.realpath(file.path) for file in walk(inside, follow_links=True)}
+    paths = [file.path for file in walk(inside, follow_links=True)]
+
+    assert len(paths) == len(found) == 4
+    assert {str(inside / "real/file"), str(inside / "real/deep/file")} < set(paths)
+    assert {str(outside / "file"), str(outside / "deep/file")} < found
+
+
+def test_two_directories_that_link_to_each_other_are_read_once(tmp_path: Path) -> None:
+    """Links between siblings add nothing to what is found without them."""
     for name, other in (("a", "b"), ("b", "a")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "file").write_text(name)
         (tmp_path / name / "other").symlink_to(tmp_path / other)
 
-    assert sorted(_below(tmp_path)) == ["a/file", "a/other/file", "b/file", "b/other/file"]
+    assert sorted(_below(tmp_path, follow_links=True)) == ["a/file", "b/file"]
+
+
+@pytest.mark.parametrize(
+    ("exclude", "left"),
+    [
+        ([], ["lib/a.py", "lib/a.pyc", "lib/site/b.py", "site/lib/a.py", "top.py"]),
+        (["*.pyc"], ["lib/a.py", "lib/site/b.py", "site/lib/a.py", "top.py"]),
+        (["site"], ["lib/a.py", "lib/a.pyc", "top.py"]),
+        (["lib/site/"], ["lib/a.py", "lib/a.pyc", "site/lib/a.py", "top.py"]),
+        (["./lib/*.py", "top.*"], ["lib/a.pyc", "site/lib/a.py"]),
+        (["s*e", "li?"], ["top.py"]),
+        (["*"], []),
+    ],
+)
+def test_what_a_pattern_names_is_left_out(
+    tmp_path: Path, exclude: list[str], left: list[str]
+) -> None:
+    """A pattern is of names, or with a slash of paths; a directory goes with all that is in it."""
+    for name in ("lib/a.py", "lib/a.pyc", "lib/site/b.py", "site/lib/a.py", "top.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x")
+
+    assert sorted(_below(tmp_path, exclude=exclude)) == left
+
+
+@pytest.mark.parametrize("exclude", ["*.pyc", [""], [1]])
+def test_patterns_are_a_list_of_strings(tmp_path: Path, exclude: Any) -> None:
+    """A single string is no list of patterns, and an empty pattern is a mistake."""
+    with pytest.raises(InvalidArgumentError, match=r"exclude is .* give a list of patterns"):
+        next(walk(tmp_path, exclude=exclude))
 
 
 def test_what_cannot_be_opened_is_found_all_the_same(tmp_path: Path) -> None:
@@ -99,7 +152,7 @@ def test_file_removed_during_the_walk_is_found_without_facts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file that is gone by the time it is looked at does not end the walk."""
-    monkeypatch.setattr(tree, "_listed", lambda directory: [(f"{directory}/gone", False)])
+    monkeypatch.setattr(tree, "_listed", lambda directory: [(f"{directory}/gone", "file")])
 
     (file,) = walk(tmp_path)
 
