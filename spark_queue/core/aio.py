@@ -9,6 +9,8 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from typing import Any, Generic, TypeVar
 
+from spark_queue.core.loops import end_of
+
 T = TypeVar("T")
 
 
@@ -20,6 +22,27 @@ async def outcome(future: Future[T]) -> T:
     if not future.done():
         await _settled(future)
     return future.result()
+
+
+async def taken(future: Future[T], withdraw: Callable[[Future[T]], object]) -> T:
+    """Wait for a future of something that is given to one only, and return it.
+
+    However the wait ends otherwise, by a cancel, by the end of the coroutine or by that of its
+    loop, the future is withdrawn, once: what came at the last moment goes back.
+    """
+    if future.done():
+        return future.result()
+    calls = end_of(asyncio.get_running_loop()).calls
+    calls[future] = withdraw
+    try:
+        await _settled(future)
+        result = future.result()
+    except BaseException:
+        if calls.pop(future, None) is not None:
+            withdraw(future)
+        raise
+    del calls[future]
+    return result
 
 
 async def _settled(future: Future[Any]) -> None:
@@ -67,7 +90,7 @@ class Awaitable(Generic[T]):
         try:
             with self._scope():
                 return await outcome(self.future)
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, GeneratorExit):
             self.future.cancel()
             raise
 

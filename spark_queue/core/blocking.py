@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import queue
 import threading
 from collections import deque
@@ -10,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Generic, Literal, TypeVar, get_args
 
-from spark_queue.core.aio import outcome
+from spark_queue.core.aio import taken
 from spark_queue.core.limits import limit_of
 from spark_queue.core.timer import SHARED_TIMER, Timeout, Timer, seconds
 from spark_queue.core.waiters import LineFuture, WaiterLine
@@ -283,11 +282,7 @@ class AioBlockingQueue(Generic[T]):
     async def get(self, timeout: Timeout = None) -> T:
         """Take the oldest item as :meth:`BlockingQueue.get` does, without blocking the loop.
 
-        A cancelled wait takes nothing: an item that came at the last moment goes back to the head.
+        A wait that is cancelled, or that ends with its loop, takes nothing: an item that came at
+        the last moment goes back to the head.
         """
-        future = self._queue.get_future(timeout)
-        try:
-            return await outcome(future)
-        except asyncio.CancelledError:
-            self._queue.withdraw(future)
-            raise
+        return await taken(self._queue.get_future(timeout), self._queue.withdraw)

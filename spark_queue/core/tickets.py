@@ -17,6 +17,7 @@ from functools import partial
 from threading import Lock
 from typing import Any, Generic, NoReturn, TypeVar
 
+from spark_queue.core.loops import end_of
 from spark_queue.core.timer import Alarm, Timer
 
 T = TypeVar("T")
@@ -118,14 +119,22 @@ class ThreadTicket(Ticket[T]):
 
 
 class TaskTicket(Ticket[T]):
-    """The ticket of a coroutine on the running event loop."""
+    """The ticket of a coroutine on the running event loop; it ends with that loop."""
 
-    __slots__ = ("_bell", "_loop")
+    __slots__ = ("_bell", "_loop", "_when_closed")
 
     def __init__(self, line: TicketLine[T], wants: Any = None) -> None:
         super().__init__(line, wants)
         self._loop = asyncio.get_running_loop()
         self._bell: asyncio.Future[None] = self._loop.create_future()
+        self._when_closed = end_of(self._loop).calls
+
+    def __enter__(self) -> None:
+        self._when_closed[self] = self._line.abandon
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        self._when_closed.pop(self, None)
+        super().__exit__(kind, error, trace)
 
     async def wait(self) -> T:
         """Suspend until the ticket is settled; return its value or raise its error."""
@@ -205,7 +214,10 @@ class TicketLine(Generic[T]):
             if ticket in self.tickets:
                 del self.tickets[ticket]
             elif ticket.value is not _NOTHING:
-                self._give_back(ticket.value)
+                value = ticket.value
+                # It has ended with its loop, and perhaps its scope will be left after all.
+                ticket.spend()
+                self._give_back(value)
 
     def _lapse(self, ticket: Ticket[T]) -> None:
         with self._lock:

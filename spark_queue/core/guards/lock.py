@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar
 
-from spark_queue.core.aio import outcome
+from spark_queue.core.aio import taken
 from spark_queue.core.broker.scheduler import require_key
 from spark_queue.core.timer import SHARED_TIMER, Timeout, Timer, seconds
 from spark_queue.core.waiters import LineFuture, WaiterLine
@@ -199,12 +199,7 @@ class AioInProcessLock:
         """Wait for a lock and hold it, without blocking the loop."""
         if timeout is None:
             self._locks.require_other_owner(lock_id, asyncio.current_task())
-        future = self._locks.acquire_future(lock_id, timeout)
-        try:
-            return await outcome(future)
-        except asyncio.CancelledError:
-            self._locks.withdraw(future)
-            raise
+        return await taken(self._locks.acquire_future(lock_id, timeout), self._locks.withdraw)
 
     @asynccontextmanager
     async def hold(self, lock_id: Hashable, timeout: Timeout = None) -> AsyncIterator[LockToken]:

@@ -417,6 +417,29 @@ def test_a_cancelled_coroutine_loses_no_item(line: BlockingQueue[Any], moment: s
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("moment", ["before the item", "after the item"])
+@pytest.mark.parametrize("end", ["loop", "coroutine"])
+def test_a_coroutine_that_ends_without_a_word_loses_no_item(
+    line: BlockingQueue[Any], moment: str, end: str
+) -> None:
+    """A taker whose loop or coroutine is closed is out of the line, and its item at the head."""
+    loop = asyncio.new_event_loop()
+    waiting = loop.create_task(line.aio.get())
+    loop.run_until_complete(asyncio.sleep(0))
+    coroutine = waiting.get_coro()
+    assert coroutine is not None
+    if moment == "after the item":
+        line.put("first")
+    if end == "coroutine":
+        coroutine.close()
+    loop.close()
+    assert line.waiter_count == 0
+    assert line.put("second")
+    assert drain(line) == (["second"] if moment == "before the item" else ["first", "second"])
+    coroutine.close()
+    assert drain(line) == []
+
+
 def test_an_interrupted_thread_loses_no_item(
     line: BlockingQueue[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

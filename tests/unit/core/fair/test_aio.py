@@ -192,7 +192,7 @@ def test_a_taker_whose_loop_was_closed_is_passed_over() -> None:
     lost = loop.create_task(queue.aio.get())
     loop.run_until_complete(asyncio.sleep(0))
     loop.close()
-    assert len(line_of(queue, "takers").tickets) == 1
+    assert not line_of(queue, "takers").tickets
     queue.put("A1")
     assert queue.get_nowait() == "A1"
     lost.get_coro().close()
@@ -211,6 +211,32 @@ def test_a_producer_whose_loop_was_closed_is_passed_over() -> None:
     assert queue.put_nowait("C1").get() == "C1"
     lost.get_coro().close()
     assert queue.empty()
+
+
+def test_an_item_that_came_as_the_loop_ended_goes_back() -> None:
+    """What a coroutine was given and never took is in its place again, once, when its loop ends."""
+    queue = by_letter()
+    loop = asyncio.new_event_loop()
+    lost = loop.create_task(queue.aio.get())
+    loop.run_until_complete(asyncio.sleep(0))
+    queue.put("A1").put("A2")
+    assert queue.qsize() == 1
+    loop.close()
+    assert queue.qsize() == 2
+    lost.get_coro().close()
+    assert [queue.get(), queue.get(), queue.qsize()] == ["A1", "A2", 0]
+
+
+def test_a_closed_loop_hears_of_nothing() -> None:
+    """A ticket whose loop is just closing is passed over, before it is taken out of the line."""
+    loop = asyncio.new_event_loop()
+
+    async def make() -> TaskTicket[str]:
+        return TaskTicket(line_of(by_letter(), "takers"))
+
+    ticket = loop.run_until_complete(make())
+    loop.close()
+    assert not ticket.give("item")
 
 
 def test_a_ticket_that_is_settled_needs_no_turn_of_the_loop() -> None:

@@ -190,3 +190,26 @@ def test_coroutines_and_threads_wait_in_one_line() -> None:
         assert len(locks) == 0
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("moment", ["before the lock", "after the lock"])
+@pytest.mark.parametrize("end", ["loop", "coroutine"])
+def test_a_coroutine_that_ends_without_a_word_holds_no_lock(
+    locks: InProcessLock, moment: str, end: str
+) -> None:
+    """A lock that a waiter of a closed loop or coroutine would have got goes to the next."""
+    token = locks.acquire("a")
+    loop = asyncio.new_event_loop()
+    waiting = loop.create_task(locks.aio.acquire("a"))
+    loop.run_until_complete(asyncio.sleep(0))
+    coroutine = waiting.get_coro()
+    assert coroutine is not None
+    if moment == "after the lock":
+        locks.release("a", token)
+    if end == "coroutine":
+        coroutine.close()
+    loop.close()
+    locks.release("a", token)
+    assert len(locks) == 0
+    coroutine.close()
+    assert locks.try_acquire("a") is not None
