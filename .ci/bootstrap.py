@@ -1,15 +1,18 @@
 """Set up a fresh clone, then run a command in it: ``python3 .ci/bootstrap.py COMMAND [ARG ...]``.
 
-Needs Python 3.10 or newer and Java 17 or 21, and nothing else. The package and its development
-tools are installed into ``.venv``, again whenever ``pyproject.toml`` changes. The command runs with
-``.venv`` first on its PATH; ``check`` is short for ``python .ci/check.py``. Its exit code is passed
-through; 2 means that the machine lacks something, and one line says what.
+Needs Python 3.10 or newer and Java 17 or 21, and nothing else. The package and what the command
+needs are installed into ``.venv``, by uv where it is on the PATH, again whenever ``pyproject.toml``
+changes: Spark for ``spark-queue`` and ``spark-submit``, the development tools as well for any other
+command. The command runs with ``.venv`` first on its PATH; ``check`` is short for
+``python .ci/check.py``. Its exit code is passed through; 2 means that the machine lacks something,
+and one line says what.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +23,13 @@ STAMP = VENV / "installed.sha256"
 
 MIN_PYTHON = (3, 10)
 
+#: The extra of the package that a command needs; that of a developer has all others.
+EXTRAS = {"spark-queue": "spark", "spark-submit": "spark"}
+DEVELOPER = "dev"
+
+#: PySpark comes as source, and its jars are compressed: packing them anew makes them no smaller.
+SETTINGS = {"DIST_EXTRA_CONFIG": str(ROOT / ".ci" / "build.cfg")}
+
 
 def main(argv: list[str]) -> int:
     """Run a command in an environment that is up to date."""
@@ -27,7 +37,8 @@ def main(argv: list[str]) -> int:
     if problem is not None:
         print(problem, file=sys.stderr)
         return 2
-    if not _is_current() and not _install():
+    extra = EXTRAS.get(argv[0], DEVELOPER)
+    if not _has(extra) and not _install(extra):
         return 2
     if argv == ["check"]:
         argv = ["python", str(ROOT / ".ci" / "check.py")]
@@ -55,27 +66,71 @@ def _fingerprint() -> str:
     return hashlib.sha256(project + sys.version.encode() + str(ROOT).encode()).hexdigest()
 
 
-def _is_current() -> bool:
+def _installed() -> str | None:
+    """Return the extra that ``.venv`` was made with, ``None`` where it is missing or of old."""
     try:
-        return STAMP.read_text() == _fingerprint() and _python().exists()
-    except OSError:
-        return False
+        fingerprint, extra = STAMP.read_text().split()
+    except (OSError, ValueError):
+        return None
+    return extra if fingerprint == _fingerprint() and _python().exists() else None
 
 
-def _install() -> bool:
-    """Make the environment; what it prints is shown only if it fails."""
-    print("setting up .venv (a few minutes the first time)", file=sys.stderr)
-    steps = [
-        [sys.executable, "-m", "venv", "--clear", str(VENV)],
-        [str(_python()), "-m", "pip", "install", "--quiet", "-e", f"{ROOT}[dev]"],
+def _has(extra: str) -> bool:
+    return _installed() in (extra, DEVELOPER)
+
+
+def _install(extra: str) -> bool:
+    """Make the environment, or add to it; what is printed is shown only if it fails."""
+    print("setting up .venv (a minute or more the first time)", file=sys.stderr)
+    # Kept where it only lacks the tools of a developer.
+    fresh = [] if _installed() else ["--clear"]
+    uv = shutil.which("uv")
+    if uv is not None and _succeeds(_steps_of_uv(uv, extra, fresh), is_last=False):
+        return _stamped(extra)
+    # Where uv does not get through, pip may: it has settings of its own for indexes and proxies.
+    return _succeeds(_steps_of_pip(extra, fresh), is_last=True) and _stamped(extra)
+
+
+def _steps_of_uv(uv: str, extra: str, fresh: list[str]) -> list[list[str]]:
+    compiling = ["--compile-bytecode"] if _must_compile() else []
+    return [
+        [sys.executable, "-m", "venv", "--without-pip", *fresh, str(VENV)],
+        [uv, "pip", "install", "--quiet", *compiling, "--python", str(_python()), *_what(extra)],
     ]
+
+
+def _steps_of_pip(extra: str, fresh: list[str]) -> list[list[str]]:
+    compiling = [] if _must_compile() else ["--no-compile"]
+    return [
+        [sys.executable, "-m", "venv", *fresh, str(VENV)],
+        [str(_python()), "-m", "pip", "install", "--quiet", *compiling, *_what(extra)],
+    ]
+
+
+def _what(extra: str) -> list[str]:
+    return ["-e", f"{ROOT}[{extra}]"]
+
+
+def _must_compile() -> bool:
+    """Tell whether Python does not keep what it compiles as it imports."""
+    return bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
+
+
+def _succeeds(steps: list[list[str]], *, is_last: bool) -> bool:
     for step in steps:
-        done = subprocess.run(step, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
+        env = {**SETTINGS, **os.environ}
+        done = subprocess.run(step, capture_output=True, text=True, check=False, env=env)
+        if done.returncode == 0:
+            continue
+        if is_last:
             print(done.stdout + done.stderr, file=sys.stderr)
             print(f"set-up failed: {' '.join(step)}; {_advice(step)}", file=sys.stderr)
-            return False
-    STAMP.write_text(_fingerprint())
+        return False
+    return True
+
+
+def _stamped(extra: str) -> bool:
+    STAMP.write_text(f"{_fingerprint()} {extra}")
     return True
 
 
