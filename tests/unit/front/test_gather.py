@@ -29,6 +29,27 @@ def _joining(line: Gather[int]) -> tuple[threading.Event, threading.Thread]:
     return joined, thread
 
 
+class Taken:
+    """The group that a thread took, once it has it."""
+
+    def __init__(self) -> None:
+        self.group: list[int] | None = None
+        self.done = threading.Event()
+
+
+def _taking(line: Gather[int]) -> tuple[Taken, threading.Thread]:
+    """Take from a line on another thread."""
+    taken = Taken()
+
+    def take() -> None:
+        taken.group = line.take()
+        taken.done.set()
+
+    thread = threading.Thread(target=take, daemon=True)
+    thread.start()
+    return taken, thread
+
+
 def test_a_group_is_cut_when_it_is_full() -> None:
     """A full group waits for nothing more, and what is too much stays for the next."""
     line: Gather[int] = Gather(3, 10, LONG)
@@ -140,6 +161,66 @@ def test_what_is_put_back_comes_first_and_is_waited_for() -> None:
         pass
     assert joined.wait(PATIENCE)
     thread.join()
+
+
+def test_a_join_waits_for_what_was_put_back() -> None:
+    """What is put back has not been written, so that a join waits until it is."""
+    line: Gather[int] = Gather(3, 10, SHORT)
+    for number in (1, 2, 3):
+        line.add(number)
+    line.take()
+    with line.busy():
+        line.put_back([2, 3])
+    joined, thread = _joining(line)
+
+    assert not joined.wait(0.05)
+    assert line.take() == [2, 3]
+    with line.busy():
+        pass
+    assert joined.wait(PATIENCE)
+    thread.join()
+
+
+def test_a_wake_ends_one_wait() -> None:
+    """After a wake the next taker waits again, until there is something."""
+    line: Gather[int] = Gather(1, 10, SHORT)
+    line.wake()
+    assert line.take() == []
+    taken, thread = _taking(line)
+
+    assert not taken.done.wait(0.05)
+    line.add(1)
+    assert taken.done.wait(PATIENCE)
+    thread.join()
+    assert taken.group == [1]
+
+
+def test_a_group_waits_for_more() -> None:
+    """A group that is not full is cut when others have joined it, not at its first thing."""
+    line: Gather[int] = Gather(2, 10, LONG)
+    taken, thread = _taking(line)
+    line.add(1)
+
+    assert not taken.done.wait(0.05)
+    line.add(2)
+    assert taken.done.wait(PATIENCE)
+    thread.join()
+    assert taken.group == [1, 2]
+
+
+@pytest.mark.parametrize("things", [[], [1]])
+def test_a_close_ends_the_wait_of_the_taker(things: list[int]) -> None:
+    """Who waits for a first thing, or for more, gets what there is when the line is closed."""
+    line: Gather[int] = Gather(2, 10, LONG)
+    taken, thread = _taking(line)
+    for thing in things:
+        line.add(thing)
+
+    assert not taken.done.wait(0.05)
+    line.close()
+    assert taken.done.wait(PATIENCE)
+    thread.join()
+    assert taken.group == things
 
 
 def test_the_taker_is_told_that_it_would_wait_for_itself() -> None:

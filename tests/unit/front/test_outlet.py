@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, cast
@@ -17,7 +18,7 @@ import pytest
 from spark_queue.clock import ManualClock
 from spark_queue.delta import items, recovery
 from spark_queue.delta.settle import NAMED
-from spark_queue.errors import LeaseLostError
+from spark_queue.errors import LeaseLostError, QueueShutDownError
 from spark_queue.front.gather import promise
 from spark_queue.front.intake import Put
 from spark_queue.front.outlet import Delivery, Outcome, Outlet, Said
@@ -38,8 +39,10 @@ class FakeQueue:
         self.leases = dict.fromkeys(range(1, count + 1), 0)
         self.ends: dict[int, datetime] = {}
         self.acked: list[int] = []
-        self.renewals = 0
+        self.renewals = self.claims = self.releases = 0
         self.fault: Callable[[], object] = lambda: None
+        self.reading: Callable[[], object] = lambda: None
+        self.rescued: list[object] = []
         self._last = 0
 
     def createDataFrame(self, rows: Sequence[Any], schema: str) -> Sequence[Any]:  # noqa: N802
@@ -50,6 +53,7 @@ class FakeQueue:
     def claim(self, limit: int, *, lease: timedelta | None, worker_id: str) -> FakeClaim:
         """Take what nobody holds, or no longer."""
         del worker_id
+        self.claims += 1
         now = self.clock.now()
         free = [seq for seq in self.leases if self.ends.get(seq, now) <= now][:limit]
         if free:
@@ -94,6 +98,7 @@ class FakeClaim:
 
     def release(self) -> None:
         """Give everything back."""
+        self.source.releases += 1
         self.source.hold(self._mine(), 0, self.source.clock.now())
 
     def settle(self, rows: Sequence[tuple[int, Said, str | None]]) -> None:
@@ -129,18 +134,24 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
     running: list[tuple[Outlet, threading.Thread]] = []
 
     def make(
-        count: int, *, lease: timedelta = LEASE, poll_every: timedelta = timedelta(milliseconds=5)
+        count: int,
+        *,
+        lease: timedelta = LEASE,
+        poll_every: timedelta = timedelta(milliseconds=5),
+        prefetch: int | None = None,
     ) -> tuple[FakeQueue, Outlet]:
         source = FakeQueue(count)
 
         def rows(_: object, lease: int) -> SimpleNamespace:
+            source.reading()
             held = [seq for seq, by in source.leases.items() if by == lease]
             made = [FakeRow(_seq=seq, _lease=lease, _attempts=0) for seq in held]
             return SimpleNamespace(collect=lambda: made)
 
         monkeypatch.setattr(items, "in_order", rows)
-        monkeypatch.setattr(recovery, "recover", lambda _: None)
-        outlet = Outlet(cast("Any", source), max(count, 1), lease, 100)
+        monkeypatch.setattr(recovery, "recover", source.rescued.append)
+        most = max(count, 1) if prefetch is None else prefetch
+        outlet = Outlet(cast("Any", source), most, lease, 100)
         thread = threading.Thread(target=outlet.run, args=(poll_every,))
         thread.start()
         running.append((outlet, thread))
@@ -161,6 +172,21 @@ def _until(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.001)
+
+
+@contextmanager
+def _stalled(source: FakeQueue) -> Iterator[threading.Event]:
+    """Hold up what is written; the event says that a group is there."""
+    entered, goes_on = threading.Event(), threading.Event()
+
+    def stall() -> None:
+        entered.set()
+        goes_on.wait(PATIENCE)
+
+    source.fault = stall
+    yield entered
+    goes_on.set()
+    source.fault = lambda: None
 
 
 def test_what_came_too_late_to_be_handed_out_comes_again(start: Start) -> None:
@@ -254,6 +280,140 @@ def test_a_coroutine_without_patience_looks_once(start: Start) -> None:
     assert asyncio.run(outlet.get_async(0)).seq == 1
     with pytest.raises(queue.Empty):
         asyncio.run(outlet.get_async(timedelta(0)))
+
+
+def test_a_coroutine_gets_no_item_that_is_no_longer_held(start: Start) -> None:
+    """What came too late to be handed out comes again to coroutines as well."""
+    source, outlet = start(2)
+    first = outlet.get(PATIENCE)
+    with _stalled(source) as entered:
+        done = _say(outlet, first)
+        assert entered.wait(PATIENCE)
+        source.clock.advance(LEASE)
+        with pytest.raises(queue.Empty):
+            asyncio.run(outlet.get_async(0.01))
+
+    again = asyncio.run(outlet.get_async(PATIENCE))
+    assert (again.seq, done.result(PATIENCE)) == (2, None)
+    assert again.lease != first.lease
+
+
+def test_of_two_outcomes_of_an_item_the_first_counts(start: Start) -> None:
+    """Who says something of an item that is settled in the same group hears that it was late."""
+    source, outlet = start(2)
+    first, second = outlet.get(PATIENCE), outlet.get(PATIENCE)
+    with _stalled(source) as entered:
+        _say(outlet, first)
+        assert entered.wait(PATIENCE)
+        ack, release = _say(outlet, second), _say(outlet, second, "release")
+
+    assert ack.result(PATIENCE) is None
+    with pytest.raises(LeaseLostError, match="settled before"):
+        release.result(PATIENCE)
+    assert source.acked == [1, 2]
+
+
+def test_a_claim_whose_items_could_not_be_read_is_given_back(start: Start) -> None:
+    """Nobody waits for the end of a lease that nobody works under."""
+    source, outlet = start(0)
+    faults = iter([OSError("away")])
+
+    def fail() -> None:
+        fault = next(faults, None)
+        if fault is not None:
+            raise fault
+
+    source.reading = fail
+    source.leases[1] = 0
+
+    assert outlet.get(PATIENCE).lease == 2
+    assert source.releases == 1
+
+
+def test_one_at_a_time_is_on_demand(start: Start) -> None:
+    """Where a claim takes one item, none is claimed before somebody asks for it."""
+    source, outlet = start(1)
+    looks = outlet._said.take
+    looked: list[float] = []
+
+    def count(timeout: float | None = None) -> list[Outcome]:
+        looked.append(0.0)
+        return looks(timeout)
+
+    outlet._said.take = count  # type: ignore[method-assign]
+    _until(lambda: len(looked) > 2)
+
+    assert source.claims == 0
+    assert outlet.get(PATIENCE).seq == 1
+
+
+def test_no_more_is_claimed_than_will_soon_be_taken(start: Start) -> None:
+    """As long as half of a claim is ready there is no other one."""
+    source, outlet = start(12, prefetch=4)
+    taken = [outlet.get(PATIENCE).seq for _ in range(2)]
+    for _ in range(3):
+        outlet._next_look().result(PATIENCE)
+
+    assert (taken, source.claims) == ([1, 2], 1)
+    assert [outlet.get(PATIENCE).seq for _ in range(10)] == list(range(3, 13))
+
+
+def test_a_claim_that_is_settled_is_not_renewed(start: Start) -> None:
+    """When all of a claim was said and written, its lease may run out."""
+    source, outlet = start(1, prefetch=2)
+    assert _say(outlet, outlet.get(PATIENCE)).result(PATIENCE) is None
+    source.clock.advance(LEASE * 2 / 3)
+    for _ in range(3):
+        outlet._next_look().result(PATIENCE)
+
+    assert source.renewals == 0
+
+
+def test_an_outlet_that_ends_gives_back_what_it_holds(start: Start) -> None:
+    """What is ready goes to nobody once it is closed, and is free as soon as it has ended."""
+    source, outlet = start(3)
+    outlet.get(PATIENCE)
+    outlet.close()
+
+    with pytest.raises(QueueShutDownError):
+        outlet.get(PATIENCE)
+    _until(lambda: source.releases == 1)
+    assert set(source.leases.values()) == {0}
+
+
+def test_who_looks_when_an_outlet_ends_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look that was asked for after the last one waits for nothing, nor does a later one."""
+    monkeypatch.setattr(recovery, "recover", lambda _: None)
+    outlet = Outlet(cast("Any", FakeQueue(0)), 1, LEASE, 100)
+    look = outlet._next_look()
+    outlet.close()
+    outlet.run(HOUR)
+
+    assert look.done()
+    assert outlet._next_look().done()
+
+
+def test_an_outlet_begins_with_what_others_left(start: Start) -> None:
+    """Results that a process left behind are settled before anything is claimed."""
+    source, _ = start(1)
+    _until(lambda: bool(source.rescued))
+
+    assert source.rescued == [source.store]
+
+
+def test_of_many_losses_nobody_is_told_that_all_is_well() -> None:
+    """An error names a thousand items: where it does, each outcome of the group counts as lost."""
+    source = FakeQueue(NAMED + 5)
+    outlet = Outlet(cast("Any", source), NAMED + 5, LEASE, NAMED + 5)
+    claim = source.claim(NAMED + 5, lease=LEASE, worker_id="w")
+    outlet._holdings.add(cast("Any", claim), claim.seqs)
+    source.steal()
+    said: list[Outcome] = [
+        Outcome(Delivery(seq, claim.lease, 0, {}), "ack", None, promise()) for seq in claim.seqs
+    ]
+    outlet._settle(claim.lease, said)
+
+    assert all(isinstance(one.future.exception(0), LeaseLostError) for one in said)
 
 
 def test_an_item_is_put_as_it_is_at_that_moment() -> None:

@@ -129,6 +129,22 @@ def test_a_served_row_without_a_round_changes_nothing() -> None:
     assert rules.counts == {"invalid": 3, "tagged": 1}
 
 
+def test_only_a_later_round_is_progress() -> None:
+    """A round that was served already moves nothing on, and is not counted again."""
+    rules = FairRules({}, at_once=False)
+    rules.apply([arrival(1, "a"), arrival(2, "a"), served(2.0), served(1.0), served(2.0)])
+    assert rules.counts == {"tagged": 2, "served": 1}
+    assert [answer.number for answer in rules.apply([arrival(3, "b")])] == [3.0]
+
+
+def test_a_row_that_waits_behind_others_is_taken_once() -> None:
+    """An arrival whose like has not been admitted yet is a duplicate, and the first is kept."""
+    rules = serial()()
+    rules.apply([arrival(1, "g"), arrival(2, "g"), arrival(2, "g")._replace(row=99)])
+    assert rules.counts == {"started": 1, "duplicate": 1}
+    assert rows(rules.apply([done(1, "g", 1)])) == [2]
+
+
 def test_without_served_rows_a_batch_begins_behind_the_one_before() -> None:
     """Where each batch is worked off by itself, nothing but the round is kept."""
     make = partial(FairRules, {}, at_once=True)
