@@ -7,8 +7,11 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 
 from spark_queue.core.aio import outcome
+from spark_queue.core.calling import call_each
+from spark_queue.core.futures import LazyFuture
 from spark_queue.core.timer import Timeout, seconds
 from spark_queue.errors import SparkQueueError
 
@@ -40,8 +43,7 @@ class _Switch:
             self.reason = reason
             listeners = list(self._listeners.values())
             self._listeners.clear()
-        for listener in listeners:
-            _tell(listener, reason)
+        call_each([partial(_tell, listener, reason) for listener in listeners])
         return True
 
     def listen(self, listener: Listener) -> Callable[[], object]:
@@ -51,7 +53,7 @@ class _Switch:
             if reason is None:
                 self._listeners[number] = listener
         if reason is not None:
-            listener(reason)
+            _tell(listener, reason)
         return lambda: self._listeners.pop(number, None)
 
 
@@ -84,7 +86,8 @@ class AbortSignal:
     def listen(self, listener: Listener) -> Callable[[], object]:
         """Have a function called with the reason, at once if it is there already.
 
-        It is called on the thread that aborts. What it raises is logged.
+        It is called on the thread that aborts, or on this one if that was before. An exception of
+        it is logged; anything worse is raised there once all have been told.
 
         Returns
         -------
@@ -104,7 +107,7 @@ class AbortSignal:
 
     async def aio_wait(self) -> None:
         """Suspend until the work should stop."""
-        stop: Future[None] = Future()
+        stop: Future[None] = LazyFuture()
         leave = self.listen(lambda _: stop.set_result(None))
         try:
             await outcome(stop)

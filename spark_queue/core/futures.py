@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures._base import (
     CANCELLED,
@@ -11,9 +13,15 @@ from concurrent.futures._base import (
     PENDING,
     RUNNING,
 )
+from functools import partial
 from typing import Any, TypeVar, cast
 
+from spark_queue.core.calling import call_each
+
 T = TypeVar("T")
+
+#: That of the base class, which says the same of a callback that fails.
+_log = logging.getLogger("concurrent.futures")
 
 #: Held while a future gets a condition or a bell, and while one without a condition changes its
 #: state; never for longer. A finalizer or a signal may settle a future meanwhile, hence the R.
@@ -127,4 +135,10 @@ class LazyFuture(Future[T]):
         # The base class comes here whenever it has settled or cancelled. Who waits goes first: a
         # callback may take its time.
         self._ring()
-        cast("Any", super())._invoke_callbacks()  # noqa: SLF001 - of its own base
+        call_each([partial(self._call, callback) for callback in self._done_callbacks])
+
+    def _call(self, callback: Callable[[Future[T]], object]) -> None:
+        try:
+            callback(self)
+        except Exception:  # noqa: BLE001 - as in the base class
+            _log.exception("exception calling callback for %r", self)

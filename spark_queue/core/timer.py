@@ -136,7 +136,7 @@ class ThreadTimer:
             callback = self._wait_for_due()
             try:
                 callback()
-            except Exception:  # noqa: BLE001 - one caller's error is no other's
+            except BaseException:  # noqa: BLE001 - one caller's error, or exit, is no other's
                 _log.exception("a timer call failed")
 
     def _wait_for_due(self) -> Callable[[], object]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable
 from functools import partial
 from typing import Generic, TypeVar
 
+from spark_queue.core.calling import call_each
 from spark_queue.core.futures import LazyFuture
 from spark_queue.core.timer import SHARED_TIMER, Alarm, Timeout, Timer, seconds
 
@@ -121,13 +121,13 @@ class WaiterLine(Generic[T]):
     def trigger_all(self, value: T) -> int:
         """Wake everybody who waits now, and return how many that were."""
         waiters = self._take_all()
-        _call_each([partial(waiter.awaken, value) for waiter in waiters])
+        call_each([partial(waiter.awaken, value) for waiter in waiters])
         return len(waiters)
 
     def evict_all(self) -> int:
         """Time everybody out who waits now, and return how many that were."""
         waiters = self._take_all()
-        _call_each([waiter.timed_out for waiter in waiters])
+        call_each([waiter.timed_out for waiter in waiters])
         return len(waiters)
 
     def _take_all(self) -> list[Waiter[T]]:
@@ -183,10 +183,3 @@ class LineFuture(LazyFuture[T]):
 def _withdraw_alarm(waiter: Waiter[T]) -> None:
     if waiter.alarm is not None:
         waiter.alarm.cancel()
-
-
-def _call_each(calls: Sequence[Callable[[], object]]) -> None:
-    """Make every call in turn, also when one of them raises; the error is raised in the end."""
-    with ExitStack() as stack:
-        for call in reversed(calls):
-            stack.callback(call)

@@ -6,10 +6,12 @@ import threading
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 
 from spark_queue.core.abort import AbortSignal
 from spark_queue.core.broker.scheduler import TaskScheduler, require_key
 from spark_queue.core.broker.turn import TaskExpiredError, Turn
+from spark_queue.core.calling import call_each
 from spark_queue.core.timer import Alarm, Timeout, Timer
 from spark_queue.core.waiters import LineFuture, WaiterLine
 from spark_queue.errors import DeadlockError, QueueFullError, QueueShutDownError
@@ -174,23 +176,36 @@ class Dispatcher:
             step = _Step() if self._manual else self._freed(turn)
             settles, turn.settled = not turn.settled, True
         turn.exit()
-        self._reject_expired(step.expired)
-        if settles and turn.future.watched:
+        if step.expired or turn.future.watched:
             # Callbacks are foreign code and may wait for what starts now, which must not wait
             # for them then.
             self.launch(step.started)
-            step.started = []
-        if settles:
-            _settle(turn, result, error)
-        self._leave(turn)
+            conclude = partial(self._conclude, turn, result, error, settles=settles)
+            call_each([partial(self._reject_expired, step.expired), conclude])
+            return []
+        try:
+            self._conclude(turn, result, error, settles=settles)
+        except BaseException:
+            # Somebody has begun to watch just now, and ends this thread.
+            self.launch(step.started)
+            raise
         return step.started
+
+    def _conclude(
+        self, turn: Turn, result: object, error: BaseException | None, *, settles: bool
+    ) -> None:
+        try:
+            if settles:
+                _settle(turn, result, error)
+        finally:
+            self._leave(turn)
 
     def _leave(self, turn: Turn) -> None:
         # After its future is settled, so that all futures are when nothing runs any more.
         turn.future.turn = None
         with self.lock:
             self._running.discard(turn)
-        self._tell_if_idle()
+        self.tell_if_idle()
 
     def launch(self, turns: Iterable[Turn]) -> None:
         """Have tasks run where they belong; one that cannot is ended, which may start others."""
@@ -200,20 +215,31 @@ class Dispatcher:
             try:
                 turn.runner.launch(turn)
             except Exception as error:  # noqa: BLE001 - no thread, or no loop any more
-                pending.extend(self._lost(turn, error))
+                try:
+                    pending.extend(self._lost(turn, error))
+                except BaseException:
+                    self.launch(pending)
+                    raise
 
     def lose(self, turn: Turn, error: BaseException) -> None:
         """End a task that will not end where it was to run; without effect on one that has."""
         self.launch(self._lost(turn, error))
 
     def _lost(self, turn: Turn, error: BaseException) -> list[Turn]:
-        step = _Step()
-        if turn.thread is None:
-            # It never had its turn, so it cannot release it: it does not hold it either.
-            with self.lock:
-                step = self._freed(turn)
-            self._reject_expired(step.expired)
-        return step.started + self.finish(turn, None, error)
+        with self.lock:
+            # One that never had its turn cannot release it: it does not hold it either.
+            step = self._freed(turn) if turn.thread is None else _Step()
+        started = step.started
+
+        def finish() -> None:
+            started.extend(self.finish(turn, None, error))
+
+        try:
+            call_each([partial(self._reject_expired, step.expired), finish])
+        except BaseException:
+            self.launch(started)
+            raise
+        return started
 
     def abort(self, turn: Turn, reason: BaseException) -> None:
         """Reject a task for its caller: one that waits never runs, one that runs is told."""
@@ -222,20 +248,22 @@ class Dispatcher:
             settles, turn.settled = not turn.settled, True
             if waited and self._max_idle is not None:
                 self._set_alarm()
-        if settles:
-            turn.future.set_exception(reason)
-        if waited:
-            self._tell_if_idle()
+        try:
+            if settles:
+                turn.future.set_exception(reason)
+        finally:
+            self.tell_if_idle()
 
     def withdraw(self, turn: Turn) -> bool:
-        """Take a waiting task out for a cancel; ``False`` when it does not wait."""
+        """Take a waiting task out for a cancel; ``False`` when it does not wait.
+
+        The caller settles its future, and then tells whether all is idle.
+        """
         with self.lock:
             waited = self.scheduler.remove(turn)
             turn.settled = turn.settled or waited
             if waited and self._max_idle is not None:
                 self._set_alarm()
-        if waited:
-            self._tell_if_idle()
         return waited
 
     def close(self, *, force: bool) -> None:
@@ -248,20 +276,20 @@ class Dispatcher:
                 turn.settled = True
             if self._max_idle is not None:
                 self._set_alarm()
-        for turn in waiting:
-            turn.future.set_exception(QueueShutDownError(_STOPPED))
-        for turn in running:
-            turn.scope().abort(QueueShutDownError(_STOPPED))
-        self._tell_if_idle()
+        why = QueueShutDownError
+        rejects = [partial(turn.future.set_exception, why(_STOPPED)) for turn in waiting]
+        aborts = [partial(turn.scope().abort, why(_STOPPED)) for turn in running]
+        call_each([*rejects, *aborts, self.tell_if_idle])
 
     def idle(self, timeout: Timeout = None) -> LineFuture[None]:
         """Return a future that is done when nothing runs and nothing waits."""
         future: LineFuture[None] = LineFuture()
         future.join(self._idle_line, lambda: TimeoutError("tasks still run or wait"), timeout)
-        self._tell_if_idle()
+        self.tell_if_idle()
         return future
 
-    def _tell_if_idle(self) -> None:
+    def tell_if_idle(self) -> None:
+        """Wake who waits until nothing runs and nothing waits, if that is so."""
         if self._running or len(self.scheduler) or not len(self._idle_line):
             return
         with self.lock:
@@ -306,16 +334,18 @@ class Dispatcher:
 
     def _carry_out(self, step: _Step) -> None:
         if step.expired:
-            self._reject_expired(step.expired)
-        if step.started:
+            reject = partial(self._reject_expired, step.expired)
+            call_each([reject, partial(self.launch, step.started)])
+        elif step.started:
             self.launch(step.started)
 
     def _reject_expired(self, expired: list[Turn]) -> None:
-        for turn in expired:
-            why = f"not started within the maximum waiting time of {self._max_idle} s"
-            turn.future.set_exception(TaskExpiredError(why))
         if expired:
-            self._tell_if_idle()
+            why = f"not started within the maximum waiting time of {self._max_idle} s"
+            rejects = [
+                partial(turn.future.set_exception, TaskExpiredError(why)) for turn in expired
+            ]
+            call_each([*rejects, self.tell_if_idle])
 
 
 def _settle(turn: Turn, result: object, error: BaseException | None) -> None:

@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from spark_queue.core.abort import AbortedError, AbortScope, AbortSignal
+from spark_queue.core.calling import call_each
 from spark_queue.core.futures import LazyFuture
 from spark_queue.errors import DeadlockError, SparkQueueError
 
@@ -84,9 +85,11 @@ class TurnFuture(LazyFuture[R]):
 
     def cancel(self) -> bool:
         """Withdraw the task, which frees its place; ``False`` when it was started or is done."""
-        if self.turn is not None and self.turn.dispatcher.withdraw(self.turn):
-            super().cancel()
-            self.set_running_or_notify_cancel()
+        turn = self.turn
+        if turn is not None and turn.dispatcher.withdraw(turn):
+            call_each(
+                [super().cancel, self.set_running_or_notify_cancel, turn.dispatcher.tell_if_idle]
+            )
         return self.cancelled()
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, Generic, TypeVar, overload
 
 from spark_queue.core.abort import AbortScope, AbortSignal
 from spark_queue.core.aio import outcome
 from spark_queue.core.broker import QueueBroker, Turn
 from spark_queue.core.broker.broker import is_coroutine_function
+from spark_queue.core.calling import call_each
+from spark_queue.core.futures import LazyFuture
 from spark_queue.core.limits import limit_of
 from spark_queue.core.timer import SHARED_TIMER, Timeout, Timer
 from spark_queue.errors import QueueShutDownError
@@ -124,7 +127,7 @@ class OnceGuard(Generic[R]):
             signal.raise_if_aborted()
         if self._value is None:
             self._broker.require_outside()
-        future: Future[R] = Future()
+        future: Future[R] = LazyFuture()
         attempt, begins = self._join(future)
         if attempt is None:
             return future
@@ -186,13 +189,7 @@ class OnceGuard(Generic[R]):
             if self._attempt is attempt:
                 self._attempt = None
                 self._value = value
-        for future in callers:
-            if not future.set_running_or_notify_cancel():
-                continue
-            if value is not None:
-                future.set_result(value[0])
-            else:
-                future.set_exception(error)
+        call_each([partial(_answer, future, value, error) for future in callers])
 
     def _reject(self, attempt: _Attempt[R], future: Future[R], reason: BaseException) -> None:
         if self._take_out(attempt, future, reason):
@@ -250,3 +247,12 @@ class AioOnceGuard(Generic[R]):
     async def stop(self, *, force: bool = False, deadline: Timeout = None) -> None:
         """Stop as :meth:`OnceGuard.stop` does, without blocking the loop."""
         await self._guard.refuse().aio.stop(force=force, deadline=deadline)
+
+
+def _answer(future: Future[R], value: tuple[R] | None, error: BaseException | None) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    if value is not None:
+        future.set_result(value[0])
+    else:
+        future.set_exception(error)

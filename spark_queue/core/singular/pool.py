@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import queue
 import threading
 from collections.abc import Callable
@@ -18,6 +19,8 @@ from spark_queue.errors import DeadlockError, QueueShutDownError
 T = TypeVar("T")
 R = TypeVar("R")
 P = TypeVar("P", bound="WorkerPool")
+
+_log = logging.getLogger(__name__)
 
 
 class WorkerPool:
@@ -106,7 +109,10 @@ class WorkerPool:
 
     def _run(self) -> None:
         while (turn := self._turns.get()) is not None:
-            turn()
+            try:
+                turn()
+            except BaseException:  # noqa: BLE001, PERF203 - one queue's callback ends no other's
+                _log.exception("a callback of a queue of the pool failed")
 
 
 class PoolWorker(Generic[T, R]):
@@ -125,15 +131,15 @@ class PoolWorker(Generic[T, R]):
     def _guarded(self, step: Callable[[], bool]) -> None:
         """Run a step; ``False`` from it says that another one will be scheduled later."""
         self._work.seat.sit()
+        goes_on = True
         try:
             goes_on = step()
         except BaseException as error:  # noqa: BLE001 - a callback's; nobody may be left waiting
             self._work.abort(error)
-            goes_on = True
         finally:
             self._work.seat.rise()
-        if goes_on:
-            self._pool.schedule(self._turn)
+            if goes_on:
+                self._pool.schedule(self._turn)
 
     def _serve_next(self) -> bool:
         request = self._work.line.take()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Generic, TypeVar
 
+from spark_queue.core.calling import call_each
 from spark_queue.core.futures import LazyFuture
 from spark_queue.core.limits import limit_of
 from spark_queue.core.singular.waits import Seat, Wait, must_look
@@ -171,9 +173,10 @@ class RequestLine(Generic[T, R]):
             if not drain:
                 self._queued.clear()
             wakes, self._worker_sleeps = self._worker_sleeps, False
-        self._blocked.evict_all()
-        for _, reply in rejected:
-            if reply.set_running_or_notify_cancel():
-                reply.set_exception(QueueShutDownError(why))
-        if wakes:
-            self.wake()
+        rejects = [partial(_reject, reply, why) for _, reply in rejected]
+        call_each([self._blocked.evict_all, *rejects, *([self.wake] if wakes else [])])
+
+
+def _reject(reply: Reply[Any], why: str) -> None:
+    if reply.set_running_or_notify_cancel():
+        reply.set_exception(QueueShutDownError(why))

@@ -5,8 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, Generic, TypeVar
 
+from spark_queue.core.calling import call_each
+from spark_queue.core.futures import LazyFuture
 from spark_queue.core.singular.log import WriteAheadLog
 from spark_queue.core.singular.requests import Admission, Reply, RequestLine
 from spark_queue.core.singular.waits import Seat
@@ -38,7 +41,7 @@ class Work(Generic[T, R]):
         self.seat = Seat(name)
         self.line: RequestLine[T, R] = RequestLine(capacity, self.seat, timer)
         #: Done when the worker has left and will not come back.
-        self.ended: Future[None] = Future()
+        self.ended: Future[None] = LazyFuture()
 
     def handle(self, item: T) -> R:
         """Write a request to the log, if there is one, and call the handler."""
@@ -61,21 +64,27 @@ class Work(Generic[T, R]):
 
     def fail(self, reply: Reply[R], error: BaseException) -> None:
         """Fail one request; an error that is no ordinary exception stops the queue as well."""
-        if not isinstance(error, Exception):
-            self.abort(error)
-        reply.set_exception(error)
+        if isinstance(error, Exception):
+            reply.set_exception(error)
+        else:
+            call_each([partial(self.abort, error), partial(reply.set_exception, error)])
 
     def abort(self, error: BaseException) -> None:
         """Stop the queue for good and fail what it has not handled."""
         _log.critical("queue %r was stopped by %r", self.name, error)
-        self.line.close(f"queue {self.name!r} was stopped by {error!r}", drain=False)
+        try:
+            self.line.close(f"queue {self.name!r} was stopped by {error!r}", drain=False)
+        except BaseException:  # noqa: BLE001 - one more callback that ends the worker, which ends
+            _log.critical("a callback failed while queue %r was stopped", self.name, exc_info=True)
 
     def end(self) -> None:
         """Say that the worker has left; nothing that is queued is left unresolved."""
-        self.line.close(f"queue {self.name!r} is shut down", drain=False)
-        self.seat.rise()
-        if not self.ended.done():
-            self.ended.set_result(None)
+        try:
+            self.line.close(f"queue {self.name!r} is shut down", drain=False)
+        finally:
+            self.seat.rise()
+            if not self.ended.done():
+                self.ended.set_result(None)
 
     def replay(self) -> None:
         """Handle what the log holds; errors were answered when they were made, and are passed."""
