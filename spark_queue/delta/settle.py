@@ -120,9 +120,8 @@ def by_a_rescuer(verdict: Verdict, which: Column) -> Verdict:
 
 
 def _not_yet_settled(mine: DataFrame) -> DataFrame:
-    """Leave out what the holder settled itself: such rows still carry its lease."""
-    its_own = F.col("_lease").eqNullSafe(F.col("_granted"))
-    return mine.where(F.col("_held") | ~its_own)
+    """Leave out what the holder settled itself, whatever became of that since."""
+    return mine.where(~F.col("_settled"))
 
 
 def settle(store: Store, lease: int, verdict: Verdict, *, action: str = "settle") -> Settled:
@@ -146,8 +145,8 @@ def staged(store: Store, head: StatusHead, lease: int, verdict: Verdict, now: da
     """Judge the items of a lease as of a step."""
     mine = newest_of(log_since(store, head, lease), head, lease).withColumns(
         {
-            "_granted": F.lit(lease).cast("long"),
             "_held": (F.col("_state") == CLAIMED) & (F.col("_lease") == lease),
+            "_lost_before": F.col("_losses"),
         }
     )
     config = limits.in_force(store.settings(head).config, store.limits())
@@ -159,16 +158,18 @@ def staged(store: Store, head: StatusHead, lease: int, verdict: Verdict, now: da
             F.slice(
                 F.sort_array(F.collect_set(F.when(~F.col("_held"), F.col("_seq")))), 1, NAMED
             ).alias("lost"),
-            # A failure alone has a time to wait for.
-            F.count_if(F.col("_available_at").isNotNull()).alias("delayed"),
+            # Of what goes back a failure alone has a time to wait for, or one more loss.
+            F.count_if(
+                F.col("_available_at").isNotNull() | (F.col("_losses") > F.col("_lost_before"))
+            ).alias("failed"),
         )
         .collect()
     )
     return Staged(
-        rows=rows.where("_held").drop("_held", "_granted"),
+        rows=rows.where("_held").drop("_held", "_settled", "_lost_before"),
         counts={row["_state"]: row["rows"] for row in facts if row["_held"]},
         lost=tuple(sorted(seq for row in facts for seq in row["lost"])),
-        failed=sum(row["delayed"] for row in facts if row["_held"] and row["_state"] == READY),
+        failed=sum(row["failed"] for row in facts if row["_held"] and row["_state"] == READY),
     )
 
 
@@ -192,17 +193,24 @@ def log_since(store: Store, head: StatusHead, lease: int) -> DataFrame:
 
 
 def newest_of(status: DataFrame, head: StatusHead, lease: int) -> DataFrame:
-    """Return the newest row of every item that a lease was granted for."""
+    """Return the newest row of every item that a lease was granted for.
+
+    ``_settled`` says whether the holder has settled it: such rows carry its lease.
+    """
     log = status.where((F.col("_kind") == ITEM) & (F.col("_step") <= head.step))
     log = log.select(*fold.RECENT)
     granted = log.where((F.col("_step") == lease) & (F.col("_state") == CLAIMED))
     if head.step == lease:
-        return granted
+        return granted.withColumn("_settled", F.lit(False))
     later = log.where(F.col("_step") > lease).join(granted.select("_seq"), "_seq", "left_semi")
     everything = granted.unionByName(later)
     row = F.struct(*everything.columns)
-    newest = everything.groupBy("_seq").agg(F.max_by(row, "_step").alias("_newest"))
-    return newest.select("_newest.*")
+    its_own = (F.col("_lease") == lease) & (F.col("_state") != CLAIMED)
+    newest = everything.groupBy("_seq").agg(
+        F.max_by(row, "_step").alias("_newest"),
+        F.bool_or(F.coalesce(its_own, F.lit(False))).alias("_settled"),
+    )
+    return newest.select("_newest.*", "_settled")
 
 
 def judged(told: DataFrame, config: QueueConfig, now: datetime) -> DataFrame:
