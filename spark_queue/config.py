@@ -130,8 +130,8 @@ class QueueConfig:
     max_attempts: int | None = 5
     """Failed attempts (nacks) after which an item is dead; ``None`` retries for ever."""
     max_losses: int | None = 5
-    """Leases that may run out before an item is dead; ``None`` for no limit. Items that kill their
-    worker end here instead of circulating for ever."""
+    """Leases that may run out, and workers that may die of an item, before it is dead; ``None`` for
+    no limit. Items that kill their worker end here instead of circulating for ever."""
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     """How long a failed item waits."""
     on_failure: OnFailure = "block"

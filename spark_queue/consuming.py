@@ -120,7 +120,7 @@ class Consuming(Operating):
         handler: ItemHandler,
         *,
         per: Literal["item"] = "item",
-        run: int = 1,
+        max_per_group: int | None = None,
         **options: Unpack[ProcessOptions],
     ) -> ProcessResult: ...
 
@@ -139,7 +139,7 @@ class Consuming(Operating):
         *,
         per: Literal["item", "batch"] = "item",
         limit: int = 10_000,
-        run: int = 1,
+        max_per_group: int | None = None,
         lease: timedelta | None = None,
         worker_id: str | None = None,
         returns: StructType | str | None = None,
@@ -157,19 +157,23 @@ class Consuming(Operating):
             user's columns, ``_seq``, ``_lease``, ``_attempts``); with ``per="batch"`` a
             ``pyarrow.Table`` of them. What it raises fails the item, or all items of the batch;
             ``raise Reject(...)`` sends it to the dead letters at once. It runs once for a lease.
+            An item that ends its Python worker is charged a loss, up to ``max_losses``.
         per : "item" or "batch"
             What one call gets.
         limit : int
             How many items one claim takes at most. A claim costs about a second whatever its size,
             so large ones are fast.
-        run : int
-            How many consecutive items of one group a claim may take.
+        max_per_group : int, optional
+            How many consecutive items of one group a claim may take, to be worked off one after
+            another. By default all that come next, up to ``limit``; with ``per="batch"`` one, as a
+            failed batch could not stop its groups.
         lease : timedelta, optional
             How long a claim holds; it is renewed while the handler runs.
         worker_id : str, optional
             Who holds the items; host and process id by default.
         returns : StructType or str, optional
             The columns of what the handler returns: a dict for an item, or a table with ``_seq``.
+            An item whose result has other columns, or values of other types, has failed.
         output : str, optional
             A Delta table (name, or path with a ``/``) that gets the returned rows, with ``_seq``
             and ``_claim_id``. Each item's row is there exactly once, through any crash.
@@ -185,19 +189,21 @@ class Consuming(Operating):
         Returns
         -------
         ProcessResult
-            Counts, and why it ended.
+            Counts, and why it ended: where items are left that may not run, what they wait for.
 
         Raises
         ------
         InvalidArgumentError
-            When the handler does not pickle, ``output`` is given without ``returns``, or ``run``
-            is above 1 for batches, of which a failed one could not stop its groups.
+            When the handler does not pickle, ``output`` is given without ``returns``, or
+            ``max_per_group`` is above 1 for batches.
         InvalidConfigError
             When the driver lacks what Spark needs to run a handler: pandas, for example.
         UnsafeSessionError
             When the session runs tasks speculatively.
         """
-        work = _work(self._store, handler, per, limit, run, lease, worker_id, returns, output)
+        work = _work(
+            self._store, handler, per, limit, max_per_group, lease, worker_id, returns, output
+        )
         return worker.process(self, work, time_limit=time_limit, stop=stop, on_claim=on_claim)
 
     @overload
@@ -207,7 +213,7 @@ class Consuming(Operating):
         checkpoint: str,
         *,
         per: Literal["item"] = "item",
-        run: int = 1,
+        max_per_group: int | None = None,
         **options: Unpack[StreamOptions],
     ) -> StreamingQuery: ...
 
@@ -230,7 +236,7 @@ class Consuming(Operating):
         name: str | None = None,
         per: Literal["item", "batch"] = "item",
         limit: int = 10_000,
-        run: int = 1,
+        max_per_group: int | None = None,
         lease: timedelta | None = None,
         returns: StructType | str | None = None,
         output: str | None = None,
@@ -250,7 +256,7 @@ class Consuming(Operating):
             How often to look for items, and how long a micro-batch goes on claiming.
         name : str, optional
             The query's name in Spark's own displays.
-        handler, per, limit, run, lease, returns, output, on_claim
+        handler, per, limit, max_per_group, lease, returns, output, on_claim
             As for :meth:`process`.
 
         Returns
@@ -264,12 +270,14 @@ class Consuming(Operating):
         InvalidArgumentError, UnsafeSessionError
             As for :meth:`process`; or when no checkpoint is named or ``trigger`` is not above zero.
         """
-        work = _work(self._store, handler, per, limit, run, lease, None, returns, output)
+        work = _work(self._store, handler, per, limit, max_per_group, lease, None, returns, output)
         worker.require_safe(self, work)
 
         def process(spark: SparkSession, time_limit: timedelta) -> ProcessResult:
             queue = AsReader(self._store.in_session(spark))
-            again = _work(queue.store, handler, per, limit, run, lease, None, returns, output)
+            again = _work(
+                queue.store, handler, per, limit, max_per_group, lease, None, returns, output
+            )
             return worker.process(queue, again, time_limit=time_limit, stop=None, on_claim=on_claim)
 
         return streams.process_stream(
@@ -293,19 +301,34 @@ def _work(
     handler: AnyHandler,
     per: Literal["item", "batch"],
     limit: int,
-    run: int,
+    max_per_group: int | None,
     lease: timedelta | None,
     worker_id: str | None,
     returns: StructType | str | None,
     output: str | None,
 ) -> Work:
+    if max_per_group is None:
+        max_per_group = _all_of_a_group(store, per, limit)
+    elif max_per_group < 1:
+        raise InvalidArgumentError(f"max_per_group is {max_per_group!r}: it must be at least 1")
+    elif max_per_group > 1 and per == "batch":
+        raise InvalidArgumentError(
+            f"max_per_group is {max_per_group}: with per='batch' it must be 1"
+        )
+    request = _request(store, limit, lease, worker_id or worker.worker_id(), max_per_group, None)
     return Work(
         handler=handler,
         per=per,
-        request=_request(store, limit, lease, worker_id or worker.worker_id(), run, None),
+        request=request,
         returns=None if returns is None else parsed(returns),
         output=None if output is None else Output(store.spark, output),
     )
+
+
+def _all_of_a_group(store: Store, per: Literal["item", "batch"], limit: int) -> int:
+    """Return how many items of a group a claim takes where nobody says: all, if in order."""
+    grouped = store.settings(store.status_head()).config.group_key is not None
+    return limit if grouped and per == "item" else 1
 
 
 def _request(

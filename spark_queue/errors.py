@@ -108,6 +108,21 @@ class SchemaMismatchError(SparkQueueError, ValueError):
         self.column = column
 
 
+class ResultMismatchError(SparkQueueError, ValueError):
+    """The failure of an item whose handler returned what does not fit ``returns``.
+
+    Attributes
+    ----------
+    seq : int or None
+        The item; ``None`` where it is about a whole table of results.
+    """
+
+    def __init__(self, seq: int | None, problem: str) -> None:
+        of = "" if seq is None else f" for seq {seq}"
+        super().__init__(f"the handler's result{of} does not fit returns: {problem}")
+        self.seq = seq
+
+
 class DuplicateItemError(SparkQueueError):
     """Raised by ``enqueue(on_duplicate="raise")`` when a row repeats a key; nothing was written.
 

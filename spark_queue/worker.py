@@ -8,8 +8,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from datetime import timedelta
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from typing import Any, Literal, Protocol, TypeVar
 
 from pyspark import cloudpickle
@@ -19,15 +19,18 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from spark_queue import interrupts
 from spark_queue.claim import Claim
+from spark_queue.core.scheduler.nouns import Reason
 from spark_queue.delta import forwarding, items, recovery, settle, turnover
 from spark_queue.delta.choosing import Request
 from spark_queue.delta.claims import new_claim_id
 from spark_queue.delta.evidence import Output
 from spark_queue.delta.facts import logger
 from spark_queue.delta.settle import Settled, Verdict
+from spark_queue.delta.standing import Standing, standing
 from spark_queue.delta.store import Store, is_small
 from spark_queue.errors import InvalidArgumentError, UnsafeSessionError
-from spark_queue.executor import run_batches, run_items
+from spark_queue.executor import Apart, Runner, outcomes, run_batches, run_items
+from spark_queue.learnt import Learnt, WorkerDied
 from spark_queue.needs import require_for_handlers
 
 
@@ -51,14 +54,9 @@ BatchHandler = Callable[[TableT], TableT | None]
 #: Either of them, where ``per`` says which.
 AnyHandler = ItemHandler | BatchHandler[Any]
 
-#: Why processing ended.
-Stopped = Literal["empty", "time limit", "stop"]
-
-_OUTCOME = [
-    StructField("_seq", LongType()),
-    StructField("outcome", StringType()),
-    StructField("error", StringType()),
-]
+#: Why processing ended. Of a queue that is paused or waits nothing could be claimed, though it is
+#: not empty.
+Stopped = Literal["empty", "paused", "waiting", "time limit", "stop"]
 
 #: Parts of a lease after which it is renewed while a handler runs.
 _RENEWALS = 3
@@ -81,7 +79,11 @@ class ProcessResult:
     seconds: float = 0.0
     """How long it took."""
     stopped: Stopped = "empty"
-    """Why it ended."""
+    """Why it ended; ``"paused"`` and ``"waiting"``: with items left, of which none may run now."""
+    waiting: Mapping[Reason, int] = field(default_factory=dict)
+    """Those items, by what is in their way, as :meth:`DeltaQueue.explain` calls it."""
+    until: datetime | None = None
+    """When time alone may let one of them run: the end of a delay, or of somebody's lease."""
 
     def plus(self, done: Settled, seconds: float) -> ProcessResult:
         """Return the result after one more claim was settled, so many seconds after the start."""
@@ -99,8 +101,13 @@ class ProcessResult:
         return (
             f"<b>{self.acked}</b> acked, <b>{self.failed}</b> failed, <b>{self.dead}</b> dead, "
             f"{self.released} released in {self.claims} claim(s), {self.seconds:.1f} s "
-            f"({self.stopped})"
+            f"({self.stopped}{self._left()})"
         )
+
+    def _left(self) -> str:
+        counts = ", ".join(f"{count} {why}" for why, count in self.waiting.items())
+        until = "" if self.until is None else f", until {self.until:%F %T%z}"
+        return f": {counts}{until}" if counts else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +171,7 @@ def _processed(
         work.output.ensure(_no_results(queue, work))
         work = replace(work, request=replace(work.request, output=work.output.lasting_name()))
     deadline = None if time_limit is None else started + time_limit.total_seconds()
+    learnt = Learnt(stop)
     ahead = _Ahead(queue, work, lambda: _reason_to_stop(deadline, stop) is None)
     with ahead:
         while (reason := _reason_to_stop(deadline, stop)) is None:
@@ -171,11 +179,20 @@ def _processed(
             if claim.count == 0:
                 reason = "empty"
                 break
-            done = _work_off(queue, claim, work, ahead)
+            done = _work_off(queue, claim, work, ahead, learnt)
             result = result.plus(done, time.monotonic() - started)
             if on_claim is not None:
                 on_claim(result)
-    return replace(result, seconds=time.monotonic() - started, stopped=reason)
+    left = standing(queue.store) if reason == "empty" else Standing()
+    if left.waiting:
+        reason = "paused" if "paused" in left.waiting else "waiting"
+    return replace(
+        result,
+        seconds=time.monotonic() - started,
+        stopped=reason,
+        waiting=left.waiting,
+        until=left.until,
+    )
 
 
 class _Ahead:
@@ -232,20 +249,28 @@ def _request(work: Work) -> Request:
     return replace(work.request, claim_id=new_claim_id())
 
 
-def _work_off(queue: Source, claim: Claim, work: Work, ahead: _Ahead) -> Settled:
+def _work_off(queue: Source, claim: Claim, work: Work, ahead: _Ahead, learnt: Learnt) -> Settled:
     try:
         with _renewing(claim):
-            stage = _handled(queue, claim, work)
+            stage = _handled(queue, claim, work, learnt)
             if work.output is not None and not _written(work.output, stage, claim):
                 logger.warning("%s was taken over while it worked; its output is dropped", claim)
                 return Settled(step=0, counts={}, lost=())
             done = ahead.settled(claim, _verdict(stage, claim.count))
         forwarding.forward(queue.store)
+    except WorkerDied:
+        logger.warning("a worker died of an item of %s: it runs again, each item apart", claim)
+        return recovery.abandon(queue.store, claim.lease, claim.id)
     except BaseException:
         recovery.abandon(queue.store, claim.lease, claim.id)
         raise
     if done.lost:
         logger.warning("%s lost %d item(s) while it worked on them", claim, len(done.lost))
+    missed = claim.count - sum(done.counts.values()) - len(done.lost)
+    if missed > 0 and len(done.lost) < settle.NAMED:
+        learnt.missed(missed)
+    if work.returns is None:
+        learnt.warn_of_rows(stage)
     return done
 
 
@@ -266,20 +291,33 @@ def _written(output: Output, stage: DataFrame, claim: Claim) -> bool:
     return output.write(rows, claim.id)
 
 
-def _handled(queue: Source, claim: Claim, work: Work) -> DataFrame:
+def _handled(queue: Source, claim: Claim, work: Work, learnt: Learnt) -> DataFrame:
     with interrupts.cancelled_first(queue.store.spark):
-        return _mapped(queue, claim, work).localCheckpoint()
+        leased = items.leased(queue.store, claim.lease)
+        apart = learnt.apart(leased.losses)
+        try:
+            stage = _mapped(leased.rows, _runner(queue, work, apart), work).localCheckpoint()
+        except Exception as exc:
+            learnt.look_at(exc, apart)
+            raise
+    if apart is not None and work.per == "batch":
+        learnt.divided(stage)
+    return stage
 
 
-def _mapped(queue: Source, claim: Claim, work: Work) -> DataFrame:
+def _runner(queue: Source, work: Work, apart: Apart | None) -> Runner:
+    if work.per == "batch":
+        return run_batches(work.handler, work.returns, apart=apart)
+    on_failure = queue.store.settings(queue.store.status_head()).config.on_failure
+    return run_items(work.handler, work.returns, on_failure=on_failure, apart=apart)
+
+
+def _mapped(frame: DataFrame, runner: Runner, work: Work) -> DataFrame:
     """Run the handler on the executors: a group in one partition, in order."""
-    frame = items.leased(queue.store, claim.lease)
     group = F.col("_group_key")
     together = F.when(group.isNull(), F.col("_seq")).otherwise(F.xxhash64(group))
     ordered = _spread(frame, together).sortWithinPartitions(together, "_group_key", "_seq")
-    schema = _result_schema(work)
-    runner = run_items if work.per == "item" else run_batches
-    return ordered.mapInArrow(runner(work.handler, work.returns), schema)
+    return ordered.mapInArrow(runner, outcomes(work.returns))
 
 
 def _spread(frame: DataFrame, together: Column) -> DataFrame:
@@ -288,12 +326,6 @@ def _spread(frame: DataFrame, together: Column) -> DataFrame:
     if partitions is None or not partitions.isdigit():
         return frame.repartition(together)
     return frame.repartition(int(partitions), together)
-
-
-def _result_schema(work: Work) -> StructType:
-    if work.returns is None:
-        return StructType(_OUTCOME)
-    return StructType([*_OUTCOME, StructField("result", work.returns)])
 
 
 def _no_results(queue: Source, work: Work) -> DataFrame:
@@ -317,8 +349,6 @@ def require_safe(queue: Source, work: Work) -> None:
     require_for_handlers()
     if work.output is not None and work.returns is None:
         raise InvalidArgumentError("output is given without returns: say which columns it gets")
-    if work.per == "batch" and work.request.run > 1:
-        raise InvalidArgumentError(f"run is {work.request.run}: with per='batch' it must be 1")
     try:
         cloudpickle.dumps(work.handler)  # type: ignore[no-untyped-call]
     except Exception as exc:

@@ -129,7 +129,9 @@ def _drain(queue: Any, out: str) -> None:
             raise ValueError("fails the first time")
         return {"id": item["id"], "grp": item["grp"], "at": time.time()}
 
-    queue.process(handle, limit=40, run=3, returns="id long, grp string, at double", output=out)
+    queue.process(
+        handle, limit=40, max_per_group=3, returns="id long, grp string, at double", output=out
+    )
 
 
 @app.command(hidden=True)

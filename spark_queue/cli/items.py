@@ -53,7 +53,10 @@ Returns = Annotated[str | None, typer.Option(help="The columns that it returns."
 Out = Annotated[str | None, typer.Option(help="The Delta table that gets them.")]
 PerOption = Annotated[Per, typer.Option(help="What one call gets.")]
 Limit = Annotated[int, typer.Option(help="Items that one claim takes.")]
-Run = Annotated[int, typer.Option(help="Items of one group that a claim takes.")]
+MaxPerGroup = Annotated[
+    int | None,
+    typer.Option(help="Items of one group that a claim takes; all that may run if not given."),
+]
 
 
 def enqueue(
@@ -97,7 +100,7 @@ def process(
     out: Out = None,
     per: PerOption = Per.ITEM,
     limit: Limit = 10_000,
-    run: Run = 1,
+    max_per_group: MaxPerGroup = None,
     lease: Annotated[float | None, typer.Option(help="Seconds that a claim holds.")] = None,
     time_limit: Annotated[
         float | None, typer.Option(help="Seconds after which nothing more is claimed.")
@@ -118,7 +121,7 @@ def process(
                 function,
                 per=what,
                 limit=limit,
-                run=run,
+                max_per_group=max_per_group,
                 lease=_seconds(lease),
                 returns=returns,
                 output=output,

@@ -14,11 +14,11 @@ from spark_queue.cli.items import (
     Format,
     Handler,
     Limit,
+    MaxPerGroup,
     Out,
     Per,
     PerOption,
     Returns,
-    Run,
     load_handler,
 )
 from spark_queue.cli.scope import Json, Name, Scope, Verbose, command
@@ -91,7 +91,7 @@ def stream_dispatch(
     out: Out = None,
     per: PerOption = Per.ITEM,
     limit: Limit = 10_000,
-    run: Run = 1,
+    max_per_group: MaxPerGroup = None,
     time_limit: Annotated[
         float | None, typer.Option(help="Seconds after which it ends; never by default.")
     ] = None,
@@ -112,7 +112,7 @@ def stream_dispatch(
             name=f"dispatch {name}",
             per=what,
             limit=limit,
-            run=run,
+            max_per_group=max_per_group,
             returns=returns,
             output=None if out is None else scope.placed(out),
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -14,10 +16,19 @@ from spark_queue.delta.views import user_columns
 _SENT = 1_000_000
 
 
+@dataclass(frozen=True, slots=True)
+class Leased:
+    """The items of a lease."""
+
+    rows: DataFrame
+    """The user's columns, ``_seq``, ``_lease``, ``_attempts`` and ``_group_key``."""
+    losses: int
+    """The most losses that one of them has."""
+
+
 def claimed(store: Store, lease: int) -> DataFrame:
     """Return the items of a lease: the user's columns, ``_seq``, ``_lease``, ``_attempts``."""
-    frame = leased(store, lease)
-    return frame.drop("_group_key")
+    return leased(store, lease).rows.drop("_group_key")
 
 
 def in_order(store: Store, lease: int) -> DataFrame:
@@ -27,7 +38,7 @@ def in_order(store: Store, lease: int) -> DataFrame:
     return placed.orderBy(F.col("_priority").desc(), "_turn", "_seq").drop("_priority", "_turn")
 
 
-def leased(store: Store, lease: int) -> DataFrame:
+def leased(store: Store, lease: int) -> Leased:
     """Return the items of a lease with the ``_group_key`` that orders their processing."""
     queue = store.queue.read()
     granted = _granted(store, lease)
@@ -39,13 +50,12 @@ def leased(store: Store, lease: int) -> DataFrame:
         F.max("_round"),
         F.collect_set("_gen"),
         F.count(F.lit(1)),
+        F.max("_losses"),
     ).head()
     if bounds is None or bounds[0] is None:
-        return (
-            queue.limit(0)
-            .select(*names, "_seq", "_group_key")
-            .withColumns({"_lease": F.lit(lease).cast("long"), "_attempts": F.lit(0)})
-        )
+        nothing = queue.limit(0).select(*names, "_seq", "_group_key")
+        marks = {"_lease": F.lit(lease).cast("long"), "_attempts": F.lit(0)}
+        return Leased(nothing.withColumns(marks), 0)
     rows = queue.where(
         F.col("_gen").isin(*bounds[4])
         & F.col("_round").between(bounds[2], bounds[3])
@@ -55,10 +65,9 @@ def leased(store: Store, lease: int) -> DataFrame:
     held = granted.select("_seq", "_lease", "_attempts")
     if bounds[5] <= _SENT:
         held = F.broadcast(held)
-    return (
-        rows.select(*names, "_seq", "_group_key")
-        .join(held, "_seq")
-        .select(*names, "_seq", "_lease", "_attempts", "_group_key")
+    joined = rows.select(*names, "_seq", "_group_key").join(held, "_seq")
+    return Leased(
+        joined.select(*names, "_seq", "_lease", "_attempts", "_group_key"), bounds[6] or 0
     )
 
 

@@ -26,9 +26,6 @@ from spark_queue.worker import ProcessResult
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Files of one directory that a claim takes at most: all of them, up to the claim's own limit.
-_RUN = 1_000_000
-
 Phase = Literal["discover", "enqueue", "process", "summarise"]
 
 
@@ -120,7 +117,6 @@ def ingest(
     done = files_queue.process(
         file_facts,
         limit=limit,
-        run=_RUN,
         returns=FACTS_SCHEMA,
         output=out,
         time_limit=time_limit,

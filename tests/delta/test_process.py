@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import re
 import threading
 from datetime import timedelta
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_queue import worker
+from spark_queue import learnt, worker
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig, RetryPolicy
 from spark_queue.delta import memory, recovery
@@ -51,7 +52,7 @@ def test_a_settle_and_the_next_claim_are_one_step(
     queue: DeltaQueue, steps: list[StepFacts], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Where all that was worked on is over, its groups are free in the very step that says so."""
-    done = queue.process(lambda _: None, limit=6)
+    done = queue.process(lambda _: None, limit=6, max_per_group=1)
 
     assert (done.acked, done.claims, done.stopped) == (12, 4, "empty")
     assert _actions(steps) == ["claim", *["settle and claim"] * 3, "settle"]
@@ -72,7 +73,7 @@ def test_what_goes_back_is_settled_before_the_next_claim(
         if item["id"] == 1:
             raise Reject("never")
 
-    done = queue.process(handle, limit=6, run=2)
+    done = queue.process(handle, limit=6, max_per_group=2)
 
     assert (done.acked, done.dead) == (11, 1)
     assert _actions(steps)[:3] == ["claim", "settle", "claim"]
@@ -88,9 +89,59 @@ def test_a_claim_that_nobody_works_on_is_given_back(
 
     done = queue.process(lambda _: None, limit=6, stop=stop, on_claim=lambda _: stop.set())
 
-    assert (done.acked, done.stopped) == (3, "stop")
+    assert (done.acked, done.stopped) == (6, "stop")
     assert _actions(steps) == ["claim", "settle and claim", "recover"]
     assert set(_states(queue).values()) == {("acked", 0, 0), ("ready", 0, 0)}
+
+
+def test_an_item_that_kills_or_does_not_fit_is_charged_alone(
+    queue: DeltaQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who ends its worker is lost until ``max_losses``, a wrong result fails, and all others run.
+
+    A claim takes all of a group, and with ``skip`` those behind a failure are done in it.
+    """
+    monkeypatch.setattr(learnt, "_OTHERS_END", 4.0)
+    queue.configure(on_failure="skip", max_losses=2, max_attempts=1)
+
+    def handle(item: dict[str, Any]) -> dict[str, Any]:
+        if item["id"] == 4:
+            os._exit(9)
+        return {"n": "n/a" if item["id"] == 5 else item["id"]}
+
+    done = queue.process(handle, returns="n bigint")
+
+    assert (done.acked, done.dead, done.failed, done.stopped) == (10, 2, 1, "empty")
+    states = _states(queue)
+    assert (states.pop(4), states.pop(5)) == (("dead", 0, 2), ("dead", 1, 0))
+    assert set(states.values()) == {("acked", 0, 0)}
+    # What a worker died of in the first claim is not known; the second has all that may run.
+    assert (done.claims, done.released) == (3, 12)
+    errors = {row["id"]: row["_error"] for row in queue.dead().collect()}
+    assert errors[4] == "the worker died of it (exit code 9)"
+    assert "seq 6 does not fit returns: column 'n' is 'n/a' (str)" in errors[5]
+
+
+def test_what_still_waits_is_told(queue: DeltaQueue) -> None:
+    """A queue of which nothing may run is not called empty: how much waits, for what, how long."""
+    queue.pause()
+    paused = queue.process(print)
+    assert (paused.claims, paused.stopped, paused.waiting) == (0, "paused", {"paused": 12})
+    assert paused.until is None
+    queue.resume()
+    queue.configure(retry=RetryPolicy(delay=timedelta(hours=1)))
+    held = queue.claim(1)
+
+    def handle(item: dict[str, Any]) -> None:
+        if item["id"] == 1:
+            raise ValueError("no")
+
+    done = queue.process(handle)
+
+    assert (done.acked, done.failed, done.released, done.stopped) == (4, 1, 3, "waiting")
+    assert done.waiting == {"leased": 1, "delayed": 1, "held by group": 6}
+    assert done.until == held.lease_expires_at
+    assert "waiting: 1 leased, 1 delayed, 6 held by group, until 20" in done._repr_html_()
 
 
 def test_a_long_log_is_folded_the_same(queue: DeltaQueue, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,7 +152,7 @@ def test_a_long_log_is_folded_the_same(queue: DeltaQueue, monkeypatch: pytest.Mo
         if item["id"] == 0 and item["_attempts"] == 0:
             raise ValueError("the first time")
 
-    done = queue.process(handle, limit=6, run=2)
+    done = queue.process(handle, limit=6, max_per_group=2)
 
     # Item 3 waits behind the failed item 0 of its group: it is given back, and has not failed.
     assert (done.acked, done.failed, done.released) == (12, 1, 1)

@@ -51,7 +51,7 @@ def settings_are_known_by_name_and_type(queue: DeltaQueue, reader: Reader) -> No
 
 def handlers_are_of_the_kind_that_is_named(queue: DeltaQueue, reader: Reader) -> None:
     """Of an item by default, of a table with ``per="batch"``; the other one is caught."""
-    queue.process(_of_an_item, run=10, returns="n int", output="./facts")
+    queue.process(_of_an_item, max_per_group=10, returns="n int", output="./facts")
     queue.process(_of_a_table, per="batch", limit=10)
     queue.process(_of_an_untyped_table, per="batch")
     queue.process(lambda item: {"n": item["n"]})

@@ -77,7 +77,7 @@ def test_process_hands_on_what_it_was_told(run: Run, fake: Fake) -> None:
     (_, args, kwargs) = queue.calls[0]
     assert args == (json.loads,)
     assert (kwargs["returns"], kwargs["output"]) == ("a int", str(Path("facts").absolute()))
-    assert (kwargs["limit"], kwargs["per"], kwargs["run"]) == (5, "batch", 1)
+    assert (kwargs["limit"], kwargs["per"], kwargs["max_per_group"]) == (5, "batch", None)
     assert kwargs["lease"] == timedelta(seconds=60)
     assert kwargs["time_limit"] == timedelta(seconds=1.5)
     assert (json.loads(ended.out)["dead"], ended.code) == (1, 0)

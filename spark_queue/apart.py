@@ -1,0 +1,160 @@
+"""Work in a child of this process, which may die of it: what it finished is kept.
+
+A handler can end its process: by ``os._exit``, by a fault in native code, by using up the memory.
+On an executor that would take the whole task with it, and nobody could tell which item it was.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import threading
+import traceback
+import warnings
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+#: Bytes in front of each answer that say how long it is.
+_LENGTH = 8
+
+_CHUNK = 1 << 16
+
+#: Milliseconds after which a silent child is looked after: what it started may hold its pipe open.
+_LOOK = 1_000
+
+_DONE = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Died:
+    """A child ended before its work did."""
+
+    status: int
+    """As the system reports it."""
+
+    def __str__(self) -> str:
+        code = os.waitstatus_to_exitcode(self.status)
+        if code >= 0:
+            return f"exit code {code}"
+        with suppress(ValueError):
+            return f"{signal.Signals(-code).name}"
+        return f"signal {-code}"
+
+
+def can_fork() -> bool:
+    """Tell whether this system lets a process have a copy of itself."""
+    return hasattr(os, "fork")
+
+
+def answers(work: Callable[[], Iterable[bytes]]) -> Iterator[bytes | Died]:
+    """Run something in a child, and yield what it yields; last a :class:`Died`, if it did.
+
+    The child is a copy of this process as it is now, and ends with it. What the work changes in
+    memory stays there.
+    """
+    _flush()
+    theirs, ours = os.pipe(), os.pipe()
+    child = _forked()
+    if child == 0:
+        os.close(ours[1])
+        os.close(theirs[0])
+        _live(work, theirs[1], ours[0])
+    os.close(ours[0])
+    os.close(theirs[1])
+    ended: list[int] = []
+    try:
+        complete = yield from _frames(theirs[0], lambda: _has_ended(child, ended))
+        if not complete:
+            yield Died(_reaped(child, ended))
+    finally:
+        os.close(ours[1])
+        os.close(theirs[0])
+        with suppress(ProcessLookupError):
+            if not ended:
+                os.kill(child, signal.SIGKILL)
+        _reaped(child, ended)
+
+
+def _forked() -> int:
+    with warnings.catch_warnings():
+        # A process with threads is copied without them; this one's own are of no use to the child.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()
+
+
+def _live(work: Callable[[], Iterable[bytes]], out: int, parent: int) -> None:
+    """Be the child: this never returns."""
+    code = 1
+    try:
+        threading.Thread(target=_die_with, args=(parent,), daemon=True).start()
+        with os.fdopen(out, "wb", closefd=False) as pipe:
+            for answer in work():
+                pipe.write(len(answer).to_bytes(_LENGTH, "big") + answer)
+                pipe.flush()
+            pipe.write(_DONE.to_bytes(_LENGTH, "big"))
+        code = 0
+    except BaseException:  # noqa: BLE001 - it must not go on as a second parent
+        traceback.print_exc()
+    finally:
+        _flush()
+        os._exit(code)
+
+
+def _die_with(parent: int) -> None:
+    """End this process when the other end of a pipe is closed, by whatever ended its owner."""
+    os.read(parent, 1)
+    os._exit(1)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):
+            stream.flush()
+
+
+def _frames(source: int, has_ended: Callable[[], bool]) -> Generator[bytes, None, bool]:
+    """Yield what was sent; return whether the end was, too."""
+    pending = bytearray()
+    while True:
+        while len(pending) >= _LENGTH:
+            end = _LENGTH + int.from_bytes(pending[:_LENGTH], "big")
+            if end == _LENGTH:
+                return True
+            if len(pending) < end:
+                break
+            yield bytes(pending[_LENGTH:end])
+            del pending[:end]
+        chunk = _read(source, has_ended)
+        if not chunk:
+            return False
+        pending += chunk
+
+
+def _read(source: int, has_ended: Callable[[], bool]) -> bytes:
+    """Return some bytes, or none where nobody will write any more."""
+    pipe = select.poll()
+    pipe.register(source, select.POLLIN)
+    while True:
+        # Asked before the look at the pipe: what was written before the end is there then.
+        over = has_ended()
+        if pipe.poll(0 if over else _LOOK):
+            return os.read(source, _CHUNK)
+        if over:
+            return b""
+
+
+def _has_ended(child: int, ended: list[int]) -> bool:
+    if not ended:
+        pid, status = os.waitpid(child, os.WNOHANG)
+        if pid == child:
+            ended.append(status)
+    return bool(ended)
+
+
+def _reaped(child: int, ended: list[int]) -> int:
+    if not ended:
+        ended.append(os.waitpid(child, 0)[1])
+    return ended[0]
