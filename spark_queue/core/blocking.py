@@ -122,7 +122,14 @@ class BlockingQueue(Generic[T]):
                 self._require_open()
                 waiter = None if self._items else self._waiters.take()
                 if waiter is None:
-                    return self._append(item)
+                    if len(self._items) < self._max_items:
+                        self._items.append(item)
+                        return True
+                    # They go when the lock is free: their finalizers are foreign code.
+                    dropped = self._make_room()
+                    if dropped:
+                        self._items.append(item)
+                    return bool(dropped)
             if waiter.awaken(item) is not False:
                 return True
 
@@ -219,9 +226,9 @@ class BlockingQueue(Generic[T]):
     def flush(self) -> int:
         """Drop everything that is queued, and return how many items that were."""
         with self._lock:
-            count = len(self._items)
-            self._items.clear()
-        return count
+            dropped, self._items = self._items, deque()
+        # They go when the lock is free: their finalizers are foreign code.
+        return len(dropped)
 
     def evict_waiters(self) -> int:
         """End every wait with nothing, and return how many that were."""
@@ -252,15 +259,13 @@ class BlockingQueue(Generic[T]):
             if waiter.awaken(item) is not False:
                 return
 
-    def _append(self, item: T) -> bool:
-        if len(self._items) >= self._max_items:
-            if not self._drops:
-                return False
-            while len(self._items) >= self._max_items:
-                self._items.popleft()
-                self._dropped += 1
-        self._items.append(item)
-        return True
+    def _make_room(self) -> list[T]:
+        """Take out what is too much, if it may be dropped. Under the lock, and there is some."""
+        dropped: list[T] = []
+        while self._drops and len(self._items) >= self._max_items:
+            dropped.append(self._items.popleft())
+        self._dropped += len(dropped)
+        return dropped
 
     def _head(self, *, take: bool) -> T:
         if self._items:

@@ -298,9 +298,9 @@ class DistinctDesk(Generic[T]):
 
     def _forget(self, entry: Entry[T]) -> None:
         entry.take = GONE
-        try:
+        if self.live.get(entry.item) is entry:
             del self.live[entry.item]
-        except KeyError:
+        else:
             self.reindex()
 
     def reindex(self) -> None:
@@ -309,7 +309,9 @@ class DistinctDesk(Generic[T]):
             entries = list(self.live.values())
             self.live.clear()
             for entry in entries:
-                self.live.setdefault(entry.item, entry)
+                # One that is done must not hide one that equals it by now.
+                if entry.take is not GONE:
+                    self.live.setdefault(entry.item, entry)
             for entry in entries:
                 # The scope of one element ends without the lock, perhaps just now.
                 if entry.take is GONE and self.live.get(entry.item) is entry:

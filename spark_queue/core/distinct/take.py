@@ -121,9 +121,11 @@ class Take(Batch[T]):
         elif entry.take is self:
             # One element is done in one step, which needs no lock.
             entry.take = GONE
-            try:
-                del self.desk.live[entry.item]
-            except KeyError:
+            live = self.desk.live
+            if live.get(entry.item) is entry:
+                del live[entry.item]
+            else:
+                # Its hash has changed, or it equals another by now, which stays.
                 self.desk.reindex()
 
 

@@ -39,7 +39,7 @@ class Rounds(Generic[T]):
     """Items by key, taken in snapshot rounds. It has no lock.
 
     What is counted is changed before what is stored, and that in one call, so that an interrupt
-    between any two steps leaves the counts true.
+    between any two steps leaves the counts true. A key is asked before either.
 
     Attributes
     ----------
@@ -125,10 +125,12 @@ class Rounds(Generic[T]):
         """
         if not self._current:
             self._turn()
-        self.taken += 1
-        key, item = self._current.pop()
+        key, item = self._current[-1]
+        # First what asks the key, which is foreign and may raise: nothing is taken then.
         if self._last.get(key) == self.round:
             del self._last[key]
+        self.taken += 1
+        self._current.pop()
         return item
 
     def _turn(self) -> None:

@@ -56,6 +56,8 @@ class Office(Generic[T]):
         try:
             self.registry.recover()
             self.errands.expect_checkpoint()
+            if self.registry.blind():
+                self.run(self.registry.load_heads).result()
         except BaseException:
             self.desk.clerk.leave()
             # Whoever opens it next must not find it held by one that never was.

@@ -83,6 +83,17 @@ class Registry(Generic[T]):
                 line.settle(entry, line.marks.acked)
                 self._desk.note_marks()
 
+    def load_heads(self) -> None:
+        """Have the next item of each full reader in memory: if it has expired, there is room."""
+        for reader in self.blind():
+            self._errands.load(reader)
+
+    def blind(self) -> list[ReaderDesk[T]]:
+        """Return the readers that are full, as far as can be told without their next item."""
+        with self._desk.lock:
+            readers = self._desk.readers
+            return [each for each in readers if each.is_refusing() and each.line.is_absent()]
+
     def find(self, name: str) -> ReaderDesk[T] | None:
         """Return the reader of a name, ``None`` when there is none."""
         with self._desk.lock:
@@ -161,6 +172,7 @@ class Registry(Generic[T]):
                 reader.use(hooks)
             reader.tend()
         self._desk.see_off()
+        self.load_heads()
 
     def _add(
         self, name: str, config: ReaderConfig, start: Start, hooks: ReaderHooks[T]

@@ -363,6 +363,37 @@ def test_the_text_form_counts(line: BlockingQueue[Any]) -> None:
     assert repr(line) == "<BlockingQueue closed items=0 waiters=0>"
 
 
+class Parting:
+    """An item that puts a last word when it goes."""
+
+    def __init__(self, line: BlockingQueue[Any]) -> None:
+        self._line = line
+
+    def __del__(self) -> None:
+        self._line.put("last word")
+
+
+@pytest.mark.parametrize("way", ["flush", "drop"])
+def test_an_item_that_is_dropped_may_put(way: str) -> None:
+    """A finalizer of an item that is flushed, or makes room, uses the queue as anybody does."""
+    line: BlockingQueue[Any] = BlockingQueue(2, "drop_oldest")
+    line.put(Parting(line))
+    line.put("a")
+
+    def drop() -> None:
+        if way == "flush":
+            assert line.flush() == 2
+        else:
+            assert line.put("b")
+
+    dropping = threading.Thread(target=drop, daemon=True)
+    dropping.start()
+    dropping.join(10)
+    assert not dropping.is_alive()
+    assert drain(line) == (["last word"] if way == "flush" else ["b", "last word"])
+    assert line.dropped == (0 if way == "flush" else 2)
+
+
 def test_threads_and_coroutines_wait_in_one_line(line: BlockingQueue[Any]) -> None:
     """A coroutine and a thread's future wait in the same line, first come, first served."""
 

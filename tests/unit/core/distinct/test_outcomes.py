@@ -246,6 +246,24 @@ def test_an_element_that_changed_its_hash_is_settled(moment: str, outcome: str) 
     assert len(queue) == 0
 
 
+@pytest.mark.parametrize("outcome", ["done", "ack"])
+def test_an_element_that_comes_to_equal_another_does_not_hide_it(outcome: str) -> None:
+    """The end of the one leaves the other where it is: an equal of it is still refused."""
+    queue: DistinctQueue[Task] = DistinctQueue()
+    first, second = Task("a"), Task("b")
+    queue.add_all([first, second])
+    with queue.take(1) as items:
+        first.name = "b"
+        if outcome == "ack":
+            items.ack(items[0])
+    assert not queue.add(Task("b"))
+    assert queue.queued == [second]
+    with queue.take(5) as items:
+        assert items == [second]
+    assert len(queue) == 0
+    assert queue.add(Task("b"))
+
+
 def test_elements_that_become_equal_are_both_delivered(queue: DistinctQueue[Any]) -> None:
     """Two elements that have come to be equal are still two, and none is lost or left behind."""
     first, second = Task("x"), Task("y")

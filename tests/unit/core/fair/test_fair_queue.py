@@ -453,3 +453,32 @@ def in_thread(body: Callable[[], object]) -> None:
     thread = threading.Thread(target=body)
     thread.start()
     thread.join()
+
+
+class Quarrelsome:
+    """A key with the hash of all its like, which may refuse to be compared with them."""
+
+    refuses = False
+
+    def __hash__(self) -> int:
+        return 1
+
+    def __eq__(self, other: object) -> bool:
+        if Quarrelsome.refuses:
+            raise ZeroDivisionError
+        return self is other
+
+
+def test_a_key_that_cannot_be_compared_loses_no_item(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a key raises is the caller's, and the item is still there, at its place."""
+    queue: FairQueue[tuple[Any, int]] = FairQueue(lambda item: item[0])
+    one, other = Quarrelsome(), Quarrelsome()
+    push(queue, (one, 1), (other, 2), (one, 3))
+    with monkeypatch.context() as patch:
+        patch.setattr(Quarrelsome, "refuses", True)
+        assert queue.get_nowait()[1] == 1
+        for _ in range(2):
+            with pytest.raises(ZeroDivisionError):
+                queue.get_nowait()
+        assert queue.qsize() == 2
+    assert [queue.get_nowait()[1] for _ in range(2)] == [2, 3]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue as stdlib
+from datetime import timedelta
 
 import pytest
 
@@ -64,6 +65,35 @@ def test_what_expired_takes_no_room(stage: Stage) -> None:
     stage.advance(1)
     put_all(queue, "b")
     assert unread(queue.reader()) == ["b"]
+
+
+@pytest.mark.parametrize("reads", ["default", "configured"])
+def test_what_expired_takes_no_room_after_a_restart(stage: Stage, reads: str) -> None:
+    """A full reader is found full of what has expired, and takes the first put."""
+    age = timedelta(seconds=10)
+    journal = stage.journal()
+    queue = stage.queue(journal, max_items=2 if reads == "default" else None, max_age=age)
+    put_all(queue, "a", "b")
+    queue.close()
+    stage.advance(60)
+    again = stage.again(journal)
+    if reads == "configured":
+        again.reader(config=ReaderConfig(max_items=2, max_age=age))
+    again.put("c")
+    assert drain(again.reader()) == ["c"]
+
+
+def test_a_full_reader_stays_full_over_a_restart(stage: Stage) -> None:
+    """What has not expired takes its room, and what expires after the opening makes some."""
+    journal = stage.journal()
+    put_all(queue := stage.queue(journal, max_items=2, max_age=timedelta(seconds=10)), "a", "b")
+    queue.close()
+    again = stage.again(journal)
+    with pytest.raises(QueueFullError):
+        again.put("c")
+    stage.advance(60)
+    again.put("c")
+    assert drain(again.reader()) == ["c"]
 
 
 def test_too_large_an_item(stage: Stage) -> None:
