@@ -105,6 +105,16 @@ def test_redrive_passes_the_key_on_when_its_item_is_dead(
     assert scheduler.state(1) == "dead"
 
 
+def test_redrive_keeps_the_key_when_the_window_of_the_old_item_ends() -> None:
+    """The new item holds the key as long as it is live, longer than the old one's window."""
+    scheduler = scheduler_of(dedup_scope=timedelta(seconds=8))
+    admit(scheduler, NewItem(dedup_key="k"))
+    settle(scheduler, *claim(scheduler), outcome=Dead())
+    scheduler.redrive([1], 5.0)
+    (again,) = scheduler.admit([NewItem(dedup_key="k")], 20.0)
+    assert again.duplicate_of == 2
+
+
 def test_admit_ignores_keys_when_the_queue_names_none() -> None:
     """Without a dedup_key in the configuration nothing is a duplicate."""
     assert holders(scheduler_of(dedup_key=None), A, A) == [None, None]

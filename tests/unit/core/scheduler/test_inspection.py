@@ -34,6 +34,14 @@ def test_explain_says_when_an_item_is_due_when_it_is_delayed() -> None:
     assert scheduler.explain(1, 5.0).reason == "runnable"
 
 
+def test_explain_never_looks_back() -> None:
+    """A time before the last step counts as that of the step, as it does everywhere."""
+    scheduler = scheduler_of()
+    admit(scheduler, NewItem(available_at=5.0))
+    scheduler.expire(6.0)
+    assert scheduler.explain(1, 0.0).reason == "runnable"
+
+
 def test_explain_says_when_a_lease_ends_when_an_item_is_claimed() -> None:
     """A lease names its end; then the item is claimable again."""
     scheduler = scheduler_of()

@@ -202,6 +202,40 @@ def test_claim_holds_a_lost_member_when_an_earlier_one_is_delayed() -> None:
     assert claim(scheduler, now=20.0) == [1, 2]
 
 
+def test_settle_closes_the_group_when_the_head_fails_beside_others() -> None:
+    """In a group that blocks, members that could run wait as soon as an earlier one has to."""
+    later = RetryPolicy(backoff="fixed", delay=timedelta(seconds=20))
+    scheduler = one_line(group_limit=2, retry=later)
+    admit(scheduler, *grouped("x", "x", "x"))
+    assert claim(scheduler, 1) == [1]
+    settle(scheduler, 1, outcome=Nack())
+    assert claim(scheduler) == []
+    assert claim(scheduler, now=20.0) == [1, 2]
+
+
+def test_claim_serves_lost_members_in_order_when_a_later_one_has_an_earlier_turn() -> None:
+    """Among leases that ran out, too, a member comes after the earlier ones of its group."""
+    scheduler = scheduler_of(group_limit=2)
+    admit(scheduler, NewItem(fair_key="A", group_key="x"))
+    admit(scheduler, NewItem(fair_key="B", group_key="x", available_at=10.0))
+    assert claim(scheduler) == [1]
+    assert claim(scheduler, now=10.0) == [1, 2]
+    # A has had an overdue turn, so that its next one is 2; B may have its first at 1.
+    assert [(item.seq, item.turn) for item in scheduler.claim(20.0, 1).items] == [(1, 2.0)]
+
+
+def test_claim_waits_for_the_nearest_earlier_member_when_another_is_lost() -> None:
+    """Of the members before one, the last has to be served first, whatever the others hold."""
+    scheduler = scheduler_of(group_limit=3)
+    admit(scheduler, *[NewItem(fair_key=key, group_key="x") for key in "ABC"])
+    assert claim(scheduler) == [1, 2, 3]
+    settle(scheduler, 2, outcome=Release())
+    assert claim(scheduler) == [2]
+    settle(scheduler, 2, 3, outcome=Release())
+    # B has had an overdue turn, so that its next one comes after those of A and C.
+    assert claim(scheduler, 2, now=10.0) == [1, 2]
+
+
 def test_claim_takes_a_run_when_asked_for_one() -> None:
     """A run is up to k consecutive members, and takes the group's slot until all are settled."""
     scheduler = one_line()

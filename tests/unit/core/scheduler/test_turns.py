@@ -92,13 +92,13 @@ def test_claim_serves_by_seq_when_overdue_and_regular_turns_are_equal() -> None:
 def test_claim_leaves_the_pointer_when_a_member_is_served_at_an_earlier_turn() -> None:
     """A member that waits for one of lower priority moves the pointer of its own never back."""
     scheduler = scheduler_of()
-    admit(scheduler, NewItem(group_key="x"))
+    admit(scheduler, NewItem(cost=5.0, group_key="x"))
     settle(scheduler, *claim(scheduler), outcome=Release())
     # The first member was passed, so it binds nobody; it is still to be served before the second.
     admit(scheduler, NewItem(group_key="x", fair_key="A", priority=9))
     admit(scheduler, *[NewItem(fair_key="A", priority=9) for _ in range(2)])
     served = [(item.seq, item.turn) for item in scheduler.claim(0.0, 9, run=2).items]
-    assert served == [(3, 2.0), (4, 3.0), (1, 1.0), (2, 1.0)]
+    assert served == [(3, 2.0), (4, 3.0), (1, 5.0), (2, 1.0)]
     admit(scheduler, *[NewItem(fair_key=key, priority=9) for key in "AB"])
     assert [(item.seq, item.turn) for item in scheduler.claim(0.0, 9).items] == [(5, 4.0), (6, 4.0)]
 
@@ -111,6 +111,29 @@ def test_claim_uses_the_regular_turn_when_an_overdue_one_of_the_key_is_equal() -
     assert claim(scheduler, 3) == [1, 3, 4]
     # B's lost item takes turn 2, so that its next overdue turn is 2.5, as is the tag of item 5.
     assert drain(scheduler, 10.0) == [1, 3, 2, 4, 5]
+
+
+def test_claim_gives_a_regular_turn_once_when_another_item_took_it() -> None:
+    """The item whose tag an earlier one of its key used is overdue, though nothing passed it."""
+    scheduler = scheduler_of()
+    admit(scheduler, *fair("AA"))
+    for turn in (1.0, 1.0, 2.0):
+        assert [(item.seq, item.turn) for item in scheduler.claim(0.0, 1).items] == [(1, turn)]
+        settle(scheduler, 1, outcome=Release())
+    assert [(item.seq, item.turn) for item in scheduler.claim(0.0, 2).items] == [(1, 2), (2, 3)]
+
+
+def test_claim_serves_by_seq_when_the_pointer_has_passed_overdue_turns() -> None:
+    """Keys whose next turns the pointer has passed are all due at it, in order of arrival."""
+    scheduler = scheduler_of()
+    admit(scheduler, NewItem(fair_key="A", cost=0.5), NewItem(fair_key="B", cost=0.25))
+    admit(scheduler, *fair("CC"))
+    assert claim(scheduler, 3) == [2, 1, 3]
+    settle(scheduler, 1, 2, outcome=Release())
+    assert claim(scheduler, 2) == [1, 2]
+    assert claim(scheduler, 1) == [4]
+    settle(scheduler, 1, 2, outcome=Release())
+    assert [(item.seq, item.turn) for item in scheduler.claim(0.0, 2).items] == [(1, 2), (2, 2)]
 
 
 def test_claim_advances_a_key_by_its_cost_over_its_weight() -> None:
@@ -152,6 +175,39 @@ def test_configure_weighs_a_key_anew_when_it_has_no_items() -> None:
     item = scheduler.item(5)
     assert item is not None
     assert item.tag == 2.5
+
+
+def test_configure_moves_a_key_forward_when_it_stood_behind_another() -> None:
+    """A key whose weight grows comes before one that had an earlier turn until then."""
+    scheduler = scheduler_of()
+    admit(scheduler, *fair("BBBAAA"))
+    assert claim(scheduler, 2) == [1, 4]
+    scheduler.configure(scheduler.config.changed(weights={"A": 2.0}))
+    assert drain(scheduler) == [5, 2, 6, 3]
+
+
+def test_configure_remembers_an_idle_key_until_its_new_end() -> None:
+    """A key without items, whose last turn moved away, goes on from there for longer."""
+    scheduler = scheduler_of()
+    scheduler.cancel(admit(scheduler, *fair("AAAA")), 0.0)
+    scheduler.configure(scheduler.config.changed(weights={"A": 0.5}))
+    admit(scheduler, *fair("BBBBB"))
+    drain(scheduler)
+    admit(scheduler, *fair("A"))
+    item = scheduler.item(10)
+    assert item is not None
+    assert item.tag == 10.0
+
+
+def test_a_finished_item_keeps_its_tag_when_weights_change() -> None:
+    """What was served was served at its turn, whatever its key weighs later, or weighed before."""
+    scheduler = scheduler_of()
+    admit(scheduler, *fair("AAA"))
+    scheduler.configure(scheduler.config.changed(weights={"A": 2.0}))
+    settle(scheduler, *claim(scheduler, 1))
+    scheduler.configure(scheduler.config.changed(weights={"A": 4.0}))
+    tags = [item.tag for seq in (1, 2) if (item := scheduler.item(seq))]
+    assert tags == [0.5, 0.75]
 
 
 def test_claim_serves_a_higher_priority_first() -> None:
