@@ -173,6 +173,14 @@ def test_the_next_of_a_group_comes_when_the_one_before_is_over() -> None:
     assert [rows(found) for found in played(serial(), batches)] == [[4, 1, 3], [], [2], []]
 
 
+def test_a_deep_group_costs_what_may_start() -> None:
+    """Of a group only as many rows are looked at as may run; the others wait by number alone."""
+    rules = serial(group_limit=2)()
+    rules.apply([arrival(number, "g") for number in range(1, 101)])
+    assert len(rules.dump()["scheduler"]["items"]) == 2
+    assert sorted(rules.kept()) == list(range(1, 101))
+
+
 def test_a_failed_head_blocks_or_is_skipped() -> None:
     """With block the failed row is next; with skip it waits its time while others go on."""
     batches = [

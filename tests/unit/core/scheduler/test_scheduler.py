@@ -151,6 +151,24 @@ def test_settle_delays_an_item_when_an_attempt_failed() -> None:
     assert item.available_at == pytest.approx(100 + 4 * (1 - 0.5 * retry_draw(1, 1)))
 
 
+@pytest.mark.parametrize(
+    ("backoff", "waits"), [("exponential", [2, 4, 8]), ("linear", [2, 4, 6]), ("fixed", [2, 2, 2])]
+)
+def test_settle_backs_off_from_the_first_failure_on(backoff: Any, waits: list[float]) -> None:
+    """The first retry waits the policy's delay, and each later one as long as the policy says."""
+    retry = RetryPolicy(backoff=backoff, delay=timedelta(seconds=2))
+    scheduler = scheduler_of(max_attempts=None, retry=retry)
+    admit(scheduler, NewItem())
+    now = 0.0
+    for wait in waits:
+        assert claim(scheduler, now=now) == [1]
+        settle(scheduler, 1, outcome=Nack(), now=now)
+        item = scheduler.item(1)
+        assert item is not None
+        assert item.available_at == now + wait
+        now += wait
+
+
 def test_settle_makes_an_item_dead_when_the_last_attempt_failed() -> None:
     """After max_attempts failures an item is dead, and says why."""
     scheduler = scheduler_of(max_attempts=2)
