@@ -44,7 +44,7 @@ _HOMES = {
     "RetryPolicy": "config",
     "Settlement": "claim",
     "SparkQueueError": "errors",
-    "StepFacts": "delta.store",
+    "StepFacts": "delta.facts",
     "journaled_queue": "front.journaled",
     "local_session": "session",
 }

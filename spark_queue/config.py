@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 DedupScope = Literal["live", "forever"] | timedelta
 OnFailure = Literal["block", "skip"]
 Backoff = Literal["fixed", "linear", "exponential"]
+
+#: The largest cost or weight: whole numbers above it cannot be divided.
+LARGEST = sys.float_info.max
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,5 +269,14 @@ def _require_count(name: str, value: object) -> None:
 
 def _require_weights(weights: Mapping[str, float]) -> None:
     for key, weight in weights.items():
-        if not weight > 0:
-            raise InvalidConfigError(f"weights[{key!r}] is {weight!r}: it must be above 0")
+        if not is_positive(weight):
+            raise InvalidConfigError(
+                f"weights[{key!r}] is {weight!r}: it must be a number above 0 that a float can hold"
+            )
+
+
+def is_positive(value: Any) -> bool:
+    """Tell whether something is a number above 0 that can be divided by: finite as a float."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return 0 < value <= LARGEST

@@ -9,13 +9,22 @@
     ├── QueueExistsError         open it instead                  (ValueError)
     ├── FormatVersionError       upgrade the library
     ├── SchemaMismatchError      fix the data                     (ValueError)
+    ├── ResultMismatchError      fix what the handler returns     (ValueError)
     ├── DuplicateItemError       drop the duplicates, or skip them
     ├── WriterLockedError        stop the other process
     ├── UnsafeSessionError       change the session's settings
+    ├── SetupError               install what the command needs
     ├── LeaseLostError           drop the work: someone else holds the items now
+    ├── LogDamagedError          restore the tables of the queue
+    ├── FencedError              drop the work: someone else has taken over
+    ├── ReaderNotFoundError      add the reader, fix the name     (LookupError)
     ├── StepLostError            retry later: too many other writers
     ├── QueueFullError           wait, or take items first        (queue.Full)
-    ├── QueueShutDownError       stop using the queue
+    ├── ReaderFullError          wait, or work the reader off     (queue.Full)
+    ├── QueueShutDownError       stop using the queue             (queue.ShutDown)
+    │   └── JournalFailedError   open the queue again
+    ├── AbortedError             stop: somebody asked for it
+    ├── TaskExpiredError         it never ran: ask again          (TimeoutError)
     ├── DeadlockError            do not wait on yourself
     └── Reject                   raised by a handler: dead-letter this item now
 """
@@ -169,6 +178,10 @@ class UnsafeSessionError(SparkQueueError):
         self.setting = setting
 
 
+class SetupError(SparkQueueError):
+    """Raised when something that a command needs is not installed."""
+
+
 class LeaseLostError(SparkQueueError):
     """Raised when items were settled or renewed by someone who no longer holds them.
 
@@ -294,6 +307,22 @@ class ReaderFullError(SparkQueueError, queue.Full):
 
 class QueueShutDownError(SparkQueueError, _ShutDown):
     """Raised when a queue is used after its shutdown; a ``queue.ShutDown`` where Python has it."""
+
+
+class JournalFailedError(QueueShutDownError):
+    """Raised when a journal could not be written: open the queue again, which recovers.
+
+    What memory says is not what the journal holds then, so that the queue neither takes nor
+    delivers anything more. The cause is the error of the journal.
+    """
+
+
+class AbortedError(SparkQueueError):
+    """Raised when work was aborted and whoever aborted it gave no error of their own."""
+
+
+class TaskExpiredError(SparkQueueError, TimeoutError):
+    """Raised when a task was not started within the maximum waiting time; it never ran."""
 
 
 class DeadlockError(SparkQueueError):

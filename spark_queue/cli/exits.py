@@ -11,6 +11,7 @@ from spark_queue.errors import (
     QueueExistsError,
     QueueNotFoundError,
     ReaderNotFoundError,
+    SetupError,
     SparkQueueError,
     UnsafeSessionError,
     WriterLockedError,
@@ -32,10 +33,6 @@ class Exit(IntEnum):
     """SIGINT; what was claimed is released."""
     TERMINATED = 143
     """SIGTERM; what was claimed is released."""
-
-
-class SetupError(SparkQueueError):
-    """Raised when something that a command needs is not installed."""
 
 
 class Terminated(BaseException):

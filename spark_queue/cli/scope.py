@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from spark_queue.cli.exits import SetupError, Terminated, exit_of
+from spark_queue.cli.exits import Terminated, exit_of
 from spark_queue.cli.place import placed
 from spark_queue.cli.terminal import Terminal
+from spark_queue.errors import SetupError
 from spark_queue.java import java_problem
 
 if TYPE_CHECKING:

@@ -13,15 +13,11 @@ from spark_queue.core.aio import outcome
 from spark_queue.core.calling import call_each
 from spark_queue.core.futures import LazyFuture
 from spark_queue.core.timer import Timeout, seconds
-from spark_queue.errors import SparkQueueError
+from spark_queue.errors import AbortedError
 
 Listener = Callable[[BaseException], object]
 
 _log = logging.getLogger(__name__)
-
-
-class AbortedError(SparkQueueError):
-    """Raised when work was aborted and whoever aborted it gave no error of their own."""
 
 
 class _Switch:

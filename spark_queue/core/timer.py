@@ -9,7 +9,6 @@ from __future__ import annotations
 import heapq
 import itertools
 import logging
-import math
 import threading
 import time
 from collections.abc import Callable
@@ -18,7 +17,7 @@ from typing import Protocol
 
 from spark_queue.errors import InvalidArgumentError
 
-#: Seconds as a number, or a duration. ``None`` and infinity wait for ever.
+#: Seconds as a number, or a duration. ``None``, infinity and centuries wait for ever.
 Timeout = float | timedelta | None
 
 _log = logging.getLogger(__name__)
@@ -193,7 +192,7 @@ SHARED_TIMER = ThreadTimer()
 
 
 def seconds(name: str, timeout: object) -> float | None:
-    """Return a timeout in seconds, ``None`` for one that never ends.
+    """Return a timeout in seconds, ``None`` for one that never ends: longer than locks can wait.
 
     Raises
     ------
@@ -205,4 +204,4 @@ def seconds(name: str, timeout: object) -> float | None:
     value = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
         raise InvalidArgumentError(f"{name} is {timeout!r}: it must be a duration of at least 0")
-    return None if math.isinf(value) else value
+    return None if value >= threading.TIMEOUT_MAX else value

@@ -9,6 +9,7 @@ from operator import and_
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from spark_queue.config import is_positive
 from spark_queue.errors import InvalidArgumentError, did_you_mean
 
 #: One column or several, by name or as expressions.
@@ -114,7 +115,7 @@ def require_positive(what: str, values: Mapping[str, float]) -> None:
         It names the number and its value.
     """
     for name, value in values.items():
-        if not 0 < value < float("inf"):
+        if not is_positive(value):
             raise InvalidArgumentError(f"{what} of {name!r} is {value!r}: it must be above 0")
 
 

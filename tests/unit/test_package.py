@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
+import re
 import subprocess
 import sys
 
 import spark_queue
+from spark_queue import errors
 
 
 def test_every_public_name_is_listed_and_there() -> None:
@@ -14,6 +18,26 @@ def test_every_public_name_is_listed_and_there() -> None:
     assert "local_session" in dir(spark_queue)
     for name in spark_queue.__all__:
         assert getattr(spark_queue, name) is not None
+
+
+def test_every_public_name_is_where_it_was_made() -> None:
+    """A name is loaded from the module that defines it, not from one that happens to use it."""
+    for name, home in spark_queue._HOMES.items():
+        assert getattr(spark_queue, name).__module__ == f"spark_queue.{home}"
+
+
+def test_every_error_is_in_one_place_and_on_its_page() -> None:
+    """All errors of the library are in ``errors``, and the tree at its top shows each."""
+    for module in pkgutil.walk_packages(spark_queue.__path__, "spark_queue."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    found = [errors.SparkQueueError]
+    for error in found:
+        found += error.__subclasses__()
+    ours = [error for error in found if error.__module__.startswith("spark_queue.")]
+    assert {error.__module__ for error in ours} == {"spark_queue.errors"}
+    for error in ours:
+        assert re.search(rf"\b{error.__name__}\b", errors.__doc__ or "")
 
 
 def test_version_is_known_without_spark() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from spark_queue.core.broker.broker import QueueBroker
 from spark_queue.core.broker.scheduler import TaskScheduler
-from spark_queue.core.broker.turn import TaskExpiredError, Turn, current_turn
+from spark_queue.core.broker.turn import Turn, current_turn
+from spark_queue.errors import TaskExpiredError
 
 __all__ = ["QueueBroker", "TaskExpiredError", "TaskScheduler", "Turn", "current_turn"]

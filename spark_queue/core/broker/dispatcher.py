@@ -10,11 +10,11 @@ from functools import partial
 
 from spark_queue.core.abort import AbortSignal
 from spark_queue.core.broker.scheduler import TaskScheduler, require_key
-from spark_queue.core.broker.turn import TaskExpiredError, Turn
+from spark_queue.core.broker.turn import Turn
 from spark_queue.core.calling import call_each
 from spark_queue.core.timer import Alarm, Timeout, Timer
 from spark_queue.core.waiters import LineFuture, WaiterLine
-from spark_queue.errors import DeadlockError, QueueFullError, QueueShutDownError
+from spark_queue.errors import DeadlockError, QueueFullError, QueueShutDownError, TaskExpiredError
 
 _STOPPED = "the broker was stopped"
 

@@ -8,10 +8,10 @@ import weakref
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from spark_queue.core.abort import AbortedError
 from spark_queue.core.broker.dispatcher import Dispatcher
 from spark_queue.core.broker.turn import Turn, was_cancelled
 from spark_queue.core.loops import end_of
+from spark_queue.errors import AbortedError
 
 
 class ThreadRunner:

@@ -9,10 +9,10 @@ from concurrent.futures import Future
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from spark_queue.core.abort import AbortedError, AbortScope, AbortSignal
+from spark_queue.core.abort import AbortScope, AbortSignal
 from spark_queue.core.calling import call_each
 from spark_queue.core.futures import LazyFuture
-from spark_queue.errors import DeadlockError, SparkQueueError
+from spark_queue.errors import AbortedError, DeadlockError
 
 if TYPE_CHECKING:
     from spark_queue.core.broker.dispatcher import Dispatcher
@@ -20,10 +20,6 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 _TURN: ContextVar[Turn | None] = ContextVar("spark_queue_turn", default=None)
-
-
-class TaskExpiredError(SparkQueueError, TimeoutError):
-    """Raised when a task was not started within the maximum waiting time; it never ran."""
 
 
 class Runner(Protocol):

@@ -113,8 +113,17 @@ class FairQueue(Generic[T]):
 
     @property
     def maxsize(self) -> int:
-        """The limit as :class:`queue.Queue` names it: 0 where there is none."""
+        """The limit as :class:`queue.Queue` names it: 0 where there is none.
+
+        It may be changed as :attr:`limit` may; what is below 1 is no limit, as there.
+        """
         return 0 if self._limit is None else self._limit
+
+    @maxsize.setter
+    def maxsize(self, maxsize: int) -> None:
+        if isinstance(maxsize, bool) or not isinstance(maxsize, int):
+            raise InvalidArgumentError(f"maxsize is {maxsize!r}: it must be a whole number")
+        self.limit = maxsize if maxsize > 0 else None
 
     @property
     def is_shutdown(self) -> bool:

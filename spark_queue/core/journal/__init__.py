@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from spark_queue.core.journal.aio import AioJournaledQueue, AioReader
 from spark_queue.core.journal.counters import QueueStats, ReaderStats
-from spark_queue.core.journal.failures import JournalFailedError
 from spark_queue.core.journal.memory import MemoryJournal, MemoryStore
 from spark_queue.core.journal.options import Durability, QueueOptions, ReaderHooks
 from spark_queue.core.journal.queue import JournaledQueue
@@ -20,6 +19,7 @@ from spark_queue.core.journal.records import (
     origin_of,
 )
 from spark_queue.core.journal.views import AutoCommitReader, Transaction
+from spark_queue.errors import JournalFailedError
 
 __all__ = [
     "AioJournaledQueue",

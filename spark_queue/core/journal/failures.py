@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from spark_queue.errors import FencedError, QueueShutDownError
-
-
-class JournalFailedError(QueueShutDownError):
-    """Raised when a journal could not be written: open the queue again, which recovers.
-
-    What memory says is not what the journal holds then, so that the queue neither takes nor
-    delivers anything more. The cause is the error of the journal.
-    """
+from spark_queue.errors import FencedError, JournalFailedError, QueueShutDownError
 
 
 def shut_down(name: str) -> Callable[[], Exception]:

@@ -18,7 +18,7 @@ from spark_queue.core.journal.office import Office
 from spark_queue.core.journal.options import Durability, QueueOptions, ReaderHooks
 from spark_queue.core.journal.reader import Reader
 from spark_queue.core.journal.records import Journal
-from spark_queue.core.journal.registry import Start
+from spark_queue.core.journal.registry import Start, require_start
 from spark_queue.core.timer import SHARED_TIMER, Timeout, Timer, seconds
 from spark_queue.errors import QueueFullError
 from spark_queue.reader_config import ReaderConfig
@@ -251,11 +251,14 @@ class JournaledQueue(Generic[T]):
 
         Raises
         ------
+        InvalidArgumentError
+            When the start is neither known by its name nor an id.
         ReaderNotFoundError
             When the default reader is asked for while there are readers with names.
         SparkQueueError
             When the queue is closed.
         """
+        require_start(start)
         found = self._office.registry.find(name)
         if found is None or config is not None or hooks is not None:
             make = partial(self._office.registry.make, name, config, start, hooks)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from functools import partial
 from typing import Generic, Literal, TypeVar
 
@@ -12,13 +13,16 @@ from spark_queue.core.journal.line import ReaderLine
 from spark_queue.core.journal.options import ReaderHooks
 from spark_queue.core.journal.reading import ReaderDesk
 from spark_queue.core.journal.records import Bookmark, Recovered
-from spark_queue.errors import ReaderNotFoundError
+from spark_queue.errors import InvalidArgumentError, ReaderNotFoundError, did_you_mean
 from spark_queue.reader_config import ReaderConfig
 
 T = TypeVar("T")
 
 #: Where a new reader begins: behind what is there, at the oldest item, or at an id.
 Start = Literal["tail", "beginning"] | int
+
+#: Behind which id a start by its name is, given the last one.
+_STARTS: dict[str, Callable[[int], int]] = {"tail": lambda last: last, "beginning": lambda _: 0}
 
 
 class Registry(Generic[T]):
@@ -120,11 +124,14 @@ class Registry(Generic[T]):
 
         Raises
         ------
+        InvalidArgumentError
+            When the start is neither known by its name nor an id.
         ReaderNotFoundError
             When the default reader is asked for and there are readers with names.
         SparkQueueError
             When the queue is closed.
         """
+        require_start(start)
         self._desk.require_open()
         found = self.find(name)
         if found is None:
@@ -195,9 +202,7 @@ class Registry(Generic[T]):
         desk = self._desk
         with desk.lock:
             durable_id = desk.tally.durable_id
-            wanted = (
-                {"tail": durable_id, "beginning": 0}[start] if isinstance(start, str) else start - 1
-            )
+            wanted = start - 1 if isinstance(start, int) else _STARTS[start](durable_id)
             pending = desk.ledger.puts
             bookmark = Bookmark(
                 reader=-1,
@@ -256,6 +261,15 @@ class Registry(Generic[T]):
 
     def _unknown(self, name: str) -> ReaderNotFoundError:
         return ReaderNotFoundError(self._desk.name, name, self.names())
+
+
+def require_start(start: object) -> None:
+    """Raise :class:`InvalidArgumentError` for a start that is neither a name of one nor an id."""
+    if isinstance(start, str) and start not in _STARTS:
+        raise InvalidArgumentError(f"start is {start!r}{did_you_mean(start, list(_STARTS))}")
+    if isinstance(start, bool) or not isinstance(start, int | str):
+        known = " or ".join(map(repr, _STARTS))
+        raise InvalidArgumentError(f"start is {start!r}: it must be {known}, or the id of an item")
 
 
 def _clamped(bookmark: Bookmark, found: Recovered) -> Bookmark:

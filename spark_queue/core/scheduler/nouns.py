@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Literal
 
+from spark_queue.config import LARGEST
 from spark_queue.errors import InvalidArgumentError
 
 Terminal = Literal["acked", "dead", "expired", "cancelled"]
@@ -55,7 +55,7 @@ class NewItem:
     """Not claimed from then on; None: never expires."""
 
     def __post_init__(self) -> None:
-        if not 0 < self.cost < math.inf:
+        if not 0 < self.cost <= LARGEST:
             raise InvalidArgumentError(f"cost is {self.cost!r}: it must be a number above 0")
 
 

@@ -6,7 +6,8 @@ import threading
 
 import pytest
 
-from spark_queue.core.abort import AbortedError, AbortScope
+from spark_queue.core.abort import AbortScope
+from spark_queue.errors import AbortedError
 
 
 def test_an_error_is_kept_as_the_reason() -> None:

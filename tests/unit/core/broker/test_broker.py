@@ -7,9 +7,10 @@ from typing import Any, TypeVar
 
 import pytest
 
-from spark_queue.core.abort import AbortedError, AbortScope
+from spark_queue.core.abort import AbortScope
 from spark_queue.core.broker import QueueBroker, TaskExpiredError, Turn
 from spark_queue.errors import (
+    AbortedError,
     DeadlockError,
     InvalidArgumentError,
     QueueFullError,

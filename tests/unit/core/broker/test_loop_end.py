@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from spark_queue.core.abort import AbortedError
 from spark_queue.core.broker import QueueBroker, Turn
 from spark_queue.core.loops import end_of
+from spark_queue.errors import AbortedError
 from tests.unit.core.broker.stage import until
 
 

@@ -19,16 +19,8 @@ class Queue(FairQueue[Any]):
     """A fair queue that is made as a ``queue.Queue`` is."""
 
     def __init__(self, maxsize: int = 0) -> None:
-        super().__init__(lambda _: "one key", maxsize if maxsize > 0 else None)
-
-    @property
-    def maxsize(self) -> int:
-        """The limit as ``queue.Queue`` names it."""
-        return super().maxsize
-
-    @maxsize.setter
-    def maxsize(self, maxsize: int) -> None:
-        self.limit = maxsize if maxsize > 0 else None
+        super().__init__(lambda _: "one key")
+        self.maxsize = maxsize
 
 
 def _set_up(test: Any) -> None:

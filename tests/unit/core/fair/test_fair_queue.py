@@ -482,3 +482,17 @@ def test_a_key_that_cannot_be_compared_loses_no_item(monkeypatch: pytest.MonkeyP
                 queue.get_nowait()
         assert queue.qsize() == 2
     assert [queue.get_nowait()[1] for _ in range(2)] == [2, 3]
+
+
+def test_the_maxsize_is_the_limit_by_another_name() -> None:
+    """It may be set as that of a ``queue.Queue``: below 1 is no limit, and no number is refused."""
+    queue = by_letter(1)
+    push(queue, "A1")
+    queue.maxsize = 2
+    assert (queue.limit, queue.put_nowait("A2").full()) == (2, True)
+    queue.maxsize = 0
+    assert (queue.limit, queue.maxsize, queue.full()) == (None, 0, False)
+    for bad in (None, True, 1.5, "2"):
+        with pytest.raises(InvalidArgumentError, match="maxsize"):
+            queue.maxsize = bad  # type: ignore[assignment]
+    assert queue.limit is None

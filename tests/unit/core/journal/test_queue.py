@@ -558,3 +558,16 @@ def test_get_many_waits_for_the_first_only(stage: Stage) -> None:
     assert crew.outcomes(1) == [[]]
     put_all(queue, *"bcde")
     assert [read.item for read in reader.get_many(3, timeout=1)] == ["b", "c", "d"]
+
+
+@pytest.mark.parametrize(
+    ("start", "says"),
+    [("begining", "did you mean 'beginning'"), ("", "known are"), (True, "True"), (1.5, "1.5")],
+)
+def test_a_start_that_is_none_is_refused(stage: Stage, start: object, says: str) -> None:
+    """A misspelt start, or one that is no id, is an error that names it, and makes no reader."""
+    queue = stage.queue()
+    for name in ("new", ""):
+        with pytest.raises(InvalidArgumentError, match=says):
+            queue.reader(name, start=start)  # type: ignore[arg-type]
+    assert queue.readers() == [""]

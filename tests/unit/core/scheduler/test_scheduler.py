@@ -274,3 +274,13 @@ def test_admit_changes_nothing_when_a_key_is_not_hashable() -> None:
     with pytest.raises(TypeError, match="unhashable"):
         scheduler.admit([NewItem(), NewItem(group_key=broken)], 0.0)
     assert (scheduler.counts().enqueued, scheduler.step) == (0, 0)
+
+
+@pytest.mark.parametrize("bad", [10**400, float("inf"), float("nan"), 0, -1, True, "2"])
+def test_what_cannot_be_divided_by_is_no_weight(bad: Any) -> None:
+    """A weight is a number above 0 that a float can hold; a cost is one too."""
+    with pytest.raises(InvalidConfigError, match=r"weights\['a'\]"):
+        QueueConfig(fair_key="tenant", weights={"a": bad})
+    if not isinstance(bad, str | bool):
+        with pytest.raises(InvalidArgumentError, match="cost"):
+            NewItem(cost=bad)

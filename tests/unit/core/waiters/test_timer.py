@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from spark_queue.core.abort import AbortScope
 from spark_queue.core.limits import limit_of
 from spark_queue.core.timer import ManualTimer, ThreadTimer, seconds
 from spark_queue.errors import InvalidArgumentError
@@ -70,6 +71,15 @@ def test_timeouts_are_seconds_or_durations() -> None:
     assert seconds("t", timedelta(minutes=1)) == 60
     assert seconds("t", float("inf")) is None
     assert seconds("t", None) is None
+
+
+@pytest.mark.parametrize("ages", [10**400, 1e300, timedelta.max])
+def test_longer_than_a_lock_can_wait_is_for_ever(ages: float | timedelta) -> None:
+    """A number of seconds that no float, or no lock, can hold is a wait without an end."""
+    assert seconds("t", ages) is None
+    signal = AbortScope()
+    threading.Timer(0.01, signal.abort).start()
+    assert signal.signal.wait(ages)
 
 
 @pytest.mark.parametrize("bad", [0, -1, 1.5, "1", True])
