@@ -173,8 +173,9 @@ class BlockingQueue(Generic[T]):
     def get_future(self, timeout: Timeout = None) -> Future[T]:
         """Take the oldest item as a future, which is done already where there is one.
 
-        Cancelling the future gives up the place in the line. A wait that ends without an item, for
-        the reasons that :meth:`get` names, fails the future with :class:`queue.Empty`.
+        Cancelling the future gives up the place in the line; dropping it does not, and swallows the
+        item that comes to it. A wait that ends without an item, for the reasons that :meth:`get`
+        names, fails the future with :class:`queue.Empty`.
         """
         patience = seconds("timeout", timeout)
         future: LineFuture[T] = LineFuture()

@@ -18,6 +18,7 @@ from spark_queue.core.broker.runners import LoopRunner, ThreadRunner
 from spark_queue.core.broker.scheduler import Order, TaskScheduler
 from spark_queue.core.broker.turn import Runner, Turn, TurnFuture, TurnWait, current_turn
 from spark_queue.core.limits import limit_of
+from spark_queue.core.processes import settle_in
 from spark_queue.core.timer import SHARED_TIMER, Timeout, Timer, seconds
 from spark_queue.errors import DeadlockError, InvalidArgumentError, did_you_mean
 
@@ -80,17 +81,27 @@ class QueueBroker:
         patience = seconds("max_idle", max_idle)
         if patience == 0:
             raise InvalidArgumentError("max_idle is 0: no task could ever wait; use max_waiting=0")
-        self._dispatcher = Dispatcher(
-            TaskScheduler(order),
+        self._make_dispatcher = partial(
+            _dispatcher,
+            order,
             max_active=limit_of("max_active", max_active),
             max_waiting=limit_of("max_waiting", max_waiting, minimum=0),
             max_idle=patience,
             manual=mode == "manual",
             timer=timer,
         )
+        self.after_fork()
+        settle_in(self)
+
+    def after_fork(self) -> None:
+        """Begin afresh: the tasks of the parent, and their futures, are the parent's."""
+        self._dispatcher = self._make_dispatcher()
         self._threads = ThreadRunner(self._dispatcher)
         #: Of the loop that was used last, most often the only one.
         self._loop: LoopRunner | None = None
+
+    def at_exit(self) -> None:
+        """Lose nothing: the interpreter waits for the threads, which run all tasks first."""
 
     def __enter__(self) -> QueueBroker:  # noqa: PYI034 - Self is of 3.11
         return self
@@ -192,6 +203,8 @@ class QueueBroker:
 
     def wait_for_idle(self, timeout: Timeout = None) -> None:
         """Block until nothing runs and nothing waits.
+
+        In manual mode a task that has ended may still hold its slot; that is not waited for.
 
         Raises
         ------
@@ -317,6 +330,10 @@ class AioQueueBroker:
             await outcome(self._broker.idle(patience))
         except TimeoutError:
             self._broker.begin_stop(force=True)
+
+
+def _dispatcher(order: Order, **limits: Any) -> Dispatcher:
+    return Dispatcher(TaskScheduler(order), **limits)
 
 
 def is_coroutine_function(task: Callable[..., Any]) -> bool:

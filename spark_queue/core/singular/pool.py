@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 from typing_extensions import Self
 
 from spark_queue.core.limits import limit_of
+from spark_queue.core.processes import settle_in
 from spark_queue.core.singular.requests import Admission, Reply
 from spark_queue.core.singular.work import Work
 from spark_queue.errors import DeadlockError, QueueShutDownError
@@ -60,6 +61,15 @@ class WorkerPool:
         ]
         for thread in self._threads:
             thread.start()
+        settle_in(self)
+
+    def at_exit(self) -> None:
+        """Leave it to the queues to say what is lost."""
+
+    def after_fork(self) -> None:
+        """Take no queues any more: the threads are the parent's."""
+        self._lock = threading.Lock()
+        self._open = False
 
     def __enter__(self) -> Self:
         return self
@@ -81,7 +91,7 @@ class WorkerPool:
         """
         with self._lock:
             if not self._open:
-                raise QueueShutDownError("the pool is shut down")
+                raise QueueShutDownError("the pool is shut down, or is that of a parent process")
             self._works.add(work)
         work.ended.add_done_callback(lambda _: self._works.discard(work))
 

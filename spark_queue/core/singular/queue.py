@@ -169,7 +169,7 @@ class SingularUpdateQueue(Generic[T, R]):
                 raise QueueShutDownError(f"queue {self.work.name!r} is shut down")
             if self._started:
                 raise SparkQueueError(f"queue {self.work.name!r} was started before")
-            self._started = True
+            self._started = self.work.started = True
 
     def _set_to_work(self) -> None:
         if self._pool is None:

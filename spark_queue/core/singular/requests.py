@@ -96,6 +96,7 @@ class RequestLine(Generic[T, R]):
     def __init__(self, capacity: int | None, seat: Seat, timer: Timer) -> None:
         self._capacity = limit_of("capacity", capacity)
         self._seat = seat
+        self._timer = timer
         # The lock guards everything below. Who finds no free slot joins the line under it, and who
         # frees a slot gives it to that line under it, so that no slot is free while one waits.
         self._lock = threading.Lock()
@@ -163,6 +164,15 @@ class RequestLine(Generic[T, R]):
             if self._blocked:
                 self._blocked.trigger(None)
             return request
+
+    def after_fork(self, closed_because: str | None) -> None:
+        """Let go of what the threads of the parent hold; refuse new requests if there is a why."""
+        self._lock = threading.Lock()
+        self._blocked = WaiterLine(self._timer)
+        if closed_because is not None:
+            self._closed_because = closed_because
+            self._queued = deque()
+            self.wake = lambda: None
 
     def close(self, why: str, *, drain: bool) -> None:
         """Refuse new requests and waiting producers; fail what is queued unless it is drained."""

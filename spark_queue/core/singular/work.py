@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from spark_queue.core.calling import call_each
 from spark_queue.core.futures import LazyFuture
+from spark_queue.core.processes import settle_in
 from spark_queue.core.singular.log import WriteAheadLog
 from spark_queue.core.singular.requests import Admission, Reply, RequestLine
 from spark_queue.core.singular.waits import Seat
@@ -42,6 +43,29 @@ class Work(Generic[T, R]):
         self.line: RequestLine[T, R] = RequestLine(capacity, self.seat, timer)
         #: Done when the worker has left and will not come back.
         self.ended: Future[None] = LazyFuture()
+        self.started = False
+        settle_in(self)
+
+    def at_exit(self) -> None:
+        """Say which requests are lost: the worker ends with the process, wherever it is."""
+        if len(self.line):
+            _log.warning(
+                "queue %r ends with its process: %d accepted request(s) are not handled; "
+                "call shutdown() before the end",
+                self.name,
+                len(self.line),
+            )
+
+    def after_fork(self) -> None:
+        """Refuse requests once the queue was started: its worker, and its state, are the parent's.
+
+        Whoever got a future before the fork gets no reply by it in the child.
+        """
+        why = f"queue {self.name!r} was started before this process was forked: make one here"
+        self.line.after_fork(why if self.started else None)
+        if self.started:
+            self.ended = LazyFuture()
+            self.ended.set_result(None)
 
     def handle(self, item: T) -> R:
         """Write a request to the log, if there is one, and call the handler."""
