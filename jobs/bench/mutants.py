@@ -1,0 +1,189 @@
+"""Break the code in known ways, one at a time, and see which tests notice.
+
+Each fault of ``faults/*.txt`` is put into a copy of the tree, where the tests of its area run until
+one fails. A fault that no test finds is a gap in the tests; one whose lines are no more in the code
+is stale, and to be written anew. Those that need Spark are left out unless asked for.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+ROOT = Path(__file__).parents[2]
+
+#: What a copy of the tree has.
+_PARTS = ("spark_queue", "tests", "jobs", "pyproject.toml")
+
+_MODELS = "tests/properties/core/test"
+
+#: The tests of an area, by how its modules begin. What is quick comes first.
+AREAS: dict[str, tuple[str, ...]] = {
+    "core/scheduler/": (
+        "tests/unit/core/scheduler",
+        f"{_MODELS}_scheduler_order.py",
+        f"{_MODELS}_scheduler_machine.py",
+    ),
+    "core/broker/": ("tests/unit/core/broker",),
+    "core/singular/": ("tests/unit/core/singular",),
+    "core/journal/": ("tests/unit/core/journal", f"{_MODELS}_journal_machine.py"),
+    "delta/": ("tests/unit/delta",),
+    "front/": ("tests/unit/front",),
+    "streaming/": ("tests/unit/streaming",),
+    "executor": ("tests/unit/worker",),
+}
+
+#: Where tests lie that need no Spark.
+_PLAIN = ("tests/unit/", "tests/properties/")
+
+Verdict = Literal["found", "survived", "stale", "broken"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Lines of one module that stand there once, and what stands there instead."""
+
+    where: str
+    """The module below ``spark_queue``, without its suffix."""
+    says: str
+    """What is wrong then."""
+    old: str
+    new: str
+    tests: tuple[str, ...]
+    """What pytest is given."""
+
+    @property
+    def needs_jvm(self) -> bool:
+        """Whether its tests start Spark."""
+        return not all(test.startswith(_PLAIN) for test in self.tests)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a fault."""
+
+    fault: Fault
+    verdict: Verdict
+    by: str
+    """The test that noticed, or what else there is to say."""
+    seconds: float
+
+    def __str__(self) -> str:
+        place = f"{self.fault.where}: {self.fault.says}"
+        return f"{self.verdict:8} {self.seconds:6.1f} s  {place}  [{self.by}]"
+
+
+def read(text: str) -> list[Fault]:
+    """Read faults: a head ``@ module: what is wrong``, then lines as in a diff.
+
+    Lines that begin with ``=`` name tests, instead of those of the module's area.
+    """
+    return [_fault(block) for block in re.split(r"^@ ", text, flags=re.MULTILINE)[1:]]
+
+
+def _fault(block: str) -> Fault:
+    head, *lines = block.rstrip("\n").split("\n")
+    where, _, says = head.partition(": ")
+    tests = tuple(line[2:] for line in lines if line.startswith("="))
+    area = next((tests for area, tests in AREAS.items() if where.startswith(area)), ())
+    return Fault(where, says, _side(lines, "-"), _side(lines, "+"), tests or area)
+
+
+def _side(lines: Iterable[str], mark: str) -> str:
+    return "".join(f"{line[1:]}\n" for line in lines if line[:1] in {"", " ", mark})
+
+
+@contextmanager
+def copied(root: Path) -> Iterator[Path]:
+    """Copy the tree to where it may be broken."""
+    with tempfile.TemporaryDirectory(prefix="mutants-") as place:
+        for part in _PARTS:
+            source, copy = root / part, Path(place, part)
+            if source.is_dir():
+                shutil.copytree(source, copy, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                shutil.copy(source, copy)
+        yield Path(place)
+
+
+@contextmanager
+def broken(copy: Path, fault: Fault) -> Iterator[bool]:
+    """Put a fault into a tree for a while; false where its lines are not there, just once."""
+    module = copy / "spark_queue" / f"{fault.where}.py"
+    text = module.read_text() if module.exists() else ""
+    places = [
+        found.start() for found in re.finditer(f"^{re.escape(fault.old)}", text, re.MULTILINE)
+    ]
+    if len(places) != 1 or fault.old == fault.new:
+        yield False
+        return
+    module.write_text(text[: places[0]] + fault.new + text[places[0] + len(fault.old) :])
+    try:
+        yield True
+    finally:
+        module.write_text(text)
+
+
+def tried(copy: Path, fault: Fault, limit: float) -> Outcome:
+    """Run the tests of one fault until one fails, for so many seconds at most."""
+    started = time.monotonic()
+    with broken(copy, fault) as is_in:
+        verdict, by = _tested(copy, fault, limit) if is_in else ("stale", "its lines are not there")
+    return Outcome(fault, verdict, by, time.monotonic() - started)
+
+
+def _tested(copy: Path, fault: Fault, limit: float) -> tuple[Verdict, str]:
+    words = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=no", "-p", "no:cacheprovider"]
+    words += ["-p", "unshrunk", "--hypothesis-seed=0", *fault.tests]
+    path = os.pathsep.join([str(copy), str(copy / "jobs" / "bench")])
+    env = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+    try:
+        done = subprocess.run(  # noqa: S603 - pytest, with what the files of faults say
+            words, cwd=copy, env=env, timeout=limit, capture_output=True, text=True, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return "found", "the tests did not end"
+    if done.returncode == 0:
+        return "survived", " ".join(fault.tests)
+    failed = re.search(r"^(?:FAILED|ERROR) (.*)$", done.stdout, re.MULTILINE)
+    # Anything but a failed test, such as a folder that is not there, tells nothing of the fault.
+    if done.returncode != 1 or failed is None:
+        return "broken", (done.stdout + done.stderr)[-300:].replace("\n", " ")
+    return "found", failed[1].partition(" - ")[0]
+
+
+def main(
+    only: Annotated[str, typer.Option(help="Only faults with this text.")] = "",
+    *,
+    jvm: Annotated[bool, typer.Option(help="Those that need Spark, and no others.")] = False,
+    limit: Annotated[float, typer.Option(help="Seconds for the tests of a fault.")] = 600.0,
+) -> None:
+    """Break the code in known ways; end with 1 when a fault survived or could not be tried."""
+    files = sorted((Path(__file__).parent / "faults").glob("*.txt"))
+    faults = [fault for file in files for fault in read(file.read_text())]
+    outcomes = []
+    with copied(ROOT) as copy:
+        for fault in faults:
+            if fault.needs_jvm == jvm and only in f"{fault.where}: {fault.says}":
+                outcomes.append(tried(copy, fault, limit))
+                typer.echo(str(outcomes[-1]))
+    found = sum(outcome.verdict == "found" for outcome in outcomes)
+    typer.echo(f"{found} of {len(outcomes)} found")
+    if found < len(outcomes):
+        raise typer.Exit(1)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+Import = Callable[[str], Any]
+
+TEXT = """
+@ core/scheduler/heap: the largest comes first
+ def first(self):
+-    return min(self)
++    return max(self)
+
+@ delta/fold: nothing is read
+= tests/conformance/test_laws.py
+-    return rows
++    return rows.limit(0)
+"""
+
+MODULE = "def first(self):\n    return min(self)\n"
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """Make a tree with one module."""
+    module = tmp_path / "spark_queue/core/scheduler/heap.py"
+    module.parent.mkdir(parents=True)
+    module.write_text(MODULE)
+    return module
+
+
+def test_faults_are_read_as_diffs(script: Import) -> None:
+    """A fault has lines to find and lines to put there, and the tests of its area or its own."""
+    mutants = script("mutants")
+    heap, fold = mutants.read(TEXT)
+    assert (heap.where, heap.says) == ("core/scheduler/heap", "the largest comes first")
+    assert heap.old == MODULE
+    assert heap.new == MODULE.replace("min", "max")
+    assert (heap.tests[0], heap.needs_jvm) == ("tests/unit/core/scheduler", False)
+    assert (fold.tests, fold.needs_jvm) == (("tests/conformance/test_laws.py",), True)
+
+
+def test_every_fault_that_is_kept_can_be_tried(script: Import) -> None:
+    """Each says what is wrong, changes something, and has tests that are there."""
+    mutants = script("mutants")
+    files = sorted((Path(mutants.__file__).parent / "faults").glob("*.txt"))
+    faults = [fault for file in files for fault in mutants.read(file.read_text())]
+    assert len({(fault.where, fault.says) for fault in faults}) == len(faults) > 100
+    for fault in faults:
+        assert fault.says
+        assert fault.old != fault.new
+        assert fault.tests
+        assert all((mutants.ROOT / test.partition("::")[0]).exists() for test in fault.tests)
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "verdict", "by"),
+    [
+        (0, "3 passed", "survived", "tests/unit/core/scheduler"),
+        (1, "FAILED tests/test_heap.py::test_order - assert 1 == 2", "found", "test_order"),
+        (4, "ERROR: file or directory not found", "broken", "not found"),
+    ],
+)
+def test_a_fault_is_in_the_tree_while_its_tests_run(
+    script: Import,
+    monkeypatch: pytest.MonkeyPatch,
+    tree: Path,
+    code: int,
+    said: str,
+    verdict: str,
+    by: str,
+) -> None:
+    """The module is broken for as long as pytest runs, and whole again whatever that says."""
+    mutants = script("mutants")
+    seen: list[str] = []
+
+    def run(words: list[str], **_: object) -> object:
+        assert "tests/unit/core/scheduler" in words
+        seen.append(tree.read_text())
+        return SimpleNamespace(returncode=code, stdout=said, stderr="")
+
+    monkeypatch.setattr(subprocess, "run", run)
+    heap = mutants.read(TEXT)[0]
+    outcome = mutants.tried(tree.parents[3], heap, 1.0)
+    assert seen == [MODULE.replace("min", "max")]
+    assert tree.read_text() == MODULE
+    assert (outcome.verdict, by in outcome.by) == (verdict, True)
+
+
+def test_a_fault_whose_lines_are_gone_is_stale(script: Import, tree: Path) -> None:
+    """Nothing is run for a fault that is no more in the code, or there twice."""
+    mutants = script("mutants")
+    heap = mutants.read(TEXT)[0]
+    for text in ("", MODULE + MODULE):
+        tree.write_text(text)
+        assert mutants.tried(tree.parents[3], heap, 1.0).verdict == "stale"
