@@ -97,7 +97,9 @@ LIVE_SETTINGS = frozenset(LiveSettings.__annotations__)
 class QueueConfig:
     """What identifies items and how they are served. Every key is optional.
 
-    Keys are SQL expressions over the user's columns, evaluated once, when a row is enqueued.
+    Keys are SQL expressions over the user's columns, evaluated once, when a row is enqueued. Those
+    that tell items apart (all but ``priority``) must be the same in every session: see "Keys" in
+    ``docs/guarantees.md``.
 
     Raises
     ------

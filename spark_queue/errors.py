@@ -7,7 +7,7 @@
     ├── InvalidArgumentError     fix the call                     (ValueError)
     ├── QueueNotFoundError       create the queue, fix the name   (LookupError)
     ├── QueueExistsError         open it instead                  (ValueError)
-    ├── FormatVersionError       upgrade the library
+    ├── FormatVersionError       upgrade the library, or make a new queue
     ├── SchemaMismatchError      fix the data                     (ValueError)
     ├── ResultMismatchError      fix what the handler returns     (ValueError)
     ├── DuplicateItemError       drop the duplicates, or skip them
@@ -80,13 +80,14 @@ class QueueExistsError(SparkQueueError, ValueError):
         The name or path that was asked for.
     """
 
-    def __init__(self, name: str) -> None:
-        super().__init__(f"queue {name!r} exists already; use DeltaQueue.open, or drop it first")
+    def __init__(self, name: str, why: str = "") -> None:
+        exists = f"queue {name!r} exists already; use DeltaQueue.open, or drop it first"
+        super().__init__(f"queue {name!r} cannot be made: {why}" if why else exists)
         self.name = name
 
 
 class FormatVersionError(SparkQueueError):
-    """Raised when a queue was written in a format that this release does not know.
+    """Raised when a queue has a format that this release does not know, or cannot write.
 
     Attributes
     ----------
@@ -94,11 +95,14 @@ class FormatVersionError(SparkQueueError):
         The stored format version, and the newest one that this release reads.
     """
 
-    def __init__(self, name: str, found: int, supported: int) -> None:
-        super().__init__(
-            f"queue {name!r} has format version {found}, this release reads up to {supported}; "
-            "upgrade spark-queue"
+    def __init__(self, name: str, found: int, supported: int, other: str = "") -> None:
+        newer = f"this release reads up to {supported}; upgrade spark-queue"
+        older = (
+            f"in which the text of {other} could be another in another session; this release "
+            "writes it in another way, and would not find its duplicates: claim what is in the "
+            "queue until it is empty, which goes on as before, and enqueue into a new one"
         )
+        super().__init__(f"queue {name!r} has format version {found}, {older if other else newer}")
         self.found = found
         self.supported = supported
 
@@ -208,14 +212,15 @@ class LogDamagedError(SparkQueueError):
     log : str
         The log that is damaged, ``queue`` or ``status``.
     step : int
-        The step that could not be made.
+        The step that is gone, or that could not be made.
     """
 
-    def __init__(self, queue: str, log: str, step: int) -> None:
+    def __init__(self, queue: str, log: str, step: int, why: str = "") -> None:
+        found = why or f"it does not take step {step}, and nobody else has it"
         super().__init__(
-            f"the {log} log of queue {queue!r} does not take step {step}, and nobody else has it: "
-            "was the table restored to an older version? Restore its newest one, or copy its rows "
-            "into a new queue"
+            f"the {log} log of queue {queue!r} is damaged: {found}. Was the table restored to an "
+            "older version, or did it lose files? Restore its newest version, put back what is "
+            "gone, or copy its rows into a new queue; nothing was written"
         )
         self.log = log
         self.step = step

@@ -12,7 +12,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_queue.delta import enqueue
 from spark_queue.delta.enqueue import StreamBatch
-from spark_queue.delta.inputs import OrderBy, keyed
+from spark_queue.delta.inputs import OrderBy, keyed, require_same_texts
 from spark_queue.delta.refusals import Rules
 from spark_queue.delta.store import Store
 from spark_queue.errors import InvalidArgumentError
@@ -46,7 +46,9 @@ def enqueue_stream(
             "the frame is no stream: read it with spark.readStream, or use enqueue"
         )
     # What does not fit is told now, and not by a query that stops.
-    keyed(df, store.user_schema(), store.settings(store.status_head()).config, order_by)
+    schema, settings = store.user_schema(), store.settings(store.status_head())
+    require_same_texts(store.name, settings, schema)
+    keyed(df, schema, settings.config, order_by)
 
     def put(batch: DataFrame, number: int) -> None:
         place = store.in_session(batch.sparkSession)

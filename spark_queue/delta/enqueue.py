@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from spark_queue.delta import readers, tags, trim
 from spark_queue.delta.facts import logger
 from spark_queue.delta.heads import QueueHead, StatusHead, following
-from spark_queue.delta.inputs import OrderBy, keyed
+from spark_queue.delta.inputs import OrderBy, keyed, require_same_texts
 from spark_queue.delta.refusals import Rules, refused
 from spark_queue.delta.schema import (
     GROUP,
@@ -83,7 +83,9 @@ def enqueue(
     now = store.clock.now()
     status = store.status_head()
     settings = store.settings(status)
-    stage = staged(keyed(df, store.user_schema(), settings.config, order_by, extra=extra))
+    schema = store.user_schema()
+    require_same_texts(store.name, settings, schema)
+    stage = staged(keyed(df, schema, settings.config, order_by, extra=extra))
     if stage.count == 0:
         return _NOTHING
     for count in tries("enqueue"):

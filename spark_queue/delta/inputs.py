@@ -11,18 +11,23 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import CharType, DataType, DoubleType, StructType, TimestampType, VarcharType
 
 from spark_queue.config import QueueConfig
-from spark_queue.delta.schema import OPTIONAL_INPUTS, QUEUE_COLUMNS
-from spark_queue.errors import InvalidArgumentError, InvalidConfigError, SchemaMismatchError
+from spark_queue.delta import expressions, key_text
+from spark_queue.delta.schema import FORMAT_VERSION, OPTIONAL_INPUTS, QUEUE_COLUMNS
+from spark_queue.delta.settings import Settings
+from spark_queue.errors import (
+    FormatVersionError,
+    InvalidArgumentError,
+    InvalidConfigError,
+    SchemaMismatchError,
+)
 
 OrderBy = str | Column | list[str | Column] | None
 
-#: Key options of the configuration, the column that each fills, and its type.
-_KEYS = (
-    ("dedup_key", "_dedup_key", "string"),
-    ("fair_key", "_fair_key", "string"),
-    ("group_key", "_group_key", "string"),
-    ("priority", "_priority", "int"),
-)
+#: Options of the configuration whose values are told apart by their text, and their columns.
+_KEYS = {"dedup_key": "_dedup_key", "fair_key": "_fair_key", "group_key": "_group_key"}
+
+#: The same, and what else is computed from a row.
+_COMPUTED = {**_KEYS, "priority": "_priority"}
 
 _QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`")
 _STATEMENT = re.compile(r";|--|/\*|\b(select|from|with|values|table)\b", re.IGNORECASE)
@@ -34,8 +39,9 @@ def require_user_schema(schema: StructType) -> None:
     Raises
     ------
     SchemaMismatchError
-        When a column starts with ``_`` or is named like an optional input, or there is none; or
-        when texts in it have a limited length, which only a write would find out.
+        When a column starts with ``_``, has a dot or a backtick, or is named like an optional
+        input, or there is none; or when texts in it have a limited length, which only a write would
+        find out.
     """
     if not schema.fields:
         raise InvalidArgumentError("the schema has no columns; a queue needs at least one")
@@ -43,6 +49,7 @@ def require_user_schema(schema: StructType) -> None:
         if isinstance(field.dataType, CharType | VarcharType):
             kind = field.dataType.simpleString()
             raise SchemaMismatchError(field.name, f"is {kind}; a queue holds texts as string")
+    _require_plain_names(schema)
     for name in schema.names:
         if name.startswith("_"):
             raise SchemaMismatchError(name, "names that start with _ belong to the queue; rename")
@@ -52,27 +59,87 @@ def require_user_schema(schema: StructType) -> None:
             )
 
 
+def _require_plain_names(schema: StructType) -> None:
+    # Spark reads such a name as a path, wherever it is not quoted.
+    for name in schema.names:
+        if "." in name or "`" in name:
+            raise SchemaMismatchError(
+                name, "names with a dot or a backtick are no plain columns; rename"
+            )
+
+
 def require_keys(spark: SparkSession, schema: StructType, config: QueueConfig) -> None:
     """Check that every key of a configuration is an expression over the user's columns.
 
     Raises
     ------
     InvalidConfigError
-        When a key names an unknown column or is more than an expression; it names the option.
+        When a key names an unknown column, is more than an expression, or is not the same in every
+        session; it names the option.
     """
     empty = spark.createDataFrame([], schema)
-    for option, column, kind in _KEYS:
+    for option, column in _COMPUTED.items():
         text = getattr(config, option)
         if text is None:
             continue
         try:
-            expression = sql_expression(option, text).cast(kind)
+            expression = sql_expression(option, text)
+            if option not in _KEYS:
+                expression = expression.cast("int")
             _ = empty.select("*", expression.alias(column)).schema
         except (AnalysisException, InvalidArgumentError) as exc:
             raise InvalidConfigError(
                 f"{option} is {text!r}, which is no expression over the columns "
                 f"{', '.join(schema.names)}: {_first_line(exc)}"
             ) from exc
+    require_same_everywhere(schema, config)
+
+
+def require_same_everywhere(schema: StructType, config: QueueConfig) -> None:
+    """Check that every key of a configuration has one text, in every session and at any time.
+
+    Raises
+    ------
+    InvalidConfigError
+        When one has not; it names the option, what is in the way, and what to write instead.
+    """
+    for option in _KEYS:
+        text = getattr(config, option)
+        if text is not None:
+            _require_same(option, text, schema)
+
+
+def _require_same(option: str, text: str, schema: StructType) -> None:
+    try:
+        key_text.require_text(expressions.read(text, schema))
+    except InvalidArgumentError as exc:
+        raise InvalidConfigError(
+            f"{option} is {text!r}, which may be another text in another session: {exc}; compute "
+            "it in the frames that are enqueued, as a column of the queue, and name that column"
+        ) from exc
+
+
+def require_same_texts(name: str, settings: Settings, schema: StructType) -> None:
+    """Check that keys have the texts which a queue of an older format has stored.
+
+    Raises
+    ------
+    FormatVersionError
+        When one has another text now, so that its duplicates would not be found.
+    """
+    if settings.format >= FORMAT_VERSION:
+        return
+    for option in _KEYS:
+        text = getattr(settings.config, option)
+        if text is not None and not _has_old_text(text, schema):
+            raise FormatVersionError(name, settings.format, FORMAT_VERSION, f"{option} {text!r}")
+
+
+def _has_old_text(text: str, schema: StructType) -> bool:
+    try:
+        return key_text.is_as_cast(expressions.read(text, schema))
+    except InvalidArgumentError:
+        return False
 
 
 def sql_expression(what: str, text: str) -> Column:
@@ -113,22 +180,27 @@ def keyed(
     SchemaMismatchError
         When a column is missing, unknown or of another type; it names the column.
     """
+    _require_plain_names(schema)
     _require_fits(df.drop(*extra), schema)
     ordered = df if order_by is None else _ordered(df, order_by)
-    keys = [_key(config, option, column, kind) for option, column, kind in _KEYS]
+    keys = [_key(config, option, schema) for option in _KEYS]
     optional = [_optional(df, name, column) for name, column in OPTIONAL_INPUTS.items()]
     columns = [F.col(_quoted(name)) for name in schema.names]
-    staged = ordered.select(*columns, *keys, *optional, *extra)
+    staged = ordered.select(*columns, *keys, _priority(config), *optional, *extra)
     hashed = F.when(F.col("_dedup_key").isNotNull(), F.xxhash64("_dedup_key"))
     return staged.withColumn("_dedup_hash", hashed)
 
 
-def _key(config: QueueConfig, option: str, column: str, kind: str) -> Column:
+def _key(config: QueueConfig, option: str, schema: StructType) -> Column:
     text = getattr(config, option)
     if text is None:
-        return F.lit(0 if column == "_priority" else None).cast(kind).alias(column)
-    value = F.expr(text).cast(kind)
-    return (F.coalesce(value, F.lit(0)) if column == "_priority" else value).alias(column)
+        return F.lit(None).cast("string").alias(_KEYS[option])
+    return key_text.text_of(expressions.read(text, schema)).alias(_KEYS[option])
+
+
+def _priority(config: QueueConfig) -> Column:
+    value = F.lit(0) if config.priority is None else F.expr(config.priority).cast("int")
+    return F.coalesce(value, F.lit(0)).alias("_priority")
 
 
 def _optional(df: DataFrame, name: str, column: str) -> Column:

@@ -19,7 +19,8 @@ from pyspark.sql.types import (
 )
 
 #: The version of this layout. A queue stores it; an older library refuses a newer queue.
-FORMAT_VERSION = 1
+#: 1: keys as Spark casts them to a string. 2: keys with one text (:mod:`delta.key_text`).
+FORMAT_VERSION = 2
 
 #: Lanes: heads of steps, configuration, last tags of keys and groups; refused rows; checkpoints.
 META_LANE = -1

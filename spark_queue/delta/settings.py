@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from spark_queue.config import QueueConfig
@@ -52,6 +52,8 @@ class Settings:
     paused: bool = False
     stretches: Mapping[str, Stretch] = field(default_factory=dict)
     """Fair keys whose weight is, or once was, not 1."""
+    format: int = FORMAT_VERSION
+    """The version that the queue was made in; it keeps it, with what its rows are like."""
 
     @classmethod
     def initial(cls, config: QueueConfig) -> Settings:
@@ -66,12 +68,12 @@ class Settings:
             weight = config.weights.get(key, 1.0)
             if weight != old.weight:
                 stretches[key] = old.reweighted(weight, pointers)
-        return Settings(config=config, paused=self.paused, stretches=stretches)
+        return replace(self, config=config, stretches=stretches)
 
     def to_json(self) -> str:
         """Write the settings as the text of their row."""
         plain = {
-            "format": FORMAT_VERSION,
+            "format": self.format,
             "config": self.config.to_dict(),
             "paused": self.paused,
             "stretches": {
@@ -101,4 +103,5 @@ class Settings:
             config=QueueConfig.from_dict(plain["config"]),
             paused=plain["paused"],
             stretches=stretches,
+            format=plain["format"],
         )

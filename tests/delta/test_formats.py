@@ -1,0 +1,77 @@
+"""Queues that an older release has made: they open and go on, or say what to do."""
+
+from __future__ import annotations
+
+import zipfile
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_queue.clock import ManualClock
+from spark_queue.errors import FormatVersionError
+from spark_queue.queue import DeltaQueue
+
+DATA = Path(__file__).parent.parent / "data"
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def golden(place: str) -> Path:
+    """Unpack the queues of format 1 (``tests/data/make_golden.py`` says what they hold)."""
+    with zipfile.ZipFile(DATA / "queues-of-format-1.zip") as packed:
+        packed.extractall(place)
+    return Path(place)
+
+
+def test_a_queue_of_texts_goes_on(spark: SparkSession, golden: Path, clock: ManualClock) -> None:
+    """Format 1 with plain texts as keys: items, states, claims and keys are as they were."""
+    queue = DeltaQueue.open(spark, str(golden / "strings"), clock=clock)
+    was = queue.stats()
+    assert (was.ready, was.claimed, was.acked, was.dead, was.cancelled) == (1, 1, 1, 1, 1)
+
+    more = spark.createDataFrame(
+        [("a3", "ann", "y"), ("a1", "ann", "x"), ("b1", "bob", "z")], queue.schema
+    ).coalesce(1)
+    done = queue.enqueue(more)
+    assert (done.inserted, done.duplicates) == (1, 2)
+    queue.configure(lease=2 * HOUR)
+    clock.advance(HOUR)
+    claim = queue.claim(10)
+    assert sorted(row.path for row in claim.items.collect()) == ["a1", "a3", "b1"]
+    claim.ack()
+    assert queue.redrive("path = 'a2'") == 1
+    assert queue.stats().acked == 4
+
+
+def test_readers_go_on(spark: SparkSession, golden: Path, clock: ManualClock) -> None:
+    """Format 1 with two readers: each goes on at its own position."""
+    queue = DeltaQueue.open(spark, str(golden / "readers"), clock=clock)
+
+    assert queue.readers() == ("first", "second")
+    assert queue.open_reader("first").claim(10).count == 1
+    clock.advance(HOUR)
+    assert queue.open_reader("second").claim(10).count == 3
+
+
+def test_what_has_the_same_text_goes_on(spark: SparkSession, golden: Path) -> None:
+    """Format 1 with numbers and dates as keys: an equal row is still a duplicate."""
+    queue = DeltaQueue.open(spark, str(golden / "numbers"))
+    line = ["7L AS id", "date'2026-11-01' AS day", "cast('1.5' AS decimal(10,2)) AS price"]
+
+    assert queue.enqueue(spark.range(1).selectExpr(*line)).duplicates == 1
+
+
+@pytest.mark.parametrize(("name", "key"), [("times", "dedup_key 'at'"), ("structs", "struct")])
+def test_a_text_that_was_not_safe_takes_no_more(
+    spark: SparkSession, golden: Path, name: str, key: str
+) -> None:
+    """Format 1 with a time or a struct as key: it is worked off, and the error says what to do."""
+    queue = DeltaQueue.open(spark, str(golden / name))
+
+    with pytest.raises(FormatVersionError, match=f"format version 1.*{key}.*into a new one"):
+        queue.enqueue(spark.createDataFrame([], queue.schema))
+    with queue.claim(1) as claim:
+        assert claim.count == 1
+    assert queue.stats().acked == 1

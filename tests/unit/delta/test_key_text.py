@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import pytest
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    DateType,
+    DayTimeIntervalType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    LongType,
+    MapType,
+    NullType,
+    StringType,
+    StructType,
+    TimestampType,
+    VariantType,
+)
+
+from spark_queue.delta.expressions import Expression
+from spark_queue.delta.key_text import is_as_cast, require_text
+from spark_queue.errors import InvalidArgumentError
+
+TEXT = StringType()
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        DoubleType(),
+        FloatType(),
+        MapType(TEXT, TEXT),
+        VariantType(),
+        DayTimeIntervalType(),
+        NullType(),
+        StringType("UTF8_LCASE"),
+        ArrayType(DoubleType()),
+        StructType().add("x", TEXT).add("y", ArrayType(MapType(TEXT, TEXT))),
+    ],
+)
+def test_a_type_without_a_text_is_refused(kind: DataType) -> None:
+    """A key cannot be of a type that has no text, or several; the error names the type."""
+    inner = "map|double|float|variant|interval|void|collate"
+    with pytest.raises(InvalidArgumentError, match=f"x.* is .*({inner}).*no text"):
+        require_text(Expression("x", kind))
+    with pytest.raises(InvalidArgumentError, match="no text"):
+        require_text(Expression("struct(x)", None, (Expression("x", kind),)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_old"),
+    [
+        (TEXT, True),
+        (LongType(), True),
+        (DateType(), True),
+        (DecimalType(10, 2), True),
+        (DecimalType(18, 9), False),
+        (TimestampType(), False),
+        (BinaryType(), False),
+        (ArrayType(TEXT), False),
+    ],
+)
+def test_a_type_keeps_the_text_that_it_had_in_format_1(kind: DataType, *, is_old: bool) -> None:
+    """A queue of format 1 goes on with keys whose text is that of Spark's own cast."""
+    require_text(Expression("x", kind))
+
+    assert is_as_cast(Expression("x", kind)) == is_old
