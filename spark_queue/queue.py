@@ -99,9 +99,10 @@ class DeltaQueue(Consuming):
         QueueExistsError
             When there is a queue, or any table in its place.
         InvalidConfigError
-            When a key of the configuration is no expression over the columns.
+            When a key of the configuration is no expression over the columns, or may be another
+            text in another session.
         SchemaMismatchError
-            When a column has a name that belongs to the queue.
+            When a column has a name that belongs to the queue, or one with a dot or a backtick.
         """
         store = Store(spark, QueueAddress(name_or_path), clock or SystemClock(), listener)
         admin.create(store, parsed(schema), config or QueueConfig())
@@ -188,6 +189,8 @@ class DeltaQueue(Consuming):
             With ``on_duplicate="raise"``, when a key is taken. Nothing was written.
         ReaderFullError
             With ``on_full="raise"``, when a reader has no room. Nothing was written.
+        FormatVersionError
+            When an older release made the queue, and its keys had a text that is not safe.
 
         Notes
         -----
@@ -387,7 +390,7 @@ class DeltaQueue(Consuming):
             inserted=done.inserted,
             duplicates=done.duplicates,
             refused=done.refused,
-            outcomes=enqueue.outcomes(self._main, done.step),
+            read_outcomes=lambda: enqueue.outcomes(self._main, done.step),
         )
 
     def __repr__(self) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from html import escape
 from typing import TYPE_CHECKING
@@ -25,10 +26,18 @@ class EnqueueResult:
     """Rows that were refused because their key is taken."""
     refused: int = 0
     """Rows that were refused because a reader was full."""
-    outcomes: DataFrame
-    """One row for each row of the frame: the user's columns, ``_seq``, ``outcome`` (``inserted``,
-    ``duplicate`` or ``refused``) and ``duplicate_of``, the seq that holds the key. Read from the
-    log, where it was stored in the same commit."""
+    read_outcomes: Callable[[], DataFrame] = field(repr=False, compare=False)
+    """Makes the frame of the outcomes."""
+
+    @property
+    def outcomes(self) -> DataFrame:
+        """One row for each row of the frame, read from the log, where it was stored with them.
+
+        It has the user's columns, ``_seq``, ``outcome`` (``inserted``, ``duplicate`` or
+        ``refused``) and ``duplicate_of``, the seq that holds the key.
+        """
+        # Made when it is asked for: the rows are in the queue, whatever becomes of a frame.
+        return self.read_outcomes()
 
     def _repr_html_(self) -> str:
         return f"<b>step {self.step}</b>: {self.inserted} inserted, {self.duplicates} duplicate(s)"

@@ -26,7 +26,11 @@ def forward(store: Store) -> int:
     A target that cannot take them is logged, and gets them the next time: what was claimed or
     settled in the same breath is its holder's all the same.
     """
-    limits = store.limits()
+    try:
+        limits = store.limits()
+    except Exception:  # noqa: BLE001 - the reader may be gone, and what it has claimed stands
+        logger.exception("%s: what ended here waits for the next time", store.name)
+        return 0
     return sum(_tried(store, limits, target) for target in _targets(limits))
 
 
