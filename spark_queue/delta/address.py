@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 
 from spark_queue.errors import InvalidArgumentError
 
@@ -64,6 +65,14 @@ class QueueAddress:
     def status_of(self, reader: int) -> TableAddress:
         """Return the log of transitions of a reader, by its number."""
         return self._table("status" if reader == 0 else f"reader_{reader}")
+
+    def plain_file(self) -> Path | None:
+        """Return the plain file of this machine that stands where a queue by path would be."""
+        if not self.is_path:
+            return None
+        paths = [table.target.removeprefix("file:") for table in (self.queue, self.status)]
+        places = [Path(path) for path in (*paths, str(Path(paths[0]).parent))]
+        return next((place for place in places if place.is_file()), None)
 
     def _table(self, which: str) -> TableAddress:
         if self.is_path:

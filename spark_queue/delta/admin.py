@@ -62,6 +62,11 @@ def _make(store: Store, schema: StructType, settings: Settings) -> None:
 
 def _require_free(store: Store) -> None:
     """Refuse a place that is taken; what a crash inside ``create`` left there is not in the way."""
+    file = store.address.plain_file()
+    if file is not None:
+        raise QueueExistsError(
+            store.name, f"{str(file)!r} is a plain file: move it, or use another path"
+        )
     for log in (store.queue, store.status):
         if log.exists() and not log.read().isEmpty():
             raise QueueExistsError(store.name)

@@ -43,6 +43,7 @@ def claim(store: Store, request: Request) -> Granted:
     basis: StatusHead | None = None
     for count in tries("claim"):
         with store.writing("status"):
+            store.require_whole()
             same = same_claim(store, request.claim_id) if request.repeatable else None
             if same is not None:
                 return same

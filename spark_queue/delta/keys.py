@@ -199,6 +199,9 @@ class DeltaIdempotencyKeyStore:
 
     def _stepped(self, calls: list[_Call]) -> list[_Answer]:
         """Ask the rules, and write what changed as one step."""
+        if not lock.is_held(self._directory):
+            # Another process may have written since, or made another table there.
+            self._head = None
         lock.lock_for_writing(self._address.target, self._directory)
         keys = {call.key for call in calls}
         for _ in tries("idempotency keys"):

@@ -60,7 +60,7 @@ def lock_for_writing(name: str, directory: Path | None) -> None:
         return
     key = str(directory.resolve())
     with _registry:
-        if key not in _held:
+        if not _is_current(key):
             _held[key] = _locked_file(name, directory / _FILE)
 
 
@@ -69,7 +69,7 @@ def is_held(directory: Path | None) -> bool:
     if directory is None:
         return False
     with _registry:
-        return str(directory.resolve()) in _held
+        return _is_current(str(directory.resolve()))
 
 
 def pin(directory: Path | None) -> None:
@@ -108,6 +108,21 @@ def holder(directory: Path | None) -> int | None:
         return int((directory / _FILE).read_text())
     except (OSError, ValueError):
         return None
+
+
+def _is_current(key: str) -> bool:
+    """Tell whether a lock is held, on the file that is there: its directory may be another now."""
+    held = _held.get(key)
+    if held is None:
+        return False
+    try:
+        if os.path.samestat(os.fstat(held.fileno()), Path(key, _FILE).stat()):
+            return True
+    except OSError:
+        pass
+    # What others find there is no longer what this process has locked.
+    _held.pop(key).close()
+    return False
 
 
 def _locked_file(name: str, path: Path) -> IO[str]:

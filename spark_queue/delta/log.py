@@ -95,8 +95,19 @@ class Log(Generic[_Head]):
 
     def location(self) -> str:
         """Return where the table's files are."""
-        row = self.spark.sql(f"DESCRIBE DETAIL {self.address.sql()}").select("location").head()
-        return str(row[0]) if row else ""
+        return self.detail()[0]
+
+    def detail(self) -> tuple[str, str]:
+        """Return where the table's files are, and the id that it got when it was made."""
+        detail = self.spark.sql(f"DESCRIBE DETAIL {self.address.sql()}")
+        row = detail.select("location", "id").head()
+        return (str(row[0]), str(row[1])) if row else ("", "")
+
+    def directory(self) -> Path | None:
+        """Return the table's directory, if it is on this machine's disk."""
+        if self._directory is None:
+            self._directory = local_directory(self.location()) or _NOT_LOCAL
+        return None if self._directory is _NOT_LOCAL else self._directory
 
     def create(
         self, schema: StructType, *, replaces: bool = True, skipping: str = SKIPPING_COLUMNS
@@ -256,10 +267,9 @@ class Log(Generic[_Head]):
     def _newest_token(self) -> str | None:
         """Return whose the newest commit is, as far as that is known without reading the table."""
         try:
-            if self._directory is None:
-                self._directory = local_directory(self.location()) or _NOT_LOCAL
-            if self._directory is not _NOT_LOCAL:
-                return newest_token(self._directory)
+            directory = self.directory()
+            if directory is not None:
+                return newest_token(directory)
             # A fraction of a read of the table, which would have to list the table's files anew.
             newest = self.spark.sql(f"DESCRIBE HISTORY {self.address.sql()} LIMIT 1")
             row = newest.select("userMetadata").head()

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from spark_queue.clock import Clock
-from spark_queue.delta import facts, fold, holding, lock, memory, native
+from spark_queue.delta import facts, fold, holding, lock, memory, native, traces, whole
 from spark_queue.delta.address import QueueAddress
 from spark_queue.delta.facts import Listener, LogName, StepFacts
 from spark_queue.delta.heads import (
@@ -99,6 +99,7 @@ class Store:
         self.status: Log[StatusHead] = Log(spark, address.status_of(reader), status_head)
         self._location: str | None = None
         self._key: str | None = None
+        self._birth: tuple[int, int] | None = None
 
     @property
     def name(self) -> str:
@@ -115,6 +116,7 @@ class Store:
         store.natives = self.natives
         store._location = self._location
         store._key = self._key
+        store._birth = self._birth
         return store
 
     def in_session(self, spark: SparkSession) -> Store:
@@ -183,7 +185,8 @@ class Store:
         """Return where the queue is, as its catalog or path says."""
         if self._location is None:
             first = Log(self.spark, self.address.status, status_head)
-            self._location = first.location()
+            self._location, self._key = first.detail()
+            self._birth = traces.birth(lock.local_directory(self._location))
         return self._location
 
     def forget(self) -> None:
@@ -204,20 +207,56 @@ class Store:
         lock.unpin(self._local_directory())
 
     def queue_head(self) -> QueueHead:
-        """Return the newest head of the item log."""
+        """Return the newest head of the item log.
+
+        Raises
+        ------
+        LogDamagedError
+            When the log has not all the steps that something names.
+        """
         cache = self._cache()
         if cache.queue is None or not self.is_only_writer():
-            newest = self.queue.head(since=cache.queue.step if cache.queue else 0)
-            cache.queue = newest or cache.queue or QueueHead()
+            cache.queue = self._newest("queue", self.queue, cache.queue) or QueueHead()
         return cache.queue
 
     def status_head(self) -> StatusHead:
-        """Return the newest head of the status log."""
+        """Return the newest head of the status log; the errors are those of :meth:`queue_head`."""
         at = self._position()
         if at.head is None or not self.is_only_writer():
-            newest = self.status.head(since=at.head.step if at.head else 0)
-            at.head = newest or at.head or StatusHead()
+            is_first = at.head is None
+            head = self._newest("status", self.status, at.head) or StatusHead()
+            if is_first and head.step:
+                self._require_agreement(head)
+            at.head = head
         return at.head
+
+    def _newest(self, which: LogName, log: Log[_Head], known: _Head | None) -> _Head | None:
+        """Return the newest head of a log, if it is all that is known of it."""
+        newest = log.head(since=known.step if known else 0)
+        if known is not None and known.step:
+            return whole.seen_again(self.name, which, known, newest)
+        if newest is None:
+            return known
+        return whole.seen_first(self.name, which, log, self._directory_of(log), newest)
+
+    def _require_agreement(self, head: StatusHead) -> None:
+        """Raise where the item log and this status log cannot both be whole."""
+        items = self.queue_head()
+        whole.require_known_seqs(self.name, self.status, head, items)
+        if self.reader == 0:
+            whole.require_known_steps(self.name, self.status, head, items)
+
+    def require_whole(self) -> None:
+        """Check that the item log on this machine's disk is all that this process knows of it.
+
+        Raises
+        ------
+        LogDamagedError
+            When it is not.
+        """
+        seen = self._cache().queue
+        last = seen.step if seen else 0
+        whole.require_end(self.name, "queue", self.queue, self._directory_of(self.queue), last)
 
     def recent(self, head: StatusHead) -> DataFrame:
         """Return what a fold to a step reads (:func:`fold.since_checkpoint`).
@@ -263,14 +302,14 @@ class Store:
         """Hold the right to write a log, against threads here and processes on this disk."""
         lock.lock_for_writing(self.name, self._local_directory())
         log = which if which == "queue" else f"{which} of {self.reader}"
-        with lock.log_lock(f"{self._identity()}/{log}"):
+        with lock.log_lock(f"{self._place()}/{log}"):
             yield
 
     @contextmanager
     def rewriting(self, which: LogName) -> Iterator[None]:
         """Hold the right to rewrite files of a log: steps need not wait, unless by natives."""
         with self._rewrites():
-            if not native.is_written_natively(self._identity()):
+            if not native.is_written_natively(self._place()):
                 yield
                 return
             with self.writing(which):
@@ -291,18 +330,18 @@ class Store:
             natives = Natives()
             natives.of(self.queue)
         with self._rewrites():
-            native.begin(self._identity())
+            native.begin(self._place())
         self.natives = natives
 
     def stop_writing_natively(self) -> None:
         """Commit all steps by Spark again."""
         if self.natives is not None:
             self.natives = None
-            native.end(self._identity())
+            native.end(self._place())
 
     def _rewrites(self) -> AbstractContextManager[object]:
         """Return the lock of those who rewrite: natives may begin only when nobody does."""
-        return lock.log_lock(f"{self._identity()}/rewrites")
+        return lock.log_lock(f"{self._place()}/rewrites")
 
     def commit_queue(
         self, head: QueueHead, rows: DataFrame | pa.Table | None, *, small: bool = True
@@ -353,12 +392,12 @@ class Store:
         small: bool,
     ) -> bool:
         """Commit a step the way this store commits."""
+        if self.natives is not None and (rows is None or isinstance(rows, pa.Table)):
+            return self.natives.of(log).commit(head, rows)
+        which: LogName = "queue" if log is self.queue else "status"
+        whole.require_end(self.name, which, log, self._directory_of(log), head.step - 1)
         if isinstance(rows, pa.Table):
-            if self.natives is not None:
-                return self.natives.of(log).commit(head, rows)
-            return log.commit(head, self.spark.createDataFrame(rows), small=small)
-        if rows is None and self.natives is not None:
-            return self.natives.of(log).commit(head, None)
+            rows = self.spark.createDataFrame(rows)
         return log.commit(head, rows, small=small)
 
     def report(
@@ -422,6 +461,9 @@ class Store:
             (F.col("_gen") == META_LANE) & (F.col("_kind") == CONFIG) & (F.col("_step") == step)
         )
         row: Any = rows.select("_body").head()
+        if row is None:
+            why = f"the configuration that it names, a row of step {step}, is gone"
+            raise LogDamagedError(self.name, "status", step, why)
         return Settings.from_json(self.name, row[0])
 
     def _cache(self) -> Cache:
@@ -431,14 +473,28 @@ class Store:
         return self._cache().position(self.reader)
 
     def _identity(self) -> str:
-        """Return what names the queue in this process, for one lock and one cache.
+        """Return what names the queue in this process, for what is remembered of it.
 
-        On this machine's disk that is the directory itself: there are many ways to spell one.
+        Beside its place that is the id of its first status log: what is made anew there is another
+        queue. On this machine's disk it is noticed by whoever had the old one in hand, too.
         """
-        if self._key is None:
-            directory = lock.local_directory(self.location())
-            self._key = self.location() if directory is None else str(directory.resolve())
-        return self._key
+        birth = traces.birth(self._local_directory())
+        if birth is not None and birth != self._birth:
+            self._location = None
+            self.location()
+        return f"{self._place()} {self._key}"
+
+    def _place(self) -> str:
+        """Return where the queue is, as one of many ways to spell that, for the locks on it."""
+        directory = self._local_directory()
+        return self.location() if directory is None else str(directory.resolve())
+
+    def _directory_of(self, log: Log[Any]) -> Path | None:
+        """Return the directory of a log on this machine's disk."""
+        first = self._local_directory()
+        if first is None or not self.address.is_path:
+            return None if first is None else log.directory()
+        return first.parent / log.address.target.rpartition("/")[2]
 
     def _local_directory(self) -> Path | None:
         return lock.local_directory(self.location())

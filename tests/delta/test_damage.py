@@ -16,7 +16,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_queue.clock import ManualClock
-from spark_queue.errors import LogDamagedError
+from spark_queue.config import QueueConfig
+from spark_queue.errors import LogDamagedError, QueueExistsError
 from spark_queue.queue import DeltaQueue
 
 HOUR = timedelta(hours=1)
@@ -60,6 +61,92 @@ def test_a_table_that_was_set_back_says_so(
 
     with pytest.raises(LogDamagedError, match="restored to an older version"):
         jobs.claim(1)
+
+
+def test_commits_that_are_gone_are_missed(
+    spark: SparkSession, jobs: DeltaQueue, queue_path: str, place: str, clock: ManualClock
+) -> None:
+    """Whatever names a commit that is gone is believed, and nothing is written on top."""
+    jobs.claim(2)
+    jobs.enqueue(spark.range(3, 6).select("id"), order_by="id")
+    jobs.claim(3)
+    jobs.close()
+    gone = {
+        # A checksum names the commit.
+        "queue/*.json": ("queue", r"0002\.json is gone"),
+        "status/*.json": ("status", r"0003\.json is gone"),
+        # Nothing of the commit is left: the other log names its items, or its step.
+        "queue/*2.*": ("queue", "names seq 5, and the item log ends with 3"),
+        "status/*[23].*": ("status", "names step 2, and it ends with 1"),
+    }
+    for number, (files, (log, why)) in enumerate(gone.items()):
+        copy = _without(queue_path, f"{place}/copy-{number}", files)
+        before = sorted(Path(copy).rglob("*"))
+
+        with pytest.raises(LogDamagedError, match=f"the {log} log .*{why}.*Restore its newest"):
+            DeltaQueue.open(spark, copy, clock=clock).claim(10)
+        assert sorted(Path(copy).rglob("*")) == before
+
+
+def _without(queue: str, copy: str, files: str) -> str:
+    """Copy a queue without the newest of some files of a log, or without all that a digit names."""
+    shutil.copytree(queue, copy)
+    log, pattern = files.split("/")
+    found = sorted((Path(copy) / log / "_delta_log").glob(pattern))
+    for file in found[-1:] if pattern == "*.json" else found:
+        file.unlink()
+    return copy
+
+
+def test_a_log_of_items_that_was_set_back_gives_nothing_out(
+    spark: SparkSession, jobs: DeltaQueue, queue_path: str
+) -> None:
+    """No claim passes over items that are gone; with the newest version back, all goes on."""
+    jobs.enqueue(spark.range(3, 5).select("id"), order_by="id")
+    table = f"delta.`{queue_path}/queue`"
+
+    spark.sql(f"RESTORE TABLE {table} TO VERSION AS OF 1")
+    with pytest.raises(LogDamagedError, match=r"the queue log .*rows end with step 1"):
+        jobs.claim(10)
+    spark.sql(f"RESTORE TABLE {table} TO VERSION AS OF 2")
+    assert jobs.claim(10).count == 5
+
+    jobs.close()
+    spark.sql(f"DELETE FROM delta.`{queue_path}/status` WHERE _kind = 'config'")  # noqa: S608
+    with pytest.raises(LogDamagedError, match=r"configuration .* step 1, is gone"):
+        jobs.claim(1)
+
+
+def test_a_queue_that_is_made_again_is_another_one(
+    spark: SparkSession, queue_path: str, clock: ManualClock
+) -> None:
+    """Nothing of a queue whose directory was removed is remembered for the one in its place."""
+    two = spark.sql("SELECT 1L AS id UNION ALL SELECT 1L")
+    old = DeltaQueue.create(spark, queue_path, "id long", clock=clock)
+    assert old.enqueue(two).inserted == 2
+    shutil.rmtree(queue_path)
+
+    new = DeltaQueue.create(spark, queue_path, "id long", QueueConfig(dedup_key="id"), clock=clock)
+
+    assert new.config.dedup_key == "id"
+    assert new.enqueue(two).inserted == 1
+    assert old.config.dedup_key == "id"
+    assert old.enqueue(two).duplicates == 2
+    assert new.stats().enqueued == 1
+
+
+@pytest.mark.parametrize("taken", ["queue", "queue/queue", "queue/status"])
+def test_a_file_in_the_place_of_a_queue_is_refused(
+    spark: SparkSession, place: str, taken: str
+) -> None:
+    """Where a plain file stands no queue is made, and the file stays."""
+    file = Path(place, taken)
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("mine")
+
+    with pytest.raises(QueueExistsError, match="plain file"):
+        DeltaQueue.create(spark, f"{place}/queue", "id long")
+    assert file.read_text() == "mine"
 
 
 def test_a_file_that_is_gone_is_named(jobs: DeltaQueue, queue_path: str) -> None:

@@ -1,0 +1,84 @@
+"""What the files of a table's log name, on this machine's disk: the newest step, and what is gone.
+
+A reader of the table sees only what is there. That something was there is told by what is left: a
+checksum of a commit that is gone, or the transaction of a step whose rows are gone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+#: Names of a version: its commit, its checksums, its checkpoints; no file that is being written.
+_VERSION = re.compile(r"\.?(?P<version>\d{20})\.(json|json\.crc|crc|checkpoint\.(?!.*tmp).*)")
+
+_COMMIT = re.compile(r"\d{20}\.json")
+
+#: What Delta calls a commit by which a table is as it was before.
+_RESTORE = "RESTORE"
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What the files of a table's log say of its steps."""
+
+    step: int | None
+    """The newest step that was committed; ``None`` where the commits at hand do not say."""
+    was_restored: bool = False
+    """Whether the table was set back to an older version after that."""
+    missing: str = ""
+    """A commit that is gone, though another file names it."""
+
+
+def trace(directory: Path, app_id: str) -> Trace:
+    """Look at the log of a table; a log that cannot be read says nothing."""
+    log = directory / "_delta_log"
+    try:
+        names = os.listdir(log)  # noqa: PTH208 - thousands of names, of which few are wanted
+        missing = _missing(log, names)
+        step, was_restored = _newest_step(log, names, app_id)
+    except (OSError, ValueError):
+        return Trace(None)
+    return Trace(step, was_restored, missing)
+
+
+def birth(directory: Path | None) -> tuple[int, int] | None:
+    """Return what tells a table from another that is made in its place; ``None`` if unknown."""
+    if directory is None:
+        return None
+    try:
+        first = (directory / "_delta_log" / f"{0:020}.json").stat()
+    except OSError:
+        return None
+    return first.st_ino, first.st_mtime_ns
+
+
+def _missing(log: Path, names: list[str]) -> str:
+    found = [match["version"] for name in names if (match := _VERSION.fullmatch(name))]
+    newest = f"{max(found)}.json" if found else ""
+    # Whoever commits meanwhile may have made it since the names were read.
+    return newest if newest and newest not in names and not (log / newest).exists() else ""
+
+
+def _newest_step(log: Path, names: list[str], app_id: str) -> tuple[int | None, bool]:
+    """Return the newest step, and whether the table was restored after it."""
+    was_restored = False
+    for name in sorted(filter(_COMMIT.fullmatch, names), reverse=True):
+        for action in _actions(log / name):
+            transaction = action.get("txn", {})
+            if transaction.get("appId") == app_id:
+                return int(transaction["version"]), was_restored
+            was_restored |= action.get("commitInfo", {}).get("operation") == _RESTORE
+    return None, was_restored
+
+
+def _actions(commit: Path) -> Iterator[dict[str, Any]]:
+    """Return what a commit says of itself; not the files that it adds, which may be thousands."""
+    for line in commit.read_text(encoding="utf-8").splitlines():
+        if line.startswith(('{"commitInfo"', '{"txn"')):
+            yield json.loads(line)
