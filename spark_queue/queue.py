@@ -291,31 +291,32 @@ class DeltaQueue(Consuming):
         self,
         name: str,
         *,
-        start: Start = "tail",
+        start: Start | None = None,
         config: ReaderConfig | None = None,
     ) -> Reader:
         """Return a reader of the queue, registered where there is none of the name.
 
         Every reader sees every item from its start on, with a position, claims, attempts and dead
-        letters of its own. The first that is named takes over what the default reader had; from
-        then on the queue is read by name.
+        letters of its own. The first that is named takes over what the default reader had, and is
+        the default as long as it is the only one; from the second on the queue is read by name.
 
         Parameters
         ----------
         name : str
             How the reader is called; its number, which it keeps, is its identity.
-        start : "tail", "beginning", int or datetime
+        start : "tail", "beginning", int or datetime, optional
             Where a new reader starts: with what comes from now on (default), with the oldest item
             that is kept, behind a step of the item log, or with what was enqueued after an instant.
             What is gone by then is counted in :meth:`Reader.lag` as lost. The first one goes on
-            where the default reader was.
+            where the default reader was, and is not told.
         config : ReaderConfig, optional
             Its limits; a reader that is there gets them from now on, if they are given.
 
         Raises
         ------
         InvalidArgumentError
-            When the name is empty or the start is none of those.
+            When the name is empty, the start is none of those, or the first reader that is named
+            is to start elsewhere than where the default reader is.
         """
         if not name:
             raise InvalidArgumentError(

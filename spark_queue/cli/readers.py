@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Literal
@@ -33,8 +34,11 @@ def add_reader(
     name: Name,
     reader: _Who,
     start: Annotated[
-        str, typer.Option(help="tail, beginning, a step of the item log, or a time (ISO 8601).")
-    ] = "tail",
+        str | None,
+        typer.Option(
+            help="tail (default), beginning, a step of the item log, or an ISO 8601 time."
+        ),
+    ] = None,
     config: Annotated[
         Path | None, typer.Option(help="A YAML file with its limits, as ReaderConfig has them.")
     ] = None,
@@ -42,13 +46,42 @@ def add_reader(
     json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Register a reader, which sees every item from its start on."""
+    """Register a reader, which sees every item from its start on.
+
+    The first one takes over from the default reader, and is the default while it is the only one.
+    """
     with command(ctx, json=json, verbose=verbose) as scope:
-        begins = read_start(start)
+        begins = None if start is None else read_start(start)
         limits = None if config is None else ReaderConfig.from_dict(read_mapping(config))
-        added = scope.queue(name).reader(reader, start=begins, config=limits)
-        shown = {"reader": added.reader, "number": added.number, "limits": added.limits.to_dict()}
-        scope.terminal.show(shown)
+        queue = scope.queue(name)
+        before = queue.readers()
+        if reader in before and begins is not None:
+            raise InvalidArgumentError(
+                f"start is {start!r}: reader {reader!r} is there already, and stays where it is"
+            )
+        added = queue.reader(reader, start=begins, config=limits)
+        after = queue.readers()
+        shown = {
+            "reader": added.reader,
+            "number": added.number,
+            "limits": added.limits.to_dict(),
+            "readers": list(after),
+            "news": news(reader, before, after),
+        }
+        scope.terminal.show(shown, str(shown["news"]))
+
+
+def news(reader: str, before: Sequence[str], after: Sequence[str]) -> str:
+    """Say what a registration changes for those who work with the queue."""
+    if reader in before:
+        return f"reader {reader} was there already; its limits are as given"
+    if "" in before:
+        what = f"reader {reader} has taken over from the default reader, with its items and place"
+    else:
+        what = f"reader {reader} is one of {len(after)}; each sees every item"
+    if len(after) == 1:
+        return f"{what}; while it is the only one, commands without --reader mean it"
+    return f"{what}; commands need --reader from now on ({', '.join(after)})"
 
 
 def drop_reader(

@@ -55,28 +55,37 @@ def find(store: Store, name: str) -> Store:
 def default(store: Store) -> Store:
     """Return the queue as its default reader sees it; without any reader there is one again.
 
+    It is the one without a name, or the only one that claims.
+
     Raises
     ------
     ReaderNotFoundError
-        When the queue has named readers.
+        When the queue has several, and all have names.
     """
-    if not store.queue_head().readers:
+    readers = store.queue_head().readers
+    if not readers:
         return register(store, "", ReaderConfig(), "tail")
-    return find(store, "")
+    claiming = [facts.name for facts in readers.values() if not facts.streams]
+    return find(store, claiming[0] if len(claiming) == 1 else "")
 
 
 def register(
     store: Store,
     name: str,
     config: ReaderConfig | None,
-    start: Start,
+    start: Start | None = None,
     *,
     streams: bool = False,
     takes_over: bool = True,
 ) -> Store:
-    """Return a reader of a name, made where there is none.
+    """Return a reader of a name, made where there is none; at the tail, where nothing is said.
 
     The first that gets a name takes over from the default reader, with its position and its items.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When it takes over, and is told to start elsewhere.
     """
     started = time.monotonic()
     for count in tries("register"):
@@ -238,7 +247,7 @@ def _with(
     before: QueueHead,
     name: str,
     config: ReaderConfig | None,
-    start: Start,
+    start: Start | None,
     *,
     streams: bool,
     takes_over: bool,
@@ -247,19 +256,33 @@ def _with(
     number = _number_of(before.readers, name)
     if number is None and name and takes_over and not streams:
         number = _number_of(before.readers, "")
+        if number is not None and start is not None:
+            _require_same_place(store.of_reader(number), before, name, start)
     if number is not None:
         old = before.readers[number]
         plain = old.config if config is None else config.to_dict()
         return number, {**before.readers, number: replace(old, name=name, config=plain)}
     number = before.last_reader + 1
     new = replace(
-        _started(store, before, start),
+        _started(store, before, "tail" if start is None else start),
         name=name,
         config={} if config is None else config.to_dict(),
         at=store.clock.now().isoformat(),
         streams=streams,
     )
     return number, {**before.readers, number: new}
+
+
+def _require_same_place(default: Store, before: QueueHead, name: str, start: Start) -> None:
+    """Raise where a reader that takes over from the default one would start elsewhere."""
+    nothing_there = before.items == 0
+    untouched = not default.status_head().pointers and default.registered().since_step == 0
+    if nothing_there or (start == "beginning" and untouched):
+        return
+    raise InvalidArgumentError(
+        f"start is {start!r}: reader {name!r} is the first with a name, so it takes over from the "
+        "default reader, and goes on where that is; leave start out, or add it as a second one"
+    )
 
 
 def _started(store: Store, before: QueueHead, start: Start) -> Registered:

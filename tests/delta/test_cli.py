@@ -93,7 +93,12 @@ def test_readers_are_made_worked_off_and_dropped_by_commands(
 ) -> None:
     """Each reader is registered, looked at and worked off by its name, and forgotten."""
     Path(place, "limits.yaml").write_text("max_items: 10\nfull_policy: drop_oldest\n")
-    assert run("add-reader", own, "mail")["number"] == 0
+    message = run("add-reader", own, "mail", "--start", "tail", code=2)["message"]
+    assert "it takes over from the default reader" in message
+    first = run("add-reader", own, "mail")
+    assert (first["number"], first["readers"]) == (0, ["mail"])
+    assert "while it is the only one, commands without --reader mean it" in first["news"]
+    assert run("status", own)["states"] == {"ready": 3}
     added = run(
         "add-reader", own, "audit", "--start", "beginning", "--config", f"{place}/limits.yaml"
     )

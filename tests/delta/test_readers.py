@@ -61,18 +61,36 @@ def test_every_reader_sees_every_item(jobs: DeltaQueue) -> None:
 
 
 def test_the_first_named_reader_takes_over_from_the_default(jobs: DeltaQueue) -> None:
-    """JN-15: position and unread items stay; what the default had open comes back to it."""
+    """JN-15: position and unread items stay; what the default had open comes back to it.
+
+    It is the default while it is the only one, and is not told to start where it was not.
+    """
+    jobs.reader("hello", start="beginning")
     _put(jobs, 1, 2, 3)
     _get(jobs, 1)
     held = jobs.claim(1)
+    assert jobs.readers() == ("hello",)
 
     hello = jobs.reader("hello")
 
     assert _get(hello) == [3]
     held.release()
     assert _get(hello) == [2]
+    jobs.reader("second")
     with pytest.raises(ReaderNotFoundError, match="hello"):
         jobs.claim(1)
+
+
+def test_who_takes_over_is_not_told_where_to_start(jobs: DeltaQueue) -> None:
+    """The first named reader goes on where the default one is; told otherwise, nothing changes."""
+    _put(jobs, 1)
+    for start in ("tail", 0, 1):
+        with pytest.raises(
+            InvalidArgumentError, match=f"start is '?{start}'?: reader 'late' is the"
+        ):
+            jobs.reader("late", start=start)
+    assert jobs.readers() == ("",)
+    assert _get(jobs.reader("early", start="beginning")) == [1]
 
 
 def test_without_a_reader_the_default_begins_again_at_the_tail(jobs: DeltaQueue) -> None:

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timezone
+from typing import Any
 
 import pytest
 
-from spark_queue.cli.readers import read_start
+from spark_queue.cli.readers import news, read_start
 from spark_queue.errors import InvalidArgumentError
 
 
@@ -27,3 +29,37 @@ def test_any_other_start_is_refused(text: str) -> None:
     """A word nobody knows, a negative step and a time without its zone start no reader."""
     with pytest.raises(InvalidArgumentError, match="start is"):
         read_start(text)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (
+            [""],
+            ["mail"],
+            "taken over from the default reader, with its items and place; while it is",
+        ),
+        (
+            ["", "log"],
+            ["mail", "log"],
+            "with its items and place; commands need --reader from now on",
+        ),
+        (["log"], ["log", "mail"], "is one of 2; each sees every item; commands need --reader"),
+        ([], ["mail"], "is one of 1; each sees every item; while it is the only one"),
+        (["mail"], ["mail"], "reader mail was there already; its limits are as given"),
+    ],
+)
+def test_a_new_reader_is_told_of(before: list[str], after: list[str], said: str) -> None:
+    """Who adds a reader learns what it took over, and which commands need a name now."""
+    assert said in news("mail", before, after)
+
+
+def test_a_reader_that_is_there_is_not_moved(
+    run: Callable[..., Any], fake: Callable[..., Any]
+) -> None:
+    """A start for a reader that has one already is refused, and nothing is asked of the queue."""
+    queue = fake(readers=("mail",), reader=None)
+    ended = run("add-reader", "./q", "mail", "--start", "beginning")
+    assert ended.code == 2
+    assert "start is 'beginning': reader 'mail' is there already, and stays where" in ended.err
+    assert [name for name, _, _ in queue.calls] == ["readers"]
