@@ -17,12 +17,16 @@ from spark_queue.errors import ResultMismatchError, did_you_mean
 #: Python's own class of a column's values, with which nothing needs to be tried.
 _PLAIN: Mapping[pa.DataType, type] = {
     pa.int64(): int,
+    pa.int32(): int,
     pa.float64(): float,
     pa.string(): str,
     pa.bool_(): bool,
 }
 
-_LONG = range(-(1 << 63), 1 << 63)
+_RANGES: Mapping[pa.DataType, range] = {
+    pa.int64(): range(-(1 << 63), 1 << 63),
+    pa.int32(): range(-(1 << 31), 1 << 31),
+}
 
 _shown = reprlib.Repr()
 _shown.maxstring = _shown.maxother = 80
@@ -109,7 +113,7 @@ def _is_plain(value: Any, kind: pa.DataType) -> bool:
     if exact is None or value.__class__ is not exact:
         return False
     if exact is int:
-        return value in _LONG
+        return value in _RANGES[kind]
     return not isinstance(value, str) or value.isascii()
 
 
@@ -128,16 +132,28 @@ def _converts(path: str, value: Any, kind: pa.DataType) -> bool:
 
 def _is_lossy(value: Any, kind: pa.DataType) -> bool:
     """Tell whether Arrow would take a value, and make another one of it."""
+    if pa.types.is_list(kind):
+        if not hasattr(value, "__len__") or isinstance(value, (str, bytes, Mapping)):
+            return True
+        odd = _odd_classes(kind.value_type)
+        # As a rule no element is of such a class; there are too many to look at each twice.
+        if not any(issubclass(found, odd) for found in set(map(type, value))):
+            return False
+        return any(_is_lossy(element, kind.value_type) for element in value)
     if pa.types.is_integer(kind):
         return isinstance(value, float) and not value.is_integer()
+    return isinstance(value, _odd_classes(kind))
+
+
+def _odd_classes(kind: pa.DataType) -> tuple[type, ...]:
+    """Return the classes of which Arrow takes values that are not of the type."""
+    if pa.types.is_integer(kind):
+        return (float,)
     if pa.types.is_floating(kind):
-        return isinstance(value, bool)
+        return (bool,)
     if pa.types.is_temporal(kind):
-        return isinstance(value, (int, float))
-    if pa.types.is_list(kind):
-        is_sequence = hasattr(value, "__len__") and not isinstance(value, (str, bytes, Mapping))
-        return not is_sequence or any(_is_lossy(element, kind.value_type) for element in value)
-    return False
+        return (int, float)
+    return (object,) if pa.types.is_list(kind) else ()
 
 
 def _names(columns: pa.StructType) -> list[str]:
