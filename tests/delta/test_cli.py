@@ -104,9 +104,8 @@ def test_readers_are_made_worked_off_and_dropped_by_commands(
     )
     assert (added["number"], added["limits"]["max_items"]) == (1, 10)
 
-    done = run(
-        "process", own, "handlers_of_a_user:double", "--returns", "n int", "--reader", "mail"
-    )
+    returns = ("--returns", "n int, twice int")
+    done = run("process", own, "handlers_of_a_user:double", *returns, "--reader", "mail")
     assert (done["acked"], done["dead"]) == (2, 1)
     lags = {row["reader"]: row["items"] for row in run("readers", own)["readers"]}
     assert lags == {"mail": 0, "audit": 3}
