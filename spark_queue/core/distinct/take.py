@@ -121,9 +121,9 @@ class Take(Batch[T]):
         elif entry.take is self:
             # One element is done in one step, which needs no lock.
             entry.take = GONE
-            live = self.desk.live
-            if live.get(entry.item) is entry:
-                del live[entry.item]
+            live, item = self.desk.live, entry.item
+            if live.get(item) is entry:
+                del live[item]
             else:
                 # Its hash has changed, or it equals another by now, which stays.
                 self.desk.reindex()

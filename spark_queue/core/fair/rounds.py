@@ -39,7 +39,7 @@ class Rounds(Generic[T]):
     """Items by key, taken in snapshot rounds. It has no lock.
 
     What is counted is changed before what is stored, and that in one call, so that an interrupt
-    between any two steps leaves the counts true. A key is asked before either.
+    between any two steps leaves the counts true.
 
     Attributes
     ----------
@@ -125,12 +125,16 @@ class Rounds(Generic[T]):
         """
         if not self._current:
             self._turn()
-        key, item = self._current[-1]
-        # First what asks the key, which is foreign and may raise: nothing is taken then.
-        if self._last.get(key) == self.round:
-            del self._last[key]
         self.taken += 1
-        self._current.pop()
+        key, item = entry = self._current.pop()
+        try:
+            if self._last.get(key) == self.round:
+                del self._last[key]
+        except BaseException:
+            # A key is foreign, and to compare it may raise: nothing was taken then.
+            self.taken -= 1
+            self._current.append(entry)
+            raise
         return item
 
     def _turn(self) -> None:
