@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,9 +16,13 @@ from spark_queue.cli.scope import Json, Verbose, command
 from spark_queue.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
-    from spark_queue.ingest.summary import IngestSummary, TenantSummary
+    from spark_queue.ingest.summary import IngestSummary, TypeSummary
 
-_COUNTS = ("discovered", "inserted", "known", "processed", "dead", "waiting")
+#: Media types that have a line of their own; the rest share one.
+_TYPES = 10
+
+#: What is counted of the files of a type.
+_COUNTS = ("files", "bytes")
 
 
 def ingest(
@@ -64,22 +71,54 @@ def ingest(
                     on_progress=bar,
                 )
             )
-        scope.terminal.show(done, _table(done), _line(done))
+        # Where nothing was to be done, the line says so.
+        tables = [_table(done.types)] if done.processed + done.dead else []
+        scope.terminal.show(done, *tables, _line(done), _next(queue, out, done))
 
 
-def _table(done: IngestSummary) -> Table:
+def _table(types: Sequence[TypeSummary]) -> Table:
+    """Return what was found, by type."""
     table = Table(show_footer=True)
-    table.add_column("tenant", footer="all", overflow="fold")
-    for name in _COUNTS:
-        table.add_column(name, justify="right", footer=f"{getattr(done, name):,}")
-    for tenant in done.tenants:
-        table.add_row(tenant.tenant or "(top)", *_cells(tenant))
+    table.add_column("media type", footer="all", overflow="fold")
+    for name, total in zip(_COUNTS, _totals(types), strict=True):
+        table.add_column(name, justify="right", footer=f"{total:,}")
+    for one in types[:_TYPES]:
+        table.add_row(one.media_type or "(unknown)", *_cells(_totals([one])))
+    if rest := types[_TYPES:]:
+        table.add_row(f"({len(rest)} more)", *_cells(_totals(rest)))
     return table
 
 
-def _cells(tenant: TenantSummary) -> list[str]:
-    return [f"{getattr(tenant, name):,}" for name in _COUNTS]
+def _totals(types: Sequence[TypeSummary]) -> list[int]:
+    return [sum(getattr(one, name) for one in types) for name in _COUNTS]
+
+
+def _cells(counts: Sequence[int]) -> list[str]:
+    return [f"{count:,}" for count in counts]
 
 
 def _line(done: IngestSummary) -> str:
-    return f"{done.processed:,} file(s) read in {done.seconds:.1f} s"
+    waiting = f", {done.waiting:,} still to read" if done.waiting else ""
+    return (
+        f"{done.discovered:,} file(s) found, {done.inserted:,} of them new or changed; "
+        f"{done.processed:,} read, {done.dead:,} unreadable{waiting}, in {done.seconds:.1f} s"
+    )
+
+
+def _next(queue: str, out: str, done: IngestSummary) -> str:
+    """Return what to try next, as lines that can be pasted."""
+    program = _program()
+    lines = [f"{program} stats {queue}"]
+    if done.dead:
+        lines.append(f"{program} dead {queue}")
+    return "\n".join([f"The rows are in {out}. Next:", *(f"  {line}" for line in lines)])
+
+
+def _program() -> str:
+    """Return how this program was started, as seen from here."""
+    started = Path(sys.argv[0])
+    if started.name != "spark-queue":
+        return "spark-queue"
+    with suppress(ValueError):
+        return str(started.relative_to(Path.cwd()))
+    return "spark-queue"

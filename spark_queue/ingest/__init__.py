@@ -5,7 +5,7 @@ from __future__ import annotations
 from spark_queue.ingest.discovery import FILE_CONFIG, FILE_SCHEMA, discover
 from spark_queue.ingest.facts import FACTS_SCHEMA, file_facts
 from spark_queue.ingest.intake import ingest
-from spark_queue.ingest.summary import IngestSummary, TenantSummary
+from spark_queue.ingest.summary import IngestSummary, TenantSummary, TypeSummary
 
 __all__ = [
     "FACTS_SCHEMA",
@@ -13,6 +13,7 @@ __all__ = [
     "FILE_SCHEMA",
     "IngestSummary",
     "TenantSummary",
+    "TypeSummary",
     "discover",
     "file_facts",
     "ingest",

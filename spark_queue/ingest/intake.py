@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from spark_queue.clock import SystemClock
 from spark_queue.ingest.discovery import FILE_CONFIG, FILE_SCHEMA, file_rows
 from spark_queue.ingest.facts import FACTS_SCHEMA, file_facts
-from spark_queue.ingest.summary import IngestSummary, summarised
+from spark_queue.ingest.summary import IngestSummary, by_type, summarised
 from spark_queue.ingest.tree import walk
 from spark_queue.needs import require_for_handlers
 from spark_queue.queue import DeltaQueue
@@ -124,12 +124,16 @@ def ingest(
         on_claim=lambda result: tell(_progress(result, total)),
     )
     tell(Progress(phase="summarise", done=done.acked + done.dead, total=total))
+    discovered = Counter(file.tenant for file in files)
+    new = inserted(entered, discovered)
+    states = known_states(done, total, new, discovered)
     return summarised(
-        discovered=Counter(file.tenant for file in files),
-        inserted=_inserted(entered),
-        states=_states(files_queue, started_at),
+        discovered=discovered,
+        inserted=new,
+        states=_states(files_queue, started_at) if states is None else states,
         seconds=time.monotonic() - started,
         stopped=done.stopped,
+        types=by_type(files),
     )
 
 
@@ -152,11 +156,31 @@ def _unfinished(queue: DeltaQueue) -> int:
     return queue.store.outstanding(queue.store.status_head())
 
 
-def _inserted(entered: EnqueueResult) -> Mapping[str, int]:
+def inserted(entered: EnqueueResult, discovered: Mapping[str, int]) -> Mapping[str, int]:
+    """Return how many files of each tenant were new; the log is asked only where some were not."""
     if entered.inserted == 0:
         return {}
+    if entered.inserted == sum(discovered.values()):
+        return discovered
     new = entered.outcomes.where(F.col("outcome") == "inserted")
     return {row[0]: row[1] for row in new.groupBy("tenant").count().collect()}
+
+
+def known_states(
+    done: ProcessResult,
+    total: int,
+    new: Mapping[str, int],
+    discovered: Mapping[str, int],
+) -> Mapping[str, Mapping[str, int]] | None:
+    """Return files per state and tenant where the counts leave no doubt, else ``None``.
+
+    They do not where nothing was open, and where everything is new and done: the usual runs.
+    """
+    if total == 0 and done.acked + done.dead == 0:
+        return {}
+    if done.acked == total == sum(new.values()) == sum(discovered.values()):
+        return {"acked": discovered}
+    return None
 
 
 def _states(queue: DeltaQueue, since: datetime) -> Mapping[str, Mapping[str, int]]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from spark_queue.ingest.facts import media_type
+from spark_queue.ingest.tree import FoundFile
 from spark_queue.worker import Stopped
 
 #: How many rows of each kind a tenant has.
@@ -33,6 +35,18 @@ class TenantSummary:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TypeSummary:
+    """The files of one media type that were found below the source."""
+
+    media_type: str | None
+    """By their names; ``None`` where those tell nothing."""
+    files: int
+    """How many."""
+    bytes: int
+    """What they take."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class IngestSummary:
     """What a run did."""
 
@@ -55,6 +69,8 @@ class IngestSummary:
     """Why it ended."""
     tenants: tuple[TenantSummary, ...]
     """The same for each tenant, in the order of their names."""
+    types: tuple[TypeSummary, ...] = ()
+    """The files that were found, by media type, the most files first."""
 
     def _repr_html_(self) -> str:
         return (
@@ -64,6 +80,17 @@ class IngestSummary:
         )
 
 
+def by_type(files: Iterable[FoundFile]) -> list[TypeSummary]:
+    """Count found files by media type, the most files first."""
+    counts, sizes = Counter[str | None](), Counter[str | None]()
+    for file in files:
+        kind = media_type(file.path)
+        counts[kind] += 1
+        sizes[kind] += file.size
+    types = [TypeSummary(media_type=kind, files=n, bytes=sizes[kind]) for kind, n in counts.items()]
+    return sorted(types, key=lambda one: (-one.files, one.media_type or ""))
+
+
 def summarised(
     *,
     discovered: Counts,
@@ -71,6 +98,7 @@ def summarised(
     states: Mapping[str, Counts],
     seconds: float,
     stopped: Stopped,
+    types: Sequence[TypeSummary] = (),
 ) -> IngestSummary:
     """Put the counts of a run together.
 
@@ -84,6 +112,8 @@ def summarised(
         How long the run took.
     stopped : str
         Why it ended.
+    types : sequence of TypeSummary
+        What was found, by media type.
     """
     waiting = Counter(states.get("ready", {})) + Counter(states.get("claimed", {}))
     names = sorted({*discovered, *waiting, *(t for counts in states.values() for t in counts)})
@@ -109,4 +139,5 @@ def summarised(
         seconds=round(seconds, 3),
         stopped=stopped,
         tenants=tenants,
+        types=tuple(types),
     )

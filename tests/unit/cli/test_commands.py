@@ -15,6 +15,8 @@ from spark_queue.errors import (
     StepLostError,
     WriterLockedError,
 )
+from spark_queue.ingest import TypeSummary
+from spark_queue.ingest.summary import summarised
 from spark_queue.worker import ProcessResult
 
 Run = Callable[..., Any]
@@ -199,6 +201,48 @@ def test_main_job_is_told_what_to_leave_out(
         ([], False, 50_000),
         (["*.pyc", "a/b"], True, 7),
     ]
+
+
+def test_main_job_ends_with_what_it_did_and_what_to_try_next(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """People get the types of the files, one line of counts, and commands that can be pasted."""
+    many = [(f"text/x-{number}", 1, 10) for number in range(11)]
+    rows: list[tuple[Any, ...]] = [("text/x-python", 1_234, 56_789), (None, 2, 5), *many]
+    types = [TypeSummary(media_type=kind, files=n, bytes=size) for kind, n, size in rows]
+    done = summarised(
+        discovered={"": 1_250},
+        inserted={"": 1_248},
+        states={"acked": {"": 1_247}, "dead": {"": 1}},
+        seconds=12.34,
+        stopped="empty",
+        types=types,
+    )
+    nothing = summarised(discovered={"": 5}, inserted={}, states={}, seconds=1, stopped="empty")
+    answers = iter([done, nothing])
+    monkeypatch.setattr("spark_queue.ingest.ingest", lambda *_, **__: next(answers))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", [str(tmp_path / ".venv/bin/spark-queue")])
+    command = ["ingest", str(tmp_path), "--queue", "./q", "--out", "./o"]
+
+    first, second = run(*command).out, run(*command).out
+
+    cells = [line.replace("│", " ").replace("┃", " ").split() for line in first.splitlines()]
+    assert ["text/x-python", "1,234", "56,789"] in cells
+    assert ["(unknown)", "2", "5"] in cells
+    assert ["(3", "more)", "3", "30"] in cells
+    assert ["all", "1,247", "56,904"] in cells
+    assert first.endswith(
+        "1,250 file(s) found, 1,248 of them new or changed; 1,247 read, 1 unreadable, in 12.3 s\n"
+        "The rows are in ./o. Next:\n"
+        "  .venv/bin/spark-queue stats ./q\n"
+        "  .venv/bin/spark-queue dead ./q\n"
+    )
+    assert second == (
+        "5 file(s) found, 0 of them new or changed; 0 read, 0 unreadable, in 1.0 s\n"
+        "The rows are in ./o. Next:\n"
+        "  .venv/bin/spark-queue stats ./q\n"
+    )
 
 
 def test_unknown_option_is_wrong_usage(run: Run) -> None:

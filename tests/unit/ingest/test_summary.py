@@ -1,6 +1,9 @@
 from __future__ import annotations
 
-from spark_queue.ingest.summary import TenantSummary, summarised
+from pathlib import Path
+
+from spark_queue.ingest.summary import TenantSummary, TypeSummary, by_type, summarised
+from spark_queue.ingest.tree import walk
 
 
 def test_counts_are_put_together_per_tenant_and_in_all() -> None:
@@ -32,3 +35,15 @@ def test_empty_run_has_no_tenants() -> None:
     done = summarised(discovered={}, inserted={}, states={}, seconds=0.0, stopped="empty")
 
     assert (done.discovered, done.tenants) == (0, ())
+
+
+def test_found_files_are_counted_by_media_type(tmp_path: Path) -> None:
+    """The type comes from the name; the one with the most files is first, the unknown is a type."""
+    for name in ("a.txt", "b.txt", "c.py", "d"):
+        (tmp_path / name).write_text(name)
+
+    assert by_type(walk(tmp_path)) == [
+        TypeSummary(media_type="text/plain", files=2, bytes=10),
+        TypeSummary(media_type=None, files=1, bytes=1),
+        TypeSummary(media_type="text/x-python", files=1, bytes=4),
+    ]
