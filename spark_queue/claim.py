@@ -209,7 +209,7 @@ class Claim:
     def _repr_html_(self) -> str:
         return (
             f"<b>Claim</b> of {self.count} item(s), lease {self.lease}, "
-            f"until {self.lease_expires_at:%H:%M:%S}"
+            f"until {self.lease_expires_at.isoformat(' ', 'seconds')}"
         )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
@@ -36,6 +38,11 @@ class Looking:
         return self._main.settings(self._main.status_head()).config
 
     @property
+    def paused(self) -> bool:
+        """Whether claims get nothing."""
+        return self._store.settings(self._store.status_head()).paused
+
+    @property
     def schema(self) -> StructType:
         """The columns of an item."""
         return self._main.user_schema()
@@ -62,13 +69,23 @@ class Looking:
         cut = cut_at(self._store, as_of)
         return views.status(cut.queue, cut.status)
 
-    def dead(self) -> DataFrame:
+    def dead(self, as_of: AsOf = None) -> DataFrame:
         """Return the dead letters, as :meth:`status` shows them, with ``_error``."""
-        return self.status().where("_state = 'dead'")
+        return self.status(as_of).where("_state = 'dead'")
 
     def stats(self, as_of: AsOf = None) -> QueueStats:
         """Count the items per state and per fair key; ``as_of`` as for :meth:`status`."""
         return inspect.stats(self._store, cut_at(self._store, as_of))
+
+    def instant_of(self, step: int) -> datetime:
+        """Return when a step of the status log was made.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When the queue has no such step.
+        """
+        return datetime.fromisoformat(cut_at(self._store, step).head.at)
 
     def explain(self, seq: int) -> Explanation:
         """Say why an item is not running: by whom it is held, and until when."""

@@ -50,7 +50,7 @@ class QueueStats:
     step: int
     """The step of the status log that was counted."""
     at: datetime
-    """When it was counted."""
+    """When it was counted; of a look back, the instant that it shows."""
     paused: bool
     """Whether claims get nothing."""
     ready: int

@@ -8,7 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
+from spark_queue.cli import show_counts
 from spark_queue.cli.config_file import read_mapping
+from spark_queue.cli.plain import plain
 from spark_queue.cli.scope import Json, Name, Reader, Verbose, command
 from spark_queue.config import QueueConfig
 
@@ -126,4 +128,5 @@ def maintain(
     """Log what has expired, write a checkpoint, and merge small files."""
     with command(ctx, json=json, verbose=verbose) as scope:
         kept_for = None if retention is None else timedelta(seconds=retention)
-        scope.terminal.show(scope.queue(name).maintain(retention=kept_for))
+        done = plain(scope.queue(name).maintain(retention=kept_for))
+        scope.terminal.show(done, *show_counts.maintained(done))

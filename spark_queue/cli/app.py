@@ -27,6 +27,7 @@ _COMMANDS = (
     views.stats,
     views.dead,
     views.explain,
+    views.history,
     readers.readers,
     readers.add_reader,
     readers.drop_reader,

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from spark_queue.cli import show_counts
+from spark_queue.cli.plain import plain
 from spark_queue.cli.scope import Json, Name, Reader, Verbose, command
 from spark_queue.errors import InvalidArgumentError
 
@@ -89,7 +91,7 @@ def enqueue(
             frame, order_by, on_duplicate="skip" if on_duplicate is OnDuplicate.SKIP else "raise"
         )
         counts = {"step": done.step, "inserted": done.inserted, "duplicates": done.duplicates}
-        scope.terminal.show(counts)
+        scope.terminal.show(counts, *show_counts.enqueued(counts))
 
 
 def process(
@@ -129,7 +131,7 @@ def process(
                 stop=stop,
             )
         )
-        scope.terminal.show(done)
+        scope.terminal.show(done, *show_counts.processed(plain(done)))
 
 
 def redrive(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta, timezone
 from typing import Any
 
 
@@ -12,8 +13,10 @@ def plain(value: Any) -> Any:
     """Return a result as plain data.
 
     Dataclasses and mappings become objects, frames lists of objects, durations seconds, times
-    ISO 8601, and whatever JSON has no word for its text.
+    ISO 8601 in UTC with their offset, and whatever JSON has no word for its text.
     """
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -28,12 +31,33 @@ def plain(value: Any) -> Any:
 def rows(frame: Any, limit: int | None = None) -> list[dict[str, Any]]:
     """Return the rows of a frame, or the first of them, as plain data."""
     limited = frame if limit is None else frame.limit(limit)
-    return [plain(row.asDict(recursive=True)) for row in limited.collect()]
+    return [_value(row, frame.schema) for row in limited.collect()]
+
+
+def _value(value: Any, kind: Any) -> Any:
+    """Return a collected value as plain data.
+
+    Both types of timestamps arrive as naive times: an instant as one of this process's zone, a time
+    of the wall as what it is, which has no offset to print.
+    """
+    name = kind.typeName()
+    if value is None or name == "timestamp_ntz":
+        return value if value is None else value.isoformat()
+    if name == "struct":
+        return {f.name: _value(v, f.dataType) for f, v in zip(kind.fields, value, strict=True)}
+    if name == "array":
+        return [_value(one, kind.elementType) for one in value]
+    if name == "map":
+        return {str(plain(key)): _value(one, kind.valueType) for key, one in value.items()}
+    return plain(value)
 
 
 def _foreign(value: Any) -> Any:
     if isinstance(value, timedelta):
         return value.total_seconds()
+    if isinstance(value, datetime):
+        # A naive time is one of this process's zone: so Spark hands them out.
+        return value.astimezone(timezone.utc).isoformat()
     if isinstance(value, date):
         return value.isoformat()
     if hasattr(value, "collect"):

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
+from spark_queue.cli import show_counts
 from spark_queue.cli.config_file import read_mapping
 from spark_queue.cli.plain import plain
 from spark_queue.cli.scope import Json, Name, Verbose, command
-from spark_queue.cli.terminal import rows_table
-from spark_queue.errors import InvalidArgumentError
+from spark_queue.cli.times import read_start
 from spark_queue.reader_config import ReaderConfig
 
 _Who = Annotated[str, typer.Argument(help="The name of the reader.")]
@@ -26,7 +25,8 @@ def readers(
     with command(ctx, json=json, verbose=verbose) as scope:
         queue = scope.queue(name)
         lags = [plain(queue.open_reader(reader).lag()) for reader in queue.readers()]
-        scope.terminal.show({"queue": queue.name, "readers": lags}, rows_table(lags))
+        shown = {"queue": queue.name, "readers": lags}
+        scope.terminal.show(shown, *show_counts.readers(shown))
 
 
 def add_reader(
@@ -93,29 +93,3 @@ def drop_reader(
         queue.drop_reader(reader)
         left = list(queue.readers())
         scope.terminal.show({"dropped": reader, "readers": left}, f"dropped reader {reader}")
-
-
-def read_start(text: str) -> Literal["tail", "beginning"] | int | datetime:
-    """Read where a reader starts.
-
-    Raises
-    ------
-    InvalidArgumentError
-        When it is no word for a place, no number and no time with a zone.
-    """
-    if text == "tail":
-        return "tail"
-    if text == "beginning":
-        return "beginning"
-    if text.isdecimal():
-        return int(text)
-    try:
-        instant = datetime.fromisoformat(text)
-    except ValueError:
-        instant = None
-    if instant is None or instant.tzinfo is None:
-        raise InvalidArgumentError(
-            f"start is {text!r}: it is tail, beginning, a step, or a time with its zone, "
-            "as in 2026-01-31T12:00:00+00:00"
-        )
-    return instant

@@ -11,6 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from spark_queue.cli.scope import Json, Verbose, command
+from spark_queue.cli.terminal import compact_table
 from spark_queue.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -80,20 +81,19 @@ def _weights(given: list[str] | None, known: set[str]) -> dict[str, float] | Non
 
 
 def _table(done: Replay, users: int) -> Table:
-    table = Table(title="seconds waited", title_justify="left")
-    table.add_column("user")
-    table.add_column("jobs", justify="right")
-    for order in done.orders:
-        for name, _ in _FIGURES:
-            table.add_column(f"{order.order}\n{name}", justify="right")
+    """Show each user's waits in one order below the other: side by side they need a wide screen."""
+    figures = {head: "right" for head, _ in _FIGURES}
+    table = compact_table(user="fold", jobs="right", order="left", **figures)
+    table.title, table.title_justify = "seconds waited", "left"
     found = done.by_order()
     for user in done.worst_users(users):
-        cells = [
-            f"{getattr(found[order.order][user], field):,.0f}"
-            for order in done.orders
-            for _, field in _FIGURES
-        ]
-        table.add_row(user, f"{found[done.orders[0].order][user].jobs:,}", *cells)
+        who = (user, f"{found[done.orders[0].order][user].jobs:,}")
+        for order in done.orders:
+            waits = found[order.order][user]
+            cells = (f"{getattr(waits, field):,.0f}" for _, field in _FIGURES)
+            table.add_row(*who, order.order, *cells)
+            who = ("", "")
+        table.add_section()
     return table
 
 

@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -37,6 +37,9 @@ _SHORT_LIVED = {
     "spark.sql.adaptive.enabled": "false",
 }
 
+#: Loggers of PySpark that print an error, with its traceback, before it is raised.
+_TELLTALES = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
+
 #: Makes a session, given whether to be verbose.
 Sessions = Callable[[bool], "SparkSession"]
 
@@ -64,13 +67,16 @@ class Scope:
     def __init__(self, terminal: Terminal, sessions: Sessions | None) -> None:
         self.terminal = terminal
         self._sessions = sessions
+        self._while_open = ExitStack()
 
     @cached_property
     def spark(self) -> SparkSession:
         """The session, started when it is first used."""
-        if self._sessions is not None:
-            return self._sessions(self.terminal.verbose)
-        return _local(self.terminal.verbose)
+        make = self._sessions or _local
+        session = make(self.terminal.verbose)
+        if not self.terminal.verbose:
+            self._while_open.enter_context(hushed())
+        return session
 
     def placed(self, name: str) -> str:
         """Return the path or table that a name means."""
@@ -98,8 +104,24 @@ class Scope:
 
     def close(self) -> None:
         """Stop the session, where it is ours."""
+        self._while_open.close()
         if self._sessions is None and "spark" in self.__dict__:
             self.spark.stop()
+
+
+@contextmanager
+def hushed() -> Iterator[None]:
+    """Keep PySpark from printing each error that it raises: the command says it in a line."""
+    from pyspark.logger import PySparkLogger  # noqa: PLC0415 - help works without Spark
+
+    loggers = [PySparkLogger.getLogger(name) for name in _TELLTALES]
+    for logger in loggers:
+        logger.disabled = True
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.disabled = False
 
 
 @contextmanager

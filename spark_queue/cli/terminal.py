@@ -1,23 +1,24 @@
-"""What a command shows: tables for people, or one JSON object for programs."""
+"""What a command shows: tables for people, or JSON for programs."""
 
 from __future__ import annotations
 
 import json
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rich.console import Console
+from rich import box
+from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from spark_queue.cli.exits import exit_of, message_of
 from spark_queue.cli.plain import plain
 
-#: How wide a table may be in a file or a pipe, where there is no edge to stop at.
-_PIPE_WIDTH = 240
+#: The narrowest that a column of texts gets, and the widest that it is made narrower for others.
+_FOLDED = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,22 +26,32 @@ class Terminal:
     """Where a command shows its result and its errors."""
 
     json: bool = False
-    """Whether standard output gets exactly one JSON object."""
+    """Whether standard output gets JSON alone: one object, unless more are asked for."""
     verbose: bool = False
     """Whether errors come with their traceback, and libraries may speak."""
 
-    def show(self, result: Any, *tables: Table | str) -> None:
+    def show(self, result: Any, *parts: RenderableType) -> None:
         """Show a result: as JSON, or as the tables and lines that are made from it.
 
         Without any, the fields of the result are listed.
         """
         data = plain(result)
         if self.json:
-            sys.stdout.write(json.dumps(data, ensure_ascii=False) + "\n")
+            self.line(data)
             return
-        console = _console()
-        for part in tables or (fields_table(data),):
-            console.print(Text(part) if isinstance(part, str) else part)
+        # In a pipe or a file it is as wide as a terminal that nobody made wider.
+        console = Console()
+        for part in parts or (fields_table(data),):
+            if isinstance(part, str):
+                # What is one line stays one: people copy paths from it.
+                console.print(Text(part), soft_wrap=True)
+            else:
+                console.print(part)
+
+    def line(self, data: Mapping[str, Any]) -> None:
+        """Write one JSON object on a line of its own."""
+        sys.stdout.write(json.dumps(data, ensure_ascii=False) + "\n")
+        sys.stdout.flush()
 
     def fail(self, exc: BaseException) -> None:
         """Say in one line what went wrong."""
@@ -48,27 +59,33 @@ class Terminal:
             traceback.print_exception(exc, file=sys.stderr)
         message = message_of(exc)
         if self.json:
-            error = {"error": type(exc).__name__, "message": message, "exit": int(exit_of(exc))}
-            sys.stdout.write(json.dumps(error, ensure_ascii=False) + "\n")
+            self.line({"error": type(exc).__name__, "message": message, "exit": int(exit_of(exc))})
         sys.stderr.write(f"spark-queue: {message}\n")
 
 
-def rows_table(rows: Sequence[Mapping[str, Any]], title: str | None = None) -> Table:
-    """Return rows as a table; a column where every row is empty is left out."""
-    table = Table(title=title, title_justify="left")
-    names = [n for n in (rows[0] if rows else {}) if any(r.get(n) is not None for r in rows)]
-    for name in names:
-        number = all(isinstance(row[name], int | float | None) for row in rows)
-        table.add_column(name, justify="right" if number else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*[_cell(row[name]) for name in names])
+def compact_table(*names: str, **kinds: str) -> Table:
+    """Return an empty table that fits narrow terminals.
+
+    Parameters
+    ----------
+    *names : str
+        Its first columns, of short texts.
+    **kinds : str
+        More columns: ``left`` and ``right`` are never broken, ``fold`` are, where there is no room.
+    """
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+    for name, kind in {**dict.fromkeys(names, "left"), **kinds}.items():
+        if kind == "fold":
+            table.add_column(name, overflow="fold", min_width=_FOLDED)
+        else:
+            table.add_column(name, justify="right" if kind == "right" else "left", no_wrap=True)
     return table
 
 
 def fields_table(data: Mapping[str, Any]) -> Table:
     """Return an object as a table of its fields."""
-    table = Table(show_header=False)
-    table.add_column()
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in data.items():
         table.add_row(name, _cell(value))
@@ -83,7 +100,3 @@ def _cell(value: Any) -> Text:
     if isinstance(value, int) and not isinstance(value, bool):
         return Text(f"{value:,}")
     return Text(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
-
-
-def _console() -> Console:
-    return Console() if sys.stdout.isatty() else Console(width=_PIPE_WIDTH)

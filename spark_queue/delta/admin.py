@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from datetime import datetime
 
-from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
@@ -14,7 +13,7 @@ from pyspark.sql.types import StructField, StructType
 from spark_queue.config import QueueConfig
 from spark_queue.delta import checkpoint, limits, lock, views
 from spark_queue.delta.heads import StatusHead, following
-from spark_queue.delta.inputs import require_keys, require_user_schema, sql_expression
+from spark_queue.delta.inputs import require_keys, require_user_schema
 from spark_queue.delta.schema import (
     ACKED,
     CANCELLED,
@@ -31,7 +30,7 @@ from spark_queue.delta.schema import (
 )
 from spark_queue.delta.settings import Settings
 from spark_queue.delta.store import Store, is_small, tries
-from spark_queue.errors import InvalidArgumentError, QueueExistsError
+from spark_queue.errors import QueueExistsError
 
 #: Changes the settings, given those in force and the head they are in force at.
 Change = Callable[[Settings, StatusHead], Settings]
@@ -134,16 +133,8 @@ def matching(store: Store, where: str, states: tuple[str, ...]) -> DataFrame:
     InvalidArgumentError
         When the predicate does not parse, is more than an expression, or names no such column.
     """
-    predicate = sql_expression("where", where)
     current = views.status(store.items(), store.status.read())
-    found = current.where(F.col("_state").isin(*states))
-    try:
-        return found.where(predicate)
-    except AnalysisException as exc:
-        raise InvalidArgumentError(
-            f"where is {where!r}: {str(exc).splitlines()[0]}; "
-            f"the columns are {', '.join(found.columns)}"
-        ) from exc
+    return views.chosen(current.where(F.col("_state").isin(*states)), where)
 
 
 def cancel(store: Store, where: str) -> tuple[int, int]:

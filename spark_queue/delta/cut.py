@@ -24,6 +24,8 @@ class Cut:
     status: DataFrame
     head: StatusHead
     """The last step of the status log in the cut."""
+    at: datetime | None = None
+    """When that step was made, or the instant that was asked for; ``None`` for now."""
 
     @property
     def status_step(self) -> int:
@@ -44,10 +46,12 @@ def cut_at(store: Store, as_of: AsOf) -> Cut:
     head = store.status.head_at(as_of) if isinstance(as_of, int) else store.status.head_by(as_of)
     if head is None:
         raise InvalidArgumentError(f"as_of is {as_of}: the queue has no step there")
-    last = store.queue.head_by(datetime.fromisoformat(head.at) if isinstance(as_of, int) else as_of)
+    at = datetime.fromisoformat(head.at) if isinstance(as_of, int) else as_of
+    last = store.queue.head_by(at)
     queue_step = last.step if last is not None else 0
     return Cut(
         queue=store.items().where(F.col("_step") <= queue_step),
         status=store.status.read().where(F.col("_step") <= head.step),
         head=head,
+        at=at,
     )

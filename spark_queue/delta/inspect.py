@@ -20,7 +20,7 @@ _STATES = (READY, CLAIMED, *TERMINAL)
 
 def stats(store: Store, cut: Cut) -> QueueStats:
     """Count a queue as of a cut of its logs."""
-    now = store.clock.now()
+    now = store.clock.now() if cut.at is None else cut.at
     items = views.status(cut.queue, cut.status)
     refused = cut.queue.where(F.col("_kind") == REFUSED)
     counted = items.groupBy("_state").agg(
@@ -96,18 +96,18 @@ def _by_itself(seq: int, row: Row, now: datetime) -> Explanation | None:
     state = row["_state"]
     if state in TERMINAL:
         error = f": {row['_error']}" if row["_error"] else ""
-        return _because(seq, "finished", f"{state} at {_utc(row['_finished_at']):%F %T}{error}")
+        return _because(seq, "finished", f"{state} at {_said(row['_finished_at'])}{error}")
     if state == CLAIMED:
         until = _utc(row["_lease_expires_at"])
         holder = row["_worker_id"] or f"lease {row['_lease']}"
         if until <= now:
-            return _because(seq, "lease lost", f"the lease of {holder} ran out at {until:%F %T}")
-        return _because(seq, "leased", f"leased by {holder} until {until:%F %T}", until=until)
+            return _because(seq, "lease lost", f"the lease of {holder} ran out at {_said(until)}")
+        return _because(seq, "leased", f"leased by {holder} until {_said(until)}", until=until)
     if row["_expires_at"] is not None and _utc(row["_expires_at"]) <= now:
-        return _because(seq, "expired", f"its time was over at {_utc(row['_expires_at']):%F %T}")
+        return _because(seq, "expired", f"its time was over at {_said(row['_expires_at'])}")
     if row["_available_at"] is not None and _utc(row["_available_at"]) > now:
         until = _utc(row["_available_at"])
-        return _because(seq, "delayed", f"not before {until:%F %T}", until=until)
+        return _because(seq, "delayed", f"not before {_said(until)}", until=until)
     return None
 
 
@@ -146,6 +146,10 @@ def _because(
     until: datetime | None = None,
 ) -> Explanation:
     return Explanation(seq=seq, reason=reason, detail=detail, by=by, until=until)
+
+
+def _said(at: datetime) -> str:
+    return _utc(at).isoformat(" ", "seconds")
 
 
 def _utc(local: datetime) -> datetime:

@@ -5,9 +5,11 @@ Views read whole logs; claims never do.
 
 from __future__ import annotations
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from spark_queue.delta.inputs import sql_expression
 from spark_queue.delta.schema import (
     CLAIMED,
     ITEM,
@@ -16,6 +18,7 @@ from spark_queue.delta.schema import (
     REFUSED,
 )
 from spark_queue.delta.store import Store
+from spark_queue.errors import InvalidArgumentError
 
 
 def user_columns(queue: DataFrame) -> list[str]:
@@ -74,6 +77,24 @@ def status(queue: DataFrame, log: DataFrame) -> DataFrame:
         F.col("i._step").alias("_step"),
         F.col("i._gen").alias("_gen"),
     )
+
+
+def chosen(items: DataFrame, where: str) -> DataFrame:
+    """Return the items for which a predicate is true.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When the predicate does not parse, is more than an expression, or names no such column.
+    """
+    predicate = sql_expression("where", where)
+    try:
+        return items.where(predicate)
+    except AnalysisException as exc:
+        raise InvalidArgumentError(
+            f"where is {where!r}: {str(exc).splitlines()[0]}; "
+            f"the columns are {', '.join(items.columns)}"
+        ) from exc
 
 
 def _when_claimed(column: str) -> Column:

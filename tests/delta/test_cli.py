@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,10 +56,12 @@ def own(
     return queue_path
 
 
+@pytest.mark.usefixtures("new_york")
 def test_own_queue_is_worked_off_and_looked_at(
     run: Callable[..., Any], own: str, place: str, spark: SparkSession
 ) -> None:
-    """A user's own queue is processed, mended and looked at by commands alone."""
+    """A user's own queue is processed, mended and looked at by commands alone, in any zone."""
+    before = str(run("stats", own)["step"])
     out = ("--out", f"{place}/out", "--returns", "n int, twice int")
     done = run("process", own, "handlers_of_a_user:double", *out)
     assert (done["acked"], done["dead"], done["stopped"]) == (2, 1, "empty")
@@ -67,7 +70,16 @@ def test_own_queue_is_worked_off_and_looked_at(
 
     (letter,) = run("dead", own)["items"]
     assert letter["_error"] == "Reject: negative"
-    assert run("explain", own, str(letter["_seq"]))["reason"] == "finished"
+    seq = str(letter["_seq"])
+    assert run("explain", own, seq)["reason"] == "finished"
+    told = run("history", own, seq)["transitions"]
+    assert [row["_state"] for row in told] == ["ready", "claimed", "dead"]
+    assert told[-1]["_at"] == letter["_finished_at"]
+    ago = datetime.now(timezone.utc) - datetime.fromisoformat(letter["_finished_at"])
+    assert timedelta(0) <= ago < timedelta(minutes=15)
+    assert run("status", own, "--as-of", before)["states"] == {"ready": 3}
+    assert run("dead", own, "--as-of", before)["count"] == 0
+    assert run("history", own, "99", code=2)["message"].startswith("seq is 99")
     assert run("redrive", own, "--dry-run") == {"count": 1, "dry_run": True}
     assert run("redrive", own)["count"] == 1
     assert run("cancel", own, "--where", "n < 0")["count"] == 1
@@ -144,8 +156,10 @@ def test_predicate_is_an_expression_only(
     DeltaQueue.create(spark, queue_path, "n int")
 
     refused = run("status", queue_path, "--where", "n in (select 1)", code=2)
+    misspelt = run("status", queue_path, "--where", "m = 1", code=2)
 
     assert "'select' is not allowed" in refused["message"]
+    assert "where is 'm = 1'" in misspelt["message"]
 
 
 def test_directory_that_is_no_queue_is_refused(run: Callable[..., Any], place: str) -> None:

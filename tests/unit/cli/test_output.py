@@ -4,12 +4,25 @@ import json
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
+from typing import Any
 
 import pytest
+from pyspark.sql import Row
+from pyspark.sql.types import (
+    ArrayType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
+from spark_queue.cli import words
 from spark_queue.cli.place import placed
-from spark_queue.cli.plain import plain
-from spark_queue.cli.terminal import Terminal, rows_table
+from spark_queue.cli.plain import plain, rows
+from spark_queue.cli.terminal import Terminal
 
 
 @dataclass(frozen=True)
@@ -20,16 +33,19 @@ class _Result:
     cost: Decimal
 
 
+def _row(*values: object) -> Any:
+    return Row(*values)  # type: ignore[call-overload]
+
+
 class _Frame:
     """A frame of one row, as far as a command is concerned."""
 
-    def collect(self) -> list[_Frame]:
-        """Return the row."""
-        return [self]
+    def __init__(self, row: Any, schema: StructType) -> None:
+        self.row, self.schema = row, schema
 
-    def asDict(self, *, recursive: bool) -> dict[str, object]:  # noqa: N802 - Spark's name
-        """Return its fields."""
-        return {"a": 1, "nested": {"recursive": recursive}}
+    def collect(self) -> list[Any]:
+        """Return the row."""
+        return [self.row]
 
 
 def test_results_become_plain_data() -> None:
@@ -48,8 +64,53 @@ def test_results_become_plain_data() -> None:
 
 
 def test_frames_become_their_rows() -> None:
-    """A frame in a result is a list of objects."""
-    assert plain({"per_key": _Frame()}) == {"per_key": [{"a": 1, "nested": {"recursive": True}}]}
+    """A frame in a result is a list of objects, nested ones included."""
+    inner = StructType([StructField("b", ArrayType(LongType()))])
+    schema = StructType([StructField("a", LongType()), StructField("nested", inner)])
+
+    assert plain({"per_key": _Frame(_row(1, _row([2, None])), schema)}) == {
+        "per_key": [{"a": 1, "nested": {"b": [2, None]}}]
+    }
+
+
+@pytest.mark.usefixtures("new_york")
+def test_times_of_frames_have_their_offset() -> None:
+    """An instant is printed in UTC with its offset, wherever this process is, at any depth.
+
+    A time of the wall is no instant: it has no offset to print.
+    """
+    at = datetime(2026, 7, 1, 12, 21, tzinfo=timezone.utc)
+    here = at.astimezone().replace(tzinfo=None)
+    # As Spark does, which marks the second of two equal times.
+    twice = datetime.fromtimestamp(1793514600)  # noqa: DTZ006
+    inner = StructType([StructField("at", TimestampType())])
+    schema = StructType(
+        [
+            StructField("at", TimestampType()),
+            StructField("again", TimestampType()),
+            StructField("wall", TimestampNTZType()),
+            StructField("nested", MapType(StringType(), ArrayType(inner))),
+            StructField("none", TimestampType()),
+        ]
+    )
+
+    (row,) = rows(_Frame(_row(here, twice, here, {"k": [_row(here)]}, None), schema))
+
+    assert here.hour == 8
+    assert row == {
+        "at": "2026-07-01T12:21:00+00:00",
+        # The second of the two half past one of that night.
+        "again": "2026-11-01T06:30:00+00:00",
+        "wall": "2026-07-01T08:21:00",
+        "nested": {"k": [{"at": "2026-07-01T12:21:00+00:00"}]},
+        "none": None,
+    }
+    assert words.instant(row["at"]) == "2026-07-01 12:21:00Z"
+
+
+def test_numbers_that_json_lacks_are_texts() -> None:
+    """What is no number prints as text, so that the object stays one."""
+    assert json.dumps(plain({"a": float("nan"), "b": float("inf")})) == '{"a": "nan", "b": "inf"}'
 
 
 def test_result_without_a_table_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -60,18 +121,6 @@ def test_result_without_a_table_is_listed(capsys: pytest.CaptureFixture[str]) ->
     # The text of an item is no markup.
     assert "[red]ready" in out
     assert "1,234" in out
-
-
-def test_empty_columns_are_left_out() -> None:
-    """A column without a value tells nobody anything."""
-    table = rows_table([{"a": 1, "b": None}, {"a": 2, "b": None}])
-
-    assert [column.header for column in table.columns] == ["a"]
-
-
-def test_no_rows_is_a_table_too() -> None:
-    """Nothing to show is no error."""
-    assert rows_table([]).row_count == 0
 
 
 class _Session:

@@ -31,6 +31,8 @@ def test_orders_are_shown_side_by_side(trace: str, tmp_path: Path) -> None:
     plot = tmp_path / "waits.png"
     done = CliRunner().invoke(app, ["replay", trace, "--servers", "1", "--plot", str(plot)])
     assert done.exit_code == 0, done.output
+    wide = [line for line in done.output.splitlines() if len(line) > 80]
+    assert [line for line in wide if str(plot) not in line] == []
     for word in ("fifo", "fair", "weighted", "cost", "bob", "35 s in every order"):
         assert word in done.output
     assert plot.read_bytes().startswith(b"\x89PNG")

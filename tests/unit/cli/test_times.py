@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from spark_queue.cli.readers import news, read_start
+from spark_queue.cli.readers import news
+from spark_queue.cli.times import read_as_of, read_start
 from spark_queue.errors import InvalidArgumentError
 
 
@@ -17,6 +18,7 @@ from spark_queue.errors import InvalidArgumentError
         ("beginning", "beginning"),
         ("17", 17),
         ("2026-01-31T12:00:00+00:00", datetime(2026, 1, 31, 12, tzinfo=timezone.utc)),
+        ("2026-01-31T12:00:00Z", datetime(2026, 1, 31, 12, tzinfo=timezone.utc)),
     ],
 )
 def test_a_start_is_a_place_a_step_or_an_instant(text: str, start: object) -> None:
@@ -63,3 +65,23 @@ def test_a_reader_that_is_there_is_not_moved(
     assert ended.code == 2
     assert "start is 'beginning': reader 'mail' is there already, and stays where" in ended.err
     assert [name for name, _, _ in queue.calls] == ["readers"]
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        (None, None),
+        ("17", 17),
+        ("2026-01-31T13:00+01:00", datetime(2026, 1, 31, 12, tzinfo=timezone.utc)),
+    ],
+)
+def test_a_look_back_is_to_a_step_or_an_instant(text: str | None, meant: object) -> None:
+    """``--as-of`` takes what ``as_of`` takes in a program."""
+    assert read_as_of(text) == meant
+
+
+@pytest.mark.parametrize("text", ["yesterday", "-1", "2026-01-31T12:00:00", "ZZ"])
+def test_any_other_look_back_is_refused(text: str) -> None:
+    """A word, a negative step and a time without its zone look back at nothing."""
+    with pytest.raises(InvalidArgumentError, match="as_of is"):
+        read_as_of(text)

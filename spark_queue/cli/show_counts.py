@@ -1,0 +1,124 @@
+"""What people see of counts: of a queue, of its readers, of what a command did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from spark_queue.cli import words
+from spark_queue.cli.show_items import STATES
+from spark_queue.cli.terminal import compact_table
+
+Plain = Mapping[str, Any]
+
+#: What is shown of a key; there is room for no more, and ``--json`` has the rest.
+_OF_A_KEY = ("dead", "ready", "claimed", "acked")
+
+#: What is left out where there is none of it.
+_RARE = ("expired", "cancelled")
+
+_NOTES = {
+    "dead": "failed for good; the command dead says why",
+    "expired": "their time was over before they were done",
+}
+
+
+def stats(data: Plain) -> list[RenderableType]:
+    """Show counts per state with what is wrong first, then keys and how long they wait."""
+    table = compact_table("state", items="right", note="left")
+    for state in (s for s in STATES if data[s] or s not in _RARE):
+        table.add_row(state, f"{data[state]:,}", _note(data, state))
+    if data["refused"]:
+        table.add_row("refused", f"{data['refused']:,}", "duplicates, which are no items")
+    paused = " PAUSED: claims get nothing; resume it" if data["paused"] else ""
+    head = f"step {data['step']}, {words.instant(data['at'])}{paused}"
+    keys = data["per_key"]
+    if not keys:
+        return [head, table]
+    return [head, table, "", "per fair key:", _key_table(keys)]
+
+
+def _note(data: Plain, state: str) -> str:
+    if state == "ready" and data["oldest_age"] is not None:
+        return f"the oldest has waited for {words.duration(data['oldest_age'])}"
+    return _NOTES.get(state, "") if data[state] else ""
+
+
+def _key_table(keys: Sequence[Plain]) -> RenderableType:
+    waits = ("oldest\nwaits", "waited\np50", "waited\np95", "waited\nmax")
+    table = compact_table(key="fold", **dict.fromkeys((*_OF_A_KEY, *waits), "right"))
+    for row in keys:
+        times = (row["oldest_age"], row["wait_p50"], row["wait_p95"], row["wait_max"])
+        key = "(none)" if row["fair_key"] is None else row["fair_key"]
+        counts = (words.number(row[name]) for name in _OF_A_KEY)
+        table.add_row(Text(key), *counts, *map(words.duration, times))
+    return table
+
+
+def readers(data: Plain) -> list[RenderableType]:
+    """Show how far readers are behind, with what they missed first."""
+    rows = data["readers"]
+    missed = [name for name in ("lost", "dropped") if any(row[name] for row in rows)]
+    counts = (*missed, "items", "open_items", "steps")
+    heads = {name.replace("open_items", "open"): "right" for name in counts}
+    table = compact_table(reader="fold", **heads, oldest="right", size="right")
+    for row in rows:
+        age, size = words.duration(row["age"]), words.size(row["bytes"])
+        table.add_row(
+            Text(row["reader"] or "(default)"), *(f"{row[name]:,}" for name in counts), age, size
+        )
+    return [table]
+
+
+def enqueued(data: Plain) -> list[RenderableType]:
+    """Show what an enqueue did."""
+    lines = []
+    if data["duplicates"]:
+        lines.append(f"{words.plural(data['duplicates'], 'duplicate')} refused")
+    return [*lines, f"{words.plural(data['inserted'], 'item')} enqueued, step {data['step']}"]
+
+
+def processed(data: Plain) -> list[RenderableType]:
+    """Show what processing did: what went wrong first, and why it ended."""
+    rate = _rate(data)
+    done = words.plural(data["acked"], "item")
+    problems = {
+        "dead": words.plural(data["dead"], "item") + " dead; the command dead says why",
+        "failed": words.plural(data["failed"], "attempt") + " failed, to be tried again",
+        "released": words.plural(data["released"], "item") + " given back untouched",
+    }
+    lines: list[RenderableType] = [said for name, said in problems.items() if data[name]]
+    claims = words.plural(data["claims"], "claim")
+    lines.append(f"{done} acked in {claims}, {words.duration(data['seconds'])}{rate}")
+    ended = {"empty": "nothing is left that may run", "time limit": "the time is over"}
+    lines.append(f"ended: {ended.get(data['stopped'], data['stopped'])}")
+    known = {*problems, "acked", "claims", "seconds", "stopped"}
+    lines += [f"{name}: {value}" for name, value in data.items() if name not in known and value]
+    return lines
+
+
+def _rate(data: Plain) -> str:
+    settled = data["acked"] + data["failed"] + data["dead"]
+    if not settled or not data["seconds"]:
+        return ""
+    return f" ({settled / data['seconds']:,.1f} items a second)"
+
+
+def claim_line(data: Plain) -> str:
+    """Return what one claim did, in a line."""
+    wrong = [f"{data[n]:,} {n}" for n in ("dead", "failed", "released") if data[n]]
+    counts = ", ".join([*wrong, f"{data['acked']:,} acked"])
+    return f"claim {data['claim']}: {counts}, after {words.duration(data['seconds'])}"
+
+
+def maintained(data: Plain) -> list[RenderableType]:
+    """Show what maintenance did."""
+    dropped = words.plural(data["dropped_items"], "item")
+    return [
+        f"{words.plural(data['dead'], 'item')} became dead letters, {data['expired']:,} expired",
+        f"{dropped} dropped, in {words.plural(data['dropped_generations'], 'generation')}",
+        f"checkpoint at step {data['checkpoint']}, {words.duration(data['seconds'])}",
+    ]

@@ -1,0 +1,88 @@
+"""How numbers, times and items are said to people: with their units, and short."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from typing import Any
+
+#: How much of one value, and of one error, a line shows; ``--json`` has all of it.
+VALUE_CHARS = 60
+ERROR_CHARS = 400
+
+_MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
+
+
+def plural(count: int, one: str, many: str | None = None) -> str:
+    """Return a count with its noun."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def number(count: int) -> str:
+    """Return a count in at most seven characters."""
+    for power, name in ((1_000_000_000, "G"), (1_000_000, "M")):
+        if count >= power:
+            return f"{count / power:.1f} {name}"
+    return f"{count:,}"
+
+
+def duration(seconds: float | None) -> str:
+    """Return a duration in the largest unit of which it has two, empty for ``None``."""
+    if seconds is None:
+        return ""
+    for unit, name in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min")):
+        if seconds >= 2 * unit:
+            return f"{seconds / unit:,.1f} {name}"
+    return f"{seconds:.1f} s"
+
+
+def size(count: int) -> str:
+    """Return a number of bytes in the largest unit of which there is one."""
+    for power, name in ((4, "TiB"), (3, "GiB"), (2, "MiB"), (1, "KiB")):
+        if count >= 1024**power:
+            return f"{count / 1024**power:,.1f} {name}"
+    return f"{count} B"
+
+
+def instant(text: str | None) -> str:
+    """Return a time of :func:`spark_queue.cli.plain.plain` to the second, with its offset."""
+    if text is None:
+        return ""
+    at = datetime.fromisoformat(text)
+    if at.tzinfo is None:
+        return at.isoformat(" ", "seconds")
+    return at.astimezone(timezone.utc).replace(tzinfo=None).isoformat(" ", "seconds") + "Z"
+
+
+def is_later(text: str | None, other: str) -> bool:
+    """Tell whether one time of :func:`instant` is after another; ``None`` never is."""
+    return text is not None and datetime.fromisoformat(text) > datetime.fromisoformat(other)
+
+
+def item(row: Mapping[str, Any]) -> str:
+    """Return the user's own columns of an item as one text."""
+    own = {name: value for name, value in row.items() if not name.startswith("_")}
+    return " ".join(f"{name}={clipped(value)}" for name, value in own.items())
+
+
+def clipped(value: Any, most: int = VALUE_CHARS) -> str:
+    """Return a value as text, not longer than so many characters."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def error(row: Mapping[str, Any]) -> str:
+    """Return the first line of the last error of an item."""
+    lines = (row.get("_error") or "").strip().splitlines()
+    return clipped(lines[0], ERROR_CHARS) if lines else ""
+
+
+def tries(row: Mapping[str, Any]) -> str:
+    """Return how often an item failed and was lost, empty where it never was."""
+    counts = []
+    if row.get("_attempts"):
+        counts.append(plural(row["_attempts"], "failed attempt"))
+    if row.get("_losses"):
+        counts.append(plural(row["_losses"], "lost lease"))
+    return ", ".join(counts)
