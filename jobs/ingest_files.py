@@ -3,7 +3,7 @@
 The same as ``spark-queue ingest``, with the session of the cluster instead of one of its own::
 
     spark-submit --properties-file conf/spark-defaults.conf \
-        jobs/ingest_files.py SOURCE --queue QUEUE --out TABLE
+        jobs/ingest_files.py SOURCE --queue QUEUE --output TABLE
 """
 
 from __future__ import annotations

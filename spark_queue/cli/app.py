@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
+from spark_queue import __version__
 from spark_queue.cli import admin, ingest, items, readers, replay, streams, views
+
+#: Options that had another name once, which is still understood.
+_FORMER = {"out": "output"}
 
 app = typer.Typer(
     name="spark-queue",
@@ -13,7 +19,28 @@ app = typer.Typer(
     add_completion=False,
     # An error is one line; its traceback is for --verbose.
     pretty_exceptions_enable=False,
+    context_settings={"token_normalize_func": lambda name: _FORMER.get(name, name)},
 )
+
+
+def _print_version(asked: bool) -> None:  # noqa: FBT001 - called with the option's value
+    if asked:
+        typer.echo(f"spark-queue {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _whole(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Say what all commands are about; typer shows the text above."""
+
 
 _COMMANDS = (
     ingest.ingest,

@@ -29,7 +29,7 @@ def ingest(
     ctx: typer.Context,
     source: Annotated[Path, typer.Argument(help="The directory whose files to read.")],
     queue: Annotated[str, typer.Option(help="Path or name of the queue; made where missing.")],
-    out: Annotated[str, typer.Option(help="Path or name of the Delta table to write to.")],
+    output: Annotated[str, typer.Option(help="Path or name of the Delta table to write to.")],
     exclude: Annotated[
         list[str] | None,
         typer.Option(
@@ -57,7 +57,7 @@ def ingest(
             spark = scope.spark
             from spark_queue.ingest import ingest as run  # noqa: PLC0415 - as above, after Spark
 
-            files_queue, facts = scope.placed(queue), scope.placed(out)
+            files_queue, facts = scope.placed(queue), scope.placed(output)
             done = scope.interruptible(
                 lambda stop: run(
                     spark,

@@ -16,10 +16,12 @@ import typer
 
 from spark_queue.cli import show_counts
 from spark_queue.cli.plain import plain
+from spark_queue.cli.progress import claim_progress
 from spark_queue.cli.scope import Json, Name, Reader, Verbose, command
 from spark_queue.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
+    from spark_queue.consuming import Consuming
     from spark_queue.queue import DeltaQueue
 
 _DryRun = Annotated[bool, typer.Option("--dry-run", help="Only count.")]
@@ -52,7 +54,7 @@ class Per(str, Enum):
 
 Handler = Annotated[str, typer.Argument(help="The handler, as module:function.")]
 Returns = Annotated[str | None, typer.Option(help="The columns that it returns.")]
-Out = Annotated[str | None, typer.Option(help="The Delta table that gets them.")]
+Output = Annotated[str | None, typer.Option(help="The Delta table that gets them.")]
 PerOption = Annotated[Per, typer.Option(help="What one call gets.")]
 Limit = Annotated[int, typer.Option(help="Items that one claim takes.")]
 MaxPerGroup = Annotated[
@@ -99,7 +101,7 @@ def process(
     name: Name,
     handler: Handler,
     returns: Returns = None,
-    out: Out = None,
+    output: Output = None,
     per: PerOption = Per.ITEM,
     limit: Limit = 10_000,
     max_per_group: MaxPerGroup = None,
@@ -109,29 +111,43 @@ def process(
     ] = None,
     reader: Reader = None,
     *,
+    each_claim: Annotated[
+        bool, typer.Option("--each-claim", help="Also print the result of each claim.")
+    ] = False,
     json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Run a handler for every item that may run now, until there is none left."""
+    """Run a handler for every item that may run now, until there is none left.
+
+    On a screen its progress is shown. With --each-claim and --json each claim is an object on a
+    line of its own, and the result of all is the last one.
+    """
     with command(ctx, json=json, verbose=verbose) as scope:
         function = load_handler(handler)
         queue = scope.reading(name, reader)
-        output = None if out is None else scope.placed(out)
+        table = None if output is None else scope.placed(output)
         what: Any = per.value  # only the handler's author knows that they fit
-        done = scope.interruptible(
-            lambda stop: queue.process(
-                function,
-                per=what,
-                limit=limit,
-                max_per_group=max_per_group,
-                lease=_seconds(lease),
-                returns=returns,
-                output=output,
-                time_limit=_seconds(time_limit),
-                stop=stop,
+        with claim_progress(scope.terminal, lambda: outstanding(queue), each=each_claim) as tell:
+            done = scope.interruptible(
+                lambda stop: queue.process(
+                    function,
+                    per=what,
+                    limit=limit,
+                    max_per_group=max_per_group,
+                    lease=_seconds(lease),
+                    returns=returns,
+                    output=table,
+                    time_limit=_seconds(time_limit),
+                    stop=stop,
+                    on_claim=tell,
+                )
             )
-        )
         scope.terminal.show(done, *show_counts.processed(plain(done)))
+
+
+def outstanding(queue: Consuming) -> int:
+    """Return how many items are not finished, from the heads of the two logs."""
+    return queue.store.outstanding(queue.store.status_head())
 
 
 def redrive(

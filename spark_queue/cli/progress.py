@@ -1,25 +1,31 @@
-"""The progress of the main job, as a bar on standard error."""
+"""How far a command is, on standard error, where somebody watches."""
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
     SpinnerColumn,
     TextColumn,
     TimeElapsedColumn,
 )
+from rich.table import Column
 
+from spark_queue.cli import show_counts, words
 from spark_queue.cli.terminal import Terminal
 
 if TYPE_CHECKING:
     from spark_queue.ingest.intake import Progress as Step
+    from spark_queue.worker import ProcessResult
 
 _WORDS = {
     "discover": "finding files",
@@ -28,20 +34,15 @@ _WORDS = {
     "summarise": "summing up",
 }
 
+#: How a result counts what was claimed.
+SETTLED = ("acked", "failed", "released", "dead")
+
 
 @contextmanager
 def progress_bar(terminal: Terminal) -> Iterator[Callable[[Step], None]]:
     """Show a bar while the block runs; nothing with ``--json`` or where nobody watches."""
-    console = Console(stderr=True)
-    quiet = terminal.json or not console.is_terminal
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=console, transient=True, disable=quiet) as progress:
+    columns = (BarColumn(), MofNCompleteColumn())
+    with _shown(terminal, *columns) as progress:
         task = progress.add_task("starting Spark", total=None)
 
         def update(step: Step) -> None:
@@ -53,3 +54,79 @@ def progress_bar(terminal: Terminal) -> Iterator[Callable[[Step], None]]:
             )
 
         yield update
+
+
+@contextmanager
+def claim_progress(
+    terminal: Terminal, count: Callable[[], int], *, each: bool
+) -> Iterator[Callable[[ProcessResult], None]]:
+    """Show how far processing is, while the block runs.
+
+    Parameters
+    ----------
+    terminal : Terminal
+        Where to show it; without an eye on it, nothing moves.
+    count : callable
+        Returns how many items are not finished; asked only if it is shown.
+    each : bool
+        Also print the result of each claim on standard output: a JSON object with ``--json``.
+    """
+    with _shown(terminal) as progress:
+        total = 0 if progress.disable else count()
+        task = progress.add_task(standing(None, total, 0.0), total=total or None)
+        started, before = time.monotonic(), dict.fromkeys(SETTLED, 0)
+
+        def settled(result: ProcessResult) -> None:
+            if each:
+                claim = _of_claim(result, before)
+                terminal.show(claim, show_counts.claim_line(claim))
+            said = standing(result, total, time.monotonic() - started)
+            progress.update(task, description=said, completed=result.acked + result.dead)
+
+        yield settled
+
+
+def standing(result: ProcessResult | None, total: int, seconds: float) -> str:
+    """Return how far processing is: claims, items a second, what went wrong, and the time left.
+
+    Parameters
+    ----------
+    result : ProcessResult, optional
+        What came of the claims so far; ``None`` before the first.
+    total : int
+        How many items were not finished when it began.
+    seconds : float
+        How long it has run.
+    """
+    if result is None or seconds <= 0:
+        return f"{words.plural(total, 'item')} to do"
+    finished = result.acked + result.dead
+    rate = finished / seconds
+    parts = [f"{finished:,} of {total:,} items", f"{rate:,.1f} items/s"]
+    if rate and finished < total:
+        parts.append(f"{words.duration((total - finished) / rate)} left")
+    parts += [f"{getattr(result, n):,} {n}" for n in ("dead", "failed") if getattr(result, n)]
+    return ", ".join([*parts, words.plural(result.claims, "claim")])
+
+
+def _of_claim(result: ProcessResult, before: dict[str, int]) -> dict[str, Any]:
+    """Return what the last claim added to a result, and remember where it ended."""
+    now = {name: getattr(result, name) for name in SETTLED}
+    counts = {name: now[name] - before[name] for name in SETTLED}
+    before.update(now)
+    return {"claim": result.claims, **counts, "seconds": result.seconds}
+
+
+def _shown(terminal: Terminal, *columns: ProgressColumn) -> Progress:
+    console = Console(stderr=True)
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False, table_column=Column(overflow="fold")),
+        *columns,
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        # What goes to a file is not for the screen; on the screen it is printed above the bar.
+        redirect_stdout=sys.stdout.isatty(),
+        disable=terminal.json or not console.is_terminal,
+    )

@@ -15,12 +15,13 @@ from spark_queue.cli.items import (
     Handler,
     Limit,
     MaxPerGroup,
-    Out,
+    Output,
     Per,
     PerOption,
     Returns,
     load_handler,
 )
+from spark_queue.cli.progress import SETTLED
 from spark_queue.cli.scope import Json, Name, Scope, Verbose, command
 from spark_queue.errors import InvalidArgumentError
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from spark_queue.delta.facts import StepFacts
+    from spark_queue.worker import ProcessResult
 
 _Checkpoint = Annotated[
     str, typer.Option(help="A directory that is this query's own; it goes on from there.")
@@ -60,7 +62,7 @@ def stream_enqueue(
     """
     with command(ctx, json=json, verbose=verbose) as scope:
         counts: Counter[str] = Counter()
-        queue = scope.queue(name, listener=lambda facts: _add(counts, facts, "enqueue"))
+        queue = scope.queue(name, listener=lambda facts: _add(counts, facts))
         if "://" not in files and not Path(files).is_dir():
             raise InvalidArgumentError(f"files {files!r} is not a directory")
         reader = scope.spark.readStream.format(format.value).schema(queue.schema)
@@ -88,7 +90,7 @@ def stream_dispatch(
     checkpoint: _Checkpoint,
     every: Annotated[float, typer.Option(help="Seconds between looks for items.")] = 10.0,
     returns: Returns = None,
-    out: Out = None,
+    output: Output = None,
     per: PerOption = Per.ITEM,
     limit: Limit = 10_000,
     max_per_group: MaxPerGroup = None,
@@ -102,8 +104,8 @@ def stream_dispatch(
     """Run a handler for every item that may run, now and whenever items come, until stopped."""
     with command(ctx, json=json, verbose=verbose) as scope:
         function = load_handler(handler)
-        counts: Counter[str] = Counter()
-        queue = scope.queue(name, listener=lambda facts: _add(counts, facts, "settle"))
+        queue = scope.queue(name)
+        tally = Tally()
         what: Any = per.value  # only the handler's author knows that they fit
         query = queue.process_stream(
             function,
@@ -114,14 +116,37 @@ def stream_dispatch(
             limit=limit,
             max_per_group=max_per_group,
             returns=returns,
-            output=None if out is None else scope.placed(out),
+            output=None if output is None else scope.placed(output),
+            on_claim=tally,
         )
         _follow(scope, query, time_limit)
-        scope.terminal.show({name: counts[name] for name in ("acked", "ready", "dead")})
+        scope.terminal.show(tally.total())
 
 
-def _add(counts: Counter[str], facts: StepFacts, action: str) -> None:
-    if facts.action.startswith(action):
+class Tally:
+    """What the micro-batches of a query did; each tells with every claim what it did so far."""
+
+    def __init__(self) -> None:
+        self._over: Counter[str] = Counter()
+        self._last: ProcessResult | None = None
+
+    def __call__(self, result: ProcessResult) -> None:
+        """Take the result of a micro-batch after one more claim."""
+        if self._last is not None and result.claims <= self._last.claims:
+            self._over.update(self._counts())
+        self._last = result
+
+    def total(self) -> dict[str, int]:
+        """Return the counts of all of them."""
+        counts = self._over + Counter(self._counts())
+        return {name: counts[name] for name in SETTLED}
+
+    def _counts(self) -> dict[str, int]:
+        return {name: getattr(self._last, name, 0) for name in SETTLED}
+
+
+def _add(counts: Counter[str], facts: StepFacts) -> None:
+    if facts.action == "enqueue":
         counts.update({"steps": 1, **facts.counts})
 
 

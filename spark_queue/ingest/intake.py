@@ -45,7 +45,7 @@ def ingest(
     spark: SparkSession,
     source: str | os.PathLike[str],
     queue: str,
-    out: str,
+    output: str,
     *,
     exclude: Sequence[str] = (),
     follow_links: bool = False,
@@ -68,7 +68,7 @@ def ingest(
         A directory that driver and workers see under the same path.
     queue : str
         Name or path of the queue; it is made where it is missing.
-    out : str
+    output : str
         Name or path (with a ``/``) of the Delta table that gets the rows of ``FACTS_SCHEMA``.
     exclude : sequence of str
         Patterns of names to leave out, as the shell has them, of files and of directories with all
@@ -118,7 +118,7 @@ def ingest(
         file_facts,
         limit=limit,
         returns=FACTS_SCHEMA,
-        output=out,
+        output=output,
         time_limit=time_limit,
         stop=stop,
         on_claim=lambda result: tell(_progress(result, total)),

@@ -62,7 +62,7 @@ def test_own_queue_is_worked_off_and_looked_at(
 ) -> None:
     """A user's own queue is processed, mended and looked at by commands alone, in any zone."""
     before = str(run("stats", own)["step"])
-    out = ("--out", f"{place}/out", "--returns", "n int, twice int")
+    out = ("--output", f"{place}/out", "--returns", "n int, twice int")
     done = run("process", own, "handlers_of_a_user:double", *out)
     assert (done["acked"], done["dead"], done["stopped"]) == (2, 1, "empty")
     written = spark.read.format("delta").load(f"{place}/out").select("n", "twice").collect()
@@ -177,7 +177,7 @@ def test_json_is_all_that_a_process_prints(place: str) -> None:
     (Path(place) / "source" / "a.txt").write_text("a")
 
     ended = subprocess.run(  # noqa: S603 - our own command
-        [*_COMMAND, "ingest", "source", "--queue", "./queue", "--out", "out", "--json"],
+        [*_COMMAND, "ingest", "source", "--queue", "./queue", "--output", "out", "--json"],
         cwd=place,
         capture_output=True,
         text=True,

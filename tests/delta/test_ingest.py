@@ -146,7 +146,7 @@ def test_killed_run_leaves_each_file_once(
 ) -> None:
     """A run that is killed as it wrote to the output is finished by the next, without repeats."""
     command = [sys.executable, "-m", "spark_queue.cli", "ingest", str(many), "--limit", "10"]
-    command += ["--queue", queue_path, "--out", out]
+    command += ["--queue", queue_path, "--output", out]
     with subprocess.Popen(command, start_new_session=True) as run:  # noqa: S603 - our own command
         # The first commit makes the table, the second is what the first claim wrote.
         _wait_for(Path(out) / "_delta_log" / f"{1:020}.json", run)

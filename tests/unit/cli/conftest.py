@@ -38,7 +38,7 @@ class FakeQueue:
             answer = self.answers[name]
             if isinstance(answer, BaseException):
                 raise answer
-            return answer
+            return answer(*args, **kwargs) if callable(answer) else answer
 
         return method
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from spark_queue import __version__
 from spark_queue.cli.exits import Terminated
 from spark_queue.errors import (
     LeaseLostError,
@@ -72,7 +73,7 @@ def test_process_hands_on_what_it_was_told(run: Run, fake: Fake) -> None:
     queue = fake(process=ProcessResult(acked=2, dead=1))
 
     ended = run(
-        "process", "./q", "json:loads", "--returns", "a int", "--out", "facts", "--limit", "5",
+        "process", "./q", "json:loads", "--returns", "a int", "--output", "facts", "--limit", "5",
         "--lease", "60", "--time-limit", "1.5", "--per", "batch", "--json",
     )  # fmt: skip
 
@@ -174,7 +175,7 @@ def test_enqueue_must_know_where_the_rows_are(run: Run, fake: Fake) -> None:
 
 def test_source_of_the_main_job_must_be_a_directory(run: Run, tmp_path: Path) -> None:
     """A source that is not there is refused before anything starts."""
-    ended = run("ingest", str(tmp_path / "no"), "--queue", "./q", "--out", "./o")
+    ended = run("ingest", str(tmp_path / "no"), "--queue", "./q", "--output", "./o")
 
     assert ended.code == 2
     assert ended.err == f"spark-queue: source {str(tmp_path / 'no')!r} is not a directory\n"
@@ -251,3 +252,17 @@ def test_unknown_option_is_wrong_usage(run: Run) -> None:
 
     assert (ended.code, ended.out) == (2, "")
     assert "--jsn" in ended.err
+
+
+def test_version_is_told(run: Run) -> None:
+    """``--version`` says which release this is, and starts nothing."""
+    assert run("--version").out == f"spark-queue {__version__}\n"
+
+
+def test_former_name_of_an_option_is_understood(run: Run, fake: Fake) -> None:
+    """``--out`` means what is called ``output`` everywhere else."""
+    queue = fake(process=ProcessResult())
+
+    run("process", "./q", "json:loads", "--returns", "a int", "--out", "/facts")
+
+    assert queue.calls[0][2]["output"] == "/facts"

@@ -34,7 +34,7 @@ class _Result:
 
 
 def _row(*values: object) -> Any:
-    return Row(*values)  # type: ignore[call-overload]
+    return Row(*values)
 
 
 class _Frame:
