@@ -15,6 +15,7 @@ from spark_queue import streams, worker
 from spark_queue.claim import Claim
 from spark_queue.delta import checkpoint, claims, forwarding
 from spark_queue.delta.choosing import Request
+from spark_queue.delta.ddl import parsed
 from spark_queue.delta.evidence import Output
 from spark_queue.delta.store import Store
 from spark_queue.errors import InvalidArgumentError
@@ -320,7 +321,7 @@ def _work(
         handler=handler,
         per=per,
         request=request,
-        returns=None if returns is None else parsed(returns),
+        returns=None if returns is None else parsed(returns, "returns"),
         output=None if output is None else Output(store.spark, output),
     )
 
@@ -359,22 +360,3 @@ def _request(
         claim_id=claim_id or claims.new_claim_id(),
         repeatable=claim_id is not None,
     )
-
-
-def parsed(schema: StructType | str) -> StructType:
-    """Read the columns of an item from a schema or from DDL.
-
-    Raises
-    ------
-    InvalidArgumentError
-        When it is neither.
-    """
-    if isinstance(schema, StructType):
-        return schema
-    try:
-        parsed = StructType.fromDDL(schema)
-    except Exception as exc:
-        raise InvalidArgumentError(f"schema is {schema!r}, which is no DDL: {exc}") from exc
-    if not isinstance(parsed, StructType):
-        raise InvalidArgumentError(f"schema is {schema!r}: name the columns, as in 'path string'")
-    return parsed

@@ -11,9 +11,10 @@ from pyspark.sql.types import StructType
 from spark_queue import streams
 from spark_queue.clock import Clock, SystemClock
 from spark_queue.config import QueueConfig
-from spark_queue.consuming import Consuming, parsed
+from spark_queue.consuming import Consuming
 from spark_queue.delta import admin, enqueue, forwarding, maintain, readers
 from spark_queue.delta.address import QueueAddress
+from spark_queue.delta.ddl import parsed
 from spark_queue.delta.enqueue import Enqueued
 from spark_queue.delta.facts import Listener
 from spark_queue.delta.inputs import OrderBy

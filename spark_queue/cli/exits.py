@@ -11,6 +11,7 @@ from spark_queue.errors import (
     QueueExistsError,
     QueueNotFoundError,
     ReaderNotFoundError,
+    SchemaMismatchError,
     SetupError,
     SparkQueueError,
     UnsafeSessionError,
@@ -26,7 +27,7 @@ class Exit(IntEnum):
     FAILED = 1
     """The operation failed; nothing of it was done, or it can be started again."""
     USAGE = 2
-    """A wrong argument, a queue that is not there, or a machine that is not set up."""
+    """A wrong argument, data that do not fit, no such queue, or a machine that is not set up."""
     LOCKED = 3
     """Another process writes to the queue."""
     INTERRUPTED = 130
@@ -46,6 +47,7 @@ _USAGE = (
     QueueExistsError,
     QueueNotFoundError,
     ReaderNotFoundError,
+    SchemaMismatchError,
     SetupError,
     UnsafeSessionError,
 )

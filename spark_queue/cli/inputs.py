@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException
-from pyspark.sql.types import StructType
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
 
+from spark_queue.cli.formats import Format, misfits
+from spark_queue.cli.words import VALUE_CHARS, clipped
 from spark_queue.delta.schema import OPTIONAL_COLUMNS
-from spark_queue.errors import InvalidArgumentError, SchemaMismatchError
+from spark_queue.errors import InvalidArgumentError, SchemaMismatchError, SparkQueueError
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+
+_RECORD = "_record"
 
 
-def read_files(spark: SparkSession, path: str, kind: str, schema: StructType) -> DataFrame:
+def read_files(spark: SparkSession, path: str, kind: Format, schema: StructType) -> DataFrame:
     """Read files as rows of a queue.
 
     CSV and JSON have no types of their own, so values are read as what the queue has; one that
@@ -27,9 +34,58 @@ def read_files(spark: SparkSession, path: str, kind: str, schema: StructType) ->
     SchemaMismatchError
         When a column is missing, or the queue has no such column.
     """
-    names = _columns(spark, path, kind)
-    if kind == "parquet":
+    if kind is Format.PARQUET:
+        _columns(spark, path, kind)
         return spark.read.parquet(path)
+    # Without this, a value that does not parse is read as null, and enqueued.
+    reader = spark.read.option("mode", "FAILFAST")
+    return _load(reader.schema(_as_queued(spark, path, kind, schema)), path, kind)
+
+
+@contextmanager
+def explained(spark: SparkSession, path: str, kind: Format, schema: StructType) -> Iterator[None]:
+    """Name the value that does not fit, where reading files fails in the block.
+
+    Raises
+    ------
+    SchemaMismatchError
+        In the place of what Spark raised, where a record of the files is the cause.
+    """
+    try:
+        yield
+    except SparkQueueError:
+        raise
+    except Exception as exc:
+        if kind is Format.PARQUET:
+            raise
+        _raise_misfit(spark, path, kind, _as_queued(spark, path, kind, schema), exc)
+        raise
+
+
+def _raise_misfit(
+    spark: SparkSession, path: str, kind: Format, schema: StructType, cause: Exception
+) -> None:
+    marked = StructType([*schema.fields, StructField(_RECORD, StringType())])
+    reader = spark.read.option("columnNameOfCorruptRecord", _RECORD).schema(marked)
+    row = _load(reader, path, kind).where(F.col(_RECORD).isNotNull()).first()
+    if row is None:
+        return
+    record = clipped(row[_RECORD].strip(), VALUE_CHARS)
+    wrong = misfits(kind, schema.names, row[_RECORD], row.asDict())
+    if not wrong:
+        raise InvalidArgumentError(
+            f"files {path!r}: {record!r} is no record of {', '.join(schema.names)}"
+        ) from cause
+    column, value = next(iter(wrong.items()))
+    kind_of_it = schema[column].dataType.simpleString()
+    raise SchemaMismatchError(
+        column, f"is {kind_of_it} in the queue, and {clipped(value)!r} in the record {record!r}"
+    ) from cause
+
+
+def _as_queued(spark: SparkSession, path: str, kind: Format, schema: StructType) -> StructType:
+    """Return the columns of text files, with the types that the queue has for them."""
+    names = _columns(spark, path, kind)
     known = {field.name: field for field in (*schema.fields, *OPTIONAL_COLUMNS.fields)}
     for name in schema.names:
         if name not in names:
@@ -37,16 +93,18 @@ def read_files(spark: SparkSession, path: str, kind: str, schema: StructType) ->
     for name in names:
         if name not in known:
             raise SchemaMismatchError(name, "is not a column of the queue; drop it")
-    # Without this, a value that does not parse is read as null, and enqueued.
-    reader = spark.read.option("mode", "FAILFAST").schema(StructType([known[n] for n in names]))
-    if kind == "json":
+    return StructType([known[name] for name in names])
+
+
+def _load(reader: DataFrameReader, path: str, kind: Format) -> DataFrame:
+    if kind is Format.JSON:
         return reader.json(path)
     return reader.option("header", True).option("enforceSchema", False).csv(path)
 
 
-def _columns(spark: SparkSession, path: str, kind: str) -> list[str]:
+def _columns(spark: SparkSession, path: str, kind: Format) -> list[str]:
     try:
-        return spark.read.format(kind).option("header", True).load(path).columns
+        return spark.read.format(kind.value).option("header", True).load(path).columns
     except AnalysisException as exc:
         why = str(exc).splitlines()[0]
-        raise InvalidArgumentError(f"files {path!r} cannot be read as {kind}: {why}") from exc
+        raise InvalidArgumentError(f"files {path!r} cannot be read as {kind.value}: {why}") from exc

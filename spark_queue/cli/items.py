@@ -15,27 +15,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from spark_queue.cli import show_counts
+from spark_queue.cli.formats import Format, format_of
 from spark_queue.cli.plain import plain
 from spark_queue.cli.progress import claim_progress
 from spark_queue.cli.scope import Json, Name, Reader, Verbose, command
 from spark_queue.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
     from spark_queue.consuming import Consuming
     from spark_queue.queue import DeltaQueue
+    from spark_queue.results import EnqueueResult
 
 _DryRun = Annotated[bool, typer.Option("--dry-run", help="Only count.")]
 _Where = Annotated[
     str, typer.Option(help="Which items: a SQL predicate over the columns of status.")
 ]
-
-
-class Format(str, Enum):
-    """Formats of files to enqueue from."""
-
-    CSV = "csv"
-    JSON = "json"
-    PARQUET = "parquet"
 
 
 class OnDuplicate(str, Enum):
@@ -68,7 +65,9 @@ def enqueue(
     name: Name,
     table: Annotated[str | None, typer.Option(help="A table of the catalog.")] = None,
     files: Annotated[str | None, typer.Option(help="A file, directory or pattern.")] = None,
-    format: Annotated[Format, typer.Option(help="Of the files.")] = Format.PARQUET,  # noqa: A002
+    format: Annotated[  # noqa: A002
+        Format | None, typer.Option(help="Of the files; by default what their names tell.")
+    ] = None,
     order_by: Annotated[
         str | None, typer.Option(help="The column whose order the rows enter in.")
     ] = None,
@@ -81,19 +80,34 @@ def enqueue(
     with command(ctx, json=json, verbose=verbose) as scope:
         if (table is None) == (files is None):
             raise InvalidArgumentError("say where the rows are: --table or --files, one of them")
+        # Before Spark is started: it takes a while.
+        kind = None if files is None else format or format_of(files)
         queue = scope.queue(name)
-        from spark_queue.cli.inputs import read_files  # noqa: PLC0415 - help works without Spark
 
-        frame = (
-            scope.spark.read.table(table)
-            if table is not None
-            else read_files(scope.spark, files or "", format.value, queue.schema)
-        )
-        done = queue.enqueue(
-            frame, order_by, on_duplicate="skip" if on_duplicate is OnDuplicate.SKIP else "raise"
-        )
+        def entered(frame: DataFrame) -> EnqueueResult:
+            skip = on_duplicate is OnDuplicate.SKIP
+            return queue.enqueue(frame, order_by, on_duplicate="skip" if skip else "raise")
+
+        if files is None or kind is None:
+            done = entered(scope.spark.read.table(str(table)))
+        else:
+            done = _from_files(scope.spark, files, kind, queue.schema, entered)
         counts = {"step": done.step, "inserted": done.inserted, "duplicates": done.duplicates}
         scope.terminal.show(counts, *show_counts.enqueued(counts))
+
+
+def _from_files(
+    spark: SparkSession,
+    files: str,
+    kind: Format,
+    schema: StructType,
+    enter: Callable[[DataFrame], EnqueueResult],
+) -> EnqueueResult:
+    from spark_queue.cli import inputs  # noqa: PLC0415 - help works without Spark
+
+    frame = inputs.read_files(spark, files, kind, schema)
+    with inputs.explained(spark, files, kind, schema):
+        return enter(frame)
 
 
 def process(

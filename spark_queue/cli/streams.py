@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from spark_queue.cli.formats import Format
 from spark_queue.cli.items import (
-    Format,
     Handler,
     Limit,
     MaxPerGroup,

@@ -51,7 +51,7 @@ def own(
     Path(place, "rows.csv").write_text("tenant,n\na,1\na,2\nb,-3\nb,2\n")
     schema = ("--schema", "n int, tenant string")
     run("create", queue_path, *schema, "--fair-key", "tenant", "--dedup-key", "n")
-    enqueued = run("enqueue", queue_path, "--files", f"{place}/rows.csv", "--format", "csv")
+    enqueued = run("enqueue", queue_path, "--files", f"{place}/rows.csv")
     assert (enqueued["inserted"], enqueued["duplicates"]) == (3, 1)
     return queue_path
 
@@ -134,17 +134,18 @@ def test_file_that_does_not_fit_the_queue_is_refused(
 ) -> None:
     """A missing column, an unknown one and a value of another type enqueue nothing."""
     queue = DeltaQueue.create(spark, queue_path, "n int, tenant string")
-    for text, why in (
-        ('{"n": 1}', "column 'tenant': is missing"),
-        ('{"n": 1, "tenant": "a", "colour": "red"}', "column 'colour'"),
-        ('{"n": "one", "tenant": "a"}', ""),
+    for name, text, why in (
+        ("a.json", '{"n": 1}', "column 'tenant': is missing"),
+        ("b.json", '{"n": 1, "tenant": "a", "colour": "red"}', "column 'colour'"),
+        ("c.json", '{"n": "one", "tenant": "a"}', "column 'n': is int in the queue, and 'one'"),
+        ("d.csv", "n,tenant\n1,a\n2x,b\n", "column 'n': is int in the queue, and '2x' in"),
+        ("e.csv", "n,tenant\n1,a,c\n", "'1,a,c' is no record of n, tenant"),
+        ("f.json", "{", "is no record of"),
     ):
-        Path(place, "rows.json").write_text(text + "\n")
-        refused = run(
-            "enqueue", queue_path, "--files", f"{place}/rows.json", "--format", "json", code=1
-        )
+        Path(place, name).write_text(text + ("" if name == "f.json" else "\n"))
+        refused = run("enqueue", queue_path, "--files", f"{place}/{name}", code=2)
         assert why in refused["message"]
-    missing = run("enqueue", queue_path, "--files", f"{place}/none.csv", "--format", "csv", code=2)
+    missing = run("enqueue", queue_path, "--files", f"{place}/none.csv", code=2)
     assert "cannot be read as csv" in missing["message"]
     assert queue.status().count() == 0
 

@@ -1,0 +1,45 @@
+"""Columns as they are written down: ``path string, size bigint``."""
+
+from __future__ import annotations
+
+import re
+
+from pyspark.sql.types import StructType
+
+from spark_queue.errors import InvalidArgumentError, did_you_mean
+
+#: Types of columns as DDL names them.
+_TYPES = (
+    *("array", "bigint", "binary", "boolean", "date", "decimal", "double", "float", "int", "map"),
+    *("smallint", "string", "struct", "timestamp", "timestamp_ntz", "tinyint"),
+)
+
+
+def parsed(schema: StructType | str, what: str = "schema") -> StructType:
+    """Read columns from a schema or from DDL; errors name what they are for.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When it is neither.
+    """
+    if isinstance(schema, StructType):
+        return schema
+    try:
+        parsed = StructType.fromDDL(schema)
+    except Exception as exc:
+        raise InvalidArgumentError(
+            f"{what} is {schema!r}, which is no DDL: {why_no_ddl(str(exc))}"
+        ) from exc
+    if not isinstance(parsed, StructType):
+        raise InvalidArgumentError(f"{what} is {schema!r}: name the columns, as in 'path string'")
+    return parsed
+
+
+def why_no_ddl(said: str) -> str:
+    """Return what is wrong in a line, with the type that was probably meant."""
+    unknown = re.search(r'Unsupported data type "(\w+)"', said)
+    if unknown is None:
+        return said.strip().split("\n", 1)[0]
+    name = unknown.group(1).lower()
+    return f"there is no type {name!r}{did_you_mean(name, _TYPES)}"
