@@ -1,7 +1,8 @@
-"""Commands on a queue as a whole: create, pause, resume, maintain."""
+"""Commands on a queue as a whole: create, drop, pause, resume, maintain."""
 
 from __future__ import annotations
 
+import sys
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +13,20 @@ from spark_queue.cli import show_counts
 from spark_queue.cli.config_file import read_mapping
 from spark_queue.cli.plain import plain
 from spark_queue.cli.scope import Json, Name, Reader, Verbose, command
+from spark_queue.cli.settings import (
+    ConfigFile,
+    GroupLimit,
+    Lease,
+    MaxAttempts,
+    MaxInFlight,
+    MaxLosses,
+    OnFailure,
+    Weight,
+    given,
+    read_weights,
+)
 from spark_queue.config import QueueConfig
+from spark_queue.errors import InvalidArgumentError
 
 _Key = Annotated[str | None, typer.Option(help="A SQL expression over the columns.")]
 
@@ -21,9 +35,7 @@ def create(
     ctx: typer.Context,
     name: Name,
     schema: Annotated[str, typer.Option(help="The columns, as in 'path string, size bigint'.")],
-    config: Annotated[
-        Path | None, typer.Option(help="A YAML file; options on the command line win.")
-    ] = None,
+    config: ConfigFile = None,
     dedup_key: _Key = None,
     dedup_scope: Annotated[
         str | None, typer.Option(help="live, forever, or a number of seconds.")
@@ -31,18 +43,19 @@ def create(
     fair_key: _Key = None,
     group_key: _Key = None,
     priority: _Key = None,
-    group_limit: Annotated[int | None, typer.Option()] = None,
-    max_in_flight: Annotated[int | None, typer.Option()] = None,
-    max_attempts: Annotated[int | None, typer.Option()] = None,
-    max_losses: Annotated[int | None, typer.Option()] = None,
-    lease: Annotated[float | None, typer.Option(help="Seconds that a claim holds.")] = None,
-    on_failure: Annotated[str | None, typer.Option(help="block or skip.")] = None,
+    group_limit: GroupLimit = None,
+    max_in_flight: MaxInFlight = None,
+    max_attempts: MaxAttempts = None,
+    max_losses: MaxLosses = None,
+    lease: Lease = None,
+    on_failure: OnFailure = None,
+    weight: Weight = None,
     *,
     json: Json = False,
     verbose: Verbose = False,
 ) -> None:
     """Make a new queue."""
-    options = {
+    options: dict[str, Any] = {
         "dedup_key": dedup_key,
         "dedup_scope": _scope(dedup_scope),
         "fair_key": fair_key,
@@ -56,6 +69,7 @@ def create(
         "on_failure": on_failure,
     }
     with command(ctx, json=json, verbose=verbose) as scope:
+        options["weights"] = read_weights(weight)
         settings = read_config(config, options)
         spark, place = scope.spark, scope.placed(name)
         from spark_queue.queue import DeltaQueue  # noqa: PLC0415 - help works without Spark
@@ -76,7 +90,7 @@ def read_config(file: Path | None, options: dict[str, Any]) -> QueueConfig:
         When the file cannot be read, is no mapping, or has an unknown name or a wrong value.
     """
     values = {} if file is None else read_mapping(file)
-    values.update({name: value for name, value in options.items() if value is not None})
+    values.update(given(options))
     return QueueConfig.from_dict(values)
 
 
@@ -113,6 +127,31 @@ def resume(
     with command(ctx, json=json, verbose=verbose) as scope:
         step = scope.reading(name, reader).resume()
         scope.terminal.show({"paused": False, "step": step}, f"resumed from step {step} on")
+
+
+def drop(
+    ctx: typer.Context,
+    name: Name,
+    *,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Remove a queue and everything in it."""
+    with command(ctx, json=json, verbose=verbose) as scope:
+        place = scope.placed(name)
+        if not yes:
+            _require_consent(place, asks=not json and sys.stdin.isatty())
+        from spark_queue.queue import DeltaQueue  # noqa: PLC0415 - help works without Spark
+
+        DeltaQueue.drop(scope.spark, place)
+        scope.terminal.show({"dropped": place}, f"dropped {place}")
+
+
+def _require_consent(place: str, *, asks: bool) -> None:
+    what = f"queue {place!r} and all its items"
+    if not asks or not typer.confirm(f"Remove {what}?", err=True):
+        raise InvalidArgumentError(f"{what} stay: say --yes to remove them")
 
 
 def maintain(
