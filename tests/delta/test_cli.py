@@ -98,6 +98,13 @@ def test_own_queue_is_kept_in_order(run: Callable[..., Any], own: str) -> None:
     stats = run("stats", own)
     assert (stats["ready"], stats["refused"]) == (2, 1)
     assert {row["fair_key"]: row["ready"] for row in stats["per_key"]}["a"] == 2
+    step = run("configure", own, "--max-attempts", "none", "--weight", "a=2")["step"]
+    told = run("config", own)
+    assert (told["schema"], told["paused"]) == ("n int, tenant string", False)
+    assert (told["config"]["max_attempts"], told["config"]["weights"]) == (None, {"a": 2.0})
+    assert run("stats", own)["step"] == step
+    assert run("drop", own, "--yes")["dropped"] == own
+    assert run("drop", own, "--yes", code=2)["error"] == "QueueNotFoundError"
 
 
 def test_readers_are_made_worked_off_and_dropped_by_commands(
@@ -158,9 +165,11 @@ def test_predicate_is_an_expression_only(
 
     refused = run("status", queue_path, "--where", "n in (select 1)", code=2)
     misspelt = run("status", queue_path, "--where", "m = 1", code=2)
+    no_type = run("create", f"{queue_path}2", "--schema", "n bigit", code=2)
 
     assert "'select' is not allowed" in refused["message"]
     assert "where is 'm = 1'" in misspelt["message"]
+    assert no_type["message"].endswith("there is no type 'bigit'; did you mean 'bigint'?")
 
 
 def test_directory_that_is_no_queue_is_refused(run: Callable[..., Any], place: str) -> None:
