@@ -64,6 +64,15 @@ def exit_of(exc: BaseException) -> Exit:
     return Exit.USAGE if isinstance(exc, _USAGE) else Exit.FAILED
 
 
+def _of_the_jvm(lines: list[str]) -> str | None:
+    """Return what the JVM says, where the first line is only by which call it was asked."""
+    first, *rest = lines or [""]
+    if not rest or not first.startswith("An error occurred while calling "):
+        return None
+    causes = [line for line in rest if line.startswith("Caused by: ")]
+    return causes[-1].removeprefix("Caused by: ") if causes else rest[0].removeprefix(": ")
+
+
 def message_of(exc: BaseException) -> str:
     """Return one line that says what went wrong."""
     if isinstance(exc, KeyboardInterrupt):
@@ -71,7 +80,7 @@ def message_of(exc: BaseException) -> str:
     if isinstance(exc, Terminated):
         return "terminated"
     lines = [line.strip() for line in str(exc).splitlines() if line.strip()]
-    said = lines[0] if lines else ""
+    said = _of_the_jvm(lines) or (lines[0] if lines else "")
     if said.endswith(":"):
         # What follows is a traceback of a worker: its last line is the error.
         said = f"{said} {lines[-1]}"

@@ -138,6 +138,21 @@ def test_error_of_a_worker_is_told_by_its_last_line(run: Run, fake: Fake) -> Non
     assert run("pause", "./q").err.endswith("thrown from the worker: KeyError: 'a'\n")
 
 
+@pytest.mark.parametrize(
+    ("cause", "said"),
+    [
+        ("", "java.io.IOException: aborted"),
+        ("Caused by: a.B: first\n\tat x\nCaused by: java.net.X: refused\n", "java.net.X: refused"),
+    ],
+)
+def test_error_of_the_jvm_is_told_by_its_cause(run: Run, fake: Fake, cause: str, said: str) -> None:
+    """By which call the JVM was asked tells nobody anything; what it says does."""
+    text = "An error occurred while calling o7.sql.\n: java.io.IOException: aborted\n\tat y\n"
+    fake(pause=RuntimeError(text + cause))
+
+    assert run("pause", "./q").err == f"spark-queue: RuntimeError: {said}\n"
+
+
 def test_lock_names_the_process(run: Run, fake: Fake) -> None:
     """Who is refused learns who writes."""
     fake(pause=WriterLockedError("/q", 4711))
