@@ -34,6 +34,9 @@ _WORDS = {
     "summarise": "summing up",
 }
 
+#: Items a second of which a tenth tells nobody anything.
+_FAST = 100
+
 #: How a result counts what was claimed.
 SETTLED = ("acked", "failed", "released", "dead")
 
@@ -78,8 +81,7 @@ def claim_progress(
 
         def settled(result: ProcessResult) -> None:
             if each:
-                claim = _of_claim(result, before)
-                terminal.show(claim, show_counts.claim_line(claim))
+                _tell(terminal, _of_claim(result, before))
             said = standing(result, total, time.monotonic() - started)
             progress.update(task, description=said, completed=result.acked + result.dead)
 
@@ -102,7 +104,8 @@ def standing(result: ProcessResult | None, total: int, seconds: float) -> str:
         return f"{words.plural(total, 'item')} to do"
     finished = result.acked + result.dead
     rate = finished / seconds
-    parts = [f"{finished:,} of {total:,} items", f"{rate:,.1f} items/s"]
+    speed = f"{rate:,.0f}" if rate >= _FAST else f"{rate:.1f}"
+    parts = [f"{finished:,}/{total:,} items", f"{speed} items/s"]
     if rate and finished < total:
         parts.append(f"{words.duration((total - finished) / rate)} left")
     parts += [f"{getattr(result, n):,} {n}" for n in ("dead", "failed") if getattr(result, n)]
@@ -115,6 +118,15 @@ def _of_claim(result: ProcessResult, before: dict[str, int]) -> dict[str, Any]:
     counts = {name: now[name] - before[name] for name in SETTLED}
     before.update(now)
     return {"claim": result.claims, **counts, "seconds": result.seconds}
+
+
+def _tell(terminal: Terminal, claim: dict[str, Any]) -> None:
+    if terminal.json:
+        terminal.line(claim)
+    else:
+        # Written so, and not by a console of its own, it comes to stand above what moves.
+        sys.stdout.write(show_counts.claim_line(claim) + "\n")
+        sys.stdout.flush()
 
 
 def _shown(terminal: Terminal, *columns: ProgressColumn) -> Progress:
