@@ -61,7 +61,7 @@ def test_own_queue_is_worked_off_and_looked_at(
     run: Callable[..., Any], own: str, place: str, spark: SparkSession
 ) -> None:
     """A user's own queue is processed, mended and looked at by commands alone, in any zone."""
-    before = str(run("stats", own)["step"])
+    before = datetime.now(timezone.utc).isoformat()
     out = ("--output", f"{place}/out", "--returns", "n int, twice int")
     done = run("process", own, "handlers_of_a_user:double", *out)
     assert (done["acked"], done["dead"], done["stopped"]) == (2, 1, "empty")
@@ -70,6 +70,17 @@ def test_own_queue_is_worked_off_and_looked_at(
 
     (letter,) = run("dead", own)["items"]
     assert letter["_error"] == "Reject: negative"
+    _looks_back(run, own, letter, before)
+    assert run("redrive", own, "--dry-run") == {"count": 1, "dry_run": True}
+    assert run("redrive", own)["count"] == 1
+    assert run("cancel", own, "--where", "n < 0")["count"] == 1
+    status = run("status", own, "--where", "tenant = 'b'")
+    assert status["states"] == {"cancelled": 1, "dead": 1}
+    assert [item["n"] for item in status["items"]] == [-3, -3]
+
+
+def _looks_back(run: Callable[..., Any], own: str, letter: dict[str, Any], before: str) -> None:
+    """See how a dead letter came to be, and the queue before and while it was worked on."""
     seq = str(letter["_seq"])
     assert run("explain", own, seq)["reason"] == "finished"
     told = run("history", own, seq)["transitions"]
@@ -78,14 +89,9 @@ def test_own_queue_is_worked_off_and_looked_at(
     ago = datetime.now(timezone.utc) - datetime.fromisoformat(letter["_finished_at"])
     assert timedelta(0) <= ago < timedelta(minutes=15)
     assert run("status", own, "--as-of", before)["states"] == {"ready": 3}
+    assert run("status", own, "--as-of", str(told[1]["_step"]))["states"] == {"claimed": 3}
     assert run("dead", own, "--as-of", before)["count"] == 0
     assert run("history", own, "99", code=2)["message"].startswith("seq is 99")
-    assert run("redrive", own, "--dry-run") == {"count": 1, "dry_run": True}
-    assert run("redrive", own)["count"] == 1
-    assert run("cancel", own, "--where", "n < 0")["count"] == 1
-    status = run("status", own, "--where", "tenant = 'b'")
-    assert status["states"] == {"cancelled": 1, "dead": 1}
-    assert [item["n"] for item in status["items"]] == [-3, -3]
 
 
 def test_own_queue_is_kept_in_order(run: Callable[..., Any], own: str) -> None:
