@@ -20,6 +20,13 @@ _OF_A_KEY = ("dead", "ready", "claimed", "acked")
 #: What is left out where there is none of it.
 _RARE = ("expired", "cancelled")
 
+_ENDS = {
+    "empty": "nothing is left",
+    "paused": "the queue is paused, with items left",
+    "waiting": "no item may run now",
+    "time limit": "the time is over",
+}
+
 _NOTES = {
     "dead": "failed for good; the command dead says why",
     "expired": "their time was over before they were done",
@@ -93,11 +100,15 @@ def processed(data: Plain) -> list[RenderableType]:
     lines: list[RenderableType] = [said for name, said in problems.items() if data[name]]
     claims = words.plural(data["claims"], "claim")
     lines.append(f"{done} acked in {claims}, {words.duration(data['seconds'])}{rate}")
-    ended = {"empty": "nothing is left that may run", "time limit": "the time is over"}
-    lines.append(f"ended: {ended.get(data['stopped'], data['stopped'])}")
-    known = {*problems, "acked", "claims", "seconds", "stopped"}
-    lines += [f"{name}: {value}" for name, value in data.items() if name not in known and value]
+    lines.append(f"ended: {_ENDS.get(data['stopped'], data['stopped'])}{_waiting(data)}")
     return lines
+
+
+def _waiting(data: Plain) -> str:
+    """Say how many items are left, what is in their way, and when time alone may end that."""
+    left = ", ".join(f"{count:,} {reason}" for reason, count in data["waiting"].items())
+    until = f", until {words.instant(data['until'])}" if data["until"] else ""
+    return f": {left}{until}" if left else ""
 
 
 def _rate(data: Plain) -> str:

@@ -71,7 +71,7 @@ def test_each_claim_is_a_line_for_people_too(run: Any, fake: Any) -> None:
         "claim 1: 1 dead, 5 failed, 4 released, 90 acked, after 2.0 s",
         "claim 2: 10 acked, after 3.0 s",
     ]
-    assert lines[-1] == "ended: nothing is left that may run"
+    assert lines[-1] == "ended: nothing is left"
 
 
 def test_one_json_object_unless_more_are_asked_for(run: Any, fake: Any) -> None:

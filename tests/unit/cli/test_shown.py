@@ -204,15 +204,28 @@ def test_processing_tells_failed_from_released() -> None:
     """What went wrong comes first; what was only given back has not failed."""
     done = {"claims": 1, "acked": 120, "failed": 1, "released": 2, "dead": 3}
 
-    lines = printed(show_counts.processed({**done, "seconds": 12.4, "stopped": "empty"}))
+    ended = {"seconds": 12.4, "stopped": "empty", "waiting": {}, "until": None}
+    lines = printed(show_counts.processed({**done, **ended}))
 
     assert lines == [
         "3 items dead; the command dead says why",
         "1 attempt failed, to be tried again",
         "2 items given back untouched",
         "120 items acked in 1 claim, 12.4 s (10.0 items a second)",
-        "ended: nothing is left that may run",
+        "ended: nothing is left",
     ]
+
+
+def test_processing_says_what_still_waits() -> None:
+    """Where items are left, how many wait for what is said, and when time alone may free one."""
+    done = dict.fromkeys(("claims", "acked", "failed", "released", "dead"), 0)
+    waits = {"waiting": {"delayed": 1_200, "held by group": 3}, "until": AFTER}
+
+    lines = printed(show_counts.processed({**done, "seconds": 0.0, "stopped": "waiting", **waits}))
+
+    assert " ".join(lines[1:]) == (
+        "ended: no item may run now: 1,200 delayed, 3 held by group, until 2026-11-23 11:00:00Z"
+    )
 
 
 def test_a_history_is_read_from_top_to_bottom() -> None:
