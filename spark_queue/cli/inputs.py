@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 _RECORD = "_record"
 
+#: What Spark calls the lines that are no JSON, where it looks for columns.
+_NO_RECORD = "_corrupt_record"
+
 
 def read_files(spark: SparkSession, path: str, kind: Format, schema: StructType) -> DataFrame:
     """Read files as rows of a queue.
@@ -89,7 +92,9 @@ def _as_queued(spark: SparkSession, path: str, kind: Format, schema: StructType)
     known = {field.name: field for field in (*schema.fields, *OPTIONAL_COLUMNS.fields)}
     for name in schema.names:
         if name not in names:
-            raise SchemaMismatchError(name, f"is missing; the files have {', '.join(names)}")
+            raise SchemaMismatchError(
+                name, f"is missing; the files have {', '.join(names) or 'none'}"
+            )
     for name in names:
         if name not in known:
             raise SchemaMismatchError(name, "is not a column of the queue; drop it")
@@ -104,7 +109,8 @@ def _load(reader: DataFrameReader, path: str, kind: Format) -> DataFrame:
 
 def _columns(spark: SparkSession, path: str, kind: Format) -> list[str]:
     try:
-        return spark.read.format(kind.value).option("header", True).load(path).columns
+        found = spark.read.format(kind.value).option("header", True).load(path).columns
     except AnalysisException as exc:
         why = str(exc).splitlines()[0]
         raise InvalidArgumentError(f"files {path!r} cannot be read as {kind.value}: {why}") from exc
+    return [name for name in found if name != _NO_RECORD]
