@@ -73,7 +73,7 @@ def ingest(
             )
         # Where nothing was to be done, the line says so.
         tables = [_table(done.types)] if done.processed + done.dead else []
-        scope.terminal.show(done, *tables, _line(done), _next(queue, out, done))
+        scope.terminal.show(done, *tables, _line(done), _next(queue, output, done))
 
 
 def _table(types: Sequence[TypeSummary]) -> Table:

@@ -13,6 +13,7 @@ from spark_queue.cli.config_file import read_mapping
 from spark_queue.cli.plain import plain
 from spark_queue.cli.scope import Json, Name, Verbose, command
 from spark_queue.cli.times import read_start
+from spark_queue.errors import InvalidArgumentError
 from spark_queue.reader_config import ReaderConfig
 
 _Who = Annotated[str, typer.Argument(help="The name of the reader.")]
