@@ -3,9 +3,9 @@
 Needs Python 3.10 or newer and Java 17 or 21, and nothing else. The package and what the command
 needs are installed into ``.venv``, by uv where it is on the PATH, again whenever ``pyproject.toml``
 changes: Spark for ``spark-queue`` and ``spark-submit``, the development tools as well for any other
-command. The command runs with ``.venv`` first on its PATH; ``check`` is short for
-``python .ci/check.py``. Its exit code is passed through; 2 means that the machine lacks something,
-and one line says what.
+command. The command runs with ``.venv`` first on its PATH; ``check [--fast]`` is short for
+``python .ci/check.py [--fast]``. Its exit code is passed through; 2 means that the machine lacks
+something, and one line says what.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def main(argv: list[str]) -> int:
     extra = EXTRAS.get(argv[0], DEVELOPER)
     if not _has(extra) and not _install(extra):
         return 2
-    if argv == ["check"]:
-        argv = ["python", str(ROOT / ".ci" / "check.py")]
+    if argv[0] == "check":
+        argv = ["python", str(ROOT / ".ci" / "check.py"), *argv[1:]]
     return _run(argv)
 
 

@@ -1,8 +1,10 @@
 """Run every check of the project: format, lint, types, layers, cases, and all tests.
 
-All of them run, also after one has failed. Each gets a line with its seconds, what failed is shown
-in full, and the exit code is that of the first that failed. The tests run in two lanes at once: a
-driver that plans small frames keeps one core busy, and leaves the second one idle.
+``--fast`` leaves out what needs a JVM. All checks run, also after one has failed. Each gets a line
+with its seconds, what failed is shown in full, and the exit code is that of the first that failed.
+
+A driver that plans small frames keeps one core busy. So tests run in two processes at once, each
+with a session of its own: whichever is done with its share takes from the other's.
 """
 
 from __future__ import annotations
@@ -31,43 +33,53 @@ class Check:
     """Whether its output is shown while it runs."""
 
 
-_PYTEST = (sys.executable, "-m", "pytest")
+_PYTEST = (sys.executable, "-m", "pytest", "--quiet")
+_IN_TWO = ("--numprocesses", "2", "--dist", "worksteal", "--durations", "15")
 
-#: Folders and files of tests that make the shorter of the two lanes as long as the other.
-_BESIDE = (
-    "tests/conformance",
+#: Tests of sessions as users have them: with no setting that is not Spark's or the library's own.
+_AS_SHIPPED = (
     "tests/operators",
-    "tests/streaming",
-    "tests/notebooks",
-    "tests/front/test_chaos.py",
-    "tests/front/test_failures.py",
+    "tests/streaming/test_queue_streams.py",
+    "tests/delta/test_serving.py",
+    "tests/front/test_durable.py",
 )
 
-#: What runs one after another: each a group of lanes side by side, of checks one after another.
-GROUPS: tuple[tuple[tuple[Check, ...], ...], ...] = (
-    ((Check("format", ("ruff", "format", "--check", ".")),),),
-    ((Check("lint", ("ruff", "check", ".")),),),
-    ((Check("types", ("mypy",)),),),
-    ((Check("layers", ("lint-imports",)),),),
-    ((Check("cases", (sys.executable, ".ci/cases.py")),),),
+#: Checks one after another, beside other lanes.
+Lane = tuple[Check, ...]
+
+_STATIC: tuple[tuple[Lane, ...], ...] = (
     (
         (
-            Check(
-                "tests (connect)",
-                (*_PYTEST, "tests/conformance"),
-                env={"SPARK_QUEUE_REMOTE": "local[2]"},
-            ),
-            Check("tests (beside)", (*_PYTEST, *_BESIDE)),
+            Check("format", ("ruff", "format", "--check", ".")),
+            Check("lint", ("ruff", "check", ".")),
+            Check("layers", ("lint-imports",)),
+            Check("cases", (sys.executable, ".ci/cases.py")),
         ),
-        (
-            Check(
-                "tests",
-                (*_PYTEST, *(f"--ignore={place}" for place in _BESIDE)),
-                is_live=True,
-            ),
-        ),
+        (Check("types", ("mypy",)),),
     ),
 )
+
+_WITHOUT_SPARK = Check("tests (no JVM)", (*_PYTEST, *_IN_TWO, "-m", "not spark"), is_live=True)
+
+_SMALL_STEPS = Check(
+    "tests",
+    (*_PYTEST, *_IN_TWO, "-m", "spark", *(f"--ignore={place}" for place in _AS_SHIPPED)),
+    is_live=True,
+)
+_DEFAULTS = Check(
+    "tests (as shipped)",
+    (*_PYTEST, "-m", "spark", *_AS_SHIPPED),
+    env={"SPARK_QUEUE_SESSION": "defaults"},
+)
+_CONNECT = Check(
+    "tests (connect)",
+    (*_PYTEST, "-m", "spark", "tests/conformance"),
+    env={"SPARK_QUEUE_REMOTE": "local[2]"},
+)
+
+#: What runs one after another: each a group of lanes side by side.
+FAST = (*_STATIC, ((_WITHOUT_SPARK,),))
+FULL = (*FAST, ((_SMALL_STEPS,),), ((_CONNECT,), (_DEFAULTS,)))
 
 
 @dataclass(frozen=True)
@@ -82,15 +94,21 @@ class Outcome:
     def line(self) -> str:
         """Return the line that reports it."""
         word = "ok    " if self.code == 0 else "FAILED"
-        return f"{word}  {self.check.name:<16} {self.seconds:7.1f} s"
+        return f"{word}  {self.check.name:<18} {self.seconds:7.1f} s"
 
 
-def main() -> int:
+def main(argv: Sequence[str]) -> int:
     """Run the checks and return the exit code of the first that failed."""
-    outcomes = [outcome for group in GROUPS for outcome in _together(group)]
+    if argv not in ([], ["--fast"]):
+        print("usage: check.py [--fast]", file=sys.stderr)
+        return 2
+    started = time.monotonic()
+    groups = FAST if argv else FULL
+    outcomes = [outcome for group in groups for outcome in _together(group)]
     print()
     for outcome in outcomes:
         print(outcome.line())
+    print(f"{'':<8}{'all':<18} {time.monotonic() - started:7.1f} s")
     # The last words are pytest's own, for those who read only these.
     for outcome in outcomes:
         if outcome.check.command[: len(_PYTEST)] == _PYTEST:
@@ -137,4 +155,4 @@ def _output(check: Check) -> tuple[int, deque[str]]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -13,36 +13,49 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import settings
 
 from spark_queue.clock import ManualClock
-from spark_queue.session import local_session, with_delta
+from spark_queue.session import SMALL_STEPS_CONF, local_session, with_delta
 from spark_queue.streaming import STREAMING_CONF
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# How long an example takes says more about what else the machine does.
+settings.register_profile("gate", deadline=None)
+settings.load_profile("gate")
+
 #: ``local[2]`` makes the fixture a Spark Connect session.
 REMOTE = os.environ.get("SPARK_QUEUE_REMOTE")
 
-#: Small frames: compiling code for each plan costs more than running it.
-_SMALL = {
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.default.parallelism": "2",
+#: ``defaults`` starts the session as a user's is; otherwise it is tuned for small steps.
+SESSION = os.environ.get("SPARK_QUEUE_SESSION", "small steps")
+
+#: What a test process needs beside, whatever it tests.
+_CONF = {
     "spark.sql.catalogImplementation": "in-memory",
-    "spark.driver.memory": "2g",
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -Xmn1g",
-    "spark.databricks.delta.delta.log.cacheSize": "3",
+    "spark.driver.memory": "3g",
     **STREAMING_CONF,
 }
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what starts a JVM, so that it can be left out."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker("spark")
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """Start a session with Delta, tuned for small tables; over Spark Connect where asked for."""
-    conf = {**_SMALL, "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
-    session = _remote(conf) if REMOTE else local_session("tests", quiet=True, **conf)
+    """Start a session with Delta, tuned as asked for; over Spark Connect where asked for."""
+    conf = {**_CONF, "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
+    small = SESSION != "defaults"
+    if REMOTE:
+        session = _remote({**SMALL_STEPS_CONF, **conf} if small else conf)
+    else:
+        session = local_session("tests", quiet=True, small_steps=small, **conf)
     yield session
     session.stop()
 

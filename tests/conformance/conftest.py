@@ -24,6 +24,9 @@ ENGINES: dict[str, type[Engine]] = {
     "delta": DeltaEngine,
 }
 
+#: Engines that need no session.
+_PURE = {"scheduler", "stream"}
+
 #: Makes an engine with some of the scenarios' keys, and any other options.
 Make = Callable[..., Engine]
 
@@ -34,7 +37,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     needed = {what for mark in metafunc.definition.iter_markers("needs") for what in mark.args}
     names = [name for name, engine in ENGINES.items() if needed <= engine.capabilities]
-    metafunc.parametrize("engine_name", names)
+    metafunc.parametrize("engine_name", [_engine(name) for name in names])
+
+
+def _engine(name: str) -> Any:
+    return name if name in _PURE else pytest.param(name, marks=pytest.mark.spark)
 
 
 @pytest.fixture

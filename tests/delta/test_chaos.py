@@ -11,6 +11,7 @@ _CHAOS = Path(__file__).parents[2] / "jobs" / "bench" / "chaos.py"
 
 
 @pytest.mark.slow
+@pytest.mark.spark
 def test_a_killed_driver_loses_nothing_and_repeats_nothing() -> None:
     """Laws 1-4: SIGKILL at three moments, then a run in peace: every item is done exactly once."""
     ended = subprocess.run(  # noqa: S603 - our own script

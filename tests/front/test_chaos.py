@@ -11,6 +11,7 @@ _CHAOS = Path(__file__).parents[2] / "jobs" / "bench" / "chaos_front.py"
 
 
 @pytest.mark.slow
+@pytest.mark.spark
 @pytest.mark.parametrize(("kind", "kills"), [("native", 1), ("durable", 1)])
 def test_a_killed_front_keeps_what_it_promised(kind: str, kills: int) -> None:
     """Law 2: SIGKILL beside 4 producers and 4 consumers: nothing that was told durable is lost.
