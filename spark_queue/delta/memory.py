@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame
 
 from spark_queue.delta import fold
 from spark_queue.delta.heads import QueueHead, StatusHead
+from spark_queue.delta.native import Natives
 from spark_queue.delta.settings import Settings
 
 #: How many rows of the status log a process remembers at most.
@@ -67,6 +68,7 @@ class Cache:
 
     queue: QueueHead | None = None
     positions: dict[int, Position] = field(default_factory=dict)
+    natives: Natives = field(default_factory=Natives)
 
     def position(self, reader: int) -> Position:
         """Return what was seen of a reader's log."""

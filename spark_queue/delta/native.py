@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +25,9 @@ from spark_queue.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
+
+#: The last version of Delta's protocol for writers without a list of features.
+_PLAIN_WRITER = 2
 
 #: Bytes up to which a file is merged with others.
 _SMALL = 8 * 1024 * 1024
@@ -70,6 +75,10 @@ class NativeLog:
             raise
         return True
 
+    def is_plain(self) -> bool:
+        """Tell whether the table asks nothing of its writers that only Spark may know."""
+        return bool(self._table.protocol().min_writer_version <= _PLAIN_WRITER)
+
     def compact(self) -> None:
         """Merge files that are small, and leave alone those that would take long."""
         self._table.update_incremental()
@@ -106,6 +115,13 @@ class Natives:
 
     def __init__(self) -> None:
         self._logs: dict[str, NativeLog] = {}
+        self._plain: dict[Path, NativeLog | None] = {}
+
+    def plain(self, directory: Path) -> NativeLog | None:
+        """Return the log in a directory, or ``None`` where Spark has to write it."""
+        if directory not in self._plain:
+            self._plain[directory] = _plain(directory)
+        return self._plain[directory]
 
     def of(self, log: Log[Any]) -> NativeLog:
         """Return the same log, written natively."""
@@ -131,6 +147,18 @@ def is_written_natively(queue: str) -> bool:
     """Tell whether somebody in this process writes the logs of a queue natively."""
     with _registry:
         return _open.get(queue, 0) > 0
+
+
+def _plain(directory: Path) -> NativeLog | None:
+    if not _is_installed() or "%" in str(directory):
+        return None
+    log = NativeLog(directory)
+    return log if log.is_plain() else None
+
+
+@cache
+def _is_installed() -> bool:
+    return find_spec("deltalake") is not None
 
 
 def _directory(log: Log[Any]) -> Path:

@@ -28,7 +28,7 @@ from spark_queue.delta.heads import (
 )
 from spark_queue.delta.log import Log
 from spark_queue.delta.memory import Cache, Position, Tail
-from spark_queue.delta.native import Natives
+from spark_queue.delta.native import NativeLog, Natives
 from spark_queue.delta.schema import CONFIG, META_LANE, QUEUE_COLUMNS
 from spark_queue.delta.settings import Settings
 from spark_queue.errors import (
@@ -307,9 +307,9 @@ class Store:
 
     @contextmanager
     def rewriting(self, which: LogName) -> Iterator[None]:
-        """Hold the right to rewrite files of a log: steps need not wait, unless by natives."""
+        """Hold the right to rewrite files of a log: steps wait where they are written natively."""
         with self._rewrites():
-            if not native.is_written_natively(self._place()):
+            if not self._is_local() and not native.is_written_natively(self._place()):
                 yield
                 return
             with self.writing(which):
@@ -396,9 +396,19 @@ class Store:
             return self.natives.of(log).commit(head, rows)
         which: LogName = "queue" if log is self.queue else "status"
         whole.require_end(self.name, which, log, self._directory_of(log), head.step - 1)
+        native_log = self._native(log) if small else None
+        if native_log is not None:
+            return native_log.commit(head, rows.toArrow() if isinstance(rows, DataFrame) else rows)
         if isinstance(rows, pa.Table):
             rows = self.spark.createDataFrame(rows)
         return log.commit(head, rows, small=small)
+
+    def _native(self, log: Log[_Head]) -> NativeLog | None:
+        """Return a log that Spark need not write: that of states, whose columns are our own."""
+        if log is not self.status or not self.is_only_writer() or not _is_fresh(self.spark):
+            return None
+        directory = self._directory_of(log)
+        return None if directory is None else self._cache().natives.plain(directory)
 
     def report(
         self,
@@ -496,15 +506,30 @@ class Store:
             return None if first is None else log.directory()
         return first.parent / log.address.target.rpartition("/")[2]
 
+    def _is_local(self) -> bool:
+        return self._local_directory() is not None
+
+    def _directory_of(self, log: Log[Any]) -> Path | None:
+        """Return the directory of a log on this machine's disk."""
+        first = self._local_directory()
+        if first is None or not self.address.is_path:
+            return None if first is None else lock.local_directory(log.location())
+        return first.parent / log.address.target.rpartition("/")[2]
+
     def _local_directory(self) -> Path | None:
         return lock.local_directory(self.location())
 
 
 def _require_fresh_snapshots(spark: SparkSession) -> None:
     """Raise where a read may miss commits that Spark did not make itself."""
-    limit = spark.conf.get(_STALENESS, None)
-    if limit is not None and limit.strip("0 ") not in ("", "s", "ms"):
+    if not _is_fresh(spark):
         raise UnsafeSessionError(_STALENESS, "native commits would be read late; unset it")
+
+
+def _is_fresh(spark: SparkSession) -> bool:
+    """Tell whether a session reads what others have committed, at once."""
+    limit = spark.conf.get(_STALENESS, None)
+    return limit is None or limit.strip("0 ") in ("", "s", "ms")
 
 
 def names_of(readers: Mapping[int, Registered]) -> list[str]:
