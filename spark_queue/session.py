@@ -53,6 +53,9 @@ SMALL_STEPS_CONF: Mapping[str, str] = {
     "spark.sql.leafNodeDefaultParallelism": "1",
     "spark.default.parallelism": "1",
     "spark.sql.ui.explainMode": "simple",
+    # Every expression is sent to the JVM; with the place of each in the program, that is three
+    # times as many calls.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 
