@@ -224,7 +224,7 @@ class Log(Generic[_Head]):
         UnsafeSessionError
             When the session sets a transaction of its own, which would make writes vanish.
         """
-        self._require_own_transactions()
+        self.require_own_transactions()
         step = self._with_head(head, rows, small=small)
         writer = step.write.format("delta").mode("append")
         writer = writer.option("txnAppId", APP_ID).option("txnVersion", head.step)
@@ -277,7 +277,14 @@ class Log(Generic[_Head]):
             return None
         return None if row is None else row[0]
 
-    def _require_own_transactions(self) -> None:
+    def require_own_transactions(self) -> None:
+        """Raise where every write of the session would be taken for one step.
+
+        Raises
+        ------
+        UnsafeSessionError
+            When the session sets a transaction of its own.
+        """
         for setting in _TXN_SETTINGS:
             if self.spark.conf.get(setting, None):
                 raise UnsafeSessionError(setting, "every write would carry it; unset it")

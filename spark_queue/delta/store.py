@@ -398,6 +398,7 @@ class Store:
         whole.require_end(self.name, which, log, self._directory_of(log), head.step - 1)
         native_log = self._native(log) if small else None
         if native_log is not None:
+            log.require_own_transactions()
             return native_log.commit(head, rows.toArrow() if isinstance(rows, DataFrame) else rows)
         if isinstance(rows, pa.Table):
             rows = self.spark.createDataFrame(rows)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -16,8 +17,10 @@ from pyspark.sql import functions as F
 from spark_queue.claim import Claim
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig, RetryPolicy
+from spark_queue.delta import native
 from spark_queue.delta.heads import StatusHead
 from spark_queue.delta.log import Log
+from spark_queue.delta.native import NativeLog
 from spark_queue.queue import DeltaQueue
 
 MINUTE = timedelta(minutes=1)
@@ -117,20 +120,31 @@ def test_a_step_that_was_skipped_silently_is_noticed(
 def test_a_claim_whose_answer_was_lost_can_be_asked_for_again(
     queue: DeltaQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After a crash between commit and read-back, the same claim id gives the same items."""
+    """After a crash between commit and answer, the same claim id gives the same items."""
+    commit = NativeLog.commit
 
-    def crash(_log: Log[StatusHead], _head: StatusHead) -> bool:
+    def crash(log: NativeLog, head: StatusHead, rows: pa.Table | None) -> bool:
+        commit(log, head, rows)
+        raise ConnectionError("the driver is gone")
+
+    def crash_of_spark(_log: Log[StatusHead], _head: StatusHead) -> bool:
         raise ConnectionError("the driver is gone")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Log, "_is_ours", crash)
+        patch.setattr(NativeLog, "commit", crash)
         with pytest.raises(ConnectionError):
             queue.claim(2, claim_id="mine")
+        patch.setattr(native, "_is_installed", lambda: False)
+        patch.setattr(Log, "_is_ours", crash_of_spark)
+        queue.store.forget()
+        with pytest.raises(ConnectionError):
+            queue.claim(2, claim_id="other")
     queue.store.forget()
     again = queue.claim(3, claim_id="mine")
     assert _ids(again) == [1, 2]
     assert again.ack().acked == 2
-    assert queue.stats().claimed == 0
+    assert _ids(queue.claim(3, claim_id="other")) == [3]
+    assert queue.stats().claimed == 1
 
 
 def test_a_source_that_changes_is_read_once(spark: SparkSession, queue: DeltaQueue) -> None:

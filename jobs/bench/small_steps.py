@@ -1,0 +1,138 @@
+"""Measure steps of ten rows: seconds of waiting and of both processors' work, by kind of step.
+
+Run it once as shipped and once with ``--tuned``, on an idle machine, and compare. The work is that
+of the driver's JVM and of this process, as Linux counts it; no step here starts a worker of Python.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Annotated, Any
+
+import typer
+from pyspark.sql import SparkSession
+from rich.console import Console
+from rich.table import Table
+
+from spark_queue import DeltaQueue, QueueConfig
+from spark_queue.session import local_session
+
+SCHEMA = "path string, tenant string, folder string"
+CONFIG = QueueConfig(dedup_key="path", fair_key="tenant", group_key="folder")
+ROWS = 10
+
+app = typer.Typer(add_completion=False)
+
+
+@dataclass
+class Meter:
+    """What each kind of step took: a pair of seconds for each time that it was made."""
+
+    taken: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+
+    def time(self, name: str, step: Callable[[], Any]) -> Any:
+        """Make a step, and keep what it took."""
+        began, worked = time.monotonic(), _worked()
+        done = step()
+        pair = (time.monotonic() - began, _worked() - worked)
+        self.taken.setdefault(name, []).append(pair)
+        return done
+
+    def table(self) -> Table:
+        """Return the first and the median of each kind."""
+        table = Table("step", "times", "first, s", "median, s", "first, CPU s", "median, CPU s")
+        for name, pairs in self.taken.items():
+            waits, works = zip(*pairs, strict=True)
+            figures = (waits[0], median(waits), works[0], median(works))
+            table.add_row(name, str(len(pairs)), *(f"{figure:.2f}" for figure in figures))
+        return table
+
+
+@app.command()
+def main(
+    *,
+    tuned: Annotated[bool, typer.Option(help="A session tuned for small steps.")] = False,
+    repeats: Annotated[int, typer.Option(min=1, help="How often each step is made.")] = 10,
+) -> None:
+    """Print a table: what a session, a queue, and steps of ten rows take."""
+    meter = Meter()
+    spark = meter.time("session", lambda: _session(tuned=tuned))
+    with tempfile.TemporaryDirectory(prefix="small-steps-") as root:
+        for number in range(3):
+            path = f"{root}/{number}"
+            queue = meter.time("create", lambda path=path: _made(spark, path))
+        for number in range(repeats):
+            frame = _frame(spark, number)
+            meter.time("enqueue", lambda frame=frame: queue.enqueue(frame))
+            claim = meter.time("claim", lambda: queue.claim(ROWS))
+            meter.time("ack", claim.ack)
+    spark.stop()
+    Console().print(meter.table())
+
+
+def _session(*, tuned: bool) -> SparkSession:
+    return local_session("small steps", quiet=True, small_steps=tuned)
+
+
+def _made(spark: SparkSession, path: str) -> DeltaQueue:
+    return DeltaQueue.create(spark, path, SCHEMA, CONFIG)
+
+
+def _frame(spark: SparkSession, number: int) -> Any:
+    rows = [(f"p{number}-{i}", f"t{i % 3}", f"f{i}") for i in range(ROWS)]
+    return spark.createDataFrame(rows, SCHEMA)
+
+
+def _worked() -> float:
+    """Return the seconds that processors worked for this process and for the JVMs below it."""
+    return time.process_time() + sum(map(_seconds_of, _jvms()))
+
+
+def _jvms() -> list[int]:
+    """Return the process ids of the JVMs that this process has started."""
+    stats = [_stat(int(path.name)) for path in Path("/proc").iterdir() if path.name.isdigit()]
+    children = {stat.pid: stat for stat in stats if stat is not None}
+    return [
+        pid
+        for pid, stat in children.items()
+        if stat.name == "java" and _is_below(stat.pid, children)
+    ]
+
+
+@dataclass(frozen=True)
+class _Stat:
+    pid: int
+    name: str
+    parent: int
+    ticks: int
+
+
+def _stat(pid: int) -> _Stat | None:
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+    except OSError:
+        return None
+    name, rest = text[text.index("(") + 1 : text.rindex(")")], text[text.rindex(")") + 1 :].split()
+    return _Stat(pid, name, int(rest[1]), int(rest[11]) + int(rest[12]))
+
+
+def _is_below(pid: int, stats: dict[int, _Stat]) -> bool:
+    while pid in stats and pid != os.getpid():
+        pid = stats[pid].parent
+    return pid == os.getpid()
+
+
+def _seconds_of(pid: int) -> float:
+    stat = _stat(pid)
+    return 0.0 if stat is None else stat.ticks / os.sysconf("SC_CLK_TCK")
+
+
+if __name__ == "__main__":
+    sys.exit(app())

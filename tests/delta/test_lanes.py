@@ -1,0 +1,91 @@
+"""Steps of the status log: committed without Spark, or by it, and one after the other."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_queue import DeltaQueue
+from spark_queue.delta import lock, native
+from spark_queue.delta.store import Store
+
+
+@pytest.fixture
+def queue(spark: SparkSession, queue_path: str) -> DeltaQueue:
+    """Make a queue of six items."""
+    queue = DeltaQueue.create(spark, queue_path, "n int")
+    queue.enqueue(spark.range(6).selectExpr("cast(id as int) n"))
+    return queue
+
+
+def _engines(queue: DeltaQueue) -> list[str]:
+    """Return who made each commit of the status log, the creation of the table left out."""
+    spark, path = queue.main_store.spark, f"{queue.name}/status"
+    rows = spark.sql(f"DESCRIBE HISTORY delta.`{path}`").orderBy("version").collect()
+    return ["spark" if "Spark" in (row["engineInfo"] or "") else "native" for row in rows[1:]]
+
+
+def _worked_off(queue: DeltaQueue) -> None:
+    queue.claim(1).ack()
+
+
+def test_steps_of_both_lanes_follow_upon_each_other(
+    queue: DeltaQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever commits them, steps are numbered in one line, and say the same."""
+    _worked_off(queue)
+    with monkeypatch.context() as without:
+        without.setattr(native, "_is_installed", lambda: False)
+        queue.close()
+        _worked_off(queue)
+    queue.close()
+    _worked_off(queue)
+
+    assert queue.stats().states == {"acked": 3, "ready": 3}
+    assert [row["_step"] for row in queue.history().select("_step").distinct().collect()]
+    assert _engines(queue) == ["native"] * 3 + ["spark"] * 2 + ["native"] * 2
+
+
+@pytest.mark.parametrize(
+    "demand",
+    [
+        "SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')",
+        "ADD CONSTRAINT known CHECK (_step >= 0)",
+    ],
+)
+def test_a_table_that_asks_for_more_is_left_to_spark(
+    queue: DeltaQueue, spark: SparkSession, demand: str
+) -> None:
+    """What a table asks of its writers beyond the plain protocol, Spark knows."""
+    queue.close()
+    spark.sql(f"ALTER TABLE delta.`{queue.name}/status` {demand}")
+
+    _worked_off(queue)
+
+    assert _engines(queue)[-2:] == ["spark"] * 2
+    assert queue.stats().states == {"acked": 1, "ready": 5}
+
+
+def test_files_are_not_rewritten_beside_a_native_step(queue: DeltaQueue) -> None:
+    """On a local disk whoever rewrites files keeps steps waiting: Spark's commit would undo one."""
+    queue.claim(1)
+    store = queue.main_store
+    free = []
+    with store.rewriting("status"):
+        other = threading.Thread(target=lambda: free.append(_is_free(store)))
+        other.start()
+        other.join()
+
+    assert free == [False]
+    assert _is_free(store)
+
+
+def _is_free(store: Store) -> bool:
+    """Tell whether this thread could write a step of the status log now."""
+    turn = lock.log_lock(f"{store._identity()}/status of 0")
+    got = turn.acquire(blocking=False)
+    if got:
+        turn.release()
+    return got
