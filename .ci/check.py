@@ -44,6 +44,10 @@ _AS_SHIPPED = (
     "tests/front/test_durable.py",
 )
 
+#: JVMs that tests start by commands, notebooks and jobs live for a minute: the second of Java's
+#: compilers would cost them more than it saves. No setting of Spark's is changed by that.
+_SHORT_LIVED = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1"}
+
 #: Checks one after another, beside other lanes.
 Lane = tuple[Check, ...]
 
@@ -64,6 +68,7 @@ _WITHOUT_SPARK = Check("tests (no JVM)", (*_PYTEST, *_IN_TWO, "-m", "not spark")
 _SMALL_STEPS = Check(
     "tests",
     (*_PYTEST, *_IN_TWO, "-m", "spark", *(f"--ignore={place}" for place in _AS_SHIPPED)),
+    env=_SHORT_LIVED,
     is_live=True,
 )
 _DEFAULTS = Check(

@@ -12,8 +12,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_queue import DeltaQueue
 from spark_queue.session import local_session
-from spark_queue.streaming import distinct_in_flight, fair_rounds, one_active_per_group
-from tests.conftest import _SMALL
+from spark_queue.streaming import (
+    STREAMING_CONF,
+    distinct_in_flight,
+    fair_rounds,
+    one_active_per_group,
+)
 from tests.streaming.feeds import BUCKETS, Feed, Sink
 
 SCHEMA = "path string, at long"
@@ -66,8 +70,8 @@ def _feeds(spark: SparkSession, root: str) -> tuple[Feed, Feed]:
 
 def main(root: str) -> None:
     """Run all queries to their end."""
-    settings: dict[str, Any] = {**_SMALL, "spark.sql.warehouse.dir": f"{root}/warehouse"}
-    spark = local_session("crash", quiet=True, **settings)
+    settings: dict[str, Any] = {**STREAMING_CONF, "spark.sql.warehouse.dir": f"{root}/warehouse"}
+    spark = local_session("crash", quiet=True, small_steps=True, **settings)
     for query in started(spark, root):
         query.awaitTermination()
 
