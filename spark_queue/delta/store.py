@@ -510,13 +510,6 @@ class Store:
     def _is_local(self) -> bool:
         return self._local_directory() is not None
 
-    def _directory_of(self, log: Log[Any]) -> Path | None:
-        """Return the directory of a log on this machine's disk."""
-        first = self._local_directory()
-        if first is None or not self.address.is_path:
-            return None if first is None else lock.local_directory(log.location())
-        return first.parent / log.address.target.rpartition("/")[2]
-
     def _local_directory(self) -> Path | None:
         return lock.local_directory(self.location())
 

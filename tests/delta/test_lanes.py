@@ -88,7 +88,7 @@ def test_files_are_not_rewritten_beside_a_native_step(queue: DeltaQueue) -> None
 
 def _is_free(store: Store) -> bool:
     """Tell whether this thread could write a step of the status log now."""
-    turn = lock.log_lock(f"{store._identity()}/status of 0")
+    turn = lock.log_lock(f"{store._place()}/status of 0")
     got = turn.acquire(blocking=False)
     if got:
         turn.release()
