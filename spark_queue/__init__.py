@@ -21,12 +21,13 @@ if TYPE_CHECKING:
     from spark_queue.reader import Reader
     from spark_queue.reader_config import ReaderConfig
     from spark_queue.results import EnqueueResult, Explanation, Lag, Maintained, QueueStats
-    from spark_queue.session import local_session
+    from spark_queue.session import SMALL_STEPS_CONF, local_session
     from spark_queue.worker import ProcessResult
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "SMALL_STEPS_CONF": "session",
     "Claim": "claim",
     "DeltaIdempotencyKeyStore": "delta.keys",
     "DeltaQueue": "queue",
@@ -50,6 +51,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "SMALL_STEPS_CONF",
     "Claim",
     "DeltaIdempotencyKeyStore",
     "DeltaQueue",

@@ -105,7 +105,6 @@ def local_session(
     *,
     master: str = "local[2]",
     quiet: bool = False,
-    small_steps: bool = False,
     **conf: str,
 ) -> SparkSession:
     """Start (or get) a Spark session on this machine that can use Delta tables.
@@ -119,9 +118,6 @@ def local_session(
     quiet : bool
         Keep what the JVM prints while it starts (package resolution, logging set-up) out of the
         terminal. It is shown if the start fails.
-    small_steps : bool
-        Tune the session for steps of a few rows (:data:`SMALL_STEPS_CONF`): they cost about half,
-        and so does the first one. Frames of millions of rows then take several times as long.
     **conf : str
         Spark settings, which win over the defaults: ``**{"spark.driver.memory": "6g"}``. Without
         that one the driver's heap is a quarter of the machine's memory, between 1 and 16 GiB.
@@ -134,14 +130,16 @@ def local_session(
     Notes
     -----
     Python workers run the interpreter of the caller, unless ``PYSPARK_PYTHON`` says otherwise.
+    For steps of a few rows, ``local_session(**SMALL_STEPS_CONF)`` is quicker from the first one on;
+    frames of millions of rows then take several times as long.
+
     The first start resolves the Delta jars from Maven Central into the local cache.
     """
     from pyspark.sql import SparkSession  # noqa: PLC0415 - the library loads without Spark
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(master).appName(app_name)
-    tuned = {**SMALL_STEPS_CONF, **conf} if small_steps else conf
-    for name, value in local_conf(tuned).items():
+    for name, value in local_conf(conf).items():
         builder = builder.config(name, value)
     with _captured_output() if quiet else nullcontext():
         session = builder.getOrCreate()

@@ -51,11 +51,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Start a session with Delta, tuned as asked for; over Spark Connect where asked for."""
     conf = {**_CONF, "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
-    small = SESSION != "defaults"
-    if REMOTE:
-        session = _remote({**SMALL_STEPS_CONF, **conf} if small else conf)
-    else:
-        session = local_session("tests", quiet=True, small_steps=small, **conf)
+    if SESSION != "defaults":
+        conf = {**SMALL_STEPS_CONF, **conf}
+    session = _remote(conf) if REMOTE else local_session("tests", quiet=True, **conf)
     yield session
     session.stop()
 

@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Any
@@ -22,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from spark_queue import DeltaQueue, QueueConfig
-from spark_queue.session import local_session
+from spark_queue.session import SMALL_STEPS_CONF, local_session
 
 SCHEMA = "path string, tenant string, folder string"
 CONFIG = QueueConfig(dedup_key="path", fair_key="tenant", group_key="folder")
@@ -66,19 +67,17 @@ def main(
     spark = meter.time("session", lambda: _session(tuned=tuned))
     with tempfile.TemporaryDirectory(prefix="small-steps-") as root:
         for number in range(3):
-            path = f"{root}/{number}"
-            queue = meter.time("create", lambda path=path: _made(spark, path))
+            queue = meter.time("create", partial(_made, spark, f"{root}/{number}"))
         for number in range(repeats):
-            frame = _frame(spark, number)
-            meter.time("enqueue", lambda frame=frame: queue.enqueue(frame))
-            claim = meter.time("claim", lambda: queue.claim(ROWS))
+            meter.time("enqueue", partial(queue.enqueue, _frame(spark, number)))
+            claim = meter.time("claim", partial(queue.claim, ROWS))
             meter.time("ack", claim.ack)
     spark.stop()
     Console().print(meter.table())
 
 
 def _session(*, tuned: bool) -> SparkSession:
-    return local_session("small steps", quiet=True, small_steps=tuned)
+    return local_session("small steps", quiet=True, **(SMALL_STEPS_CONF if tuned else {}))
 
 
 def _made(spark: SparkSession, path: str) -> DeltaQueue:

@@ -29,13 +29,12 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-#: A process that ends after a few steps: compiling code for each plan costs more than running it,
-#: and planning again halfway costs more than it gains.
-_SHORT_LIVED = {
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.adaptive.enabled": "false",
-}
+#: Settings for small steps that would keep a command's large frames to one core.
+_BY_CORES = (
+    "spark.sql.shuffle.partitions",
+    "spark.sql.leafNodeDefaultParallelism",
+    "spark.default.parallelism",
+)
 
 #: Loggers of PySpark that print an error, with its traceback, before it is raised.
 _TELLTALES = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
@@ -149,13 +148,14 @@ def _local(verbose: bool) -> SparkSession:  # noqa: FBT001 - called by position 
     # Workers find the user's modules where this process does.
     os.environ["PYTHONPATH"] = os.pathsep.join(_python_path())
     try:
-        from spark_queue.session import local_session  # noqa: PLC0415 - help works without Spark
+        # Help works without Spark.
+        from spark_queue.session import SMALL_STEPS_CONF, local_session  # noqa: PLC0415
 
         cores = str(max(2, os.cpu_count() or 2))
         return local_session(
             master=f"local[{cores}]",
             quiet=not verbose,
-            **{"spark.sql.shuffle.partitions": cores, **_SHORT_LIVED},
+            **{**SMALL_STEPS_CONF, **dict.fromkeys(_BY_CORES, cores)},
         )
     except ModuleNotFoundError as exc:
         raise SetupError(f"{exc.name} is not installed; pip install 'spark-queue[spark]'") from exc

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from spark_queue.delta import traces
 from spark_queue.delta.heads import to_json
 from spark_queue.delta.lock import local_directory
 from spark_queue.delta.log import APP_ID, Head, Log
@@ -51,6 +52,7 @@ class NativeLog:
     """
 
     def __init__(self, directory: Path) -> None:
+        self._directory = directory
         self._table = _opened(directory)
         self._schema = pa.schema(self._table.schema().to_arrow())
 
@@ -73,6 +75,7 @@ class NativeLog:
             if self._last_step() == head.step:
                 return True
             raise
+        traces.note(self._directory, self._table.version())
         return True
 
     def is_plain(self) -> bool:

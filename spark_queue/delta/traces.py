@@ -10,6 +10,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,9 @@ from typing import Any
 _VERSION = re.compile(r"\.?(?P<version>\d{20})\.(json|json\.crc|crc|checkpoint\.(?!.*tmp).*)")
 
 _COMMIT = re.compile(r"\d{20}\.json")
+
+#: Beside the log: which version a commit without a checksum made.
+_NOTE = "_newest_commit"
 
 #: What Delta calls a commit by which a table is as it was before.
 _RESTORE = "RESTORE"
@@ -40,11 +44,27 @@ def trace(directory: Path, app_id: str) -> Trace:
     log = directory / "_delta_log"
     try:
         names = os.listdir(log)  # noqa: PTH208 - thousands of names, of which few are wanted
-        missing = _missing(log, names)
+        missing = _missing(log, names, _noted(directory))
         step, was_restored = _newest_step(log, names, app_id)
     except (OSError, ValueError):
         return Trace(None)
     return Trace(step, was_restored, missing)
+
+
+def note(directory: Path, version: int) -> None:
+    """Write down the newest version of a table, for commits that leave no checksum."""
+    new = directory / f"{_NOTE}.new"
+    # The commit stands, whatever comes of this.
+    with suppress(OSError):
+        new.write_text(f"{version:020}", encoding="ascii")
+        new.replace(directory / _NOTE)
+
+
+def _noted(directory: Path) -> list[str]:
+    try:
+        return [(directory / _NOTE).read_text(encoding="ascii")]
+    except (OSError, ValueError):
+        return []
 
 
 def birth(directory: Path | None) -> tuple[int, int] | None:
@@ -58,8 +78,8 @@ def birth(directory: Path | None) -> tuple[int, int] | None:
     return first.st_ino, first.st_mtime_ns
 
 
-def _missing(log: Path, names: list[str]) -> str:
-    found = [match["version"] for name in names if (match := _VERSION.fullmatch(name))]
+def _missing(log: Path, names: list[str], noted: list[str]) -> str:
+    found = noted + [match["version"] for name in names if (match := _VERSION.fullmatch(name))]
     newest = f"{max(found)}.json" if found else ""
     # Whoever commits meanwhile may have made it since the names were read.
     return newest if newest and newest not in names and not (log / newest).exists() else ""

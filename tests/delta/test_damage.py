@@ -72,7 +72,7 @@ def test_commits_that_are_gone_are_missed(
     jobs.claim(3)
     jobs.close()
     gone = {
-        # A checksum names the commit.
+        # A checksum names the commit, or what was noted of it.
         "queue/*.json": ("queue", r"0002\.json is gone"),
         "status/*.json": ("status", r"0003\.json is gone"),
         # Nothing of the commit is left: the other log names its items, or its step.
@@ -95,6 +95,8 @@ def _without(queue: str, copy: str, files: str) -> str:
     found = sorted((Path(copy) / log / "_delta_log").glob(pattern))
     for file in found[-1:] if pattern == "*.json" else found:
         file.unlink()
+    if pattern != "*.json":
+        (Path(copy) / log / "_newest_commit").unlink(missing_ok=True)
     return copy
 
 

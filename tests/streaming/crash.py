@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_queue import DeltaQueue
-from spark_queue.session import local_session
+from spark_queue.session import SMALL_STEPS_CONF, local_session
 from spark_queue.streaming import (
     STREAMING_CONF,
     distinct_in_flight,
@@ -70,8 +70,12 @@ def _feeds(spark: SparkSession, root: str) -> tuple[Feed, Feed]:
 
 def main(root: str) -> None:
     """Run all queries to their end."""
-    settings: dict[str, Any] = {**STREAMING_CONF, "spark.sql.warehouse.dir": f"{root}/warehouse"}
-    spark = local_session("crash", quiet=True, small_steps=True, **settings)
+    settings: dict[str, Any] = {
+        **SMALL_STEPS_CONF,
+        **STREAMING_CONF,
+        "spark.sql.warehouse.dir": f"{root}/warehouse",
+    }
+    spark = local_session("crash", quiet=True, **settings)
     for query in started(spark, root):
         query.awaitTermination()
 
