@@ -70,8 +70,15 @@ class Looking:
         return views.status(cut.queue, cut.status)
 
     def dead(self, as_of: AsOf = None) -> DataFrame:
-        """Return the dead letters, as :meth:`status` shows them, with ``_error``."""
-        return self.status(as_of).where("_state = 'dead'")
+        """Return the dead letters, as :meth:`status` shows them, with ``_error``.
+
+        ``_successor`` is the item as which a letter was redriven, null where it was not.
+        """
+        cut = cut_at(self._store, as_of)
+        letters = views.status(cut.queue, cut.status).where("_state = 'dead'")
+        redriven = views.successors(cut.queue)
+        names = [f"`{name.replace('`', '``')}`" for name in (*letters.columns, "_successor")]
+        return letters.join(redriven, "_seq", "left").select(*names)
 
     def stats(self, as_of: AsOf = None) -> QueueStats:
         """Count the items per state and per fair key; ``as_of`` as for :meth:`status`."""

@@ -36,17 +36,33 @@ class Operating(Looking):
             return admin.matching(self._store, where, ("ready", "claimed")).count()
         return admin.cancel(self._store, where)[1]
 
-    def redrive(self, where: str, *, dry_run: bool = False) -> int:
+    def redrive(self, where: str, *, dry_run: bool = False, again: bool = False) -> int:
         """Enqueue dead, expired or cancelled items again, as new items that name the old.
 
-        Parameters and the kind of answer are those of :meth:`cancel`. Whether the key of an item
-        was taken meanwhile is decided as for any enqueue.
+        An item is redriven once: one that has a successor (:meth:`dead`) is passed over. Whether
+        the key of an item was taken meanwhile is decided as for any enqueue.
+
+        Parameters
+        ----------
+        where : str
+            A predicate over the columns of :meth:`status`.
+        dry_run : bool
+            Only count.
+        again : bool
+            Redrive also what was redriven before.
+
+        Returns
+        -------
+        int
+            How many items it is about.
         """
-        frame = admin.redrivable(self._store, where)
+        since = self._store.queue_head().step
+        frame = admin.redrivable(self._store, where, again=again)
         if dry_run:
             return frame.count()
+        rules = Rules(redriven_since=None if again else since)
         return enqueue.enqueue(
-            self._store, frame, order_by=None, rules=Rules(), extra=("_origin",)
+            self._store, frame, order_by=None, rules=rules, extra=("_origin",)
         ).inserted
 
     def configure(self, **settings: Unpack[LiveSettings]) -> int:

@@ -85,7 +85,8 @@ class DeltaQueue(Consuming):
             The caller's session, with Delta.
         name_or_path : str
             A table name (``catalog.schema.files`` makes ``files_queue`` and ``files_status``), or
-            a path, which is whatever contains a ``/``.
+            a path, which is whatever contains a ``/``; a relative one is taken from the working
+            directory.
         schema : StructType or str
             The columns of an item, as a schema or as DDL.
         config : QueueConfig, optional
@@ -324,6 +325,7 @@ class DeltaQueue(Consuming):
                 "a reader has a name; the default reader is the queue itself, by its own methods"
             )
         if config is not None:
+            config = forwarding.with_places(config)
             forwarding.require_targets(self._main, config)
         self._default = None
         return Reader(readers.register(self._main, name, config, start))

@@ -37,7 +37,13 @@ class Reader(AsReader):
         """Return how far the reader is behind, in items, bytes, time and steps."""
         return lag.lag(self._store)
 
-    def redrive(self, where: str, *, dry_run: bool = False) -> int:
+    def redrive(
+        self,
+        where: str,
+        *,
+        dry_run: bool = False,
+        again: bool = False,  # noqa: ARG002 - a queue's own redrive has it
+    ) -> int:
         """Make dead, expired or cancelled items ready again, for this reader alone.
 
         Parameters
@@ -46,6 +52,8 @@ class Reader(AsReader):
             A predicate over the columns of :meth:`status`.
         dry_run : bool
             Only count.
+        again : bool
+            Makes no difference: what is ready again is not over, and has no successor.
 
         Returns
         -------
@@ -53,7 +61,7 @@ class Reader(AsReader):
             How many items it is about. They keep their place, and their attempts start anew.
         """
         if dry_run:
-            return admin.redrivable(self._store, where).count()
+            return admin.redrivable(self._store, where, again=True).count()
         return admin.revive(self._store, where)
 
     def advance(self, step: int) -> None:

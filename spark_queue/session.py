@@ -24,7 +24,17 @@ _SCALA = "2.13"
 _PACKAGES = "spark.jars.packages"
 _HEAP = "spark.driver.memory"
 
-#: What a session needs for Delta, and what makes small tables on one machine quick.
+#: What a session needs for the operators on streams: a store that can carry their state, and state
+#: that can evolve. Spark's own operators, such as ``dropDuplicates``, cannot keep Avro: queries
+#: with these start in a ``newSession()`` in which the encoding is ``unsaferow``.
+STREAMING_CONF: Mapping[str, str] = {
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.encodingFormat": "avro",
+}
+
+#: What a session needs for Delta and for streams, and what makes small tables on one machine quick.
 _DEFAULTS: Mapping[str, str] = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -36,10 +46,7 @@ _DEFAULTS: Mapping[str, str] = {
     "spark.sql.session.timeZone": "UTC",
     "spark.databricks.delta.snapshotPartitions": "1",
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
-    # For the operators on streams; the default store cannot carry them.
-    "spark.sql.streaming.stateStore.providerClass": (
-        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    ),
+    **STREAMING_CONF,
 }
 
 #: What makes a step of a few rows cheap, and a frame of millions slow. Planning is nearly all of
@@ -129,6 +136,11 @@ def local_session(
 
     Notes
     -----
+    The session has ``spark_queue.streaming.STREAMING_CONF``, for the operators on streams. Spark's
+    own, such as ``dropDuplicates`` on a stream, need another encoding of their state: start such a
+    query in a ``newSession()`` with ``spark.sql.streaming.stateStore.encodingFormat`` set to
+    ``unsaferow``.
+
     Python workers run the interpreter of the caller, unless ``PYSPARK_PYTHON`` says otherwise.
     For steps of a few rows, ``local_session(**SMALL_STEPS_CONF)`` is quicker from the first one on;
     frames of millions of rows then take several times as long.

@@ -170,13 +170,14 @@ def redrive(
     where: _Where = "_state = 'dead'",
     reader: Reader = None,
     *,
+    again: Annotated[bool, typer.Option("--again", help="Also what was redriven before.")] = False,
     dry_run: _DryRun = False,
     json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Enqueue dead, expired or cancelled items again, by default all dead ones."""
+    """Enqueue dead, expired or cancelled items again, once; by default all dead ones."""
     with command(ctx, json=json, verbose=verbose) as scope:
-        count = scope.reading(name, reader).redrive(where, dry_run=dry_run)
+        count = scope.reading(name, reader).redrive(where, dry_run=dry_run, again=again)
         _show_count(scope.terminal.show, "redriven", count, dry_run=dry_run)
 
 

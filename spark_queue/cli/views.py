@@ -157,7 +157,7 @@ def dead(
         queue = scope.reading(name, reader)
         letters = matching(queue.dead(past), where)
         count = letters.count()
-        names = ("_seq", "_attempts", "_losses", "_finished_at", "_error")
+        names = ("_seq", "_attempts", "_losses", "_finished_at", "_error", "_successor")
         found = rows(letters.select(*queue.schema.names, *names).orderBy("_seq"), limit)
         shown = {"queue": queue.name, "count": count, "items": found}
         scope.terminal.show(shown, *show_items.dead(shown, where))

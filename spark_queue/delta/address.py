@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,18 @@ from spark_queue.errors import InvalidArgumentError
 
 _NAME = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+){0,2}")
 _PATH_FORBIDDEN = re.compile(r"[`\x00-\x1f]")
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+
+
+def placed(name_or_path: str) -> str:
+    """Return a name or path so that it means the same everywhere.
+
+    A relative path is taken from the working directory of this process: SQL has none, and that of
+    the JVM is where the session was started. A name and a URI stay as they are.
+    """
+    if "/" not in name_or_path or name_or_path.startswith("/") or _URI.match(name_or_path):
+        return name_or_path
+    return os.path.abspath(name_or_path)  # noqa: PTH100 - a place on a store is a string
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +31,12 @@ class TableAddress:
 
     target: str
     is_path: bool
+
+    @classmethod
+    def of(cls, name_or_path: str) -> TableAddress:
+        """Return the table of a name, or of a path, which is whatever contains a ``/``."""
+        _require_text("a table", name_or_path)
+        return cls(placed(name_or_path), is_path="/" in name_or_path)
 
     def sql(self) -> str:
         """Return the table as SQL names it."""
@@ -31,14 +50,14 @@ class QueueAddress:
     """The two tables of a queue.
 
     Whatever contains a ``/`` is a path, and its tables are folders in it; anything else is a table
-    name, whose tables are ``<name>_queue`` and ``<name>_status``.
+    name, whose tables are ``<name>_queue`` and ``<name>_status``. A relative path is made absolute.
     """
 
     name: str
 
     def __post_init__(self) -> None:
-        if not self.name:
-            raise InvalidArgumentError(f"a queue is named by a path or a table name: {self.name!r}")
+        _require_text("a queue", self.name)
+        object.__setattr__(self, "name", placed(self.name))
         if self.is_path and _PATH_FORBIDDEN.search(self.name):
             raise InvalidArgumentError(f"queue path {self.name!r} has a backtick or control sign")
         if not self.is_path and not _NAME.fullmatch(self.name):
@@ -78,3 +97,8 @@ class QueueAddress:
         if self.is_path:
             return TableAddress(f"{self.name.rstrip('/')}/{which}", is_path=True)
         return TableAddress(f"{self.name}_{which}", is_path=False)
+
+
+def _require_text(what: str, name: object) -> None:
+    if not isinstance(name, str) or not name.strip():
+        raise InvalidArgumentError(f"{what} is named by a path or a table name, not by {name!r}")

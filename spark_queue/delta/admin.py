@@ -248,10 +248,16 @@ def _never() -> Column:
     return F.lit(None).cast("timestamp")
 
 
-def redrivable(store: Store, where: str) -> DataFrame:
-    """Return the finished items for which a predicate is true, as a frame to enqueue again."""
-    found = matching(store, where, tuple(s for s in TERMINAL if s != "acked"))
-    users = views.user_columns(store.queue.read())
+def redrivable(store: Store, where: str, *, again: bool) -> DataFrame:
+    """Return the finished items for which a predicate is true, as a frame to enqueue again.
+
+    Those that were enqueued again before are among them only if asked for.
+    """
+    log = store.queue.read()
+    found = matching(store, where, tuple(s for s in TERMINAL if s != ACKED))
+    if not again:
+        found = found.join(views.successors(log), "_seq", "left_anti")
+    users = views.user_columns(log)
     return found.orderBy("_seq").select(
         *users, F.col("_seq").alias("_origin"), F.col("_cost").alias("cost")
     )

@@ -30,7 +30,7 @@ def add(rows: DataFrame, queue: str, generation: int, to: str) -> None:
     )
     writer = kept.write.format("delta").mode("append")
     writer = writer.option("txnAppId", f"archive of {queue}").option("txnVersion", generation + 1)
-    address = TableAddress(to, is_path="/" in to)
+    address = TableAddress.of(to)
     if address.is_path:
         writer.save(address.target)
     else:

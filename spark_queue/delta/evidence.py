@@ -31,7 +31,7 @@ class Output:
 
     def __init__(self, spark: SparkSession, name_or_path: str) -> None:
         self.spark = spark
-        self.address = TableAddress(name_or_path, is_path="/" in name_or_path)
+        self.address = TableAddress.of(name_or_path)
 
     def exists(self) -> bool:
         """Tell whether the table is there."""

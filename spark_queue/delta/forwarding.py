@@ -6,11 +6,13 @@ knows the batches of a stream: so each arrives exactly once, through any crash.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_queue.delta import enqueue
-from spark_queue.delta.address import QueueAddress
+from spark_queue.delta.address import QueueAddress, placed
 from spark_queue.delta.enqueue import StreamBatch
 from spark_queue.delta.facts import logger
 from spark_queue.delta.refusals import Rules
@@ -44,6 +46,20 @@ def require_targets(store: Store, limits: ReaderConfig) -> None:
     """
     for target in _targets(limits):
         _place(store, target).require_exists()
+
+
+def with_places(limits: ReaderConfig) -> ReaderConfig:
+    """Return limits whose targets mean the same for a process that works elsewhere."""
+    return replace(
+        limits,
+        expire_to=_placed(limits.expire_to),
+        punt_to=_placed(limits.punt_to),
+        punt_many_to=_placed(limits.punt_many_to),
+    )
+
+
+def _placed(target: str | None) -> str | None:
+    return None if target is None else placed(target)
 
 
 def _targets(limits: ReaderConfig) -> list[str]:

@@ -134,7 +134,7 @@ class DeltaIdempotencyKeyStore:
         # What the rules know: all keys where nobody else writes, else those of the step at hand.
         self._rules = InMemoryIdempotencyKeyStore(lock_timeout, accepted_for, clock=self._clock)
         self._spark = spark
-        self._address = TableAddress(name_or_path, is_path="/" in name_or_path)
+        self._address = TableAddress.of(name_or_path)
         self._log: Log[KeysHead] = Log(spark, self._address, _parsed)
         if not self._log.exists():
             self._log.create(_SCHEMA, replaces=False, skipping="_step,_kind,key")

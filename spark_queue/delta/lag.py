@@ -33,7 +33,8 @@ def lag(store: Store) -> Lag:
     touched = fold.touched(store.recent(head), is_long=is_long(head))
     held = touched.where(F.col("_state") == CLAIMED).select("_seq", F.lit(True).alias("_open"))
     waiting = choosing.waiting(store, head).select("_seq", F.lit(False).alias("_open"))
-    rows = store.items().join(waiting.unionByName(held), "_seq")
+    items = store.items().where(F.col("_kind") == ITEM)
+    rows = items.join(waiting.unionByName(held), "_seq")
     count, size, open_items, oldest, first = rows.agg(
         F.count(F.lit(1)),
         F.coalesce(F.sum(bytes_of(store.user_schema())), F.lit(0)),

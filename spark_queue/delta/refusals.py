@@ -10,7 +10,7 @@ from typing import Literal
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_queue.delta import holders, readers, room
+from spark_queue.delta import holders, readers, room, views
 from spark_queue.delta.heads import QueueHead
 from spark_queue.delta.settings import Settings
 from spark_queue.delta.sizes import bytes_of
@@ -29,6 +29,9 @@ class Rules:
 
     on_duplicate: OnDuplicate = "skip"
     on_full: OnFull = "raise"
+    redriven_since: int | None = None
+    """The step of the item log as of which no row of a redrive was redriven before; ``None`` where
+    that does not matter."""
 
     def __post_init__(self) -> None:
         for name, value, choices in (
@@ -65,7 +68,12 @@ def refused(
     DuplicateItemError, ReaderFullError
         When there are such rows, and the rules say so.
     """
-    duplicates = _duplicates(store, stage, settings, before, now)
+    held = [
+        _held_in_frame(stage, before),
+        _held_before(store, stage, settings, before, now),
+        _redriven(store, stage, before, rules.redriven_since),
+    ]
+    duplicates = _duplicates(held)
     count = 0 if duplicates is None else duplicates.count()
     if duplicates is not None and count and rules.on_duplicate == "raise":
         raise _duplicate_error(stage, duplicates, count)
@@ -94,12 +102,9 @@ def _within(store: Store, stage: Stage, found: Refused, space: room.Room, rules:
     return Refused(rows=kept.unionByName(full), duplicates=kept.count(), full=stage.count - cut)
 
 
-def _duplicates(
-    store: Store, stage: Stage, settings: Settings, before: QueueHead, now: datetime
-) -> DataFrame | None:
+def _duplicates(held: list[DataFrame | None]) -> DataFrame | None:
     """Return ``_pos`` and ``_duplicate_of`` of the rows to refuse, staged; None for none."""
-    found = [_held_in_frame(stage, before), _held_before(store, stage, settings, before, now)]
-    known = [frame for frame in found if frame is not None]
+    known = [frame for frame in held if frame is not None]
     if not known:
         return None
     of = F.coalesce(F.max("_holder"), F.max("_first")).alias("_duplicate_of")
@@ -131,6 +136,18 @@ def _held_before(
     # A redriven item is no duplicate of the finished one that it replaces.
     other = _asking(stage).join(holding, "_dedup_key").where("not _holder <=> _own")
     return other.select("_pos", "_holder", F.lit(None).cast("long").alias("_first"))
+
+
+def _redriven(store: Store, stage: Stage, before: QueueHead, since: int | None) -> DataFrame | None:
+    """Return the rows whose old item somebody has redriven meanwhile, and the new item's seq."""
+    if since is None or before.step <= since:
+        return None
+    log = store.queue.read().where((F.col("_step") > since) & (F.col("_step") <= before.step))
+    newer = views.successors(log).select(F.col("_seq").alias("_origin"), "_successor")
+    none = F.lit(None).cast("long").alias("_first")
+    return stage.rows.join(newer, "_origin").select(
+        "_pos", F.col("_successor").alias("_holder"), none
+    )
 
 
 def _asking(stage: Stage) -> DataFrame:

@@ -97,6 +97,19 @@ def chosen(items: DataFrame, where: str) -> DataFrame:
         ) from exc
 
 
+def successors(queue: DataFrame) -> DataFrame:
+    """Return which items were redriven: ``_seq``, and ``_successor``, the newest item of those.
+
+    Parameters
+    ----------
+    queue : DataFrame
+        The item log.
+    """
+    redriven = queue.where((F.col("_kind") == ITEM) & F.col("_origin").isNotNull())
+    newest = redriven.groupBy("_origin").agg(F.max("_seq").alias("_successor"))
+    return newest.withColumnRenamed("_origin", "_seq")
+
+
 def _when_claimed(column: str) -> Column:
     latest = F.col("_newest")
     return F.when(latest["_state"] == CLAIMED, latest[column])

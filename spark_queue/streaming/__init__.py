@@ -1,8 +1,10 @@
 """The rules as operators on streams: state by key, that goes on through restarts.
 
-A session needs RocksDB for its state, stored as Avro, so that the state can evolve::
+A session needs RocksDB for its state, stored as Avro, so that the state can evolve. That of
+``local_session`` has them; in any other, set what :data:`STREAMING_CONF` holds::
 
-    spark = local_session(**STREAMING_CONF)
+    for name, value in STREAMING_CONF.items():
+        spark.conf.set(name, value)
 
 Spark's own stateful operators cannot keep Avro: start queries with ``dropDuplicates`` or an
 aggregate in a ``spark.newSession()`` that has another encoding.
@@ -10,7 +12,8 @@ aggregate in a ``spark.newSession()`` that has another encoding.
 
 from __future__ import annotations
 
-from spark_queue.streaming.checks import STREAMING_CONF, stored_counts
+from spark_queue.session import STREAMING_CONF
+from spark_queue.streaming.checks import stored_counts
 from spark_queue.streaming.operators import (
     distinct_in_flight,
     fair_rounds,

@@ -15,15 +15,8 @@ from pyspark.sql.types import (
 )
 
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError, UnsafeSessionError
+from spark_queue.session import STREAMING_CONF
 from spark_queue.streaming.processor import STATE
-
-_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
-_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-_ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
-
-#: What a session needs for the operators on streams, beside what it has. Spark's own operators,
-#: such as ``dropDuplicates``, cannot keep Avro: queries with these start in a ``newSession()``.
-STREAMING_CONF = {_PROVIDER: _ROCKSDB, _ENCODING: "avro"}
 
 _WHOLE = (ByteType, ShortType, IntegerType, LongType)
 
@@ -37,11 +30,14 @@ def require_state_store(spark: SparkSession) -> None:
         It names the setting and the value that it needs.
     """
     for setting, wanted in STREAMING_CONF.items():
-        if spark.conf.get(setting, "") != wanted:
+        # Spark takes a default that we name for a value, and refuses one that is none.
+        found = spark.conf.get(setting, None)
+        if found != wanted:
             raise UnsafeSessionError(
                 setting,
-                f"the operators on streams need {wanted!r}; set spark_queue.streaming."
-                "STREAMING_CONF, in a newSession() where other queries need other values",
+                f"it is {found!r}, the operators on streams need {wanted!r}; set both settings of "
+                "spark_queue.streaming.STREAMING_CONF, in a newSession() where other queries need "
+                "other values",
             )
 
 

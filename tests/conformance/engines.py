@@ -121,8 +121,8 @@ class Engine(Protocol):
         """Cancel items."""
         ...
 
-    def redrive(self, *ids: str) -> None:
-        """Enqueue finished items again."""
+    def redrive(self, *ids: str, again: bool = False) -> None:
+        """Enqueue finished items again; what was redriven before only if asked for."""
         ...
 
     def pause(self) -> None:
@@ -137,9 +137,19 @@ class Engine(Protocol):
         """Change live settings."""
         ...
 
-    def why(self, item: str) -> str:
-        """Say why an item is not running."""
+    def why(self, item: str) -> tuple[str, str | None]:
+        """Say why an item is not running, and by the id of which item that is, where by one."""
         ...
+
+
+def name_successor(ids: dict[int, str], seq: int, origin: int) -> None:
+    """Name the item that a redrive made: a prime more than those before it."""
+    if seq in ids:
+        return
+    name = ids[origin] + "'"
+    while name in ids.values():
+        name += "'"
+    ids[seq] = name
 
 
 class SchedulerEngine:
@@ -170,12 +180,11 @@ class SchedulerEngine:
     def cancel(self, *ids: str) -> None:
         self.scheduler.cancel(self.seqs(ids), self.now)
 
-    def redrive(self, *ids: str) -> None:
-        for admitted in self.scheduler.redrive(self.seqs(ids), self.now):
-            if admitted.duplicate_of is not None:
-                continue
-            assert admitted.origin is not None
-            self.ids[admitted.seq] = self.ids[admitted.origin] + "'"
+    def redrive(self, *ids: str, again: bool = False) -> None:
+        for admitted in self.scheduler.redrive(self.seqs(ids), self.now, again=again):
+            if admitted.duplicate_of is None:
+                assert admitted.origin is not None
+                name_successor(self.ids, admitted.seq, admitted.origin)
 
     def pause(self) -> None:
         self.scheduler.pause()
@@ -287,10 +296,11 @@ class DeltaEngine:
     def cancel(self, *ids: str) -> None:
         self.queue.cancel(self.where(ids))
 
-    def redrive(self, *ids: str) -> None:
-        self.queue.redrive(self.where(ids))
+    def redrive(self, *ids: str, again: bool = False) -> None:
+        self.queue.redrive(self.where(ids), again=again)
         rows = self.queue.status().where("_origin is not null").select("_seq", "_origin")
-        self.ids |= {seq: self.ids[origin] + "'" for seq, origin in rows.collect()}
+        for seq, origin in sorted(rows.collect()):
+            name_successor(self.ids, seq, origin)
 
     def pause(self) -> None:
         self.queue.pause()

@@ -63,7 +63,7 @@ class _Limited:
     def cancel(self, *ids: str) -> None:
         raise NotImplementedError
 
-    def redrive(self, *ids: str) -> None:
+    def redrive(self, *ids: str, again: bool = False) -> None:
         raise NotImplementedError
 
     def pause(self) -> None:

@@ -341,7 +341,7 @@ def test_a_cancelled_item_is_gone_for_its_holder(make: Make) -> None:
 
 @needs("operators")
 def test_a_redrive_is_a_new_item(make: Make) -> None:
-    """Law 8: a dead item stays dead, and a new one takes its key if that is free."""
+    """Law 8: a dead item stays dead and is redriven once, or again if its key is free."""
     engine = make("dedup_key")
     engine.enqueue([Row(id="a", key="k")])
     engine.claim(1).settle("dead", error="no")
@@ -349,4 +349,8 @@ def test_a_redrive_is_a_new_item(make: Make) -> None:
     assert engine.states() == {"a": "dead", "a'": "ready"}
     engine.redrive("a")
     assert engine.states() == {"a": "dead", "a'": "ready"}
-    assert engine.claim(10).ids == ["a'"]
+    engine.claim(10).settle("ack")
+    engine.redrive("a")
+    assert engine.states() == {"a": "dead", "a'": "acked"}
+    engine.redrive("a", again=True)
+    assert engine.claim(10).ids == ["a''"]

@@ -126,13 +126,13 @@ class QueueMachine(RuleBasedStateMachine):
             name = data.draw(st.sampled_from(sorted(live)))
             self.both(lambda engine: engine.cancel(name))
 
-    @rule(data=st.data())
-    def redrive(self, data: st.DataObject) -> None:
+    @rule(data=st.data(), again=st.booleans())
+    def redrive(self, data: st.DataObject, *, again: bool) -> None:
         """A redriven item is a new one for both, or refused by both."""
         over = [n for n, state in self.oracle.states().items() if state in ("dead", "cancelled")]
         if over:
             name = data.draw(st.sampled_from(sorted(over)))
-            self.both(lambda engine: engine.redrive(name))
+            self.both(lambda engine: engine.redrive(name, again=again))
 
     @rule(weights=st.sampled_from([{}, {"a": 4.0}, {"b": 2.0}]))
     def reweigh(self, weights: dict[str, float]) -> None:

@@ -73,6 +73,9 @@ def test_own_queue_is_worked_off_and_looked_at(
     _looks_back(run, own, letter, before)
     assert run("redrive", own, "--dry-run") == {"count": 1, "dry_run": True}
     assert run("redrive", own)["count"] == 1
+    assert run("redrive", own)["count"] == 0
+    (letter,) = run("dead", own)["items"]
+    assert letter["_successor"] == run("redrive", own, "--again", "--dry-run")["count"] + 4
     assert run("cancel", own, "--where", "n < 0")["count"] == 1
     status = run("status", own, "--where", "tenant = 'b'")
     assert status["states"] == {"cancelled": 1, "dead": 1}

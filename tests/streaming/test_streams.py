@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from spark_queue.config import RetryPolicy
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError, UnsafeSessionError
 from spark_queue.streaming import (
+    STREAMING_CONF,
     distinct_in_flight,
     fair_rounds,
     one_active_per_group,
@@ -202,13 +203,16 @@ def test_bad_input_fails_before_the_query_starts(
 
 
 def test_another_state_store_is_refused(spark: SparkSession, arrivals: Feed) -> None:
-    """A session whose state is elsewhere is named before a query fails with less helpful words."""
-    setting = "spark.sql.streaming.stateStore.providerClass"
-    before = spark.conf.get(setting)
-    assert before is not None
-    spark.conf.set(setting, "org.example.Other")
+    """A setting that does not fit, or is not set, is named before a query fails for it."""
+    provider, encoding = STREAMING_CONF
+    spark.conf.set(provider, "org.example.Other")
     try:
-        with pytest.raises(UnsafeSessionError, match=r"stateStore\.providerClass"):
+        with pytest.raises(UnsafeSessionError, match=r"providerClass .*Other.*STREAMING_CONF"):
+            fair_rounds(arrivals.stream, "path", order_by="at")
+        spark.conf.set(provider, STREAMING_CONF[provider])
+        spark.conf.unset(encoding)
+        with pytest.raises(UnsafeSessionError, match=r"encodingFormat .*'avro'.*STREAMING_CONF"):
             fair_rounds(arrivals.stream, "path", order_by="at")
     finally:
-        spark.conf.set(setting, before)
+        for setting, value in STREAMING_CONF.items():
+            spark.conf.set(setting, value)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import get_args
 
 from spark_queue.config import QueueConfig
@@ -16,6 +17,9 @@ from spark_queue.core.scheduler.timing import Timing
 from spark_queue.core.scheduler.turns import Turns
 
 TERMINAL: frozenset[str] = frozenset(get_args(Terminal))
+
+#: States that a redrive leads out of, by a new item.
+REDRIVABLE = TERMINAL - {"acked"}
 
 
 class Books:
@@ -76,6 +80,20 @@ class Books:
             if self.keep_finished:
                 self.refused[seq] = holder
         return Admitted(seq=seq, duplicate_of=holder, origin=origin)
+
+    def redrive(self, seqs: Iterable[int], *, again: bool) -> list[Admitted]:
+        """Enqueue finished items again, but acked ones; those with a successor only if asked."""
+        redriven = set() if again else {record.origin for record in self.records.values()}
+        admitted = []
+        for seq in seqs:
+            record = self.records.get(seq)
+            if record is None or record.state not in REDRIVABLE or seq in redriven:
+                continue
+            answer = self.admit(_afresh(record.new, self.clock), origin=seq)
+            if answer.duplicate_of is None and not again:
+                redriven.add(seq)
+            admitted.append(answer)
+        return admitted
 
     def move(self, record: Record, place: Place) -> None:
         """Bring an item to another place, and tell whoever follows it."""
@@ -194,3 +212,10 @@ def check_hashable(new: NewItem) -> None:
     """Refuse keys that cannot be compared, before anything is changed."""
     keys: tuple[Hashable, ...] = (new.dedup_key, new.fair_key, new.group_key)
     hash(keys)
+
+
+def _afresh(new: NewItem, now: float) -> NewItem:
+    passed = new.expires_at is not None and new.expires_at <= now
+    return dataclasses.replace(
+        new, available_at=None, expires_at=None if passed else new.expires_at
+    )

@@ -193,20 +193,15 @@ class Scheduler:
                 cancelled.append(seq)
         return tuple(cancelled)
 
-    def redrive(self, seqs: Iterable[int], now: float) -> list[Admitted]:
+    def redrive(self, seqs: Iterable[int], now: float, *, again: bool = False) -> list[Admitted]:
         """Enqueue dead, expired and cancelled items again, as new items that name the old ones.
 
-        The others are passed over. A new item is available at once, and keeps a deadline only if it
-        is still to come. It may be refused as a duplicate, but not because of the item it repeats.
+        The others are passed over, and so is an item whose successor is known, unless ``again`` is
+        asked for. A new item is available at once, and keeps a deadline only if it is still to
+        come. It may be refused as a duplicate, but not because of the item it repeats.
         """
-        books = self._books
-        books.begin(now)
-        return [
-            books.admit(_afresh(record.new, books.clock), origin=seq)
-            for seq in seqs
-            if (record := books.records.get(seq)) is not None
-            and record.state in {"dead", "expired", "cancelled"}
-        ]
+        self._books.begin(now)
+        return self._books.redrive(seqs, again=again)
 
     def expire(self, now: float) -> tuple[int, ...]:
         """Make everything expired whose deadline has passed while it waited, and return which."""
@@ -390,10 +385,3 @@ def _seconds(lease: float | None, config: QueueConfig) -> float:
     if not lease > 0:
         raise InvalidArgumentError(f"a lease of {lease!r} seconds: it must be above 0")
     return lease
-
-
-def _afresh(new: NewItem, now: float) -> NewItem:
-    passed = new.expires_at is not None and new.expires_at <= now
-    return dataclasses.replace(
-        new, available_at=None, expires_at=None if passed else new.expires_at
-    )

@@ -90,7 +90,7 @@ class NaiveQueue:
         self.begin(now)
         return [self._admit(new, None) for new in items]
 
-    def redrive(self, seqs: Iterable[int], now: float) -> list[Admitted]:
+    def redrive(self, seqs: Iterable[int], now: float, *, again: bool = False) -> list[Admitted]:
         """Enqueue finished items again."""
         self.begin(now)
         answers = []
@@ -98,8 +98,10 @@ class NaiveQueue:
             thing = self.find(seq)
             if thing is None or thing.state not in ("dead", "expired", "cancelled"):
                 continue
+            if not again and any(other.origin == seq for other in self.things):
+                continue
             new, deadline = thing.new, thing.new.expires_at
-            again = NewItem(
+            repeated = NewItem(
                 payload=new.payload,
                 dedup_key=new.dedup_key,
                 fair_key=new.fair_key,
@@ -108,7 +110,7 @@ class NaiveQueue:
                 cost=new.cost,
                 expires_at=None if deadline is None or deadline <= self.now else deadline,
             )
-            answers.append(self._admit(again, seq))
+            answers.append(self._admit(repeated, seq))
         return answers
 
     def claim(

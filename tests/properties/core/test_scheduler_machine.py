@@ -158,11 +158,12 @@ class SchedulerMachine(RuleBasedStateMachine):
         if self.lean is not None:
             assert self.lean.cancel(seqs, self.now) == cancelled
 
-    @rule(seqs=st.lists(st.integers(1, 40), max_size=4))
-    def redrive(self, seqs: list[int]) -> None:
+    @rule(seqs=st.lists(st.integers(1, 40), max_size=4), again=st.booleans())
+    def redrive(self, seqs: list[int], *, again: bool) -> None:
         """Redrive: both enqueue the same items again; a lean scheduler has forgotten them."""
         self.lean = None
-        assert self.scheduler.redrive(seqs, self.now) == self.naive.redrive(seqs, self.now)
+        ours = self.scheduler.redrive(seqs, self.now, again=again)
+        assert ours == self.naive.redrive(seqs, self.now, again=again)
 
     @rule()
     def expire(self) -> None:

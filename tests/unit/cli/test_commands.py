@@ -48,7 +48,7 @@ def test_redrive_is_of_dead_letters_unless_said_otherwise(run: Run, fake: Fake) 
 
     run("redrive", "./q")
 
-    assert queue.calls == [("redrive", ("_state = 'dead'",), {"dry_run": False})]
+    assert queue.calls == [("redrive", ("_state = 'dead'",), {"dry_run": False, "again": False})]
 
 
 @pytest.mark.parametrize("command", ["cancel", "purge"])

@@ -8,7 +8,7 @@ import pytest
 from spark_queue.cli.admin import read_config
 from spark_queue.config import QueueConfig
 from spark_queue.errors import InvalidConfigError
-from spark_queue.session import delta_coordinate, with_delta
+from spark_queue.session import STREAMING_CONF, delta_coordinate, with_delta
 
 _CONF = Path(__file__).parents[3] / "conf"
 
@@ -88,5 +88,6 @@ def test_settings_for_spark_submit_are_those_of_a_local_session() -> None:
         "spark.sql.extensions",
         "spark.sql.catalog.spark_catalog",
         "spark.sql.session.timeZone",
+        *STREAMING_CONF,
     ):
-        assert given[name] == ours[name]
+        assert given[name].strip() == ours[name]

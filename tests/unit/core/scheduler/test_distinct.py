@@ -96,12 +96,14 @@ def test_admit_refuses_a_row_for_ever_when_the_scope_says_so() -> None:
 def test_redrive_passes_the_key_on_when_its_item_is_dead(
     scope: str | timedelta,
 ) -> None:
-    """An item is no duplicate of the one it repeats, but a second redrive is one of the first."""
+    """An item is no duplicate of the one it repeats, but if asked for again, one of the first."""
     scheduler = scheduler_of(dedup_scope=scope)
     admit(scheduler, A)
     settle(scheduler, *claim(scheduler), outcome=Dead("bad"))
     assert scheduler.redrive([1], 1.0) == [Admitted(seq=2, origin=1)]
-    assert scheduler.redrive([1], 1.0) == [Admitted(seq=3, origin=1, duplicate_of=2)]
+    assert scheduler.redrive([1], 1.0) == []
+    again = scheduler.redrive([1], 1.0, again=True)
+    assert again == [Admitted(seq=3, origin=1, duplicate_of=2)]
     assert scheduler.state(1) == "dead"
 
 
