@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_queue.delta import fold, limits, serving, tags
+from spark_queue.delta import beyond, fold, limits, picking, tags
 from spark_queue.delta.heads import Pointer, StatusHead
 from spark_queue.delta.schema import CLAIMED, DEAD, EXPIRED, READY, SCHEDULE
 from spark_queue.delta.settings import Settings
 from spark_queue.delta.store import Store, is_long
-from spark_queue.operators import serial, turns
+from spark_queue.operators import serial
 
 #: How far ahead of the pointer a first claim looks, in turns, and how fast it looks further.
 _FIRST_WIDTH = 64.0
@@ -79,29 +80,90 @@ def staged(
 
     ``recent`` is what a fold to that step reads, where that is not in the log yet.
     """
-    limit = _allowed(head, settings, request)
     if settings.paused or store.outstanding(head) <= 0:
         return None
     recent = store.recent(head) if recent is None else recent
     touched = fold.touched(recent, is_long=is_long(head)).localCheckpoint()
     lines = None if settings.config.fair_key is None else fold.served(recent)
+    basis = _Basis(store, head, settings, request, now, touched, lines)
     width = _first_width(store, head, settings, request)
     for wider in (1, _WIDER, _WIDER**2, None):
         reach = _reach(store, head, settings, None if wider is None else width * wider)
-        found = _found(store, head, settings, request, now, touched, lines, reach).localCheckpoint()
-        facts = _facts(found)
-        if reach is None or facts.eligible >= request.limit:
+        found, facts = _looked(basis, reach)
+        room = _room(head, settings, facts)
+        if reach is None or _is_enough(basis, found, facts, room, reach):
             break
     if facts.rows == 0:
         return None
-    chosen = _chosen(settings, request, found, facts, limit)
-    return counted(head, chosen.localCheckpoint())
+    leased = picking.picked(head, settings, request.limit, request.run, lines, found, facts, room)
+    return counted(head, _to_log(found, leased).localCheckpoint())
 
 
-def _allowed(head: StatusHead, settings: Settings, request: Request) -> int:
-    """Return how many items may be leased that are not in flight already."""
+class _Basis(NamedTuple):
+    """What a claim chooses from, and what it asks for."""
+
+    store: Store
+    head: StatusHead
+    settings: Settings
+    request: Request
+    now: datetime
+    touched: DataFrame
+    lines: DataFrame | None
+
+
+def _looked(basis: _Basis, reach: float | None) -> tuple[DataFrame, picking.Facts]:
+    """Return what is found within reach, and the facts of it."""
+    settings = basis.settings
+    found = _found(basis, reach, None).localCheckpoint()
+    facts = picking.facts_of(found, reach)
+    both_keys = settings.config.fair_key is not None and settings.config.group_key is not None
+    if reach is None or not both_keys or not (settings.stretches or facts.overdue):
+        return found, facts
+    store, head = basis.store, basis.head
+    more = beyond.standing_before(store, head, settings, basis.touched, found, reach)
+    if more.isEmpty():
+        return found, facts
+    found = _found(basis, reach, more).localCheckpoint()
+    return found, picking.facts_of(found, reach)
+
+
+def _room(head: StatusHead, settings: Settings, facts: picking.Facts) -> int | None:
+    """Return how many items may start that are not in flight already; ``None`` for any number."""
     most = settings.config.max_in_flight
-    return request.limit if most is None else max(0, min(request.limit, most - head.claimed))
+    return None if most is None else max(0, most - (head.claimed - facts.ended))
+
+
+def _is_enough(
+    basis: _Basis, found: DataFrame, facts: picking.Facts, room: int | None, reach: float
+) -> bool:
+    """Tell whether what comes next is within reach, whatever may lie beyond."""
+    limit = basis.request.limit
+    if room == 0:
+        return True
+    wanted = limit if room is None else min(limit, room + 1 + facts.lapsed)
+    if facts.eligible < wanted:
+        return False
+    within = facts.within
+    if facts.overdue or picking.is_clamped(basis.settings, basis.request.run):
+        timed = picking.timed(basis.settings, found, facts, limit, basis.request.run)
+        within = picking.within(timed, reach)
+    sure = 0
+    for priority in sorted({*within, *basis.store.queue_head().tops}, reverse=True):
+        sure += within.get(priority, 0)
+        if sure >= wanted:
+            return True
+        if not _is_exhausted(basis.store, basis.head, basis.settings, priority, reach):
+            return False
+    return True
+
+
+def _to_log(found: DataFrame, leased: DataFrame) -> DataFrame:
+    """Return the rows to log: what is leased, and what is over."""
+    over = found.where("_over is not null").withColumns(
+        {"_state": F.col("_over"), "_turn": F.lit(None).cast("double")}
+    )
+    claimed = leased.withColumn("_state", F.lit(CLAIMED))
+    return claimed.unionByName(over, allowMissingColumns=True)
 
 
 def _first_width(store: Store, head: StatusHead, settings: Settings, request: Request) -> float:
@@ -128,29 +190,34 @@ def _reach(store: Store, head: StatusHead, settings: Settings, width: float | No
     """Return how far to look, or ``None`` where that is as far as there are items."""
     if width is None:
         return None
-    if settings.stretches:
-        return width
-    for priority, top in store.queue_head().tops.items():
-        if top > head.pointers.get(priority, (0.0, 0))[0] + width:
-            return width
-    return None
+    tops = store.queue_head().tops
+    if all(_is_exhausted(store, head, settings, priority, width) for priority in tops):
+        return None
+    return width
 
 
-def _found(
-    store: Store,
-    head: StatusHead,
-    settings: Settings,
-    request: Request,
-    now: datetime,
-    touched: DataFrame,
-    lines: DataFrame | None,
-    reach: float | None,
-) -> DataFrame:
-    """Return what may start now, and what is over: expired, or lost once too often."""
-    config = settings.config
-    expires = limits.expires_at(store.limits())
-    lapsed = _is_claimed() & (F.col("_lease_expires_at") <= now) & F.lit(request.output is None)
-    waiting = unleased(store, head, settings, touched, lapsed, reach)
+def _is_exhausted(
+    store: Store, head: StatusHead, settings: Settings, priority: int, reach: float
+) -> bool:
+    """Tell whether no item of a priority is further than that."""
+    if settings.stretches and settings.config.group_key is not None:
+        # A tag that its group raised may lie behind the last one that a line has given out.
+        return False
+    top = store.queue_head().tops.get(priority, 0.0)
+    last = max([top, *(s.turn(priority, top) for s in settings.stretches.values())])
+    return last <= head.pointers.get(priority, (0.0, 0))[0] + reach
+
+
+def _found(basis: _Basis, reach: float | None, more: DataFrame | None) -> DataFrame:
+    """Return what may start now, and what is over: expired, or lost once too often.
+
+    ``more`` are items beyond reach that count all the same.
+    """
+    config, head, now = basis.settings.config, basis.head, basis.now
+    expires = limits.expires_at(basis.store.limits())
+    ran_out = _is_claimed() & (F.col("_lease_expires_at") <= now)
+    lapsed = ran_out & F.lit(basis.request.output is None)
+    waiting = unleased(basis.store, head, basis.settings, basis.touched, lapsed, reach, more)
     over = F.when(expires <= now, EXPIRED)
     if config.max_losses is not None:
         lost = (F.col("_was") == CLAIMED) & (F.col("_losses") + 1 >= config.max_losses)
@@ -161,15 +228,17 @@ def _found(
     if config.group_key is None:
         found = judged.where("_due or _over is not null")
     else:
-        in_flight = touched.where(_is_claimed() & ~lapsed)
+        claimed = basis.touched.where(_is_claimed()).withColumn("_was", F.col("_state"))
+        in_flight = claimed.withColumn("_has_slot", lapsed).where(~lapsed | over.isNull())
         found = serial.may_start(
-            judged,
+            judged.withColumn("_has_slot", F.col("_was") == CLAIMED),
             in_flight,
             limit=config.group_limit,
-            run=request.run,
+            run=basis.request.run,
             on_failure=config.on_failure,
-        )
-    return _with_lines(head, lines, found)
+            names=serial.Names(has_slot="_has_slot"),
+        ).drop("_has_slot")
+    return picking.with_lines(head.pointers, basis.lines, found)
 
 
 def waiting(store: Store, head: StatusHead) -> DataFrame:
@@ -191,11 +260,14 @@ def unleased(
     touched: DataFrame,
     lapsed: Column,
     reach: float | None,
+    more: DataFrame | None = None,
 ) -> DataFrame:
-    """Return every item within reach that is not in flight."""
+    """Return every item within reach that is not in flight, and ``more`` that were not touched."""
     untouched = fold.fresh(store.items(), head, settings, reach).join(
         touched.select("_seq"), "_seq", "left_anti"
     )
+    if more is not None:
+        untouched = untouched.unionByName(more)
     first = untouched.withColumns({"_losses": F.lit(0), "_was": F.lit(READY)})
     back = touched.where((F.col("_state") == READY) | lapsed).withColumn("_was", F.col("_state"))
     columns = ["_seq", "_gen", "_attempts", "_losses", "_was", *SCHEDULE]
@@ -203,75 +275,10 @@ def unleased(
     return first.unionByName(again)
 
 
-def _with_lines(head: StatusHead, lines: DataFrame | None, found: DataFrame) -> DataFrame:
-    """Add what decides an item's turn: its tag, its cost, and what its line was given."""
-    placed = found.withColumns(
-        {
-            "_tag_turn": tags.turn_of(F.col("_round")),
-            "_increment": F.col("_cost") / F.col("_weight"),
-            "_pointer_turn": tags.pointer_turn(head.pointers).cast("double"),
-            "_pointer_seq": tags.pointer_seq(head.pointers).cast("long"),
-        }
-    )
-    if lines is None:
-        return placed.withColumn("_overdue", F.lit(False))
-    return turns.split_overdue(tags.join_lines(placed, lines))
-
-
-@dataclass(frozen=True, slots=True)
-class _Facts:
-    rows: int
-    eligible: int
-    overdue: int
-
-
-def _facts(found: DataFrame) -> _Facts:
-    eligible = F.col("_over").isNull()
-    row = found.agg(
-        F.count(F.lit(1)), F.count_if(eligible), F.count_if(eligible & F.col("_overdue"))
-    ).head()
-    return _Facts(*row) if row else _Facts(0, 0, 0)
-
-
-def _chosen(
-    settings: Settings,
-    request: Request,
-    found: DataFrame,
-    facts: _Facts,
-    limit: int,
-) -> DataFrame:
-    """Return the rows to log: the next items in order, and those that are over."""
-    config = settings.config
-    over = found.where("_over is not null").withColumns(
-        {"_state": F.col("_over"), "_turn": F.lit(None).cast("double")}
-    )
-    eligible = found.where("_over is null")
-    timed = _turns(eligible, facts.overdue, request.limit)
-    if config.fair_key is not None and config.group_limit * request.run > 1:
-        timed = turns.clamped_by_group(timed)
-    if limit < request.limit:
-        # Items whose lease ran out hold their place in flight already.
-        new = serving.first(timed.where(F.col("_was") == READY), limit)
-        timed = new.unionByName(timed.where(F.col("_was") == CLAIMED))
-    leased = serving.first(timed, request.limit).withColumn("_state", F.lit(CLAIMED))
-    return leased.unionByName(over, allowMissingColumns=True)
-
-
-def _turns(eligible: DataFrame, overdue: int, limit: int) -> DataFrame:
-    if overdue == 0:
-        return turns.on_time(eligible)
-    late = eligible.where("_overdue").select("_priority", "_fair_key").distinct()
-    marked = tags.join_lines(eligible, late.withColumn("_late", F.lit(True)))
-    on_time = turns.on_time(marked.where("_late is null"))
-    return on_time.unionByName(turns.reassigned(marked.where("_late"), limit)).drop("_late")
-
-
 def counted(head: StatusHead, chosen: DataFrame) -> Staged:
     """Return chosen rows, already computed, with the facts of them."""
     by = chosen.groupBy("_state", "_was", "_priority")
-    facts = by.agg(
-        F.count(F.lit(1)).alias("rows"), F.max(F.struct("_turn", "_seq")).alias("last")
-    ).collect()
+    facts = by.agg(F.count(F.lit(1)).alias("rows"), picking.last().alias("last")).collect()
     counts: dict[tuple[str, str], int] = {}
     pointers: dict[int, Pointer] = {}
     for row in facts:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
 
-from spark_queue.config import QueueConfig
-from spark_queue.core.scheduler.nouns import Reason
+from spark_queue.core.scheduler.inspection import Situation, explain_live
+from spark_queue.core.scheduler.nouns import Explanation as Reasoned
+from spark_queue.core.scheduler.nouns import Reason, State
 from spark_queue.delta import limits, views
 from spark_queue.delta.cut import Cut
 from spark_queue.delta.schema import CLAIMED, READY, REFUSED, TERMINAL
@@ -59,26 +62,20 @@ def _per_key(items: DataFrame, refused: DataFrame, now: datetime) -> DataFrame:
 
 def explain(store: Store, seq: int) -> Explanation:
     """Say why an item is not running."""
-    now = store.clock.now()
-    head = store.status_head()
-    settings = store.settings(head)
     items = views.status(store.items(), store.status.read())
     items = items.withColumn("_expires_at", limits.expires_at(store.limits()))
     row = items.where(F.col("_seq") == seq).first()
     if row is None:
         return _not_an_item(store, seq)
-    alone = _by_itself(seq, row, now)
-    if alone is not None:
-        return alone
-    if settings.paused:
-        return _because(seq, "paused", "the queue is paused; resume it")
-    held = _held_by_group(items, seq, row, settings.config, now)
-    if held is not None:
-        return held
-    most = settings.config.max_in_flight
-    if most is not None and head.claimed >= most:
-        return _because(seq, "limit", f"{head.claimed} items are in flight, {most} are allowed")
-    return _because(seq, "runnable", "it waits for its turn and a claim")
+    if row["_state"] in TERMINAL:
+        error = f": {row['_error']}" if row["_error"] else ""
+        when = _said(row["_finished_at"])
+        return _because(seq, "finished", f"{row['_state']} at {when}{error}")
+    at = _situation(store, items)
+    members = _members(items, row, at)
+    why = explain_live(_Seen.of(row), members, at)
+    text = _detail(row, why, {member.seq: member.state for member in members}, at)
+    return _because(seq, why.reason, text, by=why.by, until=_until(row, why.reason))
 
 
 def _not_an_item(store: Store, seq: int) -> Explanation:
@@ -91,50 +88,116 @@ def _not_an_item(store: Store, seq: int) -> Explanation:
     return _because(seq, "duplicate", f"its key is held by item {row[0]}", by=row[0])
 
 
-def _by_itself(seq: int, row: Row, now: datetime) -> Explanation | None:
-    """Return the reason that lies in the item alone, or ``None``."""
-    state = row["_state"]
-    if state in TERMINAL:
-        error = f": {row['_error']}" if row["_error"] else ""
-        return _because(seq, "finished", f"{state} at {_said(row['_finished_at'])}{error}")
-    if state == CLAIMED:
-        until = _utc(row["_lease_expires_at"])
-        holder = row["_worker_id"] or f"lease {row['_lease']}"
-        if until <= now:
-            return _because(seq, "lease lost", f"the lease of {holder} ran out at {_said(until)}")
-        return _because(seq, "leased", f"leased by {holder} until {_said(until)}", until=until)
-    if row["_expires_at"] is not None and _utc(row["_expires_at"]) <= now:
-        return _because(seq, "expired", f"its time was over at {_said(row['_expires_at'])}")
-    if row["_available_at"] is not None and _utc(row["_available_at"]) > now:
-        until = _utc(row["_available_at"])
-        return _because(seq, "delayed", f"not before {_said(until)}", until=until)
-    return None
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    """A live item, as the scheduler's rules look at it."""
+
+    seq: int
+    state: State
+    losses: int
+    available_at: float | None
+    expires_at: float | None
+    lease_expires_at: float | None
+
+    @classmethod
+    def of(cls, row: Row) -> _Seen:
+        return cls(
+            seq=row["_seq"],
+            state=row["_state"],
+            losses=row["_losses"],
+            available_at=_seconds(row["_available_at"]),
+            expires_at=_seconds(row["_expires_at"]),
+            lease_expires_at=_seconds(row["_lease_expires_at"]),
+        )
+
+    def is_due(self, now: float) -> bool:
+        return self.available_at is None or self.available_at <= now
+
+    def has_expired(self, now: float) -> bool:
+        return self.expires_at is not None and self.expires_at <= now
+
+    def ran_out(self, now: float) -> bool:
+        return self.lease_expires_at is not None and self.lease_expires_at <= now
 
 
-def _held_by_group(
-    items: DataFrame, seq: int, row: Row, config: QueueConfig, now: datetime
-) -> Explanation | None:
-    group = row["_group_key"]
-    if group is None:
-        return None
-    members = items.where((F.col("_group_key") == group) & (F.col("_seq") != seq))
-    in_flight = members.where(F.col("_state") == CLAIMED)
-    before = members.where((F.col("_state") == READY) & (F.col("_seq") < seq))
-    if config.on_failure == "skip":
-        before = before.where(F.coalesce(F.col("_available_at") <= now, F.lit(True)))
-    first = in_flight.unionByName(before).orderBy("_seq").limit(config.group_limit).collect()
-    waits = [m for m in first if m["_state"] == READY and _is_delayed(m, now)]
-    if len(first) < config.group_limit and not waits:
-        return None
-    holder = first[0]
-    how = "in flight" if holder["_state"] == CLAIMED else "waiting before it"
-    return _because(
-        seq, "held by group", f"group {group!r} has item {holder['_seq']} {how}", by=holder["_seq"]
+def _situation(store: Store, items: DataFrame) -> Situation:
+    head = store.status_head()
+    settings = store.settings(head)
+    at = Situation(
+        config=settings.config,
+        paused=settings.paused,
+        now=store.clock.now().timestamp(),
+        in_flight=head.claimed,
     )
+    if not at.is_full():
+        return at
+    staying = items.where((F.col("_state") == CLAIMED) & ~_ends(at))
+    return replace(at, in_flight=staying.count())
 
 
-def _is_delayed(row: Row, now: datetime) -> bool:
-    return row["_available_at"] is not None and _utc(row["_available_at"]) > now
+def _members(items: DataFrame, row: Row, at: Situation) -> list[_Seen]:
+    """Return the members of an item's group that may be in its way, in seq order.
+
+    Of each kind no more can matter than the group has slots.
+    """
+    if row["_group_key"] is None:
+        return []
+    held, earlier = F.col("_state") == CLAIMED, F.col("_seq") < row["_seq"]
+    others = (F.col("_group_key") == row["_group_key"]) & (F.col("_seq") != row["_seq"])
+    staying = items.where(others & (held | earlier) & ~_ends(at))
+    due = F.col("_available_at").isNull() | _passed("_available_at", at)
+    kind = [held, _passed("_lease_expires_at", at), due]
+    place = F.row_number().over(Window.partitionBy(*kind).orderBy("_seq"))
+    first = staying.withColumn("_place", place).where(F.col("_place") <= at.config.group_limit)
+    return [_Seen.of(member) for member in first.orderBy("_seq").collect()]
+
+
+def _ends(at: Situation) -> Column:
+    """Tell whether a claim would end an item, as :meth:`Situation.ends` does."""
+    expired = _passed("_expires_at", at)
+    worn_out = F.lit(False)
+    if at.config.max_losses is not None:
+        worn_out = F.col("_losses") + 1 >= at.config.max_losses
+    lapsed = _passed("_lease_expires_at", at) & (expired | worn_out)
+    return F.when(F.col("_state") == CLAIMED, lapsed).otherwise(expired)
+
+
+def _passed(column: str, at: Situation) -> Column:
+    """Tell whether a time has come; one that is not set never does."""
+    now = datetime.fromtimestamp(at.now, timezone.utc)
+    return F.coalesce(F.col(column) <= F.lit(now), F.lit(False))
+
+
+def _detail(row: Row, why: Reasoned, states: Mapping[int, State], at: Situation) -> str:
+    """Say a reason in a sentence."""
+    holder = row["_worker_id"] or f"lease {row['_lease']}"
+    until = None if row["_lease_expires_at"] is None else _utc(row["_lease_expires_at"])
+    if why.by is not None:
+        how = "in flight" if states[why.by] == CLAIMED else "waiting before it"
+        return f"group {row['_group_key']!r} has item {why.by} {how}"
+    texts: dict[Reason, str] = {
+        "leased": f"leased by {holder} until {_said(until)}" if until else "",
+        "paused": "the queue is paused; resume it",
+        "lease lost": f"the lease of {holder} ran out for the last time; the next claim ends it",
+        "limit": f"{at.in_flight} items are in flight, {at.config.max_in_flight} are allowed",
+        "runnable": "it waits for its turn and a claim",
+    }
+    if why.reason == "expired":
+        return f"its time was over at {_said(row['_expires_at'])}"
+    if why.reason == "delayed":
+        return f"not before {_said(row['_available_at'])}"
+    if why.reason == "runnable" and until is not None:
+        return f"the lease of {holder} ran out at {_said(until)}; it waits for a claim"
+    return texts[why.reason]
+
+
+def _until(row: Row, reason: Reason) -> datetime | None:
+    times: dict[Reason, str] = {"leased": "_lease_expires_at", "delayed": "_available_at"}
+    return _utc(row[times[reason]]) if reason in times else None
+
+
+def _seconds(local: datetime | None) -> float | None:
+    return None if local is None else _utc(local).timestamp()
 
 
 def _because(

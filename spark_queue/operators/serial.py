@@ -22,6 +22,7 @@ _PLACE = private("place")
 _BUSY = private("busy")
 _FULL = private("full")
 _OPEN = private("open")
+_SLOTS = private("slots")
 
 
 def serial_heads(
@@ -119,6 +120,7 @@ class Names:
     seq: str = "_seq"
     due: str = "_due"
     over: str = "_over"
+    has_slot: str | None = None
 
 
 _NAMES = Names(group=private("group"), seq=private("seq"), due=private("due"), over=private("over"))
@@ -182,9 +184,11 @@ def may_start(
     ----------
     waiting : DataFrame
         Items that are not in flight: ``_seq``, ``_group_key`` (null: in no group), ``_due``
-        (whether its delay is over), ``_over`` (null, or why it will never run) and more.
+        (whether its delay is over), ``_over`` (null, or why it will never run) and more; and
+        the column that ``names.has_slot`` names: whether it has a slot of its group already.
     in_flight : DataFrame, optional
-        ``_group_key`` of each item in flight.
+        ``_group_key`` of each item in flight, and the column that ``names.has_slot`` names, if it
+        does: whether the item is among the waiting ones as well, as its lease ran out.
     limit, run : int
         As above.
     on_failure : "block" or "skip"
@@ -210,15 +214,18 @@ def may_start(
     # group goes first, since a sort looks at its first column most.
     group = F.col(names.group)
     alone = group.isNull() | over
-    line = Window.partitionBy(F.when(~over, group), F.when(alone, F.col(names.seq)))
+    slots_known = [] if names.has_slot is None else [F.col(names.has_slot)]
+    has_slot = slots_known[0] if slots_known else F.lit(False)
+    keys = [F.when(~over, group), F.when(alone, F.col(names.seq))]
     # Spark keeps only the first rows of a group before the shuffle when the rank is bounded.
     most = limit * run
-    place = F.row_number().over(line.orderBy(*order))
+    place = F.row_number().over(Window.partitionBy(*keys, *slots_known).orderBy(*order))
     first = joined.withColumn(_PLACE, place).where(F.col(_PLACE) <= most)
-    allowed = F.lit(most) - F.coalesce(F.col(_BUSY), F.lit(0))
-    placed = first.where(alone | (F.col(_PLACE) <= allowed))
-    open_so_far = placed.withColumn(_OPEN, F.min(due).over(line.orderBy(*order)))
-    return open_so_far.where(over | F.col(_OPEN)).drop(_OPEN, _PLACE, _BUSY, _FULL)
+    busy, slots = (F.coalesce(F.col(name), F.lit(0)) for name in (_BUSY, _SLOTS))
+    allowed = most - busy - F.when(has_slot, F.lit(0)).otherwise(slots)
+    open_so_far = F.min(due).over(Window.partitionBy(*keys).orderBy(*order))
+    placed = first.withColumn(_OPEN, open_so_far).where(alone | (F.col(_PLACE) <= allowed))
+    return placed.where(over | F.col(_OPEN)).drop(_OPEN, _PLACE, _BUSY, _FULL, _SLOTS)
 
 
 def _with_busy(
@@ -226,9 +233,13 @@ def _with_busy(
 ) -> DataFrame:
     """Add how many items of a row's group are in flight, and whether no more may be."""
     if in_flight is None:
-        nothing = {_BUSY: F.lit(None).cast("long"), _FULL: F.lit(None).cast("boolean")}
-        return waiting.withColumns(nothing)
+        nothing = {name: F.lit(None).cast("long") for name in (_BUSY, _SLOTS)}
+        return waiting.withColumns({**nothing, _FULL: F.lit(None).cast("boolean")})
+    has_slot = F.lit(False) if names.has_slot is None else F.col(names.has_slot)
     counts = in_flight.where(F.col(names.group).isNotNull()).groupBy(names.group)
-    busy = counts.agg(F.count(F.lit(1)).alias(_BUSY))
+    busy = counts.agg(
+        F.count_if(~has_slot).alias(_BUSY),
+        F.count_if(has_slot).alias(_SLOTS),
+    )
     busy = busy.withColumn(_FULL, F.when(F.col(_BUSY) >= most, True))
     return waiting.join(busy, names.group, "left")

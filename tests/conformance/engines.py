@@ -195,8 +195,9 @@ class SchedulerEngine:
     def configure(self, **settings: Unpack[LiveSettings]) -> None:
         self.scheduler.configure(self.scheduler.config.changed(**settings))
 
-    def why(self, item: str) -> str:
-        return self.scheduler.explain(self.seqs([item])[0], self.now).reason
+    def why(self, item: str) -> tuple[str, str | None]:
+        why = self.scheduler.explain(self.seqs([item])[0], self.now)
+        return why.reason, None if why.by is None else self.ids[why.by]
 
     def seqs(self, ids: Iterable[str]) -> list[int]:
         """Return the seqs of ids, in the order of the ids."""
@@ -311,8 +312,9 @@ class DeltaEngine:
     def configure(self, **settings: Unpack[LiveSettings]) -> None:
         self.queue.configure(**settings)
 
-    def why(self, item: str) -> str:
-        return self.queue.explain(self.seqs([item])[0]).reason
+    def why(self, item: str) -> tuple[str, str | None]:
+        why = self.queue.explain(self.seqs([item])[0])
+        return why.reason, None if why.by is None else self.ids[why.by]
 
     def where(self, ids: Iterable[str]) -> str:
         """Return the predicate that names items by their seqs."""

@@ -75,7 +75,7 @@ class _Limited:
     def configure(self, **settings: Unpack[LiveSettings]) -> None:
         raise NotImplementedError
 
-    def why(self, item: str) -> str:
+    def why(self, item: str) -> tuple[str, str | None]:
         raise NotImplementedError
 
 

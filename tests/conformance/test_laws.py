@@ -313,6 +313,74 @@ def test_in_flight_items_are_limited(make: Make) -> None:
     assert engine.claim(10).ids == ["b", "c"]
 
 
+@needs("leases", "priority", "states")
+def test_an_item_that_is_in_flight_needs_no_other_slot(make: Make) -> None:
+    """Where no slot is left, lapsed items go on; one that dies leaves its slot to that claim."""
+    engine = make("priority", max_in_flight=2, lease=timedelta(seconds=60), max_losses=2)
+    engine.enqueue([Row(id="low")])
+    assert engine.claim(10).ids == ["low"]
+    engine.enqueue([Row(id="high", priority=9), Row(id="next", priority=9)])
+    engine.advance(60)
+    assert engine.claim(10).ids == ["high", "low"]
+    assert engine.why("next") == ("limit", None)
+    engine.advance(60)
+    assert engine.why("next") == ("runnable", None)
+    assert engine.claim(10).ids == ["high", "next"]
+    assert engine.states() == {"low": "dead", "high": "claimed", "next": "claimed"}
+
+
+@needs("leases", "retries", "composed")
+def test_a_lapsed_item_keeps_the_slot_of_its_group(make: Make) -> None:
+    """Law 4: an earlier item that comes back waits while a later one has the group's slot."""
+    engine = make("group_key", on_failure="skip", retry=IN_A_MINUTE, lease=timedelta(seconds=60))
+    engine.enqueue([Row(id="a", group="g"), Row(id="b", group="g")])
+    engine.claim(1).settle("nack", error="boom")
+    assert engine.claim(1).ids == ["b"]
+    engine.advance(60)
+    held = engine.claim(10)
+    assert held.ids == ["b"]
+    held.settle("ack")
+    assert engine.claim(10).ids == ["a"]
+
+
+@needs("operators", "leases", "time")
+def test_it_is_said_why_an_item_does_not_run(make: Make) -> None:
+    """The first thing in the way is named: what the next claim takes away, is in nobody's."""
+    engine = make("group_key", lease=timedelta(seconds=60))
+    engine.enqueue([Row(id="a", group="g", ttl=30), Row(id="b", group="g"), Row(id="c", delay=100)])
+    engine.enqueue([Row(id="d"), Row(id="e", group="g")])
+    held = engine.claim(10)
+    assert held.ids == ["a", "d"]
+    assert engine.why("b") == ("held by group", "a")
+    held.settle("release", ["a"])
+    engine.advance(60)
+    seen = {name: engine.why(name) for name in "abcde"}
+    assert seen == {
+        "a": ("expired", None),
+        "b": ("runnable", None),
+        "c": ("delayed", None),
+        "d": ("runnable", None),
+        "e": ("held by group", "b"),
+    }
+    engine.pause()
+    assert {engine.why(name) for name in "abcde"} == {("paused", None)}
+    engine.resume()
+    assert engine.claim(10).ids == ["b", "d"]
+
+
+@needs("operators", "leases")
+def test_of_a_full_group_the_first_in_flight_is_named(make: Make) -> None:
+    """An item is held by its group where lapsed, held and earlier items leave it no slot."""
+    engine = make("group_key", group_limit=3, lease=timedelta(seconds=60))
+    engine.enqueue([Row(id=name, group="g") for name in "abcde"])
+    held = engine.claim(10)
+    assert held.ids == ["a", "b", "c"]
+    held.settle("release", ["a"])
+    assert [engine.why(name) for name in "ad"] == [("runnable", None), ("held by group", "b")]
+    engine.advance(60)
+    assert [engine.why(name) for name in "bd"] == [("runnable", None), ("held by group", "b")]
+
+
 @needs("operators")
 def test_a_paused_queue_gives_nothing_and_takes_settles(make: Make) -> None:
     """A claim after a pause gets nothing; what is in flight goes on."""

@@ -2,15 +2,63 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from spark_queue.config import QueueConfig
 from spark_queue.core.scheduler.books import TERMINAL, Books
 from spark_queue.core.scheduler.nouns import Explanation
-from spark_queue.core.scheduler.record import Record
-from spark_queue.core.scheduler.serial import in_the_way
+from spark_queue.core.scheduler.serial import Member, in_the_way
+
+
+class Live(Member, Protocol):
+    """A ready or claimed item, as far as a question about it goes."""
+
+    @property
+    def available_at(self) -> float | None:
+        """When it may be claimed; None for at once."""
+
+    @property
+    def lease_expires_at(self) -> float | None:
+        """When the lease that holds it runs out."""
+
+    @property
+    def losses(self) -> int:
+        """How many leases of it ran out and were superseded."""
+
+    def has_expired(self, now: float) -> bool:
+        """Whether its deadline has passed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """What a queue's rules say at an instant."""
+
+    config: QueueConfig
+    paused: bool
+    now: float
+    in_flight: int
+    """Items in flight, without those that the next claim ends."""
+
+    def ends(self, item: Live) -> bool:
+        """Whether a claim would end the item before it looks for others to serve."""
+        if item.state != "claimed":
+            return item.has_expired(self.now)
+        return item.ran_out(self.now) and (item.has_expired(self.now) or self.is_worn_out(item))
+
+    def is_worn_out(self, item: Live) -> bool:
+        """Whether the item dies when one more lease of it has run out."""
+        return self.config.max_losses is not None and item.losses + 1 >= self.config.max_losses
+
+    def is_full(self) -> bool:
+        """Whether no further item may be in flight."""
+        limit = self.config.max_in_flight
+        return limit is not None and self.in_flight >= limit
 
 
 def explain(books: Books, seq: int, now: float) -> Explanation:
     """Say why an item is, or is not, running."""
-    now = max(now, books.clock)
     record = books.records.get(seq)
     if record is None:
         holder = books.refused.get(seq)
@@ -19,7 +67,32 @@ def explain(books: Books, seq: int, now: float) -> Explanation:
         return Explanation(reason="duplicate", by=holder)
     if record.state in TERMINAL:
         return Explanation(reason="finished", state=record.state)
-    return _explain_time(books, record, now) or _explain_place(books, record, now)
+    return explain_live(record, books.serial.members(record), _situation(books, now))
+
+
+def explain_live(item: Live, members: Iterable[Live], at: Situation) -> Explanation:
+    """Say what is in the way of a live item: the first of lease, pause, end, delay, group, limit.
+
+    What the next claim itself takes away, a lease that ran out or a member that is over, is in
+    nobody's way.
+
+    Parameters
+    ----------
+    members : iterable
+        The live members of the item's group, in seq order; at least those that come first.
+    """
+    state = item.state
+    if state == "claimed" and not item.ran_out(at.now):
+        return Explanation(reason="leased", until=item.lease_expires_at, state=state)
+    if at.paused:
+        return Explanation(reason="paused", state=state)
+    if item.has_expired(at.now):
+        return Explanation(reason="expired", state=state)
+    if state == "claimed" and at.is_worn_out(item):
+        return Explanation(reason="lease lost", state=state)
+    if state == "ready" and not item.is_due(at.now):
+        return Explanation(reason="delayed", until=item.available_at, state=state)
+    return _explain_place(item, members, at)
 
 
 def next_event_at(books: Books, now: float) -> float | None:
@@ -30,50 +103,26 @@ def next_event_at(books: Books, now: float) -> float | None:
     return None if at is None else max(at, now)
 
 
-def _explain_time(books: Books, record: Record, now: float) -> Explanation | None:
-    state = record.state
-    if state == "claimed" and not record.ran_out(now):
-        return Explanation(reason="leased", until=record.lease_expires_at, state=state)
-    if books.paused:
-        return Explanation(reason="paused", state=state)
-    if record.has_expired(now):
-        return Explanation(reason="expired", state=state)
-    if state == "claimed" and _is_worn_out(books, record):
-        return Explanation(reason="lease lost", state=state)
-    if state == "ready" and not record.is_due(now):
-        return Explanation(reason="delayed", until=record.available_at, state=state)
-    return None
-
-
-def _explain_place(books: Books, record: Record, now: float) -> Explanation:
-    config = books.config
+def _explain_place(item: Live, members: Iterable[Live], at: Situation) -> Explanation:
+    config = at.config
     blocking = config.on_failure == "block"
-    members = [m for m in books.serial.members(record) if not _ends(books, m, now)]
-    other = in_the_way(record, members, now, limit=config.group_limit, blocking=blocking)
+    staying = [member for member in members if not at.ends(member)]
+    other = in_the_way(item, staying, at.now, limit=config.group_limit, blocking=blocking)
     if other is not None:
-        return Explanation(reason="held by group", by=other.seq, state=record.state)
-    if record.state == "ready" and _is_full(books, now):
-        return Explanation(reason="limit", state=record.state)
-    return Explanation(reason="runnable", state=record.state)
+        return Explanation(reason="held by group", by=other.seq, state=item.state)
+    if item.state == "ready" and at.is_full():
+        return Explanation(reason="limit", state=item.state)
+    return Explanation(reason="runnable", state=item.state)
 
 
-def _is_full(books: Books, now: float) -> bool:
-    limit = books.config.max_in_flight
-    if limit is None or books.tally["claimed"] < limit:
-        return False
+def _situation(books: Books, now: float) -> Situation:
+    at = Situation(
+        config=books.config,
+        paused=books.paused,
+        now=max(now, books.clock),
+        in_flight=books.tally["claimed"],
+    )
+    if not at.is_full():
+        return at
     claimed = (books.records[seq] for seqs in books.leases.values() for seq in seqs)
-    return sum(not _ends(books, record, now) for record in claimed) >= limit
-
-
-def _ends(books: Books, record: Record, now: float) -> bool:
-    """Whether a claim would end the item before it looks for others to serve."""
-    if record.state == "claimed":
-        if not record.ran_out(now):
-            return False
-        return record.has_expired(now) or _is_worn_out(books, record)
-    return record.has_expired(now)
-
-
-def _is_worn_out(books: Books, record: Record) -> bool:
-    max_losses = books.config.max_losses
-    return max_losses is not None and record.losses + 1 >= max_losses
+    return replace(at, in_flight=sum(not at.ends(record) for record in claimed))

@@ -101,9 +101,9 @@ class Scheduler:
 
         A claim first ends what has ended: items past their deadline are expired, items that lost
         their last lease are dead, and what they held is free in this same step. A paused queue
-        grants nothing, and ends nothing. When no slot of ``max_in_flight`` is free, only items
-        whose lease ran out, which have one, are granted; otherwise the claim stops at the first
-        item that no slot is left for.
+        grants nothing, and ends nothing. Where ``max_in_flight`` leaves no slot for an item that is
+        next, only items whose lease ran out, which have one, are granted from there on, as if
+        nothing else waited.
 
         Parameters
         ----------
@@ -313,10 +313,14 @@ class Scheduler:
     def _serve(self, limit: int) -> list[Served]:
         books = self._books
         room = books.room()
-        line, before = books.line, books.serial.before
-        if room == 0:
-            line, before = self._lost_line(), self._lost_before
-        service = Service(line, before)
+        if room is None:
+            return self._pass(Service(books.line, books.serial.before), limit, None)
+        served = self._pass(Service(books.line, books.serial.before), limit, room) if room else []
+        lost = Service(self._lost_line(), self._lost_before)
+        return served + self._pass(lost, limit - len(served), 0)
+
+    def _pass(self, service: Service, limit: int, room: int | None) -> list[Served]:
+        books = self._books
         taken = service.take(limit, room)
         for served in taken:
             books.turns.hand_out(
@@ -335,7 +339,7 @@ class Scheduler:
 
     def _lost_before(self, record: Record) -> Record | None:
         earlier = self._books.serial.before(record)
-        while earlier is not None and earlier.place != "lost":
+        while earlier is not None and not (earlier.place == "lost" and earlier in self._books.line):
             earlier = self._books.serial.before(earlier)
         return earlier
 

@@ -6,9 +6,10 @@ import math
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Hashable, Iterable, Mapping
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from spark_queue.core.scheduler.heap import Heap
+from spark_queue.core.scheduler.nouns import State
 from spark_queue.core.scheduler.record import Place, Record
 
 _CLAIMABLE = frozenset({"due", "lost"})
@@ -230,12 +231,34 @@ class Serial(Ungrouped):
         self._line.discard(self._records[seq])
 
 
+class Member(Protocol):
+    """A live item of a group, as far as the others of the group go."""
+
+    @property
+    def seq(self) -> int:
+        """Its sequence number."""
+
+    @property
+    def state(self) -> State:
+        """Whether it is ready or claimed."""
+
+    def is_due(self, now: float) -> bool:
+        """Whether a ready item's time has come."""
+
+    def ran_out(self, now: float) -> bool:
+        """Whether it is under a lease that has run out."""
+
+
+_AnyMember = TypeVar("_AnyMember", bound=Member)
+
+
 def in_the_way(
-    record: Record, members: Iterable[Record], now: float, *, limit: int, blocking: bool
-) -> Record | None:
+    record: Member, members: Iterable[_AnyMember], now: float, *, limit: int, blocking: bool
+) -> _AnyMember | None:
     """Return the member of a group that keeps another one from being claimed at an instant.
 
-    It is worked out from the members alone, for any instant and for claims without runs.
+    It is worked out from the members alone, for any instant and for claims without runs. Where
+    several are, it is one that waits for its time, or else one in flight, the earliest of them.
     """
     ahead = [member for member in members if member.seq < record.seq]
     others = [member for member in members if member.seq != record.seq]

@@ -125,7 +125,6 @@ class NaiveQueue:
         served = self._serve(limit, run)
         seconds = self.config.lease.total_seconds() if lease is None else lease
         for turn in served:
-            self._hand_out(turn)
             turn.thing.losses += turn.thing.state == "claimed"
             turn.thing.state = "claimed"
             turn.thing.lease = self.step
@@ -231,14 +230,20 @@ class NaiveQueue:
         if self.config.max_in_flight is not None:
             in_flight = [t for t in self.things if t.state == "claimed"]
             room = max(0, self.config.max_in_flight - len(in_flight))
-        if not room:
-            eligible = [t for t in eligible if t.state == "claimed"]
+        served = self._pass(eligible, limit, room) if room else []
+        done = [turn.thing for turn in served]
+        lost = [t for t in eligible if t.state == "claimed" and t not in done]
+        return served + self._pass(lost, limit - len(served), math.inf)
+
+    def _pass(self, eligible: list[Thing], limit: int, room: float) -> list[Turn]:
         served: list[Turn] = []
         for turn in self._in_order(eligible):
             room -= turn.thing.state == "ready"
             if room < 0 or len(served) >= limit:
                 break
             served.append(turn)
+        for turn in served:
+            self._hand_out(turn)
         return served
 
     def _in_order(self, eligible: list[Thing]) -> list[Turn]:

@@ -95,14 +95,14 @@ def test_claim_takes_lost_items_when_no_slot_is_free() -> None:
     assert claim(scheduler, now=10.0) == [3]
 
 
-def test_claim_stops_at_an_item_that_no_slot_is_left_for() -> None:
-    """A claim never looks past it; a lost item behind it is for the next claim."""
+def test_claim_goes_on_with_lost_items_when_no_slot_is_left() -> None:
+    """A new item that finds no slot is passed over; a lost one behind it has its own."""
     scheduler = scheduler_of(max_in_flight=2)
     admit(scheduler, NewItem())
     claim(scheduler)
     admit(scheduler, NewItem(priority=9), NewItem(priority=9))
-    assert claim(scheduler, now=10.0) == [2]
-    assert claim(scheduler, now=10.0) == [1]
+    assert claim(scheduler, now=10.0) == [2, 1]
+    assert claim(scheduler, now=10.0) == []
 
 
 def test_claim_takes_lost_members_in_order_when_no_slot_is_free() -> None:
