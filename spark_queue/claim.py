@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import IntegralType
 
+from spark_queue.checks import require_duration, require_string
 from spark_queue.delta import forwarding, items, settle
 from spark_queue.delta.claims import Granted
 from spark_queue.delta.settle import Verdict
@@ -98,6 +100,7 @@ class Claim:
         LeaseLostError
             As for :meth:`ack`.
         """
+        require_string("error", error)
         return self._settle(settle.every("nack", error))
 
     def release(self) -> Settlement:
@@ -118,6 +121,7 @@ class Claim:
         LeaseLostError
             As for :meth:`ack`.
         """
+        require_string("error", error)
         return self._settle(settle.every("dead", error))
 
     def settle(self, outcomes: DataFrame) -> Settlement:
@@ -158,10 +162,10 @@ class Claim:
         LeaseLostError
             When some items were lost; the others were renewed.
         """
-        if by is None:
+        if by is not None:
+            require_duration("by", by)
+        else:
             by = self._store.settings(self._store.status_head()).config.lease
-        if by <= timedelta(0):
-            raise InvalidArgumentError(f"renew by {by}: the duration must be above zero")
         until = self._store.clock.now() + by
         try:
             self._settle(settle.renewed(by), "renew")
@@ -214,15 +218,23 @@ class Claim:
 
 
 def _checked(outcomes: DataFrame) -> DataFrame:
+    if not isinstance(outcomes, DataFrame):
+        raise InvalidArgumentError(f"outcomes is {outcomes!r}: it must be a frame of Spark")
     for column in ("_seq", "outcome"):
         if column not in outcomes.columns:
             raise SchemaMismatchError(column, f"is missing; the frame has {outcomes.columns}")
+    kind = outcomes.schema["_seq"].dataType
+    if not isinstance(kind, IntegralType):
+        raise SchemaMismatchError("_seq", f"is {kind.simpleString()}, not a whole number")
     error = F.col("error") if "error" in outcomes.columns else F.lit(None)
     rows = outcomes.select(
         F.col("_seq").cast("long"), "outcome", error.cast("string").alias("error")
     ).localCheckpoint()
     known = F.col("outcome").isin(*settle.OUTCOMES)
-    wrong = rows.where(~known | F.col("outcome").isNull()).first()
+    nobody = F.col("_seq").isNull()
+    wrong = rows.where(~known | F.col("outcome").isNull() | nobody).first()
+    if wrong is not None and wrong["_seq"] is None:
+        raise InvalidArgumentError(f"a row with outcome {wrong['outcome']!r} has no _seq")
     if wrong is not None:
         raise InvalidArgumentError(
             f"outcome {wrong['outcome']!r} of seq {wrong['_seq']}: use {', '.join(settle.OUTCOMES)}"

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
+from spark_queue.checks import (
+    require_choice,
+    require_count,
+    require_duration,
+    require_weights,
+    seconds,
+)
 from spark_queue.errors import InvalidConfigError, did_you_mean
 
 if TYPE_CHECKING:
@@ -17,9 +23,6 @@ if TYPE_CHECKING:
 DedupScope = Literal["live", "forever"] | timedelta
 OnFailure = Literal["block", "skip"]
 Backoff = Literal["fixed", "linear", "exponential"]
-
-#: The largest cost or weight: whole numbers above it cannot be divided.
-LARGEST = sys.float_info.max
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,10 +49,10 @@ class RetryPolicy:
     """Share of the delay that is drawn: 0 none (default), 1 anything between zero and the delay."""
 
     def __post_init__(self) -> None:
-        _require_choice("retry.backoff", self.backoff, get_args(Backoff))
-        _require_duration("retry.delay", self.delay, minimum=timedelta(0))
-        _require_duration("retry.cap", self.cap, minimum=timedelta(0))
-        if not 0 <= self.jitter <= 1:
+        require_choice("retry.backoff", self.backoff, get_args(Backoff), InvalidConfigError)
+        require_duration("retry.delay", self.delay, InvalidConfigError, timedelta(0))
+        require_duration("retry.cap", self.cap, InvalidConfigError, timedelta(0))
+        if not _is_number(self.jitter) or not 0 <= self.jitter <= 1:
             raise InvalidConfigError(f"retry.jitter is {self.jitter!r}: it must be from 0 to 1")
         if self.cap < self.delay:
             raise InvalidConfigError(
@@ -148,13 +151,15 @@ class QueueConfig:
         for name in ("dedup_key", "fair_key", "group_key", "priority"):
             _require_expression(name, getattr(self, name))
         _require_scope(self.dedup_scope)
-        _require_choice("on_failure", self.on_failure, get_args(OnFailure))
-        _require_duration("lease", self.lease, minimum=timedelta(milliseconds=1))
-        _require_count("group_limit", self.group_limit)
+        require_choice("on_failure", self.on_failure, get_args(OnFailure), InvalidConfigError)
+        require_duration("lease", self.lease, InvalidConfigError)
+        require_count("group_limit", self.group_limit, InvalidConfigError)
         for name in ("max_in_flight", "max_attempts", "max_losses"):
             if getattr(self, name) is not None:
-                _require_count(name, getattr(self, name))
-        _require_weights(self.weights)
+                require_count(name, getattr(self, name), InvalidConfigError)
+        require_weights(self.weights)
+        if not isinstance(self.retry, RetryPolicy):
+            raise InvalidConfigError(f"retry is {self.retry!r}: it must be a RetryPolicy")
         self._require_related()
 
     def _require_related(self) -> None:
@@ -210,31 +215,31 @@ class QueueConfig:
         InvalidConfigError
             When a name is unknown (with the name that was probably meant) or a value is wrong.
         """
-        values = dict(plain)
-        _require_known(values, cls)
-        if isinstance(values.get("dedup_scope"), int | float):
-            values["dedup_scope"] = timedelta(seconds=values["dedup_scope"])
-        if isinstance(values.get("lease"), int | float):
-            values["lease"] = timedelta(seconds=values["lease"])
+        values = _known(plain, cls)
+        for name in ("dedup_scope", "lease"):
+            if _is_number(values.get(name)):
+                values[name] = seconds(name, values[name])
         if isinstance(values.get("retry"), Mapping):
             values["retry"] = _retry_from_dict(values["retry"])
         return cls(**values)
 
 
 def _retry_from_dict(plain: Mapping[str, Any]) -> RetryPolicy:
-    values = dict(plain)
-    _require_known(values, RetryPolicy)
+    values = _known(plain, RetryPolicy)
     for name in ("delay", "cap"):
-        if isinstance(values.get(name), int | float):
-            values[name] = timedelta(seconds=values[name])
+        if _is_number(values.get(name)):
+            values[name] = seconds(f"retry.{name}", values[name])
     return RetryPolicy(**values)
 
 
-def _require_known(values: Mapping[str, Any], kind: type[QueueConfig | RetryPolicy]) -> None:
+def _known(plain: object, kind: type[QueueConfig | RetryPolicy]) -> dict[str, Any]:
+    if not isinstance(plain, Mapping):
+        raise InvalidConfigError(f"the configuration is {plain!r}: it must map names to values")
     known = [f.name for f in dataclasses.fields(kind)]
-    for name in values:
+    for name in plain:
         if name not in known:
-            raise InvalidConfigError(f"unknown option {name!r}{did_you_mean(name, known)}")
+            raise InvalidConfigError(f"unknown option {name!r}{did_you_mean(str(name), known)}")
+    return dict(plain)
 
 
 def _require_expression(name: str, value: object) -> None:
@@ -244,41 +249,29 @@ def _require_expression(name: str, value: object) -> None:
         raise InvalidConfigError(f"{name} is {value!r}: it must be a SQL expression or None")
 
 
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def _require_scope(scope: object) -> None:
     if isinstance(scope, timedelta):
-        _require_duration("dedup_scope", scope, minimum=timedelta(milliseconds=1))
+        require_duration("dedup_scope", scope, InvalidConfigError)
     else:
-        _require_choice("dedup_scope", scope, ("live", "forever"))
+        require_choice("dedup_scope", scope, ("live", "forever"), InvalidConfigError)
 
 
-def _require_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        meant = did_you_mean(str(value), choices)
-        raise InvalidConfigError(f"{name} is {value!r}, which is no choice{meant}")
+def require_config(config: object) -> QueueConfig:
+    """Return the configuration of a new queue, the default one for ``None``.
 
-
-def _require_duration(name: str, value: object, minimum: timedelta) -> None:
-    if not isinstance(value, timedelta):
-        raise InvalidConfigError(f"{name} is {value!r}: it must be a timedelta")
-    if value < minimum:
-        raise InvalidConfigError(f"{name} is {value}: it must be at least {minimum}")
-
-
-def _require_count(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InvalidConfigError(f"{name} is {value!r}: it must be a whole number of at least 1")
-
-
-def _require_weights(weights: Mapping[str, float]) -> None:
-    for key, weight in weights.items():
-        if not is_positive(weight):
-            raise InvalidConfigError(
-                f"weights[{key!r}] is {weight!r}: it must be a number above 0 that a float can hold"
-            )
-
-
-def is_positive(value: Any) -> bool:
-    """Tell whether something is a number above 0 that can be divided by: finite as a float."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    return 0 < value <= LARGEST
+    Raises
+    ------
+    InvalidConfigError
+        When it is something else.
+    """
+    if config is None:
+        return QueueConfig()
+    if not isinstance(config, QueueConfig):
+        raise InvalidConfigError(
+            f"config is {config!r}: it must be a QueueConfig, as QueueConfig.from_dict makes one"
+        )
+    return config

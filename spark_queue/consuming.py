@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
-from spark_queue import streams, worker
+from spark_queue import checks, streams, worker
 from spark_queue.claim import Claim
 from spark_queue.delta import checkpoint, claims, forwarding
 from spark_queue.delta.choosing import Request
@@ -103,6 +103,7 @@ class Consuming(Operating):
         InvalidArgumentError
             When ``limit`` or ``run`` is below 1 or ``lease`` is not above zero.
         """
+        checks.require_claim(limit, lease, run, worker_id, claim_id)
         request = _request(self._store, limit, lease, worker_id, run, claim_id)
         return self.claim_as(request)
 
@@ -202,6 +203,11 @@ class Consuming(Operating):
         UnsafeSessionError
             When the session runs tasks speculatively.
         """
+        checks.require_work(handler, per, limit, max_per_group, lease, worker_id, output, on_claim)
+        if time_limit is not None:
+            checks.require_duration("time_limit", time_limit, least=timedelta(0))
+        if stop is not None and not isinstance(stop, threading.Event):
+            raise InvalidArgumentError(f"stop is {stop!r}: it must be a threading.Event")
         work = _work(
             self._store, handler, per, limit, max_per_group, lease, worker_id, returns, output
         )
@@ -271,6 +277,10 @@ class Consuming(Operating):
         InvalidArgumentError, UnsafeSessionError
             As for :meth:`process`; or when no checkpoint is named or ``trigger`` is not above zero.
         """
+        checks.require_work(handler, per, limit, max_per_group, lease, None, output, on_claim)
+        checks.require_text("checkpoint", checkpoint)
+        checks.require_duration("trigger", trigger)
+        checks.require_string("name", name)
         work = _work(self._store, handler, per, limit, max_per_group, lease, None, returns, output)
         worker.require_safe(self, work)
 
@@ -310,8 +320,6 @@ def _work(
 ) -> Work:
     if max_per_group is None:
         max_per_group = _all_of_a_group(store, per, limit)
-    elif max_per_group < 1:
-        raise InvalidArgumentError(f"max_per_group is {max_per_group!r}: it must be at least 1")
     elif max_per_group > 1 and per == "batch":
         raise InvalidArgumentError(
             f"max_per_group is {max_per_group}: with per='batch' it must be 1"
@@ -346,12 +354,7 @@ def _request(
         raise InvalidArgumentError(
             f"reader {facts.name!r} is read as a stream: claim with another reader"
         )
-    for name, value in (("limit", limit), ("run", run)):
-        if value < 1:
-            raise InvalidArgumentError(f"{name} is {value!r}: it must be at least 1")
     held_for = store.settings(store.status_head()).config.lease if lease is None else lease
-    if held_for <= timedelta(0):
-        raise InvalidArgumentError(f"lease is {held_for}: it must be above zero")
     return Request(
         limit=limit,
         lease=held_for,

@@ -7,6 +7,7 @@ from datetime import datetime
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
+from spark_queue.checks import require_moment, require_seq
 from spark_queue.config import QueueConfig
 from spark_queue.delta import inspect, views
 from spark_queue.delta.cut import AsOf, cut_at
@@ -64,8 +65,9 @@ class Looking:
         Raises
         ------
         InvalidArgumentError
-            When the queue has no such step.
+            When the queue has no such step, or a time has no offset.
         """
+        _require_as_of(as_of)
         cut = cut_at(self._store, as_of)
         return views.status(cut.queue, cut.status)
 
@@ -82,6 +84,7 @@ class Looking:
 
     def stats(self, as_of: AsOf = None) -> QueueStats:
         """Count the items per state and per fair key; ``as_of`` as for :meth:`status`."""
+        _require_as_of(as_of)
         return inspect.stats(self._store, cut_at(self._store, as_of))
 
     def instant_of(self, step: int) -> datetime:
@@ -96,8 +99,15 @@ class Looking:
 
     def explain(self, seq: int) -> Explanation:
         """Say why an item is not running: by whom it is held, and until when."""
+        require_seq("seq", seq)
         return inspect.explain(self._store, seq)
 
     def history(self, seq: int) -> DataFrame:
         """Return every transition of an item, oldest first."""
+        require_seq("seq", seq)
         return views.history(self._store, seq)
+
+
+def _require_as_of(as_of: object) -> None:
+    if as_of is not None:
+        require_moment("as_of", as_of)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from spark_queue.checks import require_change
 from spark_queue.config import LiveSettings
 from spark_queue.delta import admin, enqueue
 from spark_queue.delta.refusals import Rules
@@ -32,6 +33,7 @@ class Operating(Looking):
         int
             How many items it is about. A holder of such an item gets ``LeaseLostError``.
         """
+        require_change(where, dry_run=dry_run)
         if dry_run:
             return admin.matching(self._store, where, ("ready", "claimed")).count()
         return admin.cancel(self._store, where)[1]
@@ -56,6 +58,7 @@ class Operating(Looking):
         int
             How many items it is about.
         """
+        require_change(where, dry_run=dry_run, again=again)
         since = self._store.queue_head().step
         frame = admin.redrivable(self._store, where, again=again)
         if dry_run:

@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
-from spark_queue import streams
+from spark_queue import checks, streams
 from spark_queue.clock import Clock, SystemClock
-from spark_queue.config import QueueConfig
+from spark_queue.config import QueueConfig, require_config
 from spark_queue.consuming import Consuming
-from spark_queue.delta import admin, enqueue, forwarding, maintain, readers
+from spark_queue.delta import admin, enqueue, forwarding, frames, maintain, readers
 from spark_queue.delta.address import QueueAddress
 from spark_queue.delta.ddl import parsed
-from spark_queue.delta.enqueue import Enqueued
 from spark_queue.delta.facts import Listener
-from spark_queue.delta.inputs import OrderBy
+from spark_queue.delta.inputs import OrderBy, require_order, require_user_schema
 from spark_queue.delta.readers import Start
 from spark_queue.delta.refusals import OnDuplicate, OnFull, Rules
 from spark_queue.delta.store import Store
-from spark_queue.errors import InvalidArgumentError
 from spark_queue.reader import Reader
-from spark_queue.reader_config import ReaderConfig
+from spark_queue.reader_config import ReaderConfig, require_reader
 from spark_queue.results import EnqueueResult, Maintained
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
 
 
 class DeltaQueue(Consuming):
@@ -106,8 +109,10 @@ class DeltaQueue(Consuming):
         SchemaMismatchError
             When a column has a name that belongs to the queue, or one with a dot or a backtick.
         """
-        store = Store(spark, QueueAddress(name_or_path), clock or SystemClock(), listener)
-        admin.create(store, parsed(schema), config or QueueConfig())
+        address = QueueAddress(name_or_path)
+        columns, settings = require_user_schema(parsed(schema)), require_config(config)
+        store = Store(spark, address, clock or SystemClock(), listener)
+        admin.create(store, columns, settings)
         return cls(store)
 
     @classmethod
@@ -156,7 +161,7 @@ class DeltaQueue(Consuming):
 
     def enqueue(
         self,
-        df: DataFrame,
+        df: DataFrame | pd.DataFrame | pa.Table,
         order_by: OrderBy = None,
         *,
         on_duplicate: OnDuplicate = "skip",
@@ -166,10 +171,11 @@ class DeltaQueue(Consuming):
 
         Parameters
         ----------
-        df : DataFrame
-            The queue's columns. Three more may come with them: ``available_at`` (timestamp: not
-            claimed before), ``expires_at`` (timestamp: not claimed from then on) and ``cost``
-            (a number above 0, 1 by default: how much of its key's turn the item takes).
+        df : DataFrame, pandas.DataFrame or pyarrow.Table
+            The queue's columns; a frame of pandas or Arrow is cast to their types. Three more may
+            come with them: ``available_at`` (timestamp: not claimed before), ``expires_at``
+            (timestamp: not claimed from then on) and ``cost`` (a number above 0, 1 by default: how
+            much of its key's turn the item takes).
         order_by : str, Column or list of them, optional
             The order in which rows enter; the frame's own order by default.
         on_duplicate : "skip" or "raise"
@@ -201,8 +207,16 @@ class DeltaQueue(Consuming):
         drivers enqueue at the same time are all decided in the step itself.
         """
         rules = Rules(on_duplicate=on_duplicate, on_full=on_full)
-        done = enqueue.enqueue(self._main, df, order_by=order_by, rules=rules)
-        return self._result(done)
+        require_order(order_by)
+        frame = frames.of(self._main, df)
+        done = enqueue.enqueue(self._main, frame, order_by=order_by, rules=rules)
+        return EnqueueResult(
+            step=done.step,
+            inserted=done.inserted,
+            duplicates=done.duplicates,
+            refused=done.refused,
+            read_outcomes=lambda: enqueue.outcomes(self._main, done.step),
+        )
 
     def enqueue_stream(
         self,
@@ -248,6 +262,7 @@ class DeltaQueue(Consuming):
         again after a crash is found there and written no second time. Several streams may fill one
         queue, each with its own checkpoint.
         """
+        require_order(order_by)
         return streams.enqueue_stream(
             self._main, df, checkpoint, order_by=order_by, trigger=trigger, name=name
         )
@@ -258,6 +273,7 @@ class DeltaQueue(Consuming):
         Parameters and the kind of answer are those of :meth:`cancel`. It rewrites files, and on
         a shared store it may lose to other writers: then it raises and can be called again.
         """
+        checks.require_change(where, dry_run=dry_run)
         if dry_run:
             return maintain.purgeable(self._main, where).count()
         return maintain.purge(self._main, where)
@@ -285,8 +301,7 @@ class DeltaQueue(Consuming):
         It may run beside enqueues, claims and settles, and none of them waits for longer than a
         step. Once an hour is often enough for most queues.
         """
-        if retention is not None and retention <= timedelta(0):
-            raise InvalidArgumentError(f"retention is {retention}: it must be above zero")
+        checks.require_upkeep(retention, archive_to)
         return maintain.maintain(self._main, retention, archive_to)
 
     def reader(
@@ -320,13 +335,9 @@ class DeltaQueue(Consuming):
             When the name is empty, the start is none of those, or the first reader that is named
             is to start elsewhere than where the default reader is.
         """
-        if not name:
-            raise InvalidArgumentError(
-                "a reader has a name; the default reader is the queue itself, by its own methods"
-            )
+        require_reader(name, start, config)
         if config is not None:
-            config = forwarding.with_places(config)
-            forwarding.require_targets(self._main, config)
+            config = forwarding.with_targets(self._main, config)
         self._default = None
         return Reader(readers.register(self._main, name, config, start))
 
@@ -338,6 +349,7 @@ class DeltaQueue(Consuming):
         ReaderNotFoundError
             When there is none of the name.
         """
+        checks.require_string("name", name)
         return Reader(readers.find(self._main, name))
 
     def readers(self) -> tuple[str, ...]:
@@ -354,6 +366,7 @@ class DeltaQueue(Consuming):
         ReaderNotFoundError
             When there is none of the name.
         """
+        checks.require_string("name", name)
         self._default = None
         readers.drop(self._main, name)
 
@@ -375,8 +388,7 @@ class DeltaQueue(Consuming):
         DataFrame
             A stream with the user's columns, ``_seq`` and ``_step``, each item once.
         """
-        if not reader:
-            raise InvalidArgumentError("a stream is read by a reader with a name of its own")
+        require_reader(reader, start)
         self._default = None
         return Reader(readers.register(self._main, reader, None, start, streams=True)).stream()
 
@@ -387,15 +399,6 @@ class DeltaQueue(Consuming):
         ended. A journaled queue that is open here keeps the queue until it closes.
         """
         self._main.forget()
-
-    def _result(self, done: Enqueued) -> EnqueueResult:
-        return EnqueueResult(
-            step=done.step,
-            inserted=done.inserted,
-            duplicates=done.duplicates,
-            refused=done.refused,
-            read_outcomes=lambda: enqueue.outcomes(self._main, done.step),
-        )
 
     def __repr__(self) -> str:
         return f"DeltaQueue({self.name!r})"

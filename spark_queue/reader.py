@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
+from spark_queue.checks import require_change, require_seq
 from spark_queue.consuming import AsReader
 from spark_queue.delta import admin, lag, readers
 from spark_queue.errors import InvalidArgumentError
@@ -60,6 +61,7 @@ class Reader(AsReader):
         int
             How many items it is about. They keep their place, and their attempts start anew.
         """
+        require_change(where, dry_run=dry_run)
         if dry_run:
             return admin.redrivable(self._store, where, again=True).count()
         return admin.revive(self._store, where)
@@ -72,6 +74,7 @@ class Reader(AsReader):
         InvalidArgumentError
             When the reader claims, or the item log has no such step.
         """
+        require_seq("step", step)
         self._require_streams()
         readers.advance(self._store, step)
 

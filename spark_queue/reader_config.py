@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, get_args
 
-from spark_queue.errors import InvalidConfigError, did_you_mean
+from spark_queue.checks import (
+    require_choice,
+    require_count,
+    require_duration,
+    require_moment,
+    seconds,
+)
+from spark_queue.errors import InvalidArgumentError, InvalidConfigError, did_you_mean
 
 FullPolicy = Literal["refuse", "drop_oldest"]
 
@@ -58,14 +65,14 @@ class ReaderConfig:
 
     def __post_init__(self) -> None:
         for name in _COUNTS:
-            _require_count(name, getattr(self, name))
+            if getattr(self, name) is not None or name == "punt_many_at":
+                require_count(name, getattr(self, name), InvalidConfigError)
         for name in _DURATIONS:
-            _require_duration(name, getattr(self, name))
+            if getattr(self, name) is not None:
+                require_duration(name, getattr(self, name), InvalidConfigError, timedelta(0))
         for name in _QUEUES:
             _require_name(name, getattr(self, name))
-        if self.full_policy not in get_args(FullPolicy):
-            meant = did_you_mean(str(self.full_policy), get_args(FullPolicy))
-            raise InvalidConfigError(f"full_policy is {self.full_policy!r}, which is none{meant}")
+        require_choice("full_policy", self.full_policy, get_args(FullPolicy), InvalidConfigError)
 
     def to_dict(self) -> dict[str, Any]:
         """Return what differs from the defaults as plain data (durations in seconds)."""
@@ -85,31 +92,34 @@ class ReaderConfig:
         InvalidConfigError
             When a name is unknown (with the name that was probably meant) or a value is wrong.
         """
+        if not isinstance(plain, Mapping):
+            raise InvalidConfigError(f"the limits are {plain!r}: they must map names to values")
         known = [field.name for field in dataclasses.fields(cls)]
         for name in plain:
             if name not in known:
-                raise InvalidConfigError(f"unknown option {name!r}{did_you_mean(name, known)}")
+                raise InvalidConfigError(f"unknown option {name!r}{did_you_mean(str(name), known)}")
         values = dict(plain)
         for name in _DURATIONS:
             if isinstance(values.get(name), int | float):
-                values[name] = timedelta(seconds=values[name])
+                values[name] = seconds(name, values[name])
         return cls(**values)
 
 
-def _require_count(name: str, value: object) -> None:
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InvalidConfigError(f"{name} is {value!r}: it must be a whole number of at least 1")
-
-
-def _require_duration(name: str, value: object) -> None:
-    if value is None:
-        return
-    if not isinstance(value, timedelta) or value < timedelta(0):
-        raise InvalidConfigError(f"{name} is {value!r}: it must be a timedelta of at least zero")
-
-
 def _require_name(name: str, value: object) -> None:
-    if value is not None and (not isinstance(value, str) or not value):
+    if value is not None and (not isinstance(value, str) or not value.strip()):
         raise InvalidConfigError(f"{name} is {value!r}: it must be the name of a queue, or None")
+
+
+def require_reader(name: object, start: object, config: object = None) -> None:
+    """Raise where a reader could not be made as it is asked for."""
+    if not isinstance(name, str) or not name:
+        raise InvalidArgumentError(
+            f"a reader has a name, which {name!r} is not; the default reader is the queue itself, "
+            "by its own methods"
+        )
+    if isinstance(start, str):
+        require_choice("start", start, ("tail", "beginning"))
+    else:
+        require_moment("start", start)
+    if config is not None and not isinstance(config, ReaderConfig):
+        raise InvalidConfigError(f"config is {config!r}: it must be a ReaderConfig")

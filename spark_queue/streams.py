@@ -10,6 +10,7 @@ from typing import Protocol
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from spark_queue.checks import require_duration, require_string
 from spark_queue.delta import enqueue
 from spark_queue.delta.enqueue import StreamBatch
 from spark_queue.delta.inputs import OrderBy, keyed, require_same_texts
@@ -41,10 +42,10 @@ def enqueue_stream(
 ) -> StreamingQuery:
     """Start a query that enqueues each micro-batch as one step."""
     _require_checkpoint(checkpoint)
-    if not df.isStreaming:
-        raise InvalidArgumentError(
-            "the frame is no stream: read it with spark.readStream, or use enqueue"
-        )
+    if trigger is not None:
+        require_duration("trigger", trigger)
+    require_string("name", name)
+    _require_stream(df)
     # What does not fit is told now, and not by a query that stops.
     schema, settings = store.user_schema(), store.settings(store.status_head())
     require_same_texts(store.name, settings, schema)
@@ -100,8 +101,15 @@ def _started(
     return writer.trigger(processingTime=f"{trigger.total_seconds()} seconds").start()
 
 
-def _require_checkpoint(checkpoint: str) -> None:
-    if not checkpoint or not checkpoint.strip():
+def _require_stream(df: object) -> None:
+    if not isinstance(df, DataFrame) or not df.isStreaming:
+        raise InvalidArgumentError(
+            "the frame is no stream: read it with spark.readStream, or use enqueue"
+        )
+
+
+def _require_checkpoint(checkpoint: object) -> None:
+    if not isinstance(checkpoint, str) or not checkpoint.strip():
         raise InvalidArgumentError(
             f"checkpoint is {checkpoint!r}: name a directory that is this query's own"
         )

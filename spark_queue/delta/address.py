@@ -57,7 +57,6 @@ class QueueAddress:
 
     def __post_init__(self) -> None:
         _require_text("a queue", self.name)
-        object.__setattr__(self, "name", placed(self.name))
         if self.is_path and _PATH_FORBIDDEN.search(self.name):
             raise InvalidArgumentError(f"queue path {self.name!r} has a backtick or control sign")
         if not self.is_path and not _NAME.fullmatch(self.name):
@@ -65,6 +64,7 @@ class QueueAddress:
                 f"queue name {self.name!r}: use letters, digits and _ in at most three parts "
                 "(catalog.schema.name), or a path with a /"
             )
+        object.__setattr__(self, "name", placed(self.name))
 
     @property
     def is_path(self) -> bool:

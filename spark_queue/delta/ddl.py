@@ -6,6 +6,7 @@ import re
 
 from pyspark.sql.types import StructType
 
+from spark_queue import checks
 from spark_queue.errors import InvalidArgumentError, did_you_mean
 
 #: Types of columns as DDL names them.
@@ -25,6 +26,7 @@ def parsed(schema: StructType | str, what: str = "schema") -> StructType:
     """
     if isinstance(schema, StructType):
         return schema
+    checks.require_text(what, schema)
     try:
         parsed = StructType.fromDDL(schema)
     except Exception as exc:

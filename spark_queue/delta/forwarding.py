@@ -36,26 +36,23 @@ def forward(store: Store) -> int:
     return sum(_tried(store, limits, target) for target in _targets(limits))
 
 
-def require_targets(store: Store, limits: ReaderConfig) -> None:
-    """Raise where there is no queue under a name that items are to go to.
+def with_targets(store: Store, limits: ReaderConfig) -> ReaderConfig:
+    """Return limits whose targets are there, and mean the same for a process that works elsewhere.
 
     Raises
     ------
     QueueNotFoundError
         It names the queue that is missing.
     """
-    for target in _targets(limits):
-        _place(store, target).require_exists()
-
-
-def with_places(limits: ReaderConfig) -> ReaderConfig:
-    """Return limits whose targets mean the same for a process that works elsewhere."""
-    return replace(
+    placed = replace(
         limits,
         expire_to=_placed(limits.expire_to),
         punt_to=_placed(limits.punt_to),
         punt_many_to=_placed(limits.punt_many_to),
     )
+    for target in _targets(placed):
+        _place(store, target).require_exists()
+    return placed
 
 
 def _placed(target: str | None) -> str | None:

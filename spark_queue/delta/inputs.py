@@ -33,8 +33,8 @@ _QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`")
 _STATEMENT = re.compile(r";|--|/\*|\b(select|from|with|values|table)\b", re.IGNORECASE)
 
 
-def require_user_schema(schema: StructType) -> None:
-    """Check the columns with which a queue is created.
+def require_user_schema(schema: StructType) -> StructType:
+    """Check the columns with which a queue is created, and return them.
 
     Raises
     ------
@@ -45,6 +45,7 @@ def require_user_schema(schema: StructType) -> None:
     """
     if not schema.fields:
         raise InvalidArgumentError("the schema has no columns; a queue needs at least one")
+    _require_different(schema.names)
     for field in schema:
         if isinstance(field.dataType, CharType | VarcharType):
             kind = field.dataType.simpleString()
@@ -56,6 +57,36 @@ def require_user_schema(schema: StructType) -> None:
         if name in OPTIONAL_INPUTS:
             raise SchemaMismatchError(
                 name, "is read from the frames that are enqueued; leave it out of the schema"
+            )
+    return schema
+
+
+def _require_different(names: Sequence[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        # Spark does not tell columns apart by case.
+        if name.lower() in seen:
+            raise SchemaMismatchError(name, "is there twice; rename or drop one")
+        seen.add(name.lower())
+
+
+def require_order(order_by: object) -> None:
+    """Check what a frame is to be ordered by.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When it is neither ``None``, nor a column, nor a list of some.
+    """
+    if order_by is None:
+        return
+    columns = order_by if isinstance(order_by, list) else [order_by]
+    if not columns:
+        raise InvalidArgumentError("order_by is []: name a column, or leave it out")
+    for column in columns:
+        if not isinstance(column, str | Column) or (isinstance(column, str) and not column):
+            raise InvalidArgumentError(
+                f"order_by is {order_by!r}: it must be a column, or a list of columns"
             )
 
 
@@ -90,7 +121,7 @@ def require_keys(spark: SparkSession, schema: StructType, config: QueueConfig) -
         except (AnalysisException, InvalidArgumentError) as exc:
             raise InvalidConfigError(
                 f"{option} is {text!r}, which is no expression over the columns "
-                f"{', '.join(schema.names)}: {_first_line(exc)}"
+                f"{', '.join(schema.names)}: {first_line(exc)}"
             ) from exc
     require_same_everywhere(schema, config)
 
@@ -160,7 +191,7 @@ def sql_expression(what: str, text: str) -> Column:
     try:
         return F.expr(text)
     except Exception as exc:
-        raise InvalidArgumentError(f"{what} is {text!r}: {_first_line(exc)}") from exc
+        raise InvalidArgumentError(f"{what} is {text!r}: {first_line(exc)}") from exc
 
 
 def keyed(
@@ -210,6 +241,7 @@ def _optional(df: DataFrame, name: str, column: str) -> Column:
 
 
 def _require_fits(df: DataFrame, schema: StructType) -> None:
+    _require_different(df.columns)
     given = {field.name: field.dataType for field in df.schema}
     for field in schema:
         if field.name not in given:
@@ -257,5 +289,6 @@ def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _first_line(exc: Exception) -> str:
+def first_line(exc: Exception) -> str:
+    """Return what an error says, without where: a parser puts an empty line first."""
     return str(exc).strip().split("\n", 1)[0]

@@ -10,13 +10,14 @@ from typing import Literal
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from spark_queue.checks import require_choice
 from spark_queue.delta import holders, readers, room, views
 from spark_queue.delta.heads import QueueHead
 from spark_queue.delta.settings import Settings
 from spark_queue.delta.sizes import bytes_of
 from spark_queue.delta.stage import Stage
 from spark_queue.delta.store import Store
-from spark_queue.errors import DuplicateItemError, InvalidArgumentError, ReaderFullError
+from spark_queue.errors import DuplicateItemError, ReaderFullError
 
 OnDuplicate = Literal["skip", "raise"]
 
@@ -38,10 +39,7 @@ class Rules:
             ("on_duplicate", self.on_duplicate, ("skip", "raise")),
             ("on_full", self.on_full, ("raise", "partial")),
         ):
-            if value not in choices:
-                raise InvalidArgumentError(
-                    f"{name} is {value!r}: use {choices[0]!r} or {choices[1]!r}"
-                )
+            require_choice(name, value, choices)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

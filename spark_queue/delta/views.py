@@ -9,7 +9,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_queue.delta.inputs import sql_expression
+from spark_queue.delta.inputs import first_line, sql_expression
 from spark_queue.delta.schema import (
     CLAIMED,
     ITEM,
@@ -92,8 +92,7 @@ def chosen(items: DataFrame, where: str) -> DataFrame:
         return items.where(predicate)
     except AnalysisException as exc:
         raise InvalidArgumentError(
-            f"where is {where!r}: {str(exc).splitlines()[0]}; "
-            f"the columns are {', '.join(items.columns)}"
+            f"where is {where!r}: {first_line(exc)}; the columns are {', '.join(items.columns)}"
         ) from exc
 
 

@@ -9,7 +9,7 @@ from operator import and_
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_queue.config import is_positive
+from spark_queue.checks import is_positive
 from spark_queue.errors import InvalidArgumentError, did_you_mean
 
 #: One column or several, by name or as expressions.

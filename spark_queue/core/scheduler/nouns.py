@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Literal
 
-from spark_queue.config import LARGEST
+from spark_queue.checks import LARGEST
 from spark_queue.errors import InvalidArgumentError
 
 Terminal = Literal["acked", "dead", "expired", "cancelled"]

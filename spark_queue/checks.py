@@ -1,0 +1,176 @@
+"""What a caller may hand in, checked before anything is read or written."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from spark_queue.errors import InvalidArgumentError, InvalidConfigError, did_you_mean
+
+#: A duration that is longer leads out of the years that a timestamp has.
+LONGEST = timedelta(days=365_000)
+
+#: The largest cost or weight: whole numbers above it cannot be divided.
+LARGEST = sys.float_info.max
+
+#: How many items one claim may ask for: Spark counts what is taken first in 32 bits.
+MOST = 2**31 - 1
+
+Refusal = type[InvalidArgumentError] | type[InvalidConfigError]
+
+
+def require_text(what: str, value: object, error: Refusal = InvalidArgumentError) -> None:
+    """Raise where a value is no text, or has nothing in it."""
+    if not isinstance(value, str) or not value.strip():
+        raise error(f"{what} is {value!r}: it must be a text, and not empty")
+
+
+def require_string(what: str, value: object) -> None:
+    """Raise where a value is no text, which may be empty, and is not ``None``."""
+    if value is not None and not isinstance(value, str):
+        raise InvalidArgumentError(f"{what} is {value!r}: it must be a text")
+
+
+def require_flag(what: str, value: object) -> None:
+    """Raise where a value is neither true nor false."""
+    if not isinstance(value, bool):
+        raise InvalidArgumentError(f"{what} is {value!r}: it must be True or False")
+
+
+def require_count(
+    what: str, value: object, error: Refusal = InvalidArgumentError, most: int = 2**63 - 1
+) -> None:
+    """Raise where a value is no whole number, or is out of range."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise error(f"{what} is {value!r}: it must be a whole number of at least 1")
+    if value > most:
+        raise error(f"{what} is {value!r}: it must be at most {most}")
+
+
+def require_seq(what: str, value: object) -> None:
+    """Raise where a value cannot number an item or a step."""
+    if isinstance(value, bool) or not isinstance(value, int) or not -(2**63) <= value < 2**63:
+        raise InvalidArgumentError(f"{what} is {value!r}: it must be a whole number")
+
+
+def require_duration(
+    what: str,
+    value: object,
+    error: Refusal = InvalidArgumentError,
+    least: timedelta = timedelta(milliseconds=1),
+) -> None:
+    """Raise where a value is no duration, or is out of range."""
+    if not isinstance(value, timedelta):
+        raise error(f"{what} is {value!r}: it must be a timedelta")
+    if not least <= value <= LONGEST:
+        raise error(f"{what} is {value}: it must be at least {least}, and at most {LONGEST}")
+
+
+def require_moment(what: str, value: object) -> None:
+    """Raise where a value is no step of a log, and no time that means the same everywhere."""
+    if isinstance(value, datetime):
+        if value.utcoffset() is None:
+            raise InvalidArgumentError(
+                f"{what} is {value!r}, a time without an offset: give it one, as in "
+                "datetime.now(timezone.utc)"
+            )
+        return
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
+        raise InvalidArgumentError(
+            f"{what} is {value!r}: it must be a step, which is a whole number, or a datetime"
+        )
+
+
+def require_choice(
+    what: str, value: object, choices: Collection[str], error: Refusal = InvalidArgumentError
+) -> None:
+    """Raise where a value is none of some words."""
+    if not isinstance(value, str) or value not in choices:
+        meant = did_you_mean(str(value), list(choices))
+        raise error(f"{what} is {value!r}, which is no choice{meant}")
+
+
+def require_callable(what: str, value: object) -> None:
+    """Raise where a value cannot be called."""
+    if not callable(value):
+        raise InvalidArgumentError(f"{what} is {value!r}: it must be a function")
+
+
+def require_weights(weights: object) -> None:
+    """Raise where a value does not say how many turns keys get."""
+    if not isinstance(weights, Mapping):
+        raise InvalidConfigError(f"weights is {weights!r}: it must map fair keys to numbers")
+    for key, weight in weights.items():
+        if not isinstance(key, str):
+            raise InvalidConfigError(f"weights has the key {key!r}: a fair key is a text")
+        if not is_positive(weight):
+            raise InvalidConfigError(
+                f"weights[{key!r}] is {weight!r}: it must be a number above 0 that a float can hold"
+            )
+
+
+def is_positive(value: Any) -> bool:
+    """Tell whether something is a number above 0 that can be divided by: finite as a float."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return 0 < value <= LARGEST
+
+
+def seconds(name: str, value: float) -> timedelta:
+    """Return a number of seconds as a duration."""
+    try:
+        return timedelta(seconds=value)
+    except (OverflowError, ValueError) as exc:
+        raise InvalidConfigError(f"{name} is {value!r}: it must be seconds, and finite") from exc
+
+
+def require_claim(
+    limit: object, lease: object, run: object, worker_id: object, claim_id: object = None
+) -> None:
+    """Raise where a claim could not be made as it is asked for."""
+    require_count("limit", limit, most=MOST)
+    require_count("run", run, most=MOST)
+    require_string("worker_id", worker_id)
+    if lease is not None:
+        require_duration("lease", lease)
+    if claim_id is not None:
+        require_text("claim_id", claim_id)
+
+
+def require_change(where: object, **flags: object) -> None:
+    """Raise where an operator's change does not say what it is about."""
+    require_text("where", where)
+    for name, value in flags.items():
+        require_flag(name, value)
+
+
+def require_upkeep(retention: object, archive_to: object) -> None:
+    """Raise where it is not said how long to keep what finished, or where to put it."""
+    if retention is not None:
+        require_duration("retention", retention)
+    if archive_to is not None:
+        require_text("archive_to", archive_to)
+
+
+def require_work(
+    handler: object,
+    per: object,
+    limit: object,
+    max_per_group: object,
+    lease: object,
+    worker_id: object,
+    output: object,
+    on_claim: object,
+) -> None:
+    """Raise where items could not be processed as it is asked for."""
+    require_callable("handler", handler)
+    require_choice("per", per, ("item", "batch"))
+    require_claim(limit, lease, 1, worker_id)
+    if max_per_group is not None:
+        require_count("max_per_group", max_per_group, most=MOST)
+    if output is not None:
+        require_text("output", output)
+    if on_claim is not None:
+        require_callable("on_claim", on_claim)

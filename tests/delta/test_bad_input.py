@@ -1,0 +1,126 @@
+"""Bad input that only Spark can tell: it is named, and no row is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from spark_queue.config import QueueConfig
+from spark_queue.errors import (
+    InvalidArgumentError,
+    InvalidConfigError,
+    ReaderNotFoundError,
+    SchemaMismatchError,
+    SparkQueueError,
+)
+from spark_queue.queue import DeltaQueue
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = "id int, name string"
+NAIVE = datetime(2026, 1, 1)  # noqa: DTZ001 - what is refused
+NOON = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
+
+
+@pytest.fixture
+def queue(spark: SparkSession, queue_path: str) -> DeltaQueue:
+    """Return a queue of one item."""
+    made = DeltaQueue.create(spark, queue_path, SCHEMA, QueueConfig(dedup_key="id"))
+    made.enqueue(spark.createDataFrame([(1, "a")], SCHEMA))
+    return made
+
+
+def _enqueues(spark: SparkSession) -> list[tuple[Any, str]]:
+    """Return frames that do not fit, and what is named."""
+    row = spark.createDataFrame([(2, "b")], SCHEMA)
+    return [
+        (row.drop("name"), "name"),
+        (row.withColumnRenamed("id", "no"), "id"),
+        (row.selectExpr("*", "id AS ID"), "ID"),
+        (row.selectExpr("id", "name", "name"), "name"),
+        (row.selectExpr("CAST(id AS bigint) AS id", "name"), "id"),
+        (row.selectExpr("*", "'x' AS cost"), "cost"),
+        (row.selectExpr("*", "0.0D AS cost"), "cost"),
+        (row.selectExpr("*", "CAST('NaN' AS double) AS cost"), "cost"),
+        (row.selectExpr("*", "current_date() AS available_at"), "available_at"),
+        (row.selectExpr("*", "CAST(now() AS timestamp_ntz) AS expires_at"), "expires_at"),
+        (pd.DataFrame({"id": [2]}), "name"),
+        (pd.DataFrame({"id": ["two"], "name": ["b"]}), "id"),
+        (pd.DataFrame({"id": [2.5], "name": ["b"]}), "id"),
+        (pd.DataFrame({"id": [2**40], "name": ["b"]}), "id"),
+        (pd.DataFrame({"id": [2], "name": ["b"], "more": [1]}), "more"),
+        (pd.DataFrame({"id": [2], "name": ["b"], "available_at": [NAIVE]}), "available_at"),
+        (pa.table({"id": [2], "name": [3.5], "cost": ["much"]}), "cost"),
+    ]
+
+
+def _calls(queue: DeltaQueue, spark: SparkSession) -> list[tuple[Callable[[], object], str]]:
+    """Return calls that are refused, and what their errors say."""
+    row = spark.createDataFrame([(2, "b")], SCHEMA)
+    claim = queue.claim(1)
+    outcomes = "CAST(_seq AS bigint) AS _seq", "outcome"
+    told = spark.createDataFrame([(None, "ack")], "_seq int, outcome string")
+    return [
+        (lambda: queue.enqueue(row, order_by="at"), "order_by names 'at'"),
+        (lambda: queue.enqueue(spark.readStream.format("rate").load()), "df is a stream"),
+        (lambda: queue.enqueue_stream(row, "/c"), "the frame is no stream"),
+        (lambda: queue.cancel("id ="), "where is 'id =': .*PARSE_SYNTAX_ERROR"),
+        (lambda: queue.cancel("no = 1"), "where is 'no = 1': .*UNRESOLVED_COLUMN"),
+        (lambda: queue.cancel("id"), "where is 'id': .*"),
+        (lambda: queue.redrive("id = 1; DROP TABLE x"), "';' is not allowed"),
+        (lambda: queue.purge("id IN (SELECT 1)"), "'SELECT' is not allowed"),
+        (lambda: queue.status(as_of=99), "as_of is 99"),
+        (lambda: queue.status(as_of=datetime(1999, 1, 1, tzinfo=timezone.utc)), "as_of is 1999"),
+        (lambda: queue.open_reader("nobody"), "no reader 'nobody'"),
+        (lambda: queue.reader("r", start=99), "start is 99"),
+        (lambda: claim.settle(told.selectExpr(*outcomes)), "has no _seq"),
+        (lambda: claim.settle(told.selectExpr("'1' AS _seq", "outcome")), "'_seq': is string"),
+        (lambda: claim.settle(told.selectExpr("1 AS _seq", "'done' AS outcome")), "'done'"),
+        (lambda: claim.settle(told.select("_seq")), "'outcome': is missing"),
+    ]
+
+
+def test_what_does_not_fit_is_named_and_nothing_is_written(
+    spark: SparkSession, queue: DeltaQueue, place: str
+) -> None:
+    """The error is the library's, names the column or the argument, and both logs stay as is."""
+    calls = _calls(queue, spark)
+    heads = (queue.main_store.queue_head().step, queue.main_store.status_head().step)
+    for frame, column in _enqueues(spark):
+        with pytest.raises(SchemaMismatchError) as refused:
+            queue.enqueue(frame)
+        assert refused.value.column == column
+    for call, said in calls:
+        with pytest.raises((InvalidArgumentError, ReaderNotFoundError, SchemaMismatchError)) as no:
+            call()
+        assert no.match(said)
+    for schema in ("id", "id bigit", "int", "id int,"):
+        with pytest.raises(InvalidArgumentError, match="schema is"):
+            DeltaQueue.create(spark, f"{place}/other", schema)
+    for key in ("no", "id =", "(SELECT 1)", "id; id"):
+        with pytest.raises(InvalidConfigError, match="dedup_key is"):
+            DeltaQueue.create(spark, f"{place}/other", SCHEMA, QueueConfig(dedup_key=key))
+    with pytest.raises(SparkQueueError):
+        DeltaQueue.open(spark, f"{place}/other")
+
+    queue.close()
+    again = DeltaQueue.open(spark, queue.name).main_store
+    assert (again.queue_head().step, again.status_head().step) == heads
+
+
+def test_frames_of_pandas_and_arrow_are_cast(queue: DeltaQueue) -> None:
+    """A frame that is not Spark's is enqueued with the types of the queue, and its own order."""
+    more = pd.DataFrame({"name": ["c", None], "id": [3, 1], "available_at": [NOON, NOON]})
+    done = queue.enqueue(more)
+    assert (done.inserted, done.duplicates) == (1, 1)
+    assert queue.enqueue(pa.table({"id": [4, 5], "name": ["d", "e"]})).inserted == 2
+    rows = queue.status().orderBy("_seq").select("id", "name").collect()
+    assert [tuple(row) for row in rows] == [(1, "a"), (3, "c"), (4, "d"), (5, "e")]
