@@ -16,6 +16,7 @@ import typer
 
 from spark_queue.cli import show_counts
 from spark_queue.cli.formats import Format, format_of
+from spark_queue.cli.place import here
 from spark_queue.cli.plain import plain
 from spark_queue.cli.progress import claim_progress
 from spark_queue.cli.scope import Json, Name, Reader, Verbose, command
@@ -91,7 +92,7 @@ def enqueue(
         if files is None or kind is None:
             done = entered(scope.spark.read.table(str(table)))
         else:
-            done = _from_files(scope.spark, files, kind, queue.schema, entered)
+            done = _from_files(scope.spark, here(files), kind, queue.schema, entered)
         counts = {"step": done.step, "inserted": done.inserted, "duplicates": done.duplicates}
         scope.terminal.show(counts, *show_counts.enqueued(counts))
 

@@ -22,5 +22,10 @@ def placed(spark: SparkSession, name: str) -> str:
     return address.placed(name)
 
 
+def here(path: str) -> str:
+    """Return a path of files as the JVM finds it, whose working directory may be another."""
+    return path if "://" in path else os.path.abspath(path)  # noqa: PTH100 - it may be a pattern
+
+
 def _forgets(spark: SparkSession) -> bool:
     return spark.conf.get("spark.sql.catalogImplementation", "in-memory") == "in-memory"

@@ -21,6 +21,7 @@ from spark_queue.cli.items import (
     Returns,
     load_handler,
 )
+from spark_queue.cli.place import here
 from spark_queue.cli.progress import SETTLED
 from spark_queue.cli.scope import Json, Name, Scope, Verbose, command
 from spark_queue.errors import InvalidArgumentError
@@ -72,8 +73,8 @@ def stream_enqueue(
         if format is Format.CSV:
             reader = reader.option("header", True).option("enforceSchema", False)
         query = queue.enqueue_stream(
-            reader.load(files),
-            checkpoint,
+            reader.load(here(files)),
+            here(checkpoint),
             order_by=order_by,
             trigger=None if every is None else timedelta(seconds=every),
             name=f"enqueue {name}",
@@ -109,7 +110,7 @@ def stream_dispatch(
         what: Any = per.value  # only the handler's author knows that they fit
         query = queue.process_stream(
             function,
-            checkpoint,
+            here(checkpoint),
             trigger=timedelta(seconds=every),
             name=f"dispatch {name}",
             per=what,
