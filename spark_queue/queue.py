@@ -109,9 +109,8 @@ class DeltaQueue(Consuming):
         SchemaMismatchError
             When a column has a name that belongs to the queue, or one with a dot or a backtick.
         """
-        address = QueueAddress(name_or_path)
         columns, settings = require_user_schema(parsed(schema)), require_config(config)
-        store = Store(spark, address, clock or SystemClock(), listener)
+        store = Store(spark, QueueAddress(name_or_path), clock or SystemClock(), listener)
         admin.create(store, columns, settings)
         return cls(store)
 
@@ -181,8 +180,7 @@ class DeltaQueue(Consuming):
         on_duplicate : "skip" or "raise"
             What to do with rows whose key is taken: refuse them and say so, or refuse the frame.
         on_full : "raise" or "partial"
-            What to do when a reader has no room for the frame: refuse it, or take what fits, in
-            order, and refuse the rest and say so.
+            Where a reader has no room: refuse the frame, or take what fits, in order, and say so.
 
         Returns
         -------
@@ -203,19 +201,18 @@ class DeltaQueue(Consuming):
         Notes
         -----
         The frame is evaluated once, so a source that changes meanwhile cannot put a row half in.
-        Duplicates inside the frame, against the queue, and against frames that other threads or
-        drivers enqueue at the same time are all decided in the step itself.
+        Its duplicates, also of what others enqueue meanwhile, are decided in the step itself.
         """
         rules = Rules(on_duplicate=on_duplicate, on_full=on_full)
         require_order(order_by)
-        frame = frames.of(self._main, df)
-        done = enqueue.enqueue(self._main, frame, order_by=order_by, rules=rules)
+        main = self._main
+        done = enqueue.enqueue(main, frames.of(main, df), order_by=order_by, rules=rules)
         return EnqueueResult(
             step=done.step,
             inserted=done.inserted,
             duplicates=done.duplicates,
             refused=done.refused,
-            read_outcomes=lambda: enqueue.outcomes(self._main, done.step),
+            read_outcomes=lambda: enqueue.outcomes(main, done.step),
         )
 
     def enqueue_stream(
@@ -296,10 +293,8 @@ class DeltaQueue(Consuming):
         Notes
         -----
         Over is what expired, and what lost its last lease (``max_losses``): that is a dead letter,
-        unless the output of its claim has it, and then it is acked.
-
-        It may run beside enqueues, claims and settles, and none of them waits for longer than a
-        step. Once an hour is often enough for most queues.
+        unless the output of its claim has it, and then it is acked. For most queues once an hour is
+        enough; enqueues, claims and settles may run beside it, and wait no longer than a step.
         """
         checks.require_upkeep(retention, archive_to)
         return maintain.maintain(self._main, retention, archive_to)

@@ -119,7 +119,7 @@ def require_reader(name: object, start: object, config: object = None) -> None:
         )
     if isinstance(start, str):
         require_choice("start", start, ("tail", "beginning"))
-    else:
+    elif start is not None:
         require_moment("start", start)
     if config is not None and not isinstance(config, ReaderConfig):
         raise InvalidConfigError(f"config is {config!r}: it must be a ReaderConfig")
