@@ -17,7 +17,6 @@ from hypothesis import settings
 
 from spark_queue.clock import ManualClock
 from spark_queue.session import SMALL_STEPS_CONF, local_session, with_delta
-from spark_queue.streaming import STREAMING_CONF
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,7 +35,6 @@ SESSION = os.environ.get("SPARK_QUEUE_SESSION", "small steps")
 _CONF = {
     "spark.sql.catalogImplementation": "in-memory",
     "spark.driver.memory": "3g",
-    **STREAMING_CONF,
 }
 
 
