@@ -1,7 +1,7 @@
 """Upkeep: expiry, dead letters, checkpoints, compaction, and dropping what finished long ago.
 
-Every part is a step or a rewrite of its own that neither loses to other steps nor keeps them
-waiting for longer than a step.
+Every part is a step or a rewrite of its own that does not lose to other steps. Nor does it keep them
+waiting for longer than a step, save on a local disk, where a rewrite takes turns with native commits.
 """
 
 from __future__ import annotations
