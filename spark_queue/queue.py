@@ -294,7 +294,7 @@ class DeltaQueue(Consuming):
         -----
         Over is what expired, and what lost its last lease (``max_losses``): that is a dead letter,
         unless the output of its claim has it, and then it is acked. For most queues once an hour is
-        enough; steps may run beside it, and wait on a local disk while the files of a log are merged.
+        enough; steps may run beside it, and wait on a local disk while files of a log are merged.
         """
         checks.require_upkeep(retention, archive_to)
         return maintain.maintain(self._main, retention, archive_to)

@@ -1,7 +1,7 @@
 """Upkeep: expiry, dead letters, checkpoints, compaction, and dropping what finished long ago.
 
-Every part is a step or a rewrite of its own that does not lose to other steps. Nor does it keep them
-waiting for longer than a step, save on a local disk, where a rewrite takes turns with native commits.
+Every part is a step or a rewrite of its own that does not lose to other steps. It keeps none of
+them waiting for longer than a step, save on a local disk, where it takes turns with native ones.
 """
 
 from __future__ import annotations
