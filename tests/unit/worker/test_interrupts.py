@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -45,6 +46,14 @@ def test_it_returns_what_the_work_returns_and_raises_what_it_raises() -> None:
     with pytest.raises(ZeroDivisionError):
         interruptible(spark, lambda _: 1 / 0)
     assert spark.sparkContext.cancelled == []
+
+
+@pytest.fixture(autouse=True)
+def _heard() -> Iterator[None]:
+    """Let SIGINT be heard: a shell's background jobs are started with deaf ears."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.parametrize(
