@@ -29,15 +29,15 @@ def test_a_group_of_two_keys_keeps_its_order_at_any_depth(make: Make) -> None:
     engine.enqueue(
         [
             *_singles("A", DEEP),
-            Row(id="head", tenant="A", group="g"),
-            Row(id="next", tenant="B", group="g"),
+            Row(id="Ahead", tenant="A", group="g"),
+            Row(id="Bnext", tenant="B", group="g"),
             *_singles("C", DEEP),
         ]
     )
     engine.configure(weights={"B": 1000.0, "C": 100.0})
     assert engine.claim(3).ids == ["C00", "C01", "C02"]
-    engine.cancel("head")
-    assert engine.claim(6).ids == ["C03", "C04", "C05", "C06", "next", "C07"]
+    engine.cancel("Ahead")
+    assert engine.claim(6).ids == ["C03", "C04", "C05", "C06", "Bnext", "C07"]
 
 
 @needs("composed", "operators", "returns")
@@ -47,7 +47,7 @@ def test_a_key_takes_its_turns_in_order_at_any_depth(make: Make) -> None:
     engine.enqueue(
         [
             *_singles("A", DEEP),
-            Row(id="head", tenant="A", group="g"),
+            Row(id="Ahead", tenant="A", group="g"),
             Row(id="B1", tenant="B"),
             Row(id="B2", tenant="B", group="g"),
             Row(id="B3", tenant="B"),
@@ -55,7 +55,7 @@ def test_a_key_takes_its_turns_in_order_at_any_depth(make: Make) -> None:
     )
     held = engine.claim(2)
     assert held.ids == ["A00", "B1"]
-    engine.cancel("head")
+    engine.cancel("Ahead")
     held.settle("release")
     assert engine.claim(6).ids == ["A00", "B1", "A01", "A02", "B2", "A03"]
 
