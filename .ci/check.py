@@ -46,7 +46,7 @@ _AS_SHIPPED = (
 
 #: JVMs that tests start by commands, notebooks and jobs live for a minute: the second of Java's
 #: compilers would cost them more than it saves. No setting of Spark's is changed by that.
-_SHORT_LIVED = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1"}
+_SHORT_LIVED = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"}
 
 #: Checks one after another, beside other lanes.
 Lane = tuple[Check, ...]

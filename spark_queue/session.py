@@ -63,7 +63,15 @@ SMALL_STEPS_CONF: Mapping[str, str] = {
     # Every expression is sent to the JVM; with the place of each in the program, that is three
     # times as many calls.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    # What the displays of a session remember is most of what is left in the heap of a small one.
+    "spark.sql.ui.retainedExecutions": "20",
+    "spark.ui.retainedJobs": "100",
+    "spark.ui.retainedStages": "100",
+    "spark.ui.retainedTasks": "1000",
+    # With one compiler Java keeps a fifth of the room for what is compiled, which Spark outgrows.
+    "spark.driver.extraJavaOptions": (
+        "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
+    ),
 }
 
 

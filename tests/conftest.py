@@ -34,8 +34,10 @@ SESSION = os.environ.get("SPARK_QUEUE_SESSION", "small steps")
 #: What a test process needs beside, whatever it tests.
 _CONF = {
     "spark.sql.catalogImplementation": "in-memory",
-    "spark.driver.memory": "3g",
+    "spark.driver.memory": "4g",
 }
+
+_JAVA = "spark.driver.extraJavaOptions"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -51,6 +53,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     conf = {**_CONF, "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
     if SESSION != "defaults":
         conf = {**SMALL_STEPS_CONF, **conf}
+        # What a test leaves behind is young: room for it saves collections of the whole heap.
+        conf[_JAVA] = f"{SMALL_STEPS_CONF[_JAVA]} -Xmn1g"
     session = _remote(conf) if REMOTE else local_session("tests", quiet=True, **conf)
     yield session
     session.stop()
