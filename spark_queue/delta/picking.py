@@ -157,7 +157,8 @@ def _until_full(items: DataFrame, limit: int, room: int) -> DataFrame:
     if stop is None:
         return serving.first(items, limit)
     rank = F.struct(-F.col("_priority"), "_turn", "_seq")
-    end = F.struct(F.lit(-stop["_priority"]), F.lit(stop["_turn"]), F.lit(stop["_seq"]))
+    seq = F.lit(stop["_seq"]).cast("long")
+    end = F.struct(F.lit(-stop["_priority"]), F.lit(stop["_turn"]), seq)
     return serving.first(items.where(rank < end), limit)
 
 
