@@ -72,14 +72,17 @@ class Learnt:
         for seq, together in stage.where("together > 1").select("_seq", "together").collect():
             self._most[seq] = together // 2
 
-    def warn_of_rows(self, stage: DataFrame) -> None:
-        """Warn, once, where a handler gives rows and nobody said what to do with them."""
+    def gave_rows(self, stage: DataFrame) -> bool:
+        """Tell, once, whether a handler gave rows; nobody said what to do with them."""
         if self._asked:
-            return
+            return False
         self._asked = True
-        if not stage.where("unasked").isEmpty():
-            warnings.warn(
-                "the handler returns rows, which are dropped: say what they are with returns "
-                "and where they go with output, or return None",
-                stacklevel=2,
-            )
+        return not stage.where("unasked").isEmpty()
+
+    def warn_of_rows(self) -> None:
+        """Warn that the handler gives rows."""
+        warnings.warn(
+            "the handler returns rows, which are dropped: say what they are with returns "
+            "and where they go with output, or return None",
+            stacklevel=2,
+        )

@@ -256,6 +256,8 @@ def _work_off(queue: Source, claim: Claim, work: Work, ahead: _Ahead, learnt: Le
             if work.output is not None and not _written(work.output, stage, claim):
                 logger.warning("%s was taken over while it worked; its output is dropped", claim)
                 return Settled(step=0, counts={}, lost=())
+            # Asked before the settle: what follows a commit must not keep its news back.
+            unasked = work.returns is None and learnt.gave_rows(stage)
             done = ahead.settled(claim, _verdict(stage, claim.count))
         forwarding.forward(queue.store)
     except WorkerDied:
@@ -269,8 +271,8 @@ def _work_off(queue: Source, claim: Claim, work: Work, ahead: _Ahead, learnt: Le
     missed = claim.count - sum(done.counts.values()) - len(done.lost)
     if missed > 0 and len(done.lost) < settle.NAMED:
         learnt.missed(missed)
-    if work.returns is None:
-        learnt.warn_of_rows(stage)
+    if unasked:
+        learnt.warn_of_rows()
     return done
 
 
