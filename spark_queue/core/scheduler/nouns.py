@@ -91,6 +91,8 @@ class Leased:
     """Failed attempts before this one."""
     losses: int
     """Leases of it that ran out, the one that this grant supersedes included."""
+    overdue: bool = False
+    """Whether it took a turn that its key gets for what the order has passed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

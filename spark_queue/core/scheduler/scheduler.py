@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
 from spark_queue.config import LIVE_SETTINGS, QueueConfig
@@ -79,13 +79,30 @@ class Scheduler:
         """Whether claims are answered with nothing."""
         return self._books.paused
 
-    def admit(self, items: Iterable[NewItem], now: float) -> list[Admitted]:
-        """Enqueue items, in order. Duplicates are refused one by one, with the holder's seq."""
+    def admit(
+        self,
+        items: Iterable[NewItem],
+        now: float,
+        origins: Mapping[int, int] | None = None,
+    ) -> list[Admitted]:
+        """Enqueue items, in order. Duplicates are refused one by one, with the holder's seq.
+
+        Parameters
+        ----------
+        items : iterable of NewItem
+            The items.
+        now : float
+            The time.
+        origins : mapping, optional
+            By the place of an item among these, from 0, the finished item that it repeats: that one
+            is not in its way.
+        """
         items = list(items)
         for new in items:
             check_hashable(new)
         self._books.begin(now)
-        return [self._books.admit(new) for new in items]
+        named = origins or {}
+        return [self._books.admit(new, named.get(place)) for place, new in enumerate(items)]
 
     def claim(
         self,
@@ -261,6 +278,15 @@ class Scheduler:
         record = self._books.records.get(seq)
         return None if record is None else record.view()
 
+    def last_tag(self, priority: int, fair_key: Hashable) -> float:
+        """Return the last tag that a key was given at a priority, 0 where that is forgotten.
+
+        It is that of the key's own line: an item may have got a later one, from its group.
+        """
+        level = self._books.turns.levels.get(priority)
+        account = None if level is None else level.accounts.get(fair_key)
+        return 0.0 if account is None else account.last
+
     def counts(self) -> Counts:
         """Return how many items there are in each state, purged ones included."""
         tally = self._books.tally
@@ -356,6 +382,7 @@ class Scheduler:
             turn=served.turn,
             attempts=record.attempts,
             losses=record.losses,
+            overdue=served.slot.overdue,
         )
 
     def _apply(self, record: Record, outcome: Outcome) -> State:
