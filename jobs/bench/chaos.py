@@ -96,9 +96,15 @@ def _report(seed: int, killed: int, verdict: Verdict, seconds: float, *, as_json
 @app.command(hidden=True)
 def work(place: str, rows: int) -> None:
     """Enqueue and process, as a driver that knows nothing of its predecessors."""
-    from spark_queue import DeltaQueue, QueueConfig, RetryPolicy, local_session  # noqa: PLC0415
+    from spark_queue import (  # noqa: PLC0415
+        SMALL_STEPS_CONF,
+        DeltaQueue,
+        QueueConfig,
+        RetryPolicy,
+        local_session,
+    )
 
-    spark = local_session("chaos", quiet=True)
+    spark = local_session("chaos", quiet=True, **SMALL_STEPS_CONF)
     typer.echo("ready")
     sys.stdout.flush()
     path = f"{place}/queue"
@@ -139,9 +145,9 @@ def verify(place: str, rows: int) -> None:
     """Hold the tables against the laws and print what they hold."""
     from pyspark.sql import functions as F  # noqa: PLC0415
 
-    from spark_queue import DeltaQueue, local_session  # noqa: PLC0415
+    from spark_queue import SMALL_STEPS_CONF, DeltaQueue, local_session  # noqa: PLC0415
 
-    spark = local_session("chaos", quiet=True)
+    spark = local_session("chaos", quiet=True, **SMALL_STEPS_CONF)
     queue = DeltaQueue.open(spark, f"{place}/queue")
     out = spark.read.format("delta").load(f"{place}/out")
     stats = queue.stats()

@@ -271,9 +271,11 @@ def _ready(front: Front, tells: Tells) -> Iterator[Future[Any]]:
 
 
 def _opened(kind: str, place: str) -> tuple[Front, Tells]:
-    from spark_queue.session import local_session  # noqa: PLC0415 - only a child has a session
+    # Only a child has a session.
+    from spark_queue.session import SMALL_STEPS_CONF, local_session  # noqa: PLC0415
 
-    return KINDS[kind](local_session("chaos", quiet=True), place), Tells(place)
+    session = local_session("chaos", quiet=True, **SMALL_STEPS_CONF)
+    return KINDS[kind](session, place), Tells(place)
 
 
 def _produce(front: Front, tells: Tells, name: str, pause: float) -> None:
