@@ -90,7 +90,7 @@ class Claim:
         LeaseLostError
             When some items were lost to a later claim or ended; the others were acked.
         """
-        return self._settle(settle.every("ack"))
+        return self._settle(settle.Every("ack"))
 
     def nack(self, error: str) -> Settlement:
         """Settle all that is left as failed: an attempt is charged, and it is retried or dead.
@@ -101,7 +101,7 @@ class Claim:
             As for :meth:`ack`.
         """
         require_string("error", error)
-        return self._settle(settle.every("nack", error))
+        return self._settle(settle.Every("nack", error))
 
     def release(self) -> Settlement:
         """Give all that is left back to its place, without charging an attempt.
@@ -111,7 +111,7 @@ class Claim:
         LeaseLostError
             As for :meth:`ack`.
         """
-        return self._settle(settle.every("release"))
+        return self._settle(settle.Every("release"))
 
     def dead(self, error: str) -> Settlement:
         """Send all that is left to the dead letters.
@@ -122,7 +122,7 @@ class Claim:
             As for :meth:`ack`.
         """
         require_string("error", error)
-        return self._settle(settle.every("dead", error))
+        return self._settle(settle.Every("dead", error))
 
     def settle(self, outcomes: DataFrame) -> Settlement:
         """Settle single items.
@@ -142,7 +142,7 @@ class Claim:
         InvalidArgumentError
             When an outcome is unknown, or an item has two; nothing was written.
         """
-        return self._settle(settle.each(_checked(outcomes)))
+        return self._settle(settle.Each(_checked(outcomes)))
 
     def renew(self, by: timedelta | None = None) -> datetime:
         """Extend the lease of all that is left.
@@ -168,7 +168,7 @@ class Claim:
             by = self._store.settings(self._store.status_head()).config.lease
         until = self._store.clock.now() + by
         try:
-            self._settle(settle.renewed(by), "renew")
+            self._settle(settle.Renewed(by), "renew")
         except LeaseLostError:
             self.lease_expires_at = until
             raise

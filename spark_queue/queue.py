@@ -212,7 +212,7 @@ class DeltaQueue(Consuming):
             inserted=done.inserted,
             duplicates=done.duplicates,
             refused=done.refused,
-            read_outcomes=lambda: enqueue.outcomes(main, done.step),
+            read_outcomes=lambda: enqueue.outcomes(main, done),
         )
 
     def enqueue_stream(

@@ -49,6 +49,11 @@ _DEFAULTS: Mapping[str, str] = {
     **STREAMING_CONF,
 }
 
+#: A session's setting of how small steps of a small queue are decided, where that is on this
+#: machine's disk: ``memory`` (default) by the state that the process keeps, or ``spark``, as all
+#: others.
+SMALL_STEPS = "spark.sparkQueue.smallSteps"
+
 #: What makes a step of a few rows cheap, and a frame of millions slow. Planning is nearly all of
 #: such a step: code that is compiled for its expressions, by Spark or by the second of Java's
 #: compilers, never runs often enough to pay for itself.

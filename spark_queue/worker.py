@@ -281,8 +281,8 @@ def _verdict(stage: DataFrame, claimed: int) -> Verdict:
     if not is_small(claimed):
         rows = stage.agg(F.count(F.lit(1)), F.count_if(F.col("outcome") == "ack")).collect()[0]
         if rows[0] == rows[1] == claimed:
-            return settle.every("ack")
-    return settle.each(stage)
+            return settle.Every("ack")
+    return settle.Each(stage)
 
 
 def _written(output: Output, stage: DataFrame, claim: Claim) -> bool:

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import settings
 
 from spark_queue.clock import ManualClock
-from spark_queue.session import SMALL_STEPS_CONF, local_session, with_delta
+from spark_queue.session import SMALL_STEPS, SMALL_STEPS_CONF, local_session, with_delta
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,10 +41,14 @@ _JAVA = "spark.driver.extraJavaOptions"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what starts a JVM, so that it can be left out."""
+    """Mark what starts a JVM, so that it can be left out; what takes minutes comes first.
+
+    Then two processes that share the tests are done at the same time.
+    """
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker("spark")
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
 @pytest.fixture(scope="session")
@@ -64,7 +68,9 @@ def _remote(conf: dict[str, str]) -> SparkSession:
     from pyspark.sql import SparkSession  # noqa: PLC0415 - only where it is asked for
 
     builder = SparkSession.builder.remote(str(REMOTE))
-    for name, value in with_delta(conf).items():
+    # Over Connect small steps are planned by Spark, as on a cluster; elsewhere they are decided
+    # in the process, unless a test says otherwise. So both play the whole conformance suite.
+    for name, value in with_delta({**conf, SMALL_STEPS: "spark"}).items():
         builder = builder.config(name, value)
     with warnings.catch_warnings():
         # The client sets static settings once more, after the server has started with them.
@@ -84,6 +90,18 @@ def place() -> Iterator[str]:
     root = tempfile.mkdtemp(prefix="spark-queue-", dir=memory_place())
     yield root
     shutil.rmtree(root, ignore_errors=True)
+
+
+@pytest.fixture
+def by_spark(spark: SparkSession) -> Iterator[None]:
+    """Let Spark decide small steps, too, as it does on a shared store."""
+    before = spark.conf.get(SMALL_STEPS, None)
+    spark.conf.set(SMALL_STEPS, "spark")
+    yield
+    if before is None:
+        spark.conf.unset(SMALL_STEPS)
+    else:
+        spark.conf.set(SMALL_STEPS, before)
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
 """Measure steps of ten rows: seconds of waiting and of both processors' work, by kind of step.
 
-Run it once as shipped and once with ``--tuned``, on an idle machine, and compare. The work is that
-of the driver's JVM and of this process, as Linux counts it; no step here starts a worker of Python.
+Run it as shipped and with ``--tuned``, and with ``--planner spark`` to see what it would be on a
+shared store, on an idle machine, and compare. The work is that of the driver's JVM and of this
+process, as Linux counts it; no step here starts a worker of Python.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from spark_queue import DeltaQueue, QueueConfig
-from spark_queue.session import SMALL_STEPS_CONF, local_session
+from spark_queue.session import SMALL_STEPS, SMALL_STEPS_CONF, local_session
 
 SCHEMA = "path string, tenant string, folder string"
 CONFIG = QueueConfig(dedup_key="path", fair_key="tenant", group_key="folder")
@@ -60,17 +61,20 @@ class Meter:
 def main(
     *,
     tuned: Annotated[bool, typer.Option(help="A session tuned for small steps.")] = False,
+    planner: Annotated[str, typer.Option(help="Who decides: memory or spark.")] = "memory",
     repeats: Annotated[int, typer.Option(min=1, help="How often each step is made.")] = 10,
 ) -> None:
     """Print a table: what a session, a queue, and steps of ten rows take."""
     meter = Meter()
     spark = meter.time("session", lambda: _session(tuned=tuned))
+    spark.conf.set(SMALL_STEPS, planner)
     with tempfile.TemporaryDirectory(prefix="small-steps-") as root:
         for number in range(3):
             queue = meter.time("create", partial(_made, spark, f"{root}/{number}"))
         for number in range(repeats):
             meter.time("enqueue", partial(queue.enqueue, _frame(spark, number)))
             claim = meter.time("claim", partial(queue.claim, ROWS))
+            meter.time("items", claim.items.collect)
             meter.time("ack", claim.ack)
     spark.stop()
     Console().print(meter.table())

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from datetime import datetime
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
@@ -14,6 +15,7 @@ from spark_queue.config import QueueConfig
 from spark_queue.delta import checkpoint, limits, lock, views
 from spark_queue.delta.heads import StatusHead, following
 from spark_queue.delta.inputs import require_keys, require_user_schema
+from spark_queue.delta.replica.columns import status_table
 from spark_queue.delta.schema import (
     ACKED,
     CANCELLED,
@@ -55,8 +57,9 @@ def _make(store: Store, schema: StructType, settings: Settings) -> None:
     store.status.create(STATUS_COLUMNS, replaces=store.status.exists())
     with store.writing("status"):
         head = following(StatusHead(), config_step=1)
-        if not store.commit_status(head, config_row(store, settings, store.clock.now())):
+        if not store.commit_status(head, _first_row(settings, store.clock.now())):
             raise QueueExistsError(store.name)
+        store.begin(settings)
 
 
 def _require_free(store: Store) -> None:
@@ -106,6 +109,7 @@ def configure(store: Store, change: Change, action: str = "configure") -> int:
                 head, row = stage.head, row.unionByName(stage.rows, allowMissingColumns=True)
             head = _in_force(head)
             if store.commit_status(head, row):
+                store.remember(new)
                 store.report("status", head.step, action, {}, started, count)
                 return head.step
     raise AssertionError
@@ -115,6 +119,12 @@ def _in_force(head: StatusHead) -> StatusHead:
     from dataclasses import replace  # noqa: PLC0415
 
     return replace(head, config_step=head.step)
+
+
+def _first_row(settings: Settings, now: datetime) -> pa.Table:
+    """Return the row of the first step."""
+    row = {"_gen": META_LANE, "_kind": CONFIG, "_at": now, "_body": settings.to_json()}
+    return status_table([row])
 
 
 def config_row(store: Store, settings: Settings, now: datetime) -> DataFrame:

@@ -22,7 +22,7 @@ _FIRST_WIDTH = 64.0
 _WIDER = 8
 
 #: How much further than the last claim a claim looks first.
-_MARGIN = 1.5
+MARGIN = 1.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,11 +42,9 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Staged:
-    """Rows that a claim would write, computed but not committed, and the facts of them."""
+class Facts:
+    """What is to be said of the rows that a claim would write."""
 
-    rows: DataFrame
-    """STATE columns, ``_turn``, ``_overdue`` and ``_was``: the state before."""
     counts: Mapping[tuple[str, str], int]
     """Rows by (new state, state before)."""
     pointers: Mapping[int, Pointer]
@@ -66,6 +64,14 @@ class Staged:
     def total(self) -> int:
         """Return how many rows would be written."""
         return sum(self.counts.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staged(Facts):
+    """Rows that a claim would write, computed but not committed, and the facts of them."""
+
+    rows: DataFrame
+    """STATE columns, ``_turn``, ``_overdue`` and ``_was``: the state before."""
 
 
 def staged(
@@ -159,9 +165,9 @@ def _is_enough(
 
 def _to_log(found: DataFrame, leased: DataFrame) -> DataFrame:
     """Return the rows to log: what is leased, and what is over."""
-    over = found.where("_over is not null").withColumns(
-        {"_state": F.col("_over"), "_turn": F.lit(None).cast("double")}
-    )
+    # What is over was handed no turn.
+    none = {"_turn": F.lit(None).cast("double"), "_overdue": F.lit(None).cast("boolean")}
+    over = found.where("_over is not null").withColumns({"_state": F.col("_over"), **none})
     claimed = leased.withColumn("_state", F.lit(CLAIMED))
     return claimed.unionByName(over, allowMissingColumns=True)
 
@@ -294,7 +300,7 @@ def counted(head: StatusHead, chosen: DataFrame) -> Staged:
         ),
         default=0.0,
     )
-    return Staged(rows=chosen, counts=counts, pointers=pointers, width=_MARGIN * width)
+    return Staged(rows=chosen, counts=counts, pointers=pointers, width=MARGIN * width)
 
 
 def _is_claimed() -> Column:

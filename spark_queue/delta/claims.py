@@ -7,17 +7,18 @@ import uuid
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_queue.delta.choosing import Request, Staged, counted, staged
 from spark_queue.delta.heads import StatusHead, following
+from spark_queue.delta.replica import access, claiming
+from spark_queue.delta.replica.claiming import LEASE_LOST, Chosen
+from spark_queue.delta.replica.state import Granted as Memory
 from spark_queue.delta.schema import CLAIMED, DEAD, ITEM, READY, SCHEDULE
 from spark_queue.delta.settings import Settings
 from spark_queue.delta.store import Store, is_small, tries
-
-#: The error of an item that lost its lease too often.
-LEASE_LOST = "lease lost"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +40,7 @@ def claim(store: Store, request: Request) -> Granted:
     nothing = Granted(
         step=0, count=0, claim_id=request.claim_id, claimed_at=now, lease_expires_at=now
     )
-    stage: Staged | None = None
-    basis: StatusHead | None = None
+    planned = _Planned(store, request, now)
     for count in tries("claim"):
         with store.writing("status"):
             store.require_whole()
@@ -49,22 +49,55 @@ def claim(store: Store, request: Request) -> Granted:
                 return same
             head = store.status_head()
             settings = store.settings(head)
-            stage = _rebased(store, basis, head, settings, stage)
+            stage = _chosen(store, head, settings, request, now) or planned.at(head, settings)
             if stage is None or stage.total() == 0:
-                stage = staged(store, head, settings, request, now)
-            if stage is None:
                 return nothing
             after = logged(head, stage)
             if store.commit_status(
-                after, rows(stage, request, now, after.step), small=is_small(stage.total())
+                after, _to_log(stage, request, now, after.step), small=is_small(stage.total())
             ):
                 store.report("status", after.step, "claim", stage.by_state(), started, count)
                 return granted(stage, request, now, after.step)
-            basis = head
     raise AssertionError
 
 
-def granted(stage: Staged, request: Request, now: datetime, step: int) -> Granted:
+class _Planned:
+    """What Spark chooses for a claim: carried over the steps to which a try was lost."""
+
+    def __init__(self, store: Store, request: Request, now: datetime) -> None:
+        self._store = store
+        self._request = request
+        self._now = now
+        self._stage: Staged | None = None
+        self._basis: StatusHead | None = None
+
+    def at(self, head: StatusHead, settings: Settings) -> Staged | None:
+        """Choose as of a step; ``None`` where there is nothing to write."""
+        stage = _rebased(self._store, self._basis, head, settings, self._stage)
+        if stage is None or stage.total() == 0:
+            stage = staged(self._store, head, settings, self._request, self._now)
+        self._stage, self._basis = stage, head
+        return stage
+
+
+def _chosen(
+    store: Store, head: StatusHead, settings: Settings, request: Request, now: datetime
+) -> Chosen | None:
+    """Choose in this process; ``None`` where Spark has to."""
+    with store.cache().lock:
+        replica = access.at_hand(store)
+        if replica is None or not claiming.may_choose(replica, request, now):
+            return None
+        return claiming.chosen(replica, head, settings, store.limits(), request, now)
+
+
+def _to_log(
+    stage: Staged | Chosen, request: Request, now: datetime, step: int
+) -> DataFrame | pa.Table:
+    return stage.table() if isinstance(stage, Chosen) else rows(stage, request, now, step)
+
+
+def granted(stage: Staged | Chosen, request: Request, now: datetime, step: int) -> Granted:
     """Return what a claim got by a stage that was logged as a step."""
     return Granted(
         step=step if stage.claimed() else 0,
@@ -75,7 +108,7 @@ def granted(stage: Staged, request: Request, now: datetime, step: int) -> Grante
     )
 
 
-def logged(head: StatusHead, stage: Staged) -> StatusHead:
+def logged(head: StatusHead, stage: Staged | Chosen) -> StatusHead:
     """Return the head of the step that writes a stage."""
     taken = sum(n for (state, was), n in stage.counts.items() if state == CLAIMED and was == READY)
     ended = sum(n for (state, was), n in stage.counts.items() if state != CLAIMED and was != READY)
@@ -143,6 +176,11 @@ def _rebased(
 
 def same_claim(store: Store, claim_id: str) -> Granted | None:
     """Return the claim that was granted under an id, if there was one."""
+    with store.cache().lock:
+        replica = access.at_hand(store)
+        known = None if replica is None else replica.claim_of(claim_id)
+        if known is not None or (replica is not None and not replica.has_forgotten):
+            return known and _granted_before(claim_id, *known)
     row = (
         store.status.read()
         .where(
@@ -162,6 +200,17 @@ def same_claim(store: Store, claim_id: str) -> Granted | None:
         claim_id=claim_id,
         claimed_at=row[2].astimezone(timezone.utc),
         lease_expires_at=row[3].astimezone(timezone.utc),
+    )
+
+
+def _granted_before(claim_id: str, lease: int, grant: Memory) -> Granted:
+    first = next(iter(grant.rows.values()))
+    return Granted(
+        step=lease,
+        count=len(grant.rows),
+        claim_id=claim_id,
+        claimed_at=first["_at"].astimezone(timezone.utc),
+        lease_expires_at=first["_lease_expires_at"].astimezone(timezone.utc),
     )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -20,6 +21,8 @@ from spark_queue.delta.facts import logger
 from spark_queue.delta.heads import QueueHead, StatusHead, following
 from spark_queue.delta.inputs import OrderBy, keyed, require_same_texts
 from spark_queue.delta.refusals import Rules, refused
+from spark_queue.delta.replica import access, entering
+from spark_queue.delta.replica.entering import Entered
 from spark_queue.delta.schema import (
     GROUP,
     ITEM,
@@ -30,10 +33,14 @@ from spark_queue.delta.schema import (
     REFUSED_LANE,
 )
 from spark_queue.delta.settings import Settings
-from spark_queue.delta.stage import Stage, staged
+from spark_queue.delta.stage import Stage, collected, evaluated, staged
 from spark_queue.delta.store import Store, is_small, tries
+from spark_queue.errors import DuplicateItemError
 
 _LINE = ("_priority", "_fair_key")
+
+#: Rows up to which a frame is brought here, to be decided without Spark.
+_FEW = 5_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +53,8 @@ class Enqueued:
     duplicates: int
     refused: int = 0
     """Rows for which a reader had no room."""
+    rows: pa.Table | None = None
+    """The rows that were logged, where this process has them."""
 
 
 _NOTHING = Enqueued(step=0, inserted=0, duplicates=0)
@@ -85,12 +94,14 @@ def enqueue(
     settings = store.settings(status)
     schema = store.user_schema()
     require_same_texts(store.name, settings, schema)
-    stage = staged(keyed(df, schema, settings.config, order_by, extra=extra))
-    if stage.count == 0:
-        return _NOTHING
+    frame = _Frame(
+        evaluated(keyed(df, schema, settings.config, order_by, extra=extra)),
+        # What comes from another queue is compared with what is in the tables.
+        has_plain_rows=set(extra) <= {"_origin"},
+    )
     for count in tries("enqueue"):
         with store.writing("queue"):
-            done = _try_once(store, stage, status, settings, now, rules, batch)
+            done = _try_once(store, frame, status, settings, now, rules, batch)
         if done is _NOTHING:
             return done
         if done is not None:
@@ -111,9 +122,33 @@ def _trim(store: Store) -> None:
         logger.exception("%s: a reader keeps more than it may until the next enqueue", store.name)
 
 
+class _Frame:
+    """A frame that was evaluated, as whoever decides its step needs it."""
+
+    def __init__(self, marked: DataFrame, *, has_plain_rows: bool) -> None:
+        self._marked = marked
+        self._has_plain_rows = has_plain_rows
+        self._is_large = False
+        self._rows: pa.Table | None = None
+        self._stage: Stage | None = None
+
+    def rows(self) -> pa.Table | None:
+        """Return the rows, if they are few and such as can be decided in this process."""
+        if self._has_plain_rows and not self._is_large and self._rows is None:
+            self._rows = collected(self._marked, _FEW)
+            self._is_large = self._rows is None
+        return self._rows
+
+    def stage(self) -> Stage:
+        """Return the rows, numbered by Spark."""
+        if self._stage is None:
+            self._stage = staged(self._marked)
+        return self._stage
+
+
 def _try_once(
     store: Store,
-    stage: Stage,
+    frame: _Frame,
     status: StatusHead,
     settings: Settings,
     now: datetime,
@@ -123,28 +158,90 @@ def _try_once(
     before = store.queue_head()
     if batch is not None and batch.is_in(before):
         return _NOTHING
+    found = None
+    if rules.redriven_since is None or before.step <= rules.redriven_since:
+        found = _entered(store, frame, settings, before, now)
+    if found is not None:
+        return _commit_entered(store, found, status, before, now, rules, batch)
+    stage = frame.stage()
+    if stage.count == 0:
+        return _NOTHING
     left_out = refused(store, stage, settings, before, now, rules)
     status = replace(status, pointers=readers.slowest(store))
     rows, tops = _rows(store, stage, left_out.rows, status, settings, before, now)
-    inserted = stage.count - left_out.total()
-    head = following(
+    facts = _Facts(stage.count, left_out.duplicates, left_out.full, tops)
+    head = _following(before, facts, status, now, batch)
+    if not store.commit_queue(head, rows, small=is_small(stage.count)):
+        return None
+    return facts.enqueued(head.step)
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What is to be said of a step beside its rows."""
+
+    rows: int
+    duplicates: int
+    full: int
+    tops: Mapping[int, float]
+
+    def inserted(self) -> int:
+        return self.rows - self.duplicates - self.full
+
+    def enqueued(self, step: int) -> Enqueued:
+        return Enqueued(
+            step=step, inserted=self.inserted(), duplicates=self.duplicates, refused=self.full
+        )
+
+
+def _following(
+    before: QueueHead, facts: _Facts, status: StatusHead, now: datetime, batch: StreamBatch | None
+) -> QueueHead:
+    return following(
         before,
-        last_seq=before.last_seq + stage.count,
-        items=before.items + inserted,
-        refused=before.refused + left_out.total(),
-        tops=_higher(before.tops, tops),
+        last_seq=before.last_seq + facts.rows,
+        items=before.items + facts.inserted(),
+        refused=before.refused + facts.duplicates + facts.full,
+        tops=_higher(before.tops, facts.tops),
         status_step=status.step,
         gen_since=before.gen_since or now.isoformat(),
         streams=before.streams if batch is None else {**before.streams, batch.query: batch.number},
     )
-    if not store.commit_queue(head, rows, small=is_small(stage.count)):
+
+
+def _entered(
+    store: Store, frame: _Frame, settings: Settings, before: QueueHead, now: datetime
+) -> Entered | None:
+    """Decide a small step in this process; ``None`` where Spark has to."""
+    rows = frame.rows() if access.is_wanted(store) else None
+    if rows is None or rows.num_rows == 0:
         return None
-    return Enqueued(
-        step=head.step,
-        inserted=inserted,
-        duplicates=left_out.duplicates,
-        refused=left_out.full,
-    )
+    # What is asked of the readers may make their logs, for which others may wait.
+    every, pointers = list(readers.every(store)), readers.slowest(store)
+    with store.cache().lock:
+        replica = access.of_all(store, every)
+        if replica is None:
+            return None
+        return entering.entered(replica, settings.config, rows, before, pointers, now)
+
+
+def _commit_entered(
+    store: Store,
+    found: Entered,
+    status: StatusHead,
+    before: QueueHead,
+    now: datetime,
+    rules: Rules,
+    batch: StreamBatch | None,
+) -> Enqueued | None:
+    if found.duplicates and rules.on_duplicate == "raise":
+        key, holder = found.first_duplicate()
+        raise DuplicateItemError(len(found.duplicates), f"key {key!r} of seq {holder}")
+    facts = _Facts(found.count, len(found.duplicates), 0, found.tops)
+    head = _following(before, facts, status, now, batch)
+    if not store.commit_queue(head, found.rows):
+        return None
+    return replace(facts.enqueued(head.step), rows=found.rows)
 
 
 def _rows(
@@ -268,7 +365,7 @@ def _higher(a: Mapping[int, float], b: Mapping[int, float]) -> dict[int, float]:
     return {p: max(a.get(p, 0.0), b.get(p, 0.0)) for p in {*a, *b}}
 
 
-def outcomes(store: Store, step: int) -> DataFrame:
+def outcomes(store: Store, done: Enqueued) -> DataFrame:
     """Return what became of each row of an enqueue, as it was logged.
 
     Returns
@@ -277,10 +374,18 @@ def outcomes(store: Store, step: int) -> DataFrame:
         The user's columns, then ``_seq``, ``outcome`` (``inserted``, ``duplicate``, or ``refused``
         where a reader was full) and ``duplicate_of`` (the seq that holds the key, or null).
     """
-    rows = store.queue.read().where((F.col("_step") == step) & F.col("_kind").isin(ITEM, REFUSED))
+    rows = _logged(store, done).where(F.col("_kind").isin(ITEM, REFUSED))
     refused = F.when(F.col("_duplicate_of").isNull(), "refused").otherwise("duplicate")
     outcome = F.when(F.col("_kind") == ITEM, "inserted").otherwise(refused)
     users = [c for c in rows.columns if c not in QUEUE_COLUMNS.names]
     return rows.select(
         *users, "_seq", outcome.alias("outcome"), F.col("_duplicate_of").alias("duplicate_of")
     )
+
+
+def _logged(store: Store, done: Enqueued) -> DataFrame:
+    if done.rows is None:
+        return store.queue.read().where(F.col("_step") == done.step)
+    schema = store.user_schema().add("_seq", "long").add("_kind", "string")
+    schema = schema.add("_duplicate_of", "long")
+    return store.spark.createDataFrame(done.rows.select(schema.names), schema)

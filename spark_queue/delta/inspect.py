@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
@@ -14,11 +15,16 @@ from spark_queue.core.scheduler.nouns import Explanation as Reasoned
 from spark_queue.core.scheduler.nouns import Reason, State
 from spark_queue.delta import limits, views
 from spark_queue.delta.cut import Cut
+from spark_queue.delta.replica import access
+from spark_queue.delta.replica.rules import expires_at
 from spark_queue.delta.schema import CLAIMED, READY, REFUSED, TERMINAL
 from spark_queue.delta.store import Store
 from spark_queue.results import Explanation, QueueStats
 
 _STATES = (READY, CLAIMED, *TERMINAL)
+
+#: A row of Spark, or of a replica.
+_Row = Row | Mapping[str, Any]
 
 
 def stats(store: Store, cut: Cut) -> QueueStats:
@@ -62,6 +68,42 @@ def _per_key(items: DataFrame, refused: DataFrame, now: datetime) -> DataFrame:
 
 def explain(store: Store, seq: int) -> Explanation:
     """Say why an item is not running."""
+    known = _live_here(store, seq)
+    return _explained_by_spark(store, seq) if known is None else known
+
+
+def _live_here(store: Store, seq: int) -> Explanation | None:
+    """Say it of a live item by what this process knows; ``None`` where it does not."""
+    with store.cache().lock:
+        replica = access.at_hand(store)
+        row = None if replica is None else replica.items.get(seq)
+        if replica is None or row is None:
+            return None
+        max_age = store.limits()
+        rows = [
+            {**other, "_expires_at": expires_at(other, max_age)} for other in replica.items.values()
+        ]
+    head = store.status_head()
+    settings = store.settings(head)
+    at = Situation(
+        config=settings.config,
+        paused=settings.paused,
+        now=store.clock.now().timestamp(),
+        in_flight=head.claimed,
+    )
+    live = {row["_seq"]: _Seen.of(row) for row in rows}
+    staying = [item for item in live.values() if item.state == CLAIMED and not at.ends(item)]
+    at = replace(at, in_flight=len(staying))
+    group = row["_group_key"]
+    members = [live[r["_seq"]] for r in rows if group is not None and r["_group_key"] == group]
+    members.sort(key=lambda member: member.seq)
+    why = explain_live(live[seq], members, at)
+    own = next(other for other in rows if other["_seq"] == seq)
+    text = _detail(own, why, {member.seq: member.state for member in members}, at)
+    return _because(seq, why.reason, text, by=why.by, until=_until(own, why.reason))
+
+
+def _explained_by_spark(store: Store, seq: int) -> Explanation:
     items = views.status(store.items(), store.status.read())
     items = items.withColumn("_expires_at", limits.expires_at(store.limits()))
     row = items.where(F.col("_seq") == seq).first()
@@ -100,7 +142,7 @@ class _Seen:
     lease_expires_at: float | None
 
     @classmethod
-    def of(cls, row: Row) -> _Seen:
+    def of(cls, row: _Row) -> _Seen:
         return cls(
             seq=row["_seq"],
             state=row["_state"],
@@ -168,7 +210,7 @@ def _passed(column: str, at: Situation) -> Column:
     return F.coalesce(F.col(column) <= F.lit(now), F.lit(False))
 
 
-def _detail(row: Row, why: Reasoned, states: Mapping[int, State], at: Situation) -> str:
+def _detail(row: _Row, why: Reasoned, states: Mapping[int, State], at: Situation) -> str:
     """Say a reason in a sentence."""
     holder = row["_worker_id"] or f"lease {row['_lease']}"
     until = None if row["_lease_expires_at"] is None else _utc(row["_lease_expires_at"])
@@ -191,7 +233,7 @@ def _detail(row: Row, why: Reasoned, states: Mapping[int, State], at: Situation)
     return texts[why.reason]
 
 
-def _until(row: Row, reason: Reason) -> datetime | None:
+def _until(row: _Row, reason: Reason) -> datetime | None:
     times: dict[Reason, str] = {"leased": "_lease_expires_at", "delayed": "_available_at"}
     return _utc(row[times[reason]]) if reason in times else None
 

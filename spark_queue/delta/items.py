@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from spark_queue.delta import settle
+from spark_queue.delta.replica import access, fetching
+from spark_queue.delta.replica.columns import status_table
+from spark_queue.delta.replica.state import Granted
 from spark_queue.delta.schema import CLAIMED, ITEM
 from spark_queue.delta.store import Store
 from spark_queue.delta.views import user_columns
@@ -40,18 +43,14 @@ def in_order(store: Store, lease: int) -> DataFrame:
 
 def leased(store: Store, lease: int) -> Leased:
     """Return the items of a lease with the ``_group_key`` that orders their processing."""
+    known = _known(store, lease)
+    here = None if known is None else fetching.fetched(store, known)
+    if known is not None and here is not None:
+        return Leased(here, max(row["_losses"] for row in known.rows.values()))
     queue = store.queue.read()
     granted = _granted(store, lease)
     names = user_columns(queue)
-    bounds = granted.agg(
-        F.min("_seq"),
-        F.max("_seq"),
-        F.min("_round"),
-        F.max("_round"),
-        F.collect_set("_gen"),
-        F.count(F.lit(1)),
-        F.max("_losses"),
-    ).head()
+    bounds = _bounds(granted)
     if bounds is None or bounds[0] is None:
         nothing = queue.limit(0).select(*names, "_seq", "_group_key")
         marks = {"_lease": F.lit(lease).cast("long"), "_attempts": F.lit(0)}
@@ -71,8 +70,34 @@ def leased(store: Store, lease: int) -> Leased:
     )
 
 
+def _bounds(granted: DataFrame) -> Row | None:
+    """Return between which seqs and tags the items lie, their generations, and what is said of all.
+
+    With those, the files of other items are not read.
+    """
+    return granted.agg(
+        F.min("_seq"),
+        F.max("_seq"),
+        F.min("_round"),
+        F.max("_round"),
+        F.collect_set("_gen"),
+        F.count(F.lit(1)),
+        F.max("_losses"),
+    ).head()
+
+
+def _known(store: Store, lease: int) -> Granted | None:
+    """Return what a lease was granted for, if this process remembers it."""
+    with store.cache().lock:
+        replica = access.at_hand(store)
+        return None if replica is None else replica.grants.get(lease)
+
+
 def _granted(store: Store, lease: int) -> DataFrame:
     """Return the rows of the status log by which a lease was granted."""
+    known = _known(store, lease)
+    if known is not None:
+        return store.spark.createDataFrame(status_table(list(known.rows.values())))
     return settle.log_since(store, store.status_head(), lease).where(
         (F.col("_step") == lease) & (F.col("_kind") == ITEM) & (F.col("_state") == CLAIMED)
     )

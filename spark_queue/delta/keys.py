@@ -15,8 +15,10 @@ from dataclasses import dataclass, replace
 from datetime import timedelta, timezone
 from typing import Any, TypeVar
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     BooleanType,
     IntegerType,
@@ -32,7 +34,8 @@ from spark_queue.core.idempotency import InMemoryIdempotencyKeyStore, KeyState
 from spark_queue.delta import lock
 from spark_queue.delta.address import TableAddress
 from spark_queue.delta.heads import new_token
-from spark_queue.delta.log import Log
+from spark_queue.delta.log import Log, is_fresh
+from spark_queue.delta.native import NativeLog, Natives
 from spark_queue.delta.store import tries
 from spark_queue.errors import InvalidArgumentError
 
@@ -103,8 +106,9 @@ class DeltaIdempotencyKeyStore:
     Notes
     -----
     Keys are texts, numbers, booleans, ``None``, and tuples of those; numbers that are equal are one
-    key. A call that changes something returns when that is durable, which takes about a second;
-    calls of several threads share it. On a local disk one process writes, as with a queue.
+    key. A call that changes something returns when that is durable: after about a second, or some
+    milliseconds on a local disk, where one process writes, as with a queue. Calls of several
+    threads share it.
 
     Raises
     ------
@@ -140,6 +144,7 @@ class DeltaIdempotencyKeyStore:
             self._log.create(_SCHEMA, replaces=False, skipping="_step,_kind,key")
         self._directory = lock.local_directory(self._log.location())
         self._head: KeysHead | None = None
+        self._natives = Natives()
         self._gathering = threading.Lock()
         self._writing = threading.Lock()
         self._calls: list[_Call] = []
@@ -248,13 +253,30 @@ class DeltaIdempotencyKeyStore:
             following = replace(following, gen=head.gen + 1, rows=0)
         following = replace(following, rows=following.rows + len(changes))
         rows = [_row(following.gen, key, state) for key, state in changes.items()]
-        frame = self._spark.createDataFrame(rows, _ROW)
-        if not self._log.commit(following, frame):
+        if not self._commit(following, rows):
             return False
         self._head = following
         if is_long:
             self._log.delete(f"_gen = {head.gen}")
         return True
+
+    def _commit(self, head: KeysHead, rows: list[tuple[Any, ...]]) -> bool:
+        """Append a step, without Spark where this process alone writes to a local disk."""
+        native = self._native()
+        if native is None:
+            return self._log.commit(head, self._spark.createDataFrame(rows, _ROW))
+        self._log.require_own_transactions()
+        columns = {
+            field.name: pa.array([row[at] for row in rows], field.type)
+            for at, field in enumerate(to_arrow_schema(_ROW, timezone="UTC"))
+        }
+        # Other stores of this process have the same right to write.
+        with lock.log_lock(str(self._directory)):
+            return native.commit(head, pa.table(columns))
+
+    def _native(self) -> NativeLog | None:
+        is_alone = lock.is_held(self._directory) and is_fresh(self._spark)
+        return self._natives.plain(self._directory) if self._directory and is_alone else None
 
 
 def _row(gen: int, key: str, state: KeyState | None) -> tuple[Any, ...]:

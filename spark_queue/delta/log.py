@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from spark_queue.delta import made, paths
 from spark_queue.delta.address import TableAddress
 from spark_queue.delta.heads import to_json
 from spark_queue.delta.lock import local_directory
@@ -39,6 +40,9 @@ _TXN_SETTINGS = (
     "spark.databricks.delta.write.txnAppId",
     "spark.databricks.delta.write.txnVersion",
 )
+
+#: How old a table may be as a session reads it.
+STALENESS = "spark.databricks.delta.stalenessLimit"
 
 #: What Delta calls an attempt that lost to another writer, in its error conditions.
 _CONFLICTS = ("DELTA_CONCURRENT", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED")
@@ -91,6 +95,9 @@ class Log(Generic[_Head]):
 
     def exists(self) -> bool:
         """Tell whether there is a Delta table at the address."""
+        directory = paths.directory_of(self.spark, self.address)
+        if directory is not None and not paths.has_log(directory):
+            return False
         return is_delta(self.spark, self.address)
 
     def location(self) -> str:
@@ -99,6 +106,10 @@ class Log(Generic[_Head]):
 
     def detail(self) -> tuple[str, str]:
         """Return where the table's files are, and the id that it got when it was made."""
+        directory = paths.directory_of(self.spark, self.address)
+        table = None if directory is None else paths.first_id(directory)
+        if directory is not None and table is not None:
+            return paths.location_of(directory), table
         detail = self.spark.sql(f"DESCRIBE DETAIL {self.address.sql()}")
         row = detail.select("location", "id").head()
         return (str(row[0]), str(row[1])) if row else ("", "")
@@ -123,11 +134,18 @@ class Log(Generic[_Head]):
         skipping : str
             The columns whose minimum and maximum are kept per file.
         """
+        properties = {
+            "delta.checkpointInterval": str(_CHECKPOINT_INTERVAL),
+            "delta.dataSkippingStatsColumns": skipping,
+        }
+        directory = paths.directory_of(self.spark, self.address)
+        if directory is not None and made.create(self.spark, directory, schema, properties):
+            return
         verb = "CREATE OR REPLACE TABLE" if replaces else "CREATE TABLE IF NOT EXISTS"
+        listed = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
         self.spark.sql(
             f"{verb} {self.address.sql()} ({schema.toDDL()}) USING delta PARTITIONED BY (_gen) "
-            f"TBLPROPERTIES ('delta.checkpointInterval' = '{_CHECKPOINT_INTERVAL}', "
-            f"'delta.dataSkippingStatsColumns' = '{skipping}')"
+            f"TBLPROPERTIES ({listed})"
         )
 
     def drop(self) -> None:
@@ -163,6 +181,10 @@ class Log(Generic[_Head]):
         rows = self._heads().where(F.col("_step") >= since)
         newest = rows.agg(F.max_by("_body", "_step")).collect()[0][0]
         return None if newest is None else self._parse(newest)
+
+    def parsed(self, text: str | None) -> _Head | None:
+        """Read a head from the text of its row."""
+        return None if text is None else self._parse(text)
 
     def head_at(self, step: int) -> _Head | None:
         """Return the head of one step."""
@@ -304,6 +326,12 @@ def newest_token(directory: Path) -> str | None:
     except (OSError, ValueError):
         return None
     return infos[0]["commitInfo"].get("userMetadata") if infos else None
+
+
+def is_fresh(spark: SparkSession) -> bool:
+    """Tell whether a session reads what others have committed, at once."""
+    limit = spark.conf.get(STALENESS, None)
+    return limit is None or limit.strip("0 ") in ("", "s", "ms")
 
 
 def is_delta(spark: SparkSession, address: TableAddress) -> bool:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from threading import RLock
 
 from pyspark.sql import DataFrame
 
 from spark_queue.delta import fold
 from spark_queue.delta.heads import QueueHead, StatusHead
 from spark_queue.delta.native import Natives
+from spark_queue.delta.replica.state import Replica
 from spark_queue.delta.settings import Settings
 
 #: How many rows of the status log a process remembers at most.
@@ -60,6 +62,7 @@ class Position:
     head: StatusHead | None = None
     tail: Tail | None = None
     settings: dict[int, Settings] = field(default_factory=dict)
+    replica: Replica | None = None
 
 
 @dataclass
@@ -69,10 +72,18 @@ class Cache:
     queue: QueueHead | None = None
     positions: dict[int, Position] = field(default_factory=dict)
     natives: Natives = field(default_factory=Natives)
+    lock: RLock = field(default_factory=RLock)
+    """Held while somebody looks at a replica, or changes it together with a head."""
 
     def position(self, reader: int) -> Position:
         """Return what was seen of a reader's log."""
         return self.positions.setdefault(reader, Position())
+
+    def drop_replicas(self) -> None:
+        """Forget the state of the items: the tables were changed by more than a step."""
+        with self.lock:
+            for position in self.positions.values():
+                position.replica = None
 
 
 _caches: dict[str, Cache] = {}

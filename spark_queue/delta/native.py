@@ -8,16 +8,18 @@ whatever in it writes a log that is written natively takes turns (:meth:`Store.r
 
 from __future__ import annotations
 
+import json
 import threading
-from collections.abc import Mapping
-from functools import cache
-from importlib.util import find_spec
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql.types import StructType
 
-from spark_queue.delta import traces
+from spark_queue.delta import made, traces
 from spark_queue.delta.heads import to_json
 from spark_queue.delta.lock import local_directory
 from spark_queue.delta.log import APP_ID, Head, Log
@@ -78,8 +80,43 @@ class NativeLog:
         traces.note(self._directory, self._table.version())
         return True
 
+    def read(self, columns: Sequence[str]) -> pa.Table:
+        """Return some columns of all rows."""
+        self._table.update_incremental()
+        return self._table.to_pyarrow_table(columns=list(columns))
+
+    def files_with(self, first: int, last: int, most: int) -> list[str] | None:
+        """Return the files that may have rows of such seqs; ``None`` where they are too large."""
+        self._table.update_incremental()
+        adds = pa.table(self._table.get_add_actions(flatten=True))
+        if "min._seq" not in adds.column_names or "max._seq" not in adds.column_names:
+            return None
+        facts = adds.select(["path", "size_bytes", "min._seq", "max._seq"]).to_pylist()
+        found = [
+            fact
+            for fact in facts
+            if fact["min._seq"] is None or (fact["min._seq"] <= last and fact["max._seq"] >= first)
+        ]
+        if sum(fact["size_bytes"] for fact in found) > most:
+            return None
+        return [fact["path"] for fact in found]
+
+    def read_files(self, files: Sequence[str], columns: Sequence[str]) -> Iterator[pa.Table]:
+        """Return some columns of files, which are not the partition."""
+        wanted = pa.schema([self._schema.field(name) for name in columns])
+        for file in files:
+            path = self._directory / unquote(file)
+            yield pq.ParquetFile(path).read(columns=list(columns)).select(columns).cast(wanted)
+
+    def schema(self) -> StructType:
+        """Return the columns as Spark has them."""
+        self._table.update_incremental()
+        return StructType.fromJson(json.loads(self._table.schema().to_json()))
+
     def is_plain(self) -> bool:
         """Tell whether the table asks nothing of its writers that only Spark may know."""
+        if any(pa.types.is_nested(field.type) for field in self._schema):
+            return False
         return bool(self._table.protocol().min_writer_version <= _PLAIN_WRITER)
 
     def compact(self) -> None:
@@ -153,15 +190,13 @@ def is_written_natively(queue: str) -> bool:
 
 
 def _plain(directory: Path) -> NativeLog | None:
-    if not _is_installed() or "%" in str(directory):
+    if not made.is_installed() or "%" in str(directory):
         return None
-    log = NativeLog(directory)
+    try:
+        log = NativeLog(directory)
+    except Exception:  # noqa: BLE001 - a table that deltalake cannot read is Spark's to write
+        return None
     return log if log.is_plain() else None
-
-
-@cache
-def _is_installed() -> bool:
-    return find_spec("deltalake") is not None
 
 
 def _directory(log: Log[Any]) -> Path:

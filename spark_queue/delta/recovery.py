@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from spark_queue.delta import fold, settle
 from spark_queue.delta.evidence import Output
+from spark_queue.delta.replica.settling import LOSE
 from spark_queue.delta.schema import CLAIMED, DEAD, ITEM
 from spark_queue.delta.settle import Settled
 from spark_queue.delta.store import Store
@@ -28,8 +29,10 @@ def recover(store: Store) -> list[Settled]:
     list of Settled
         One for each claim that was settled.
     """
-    gone = _is_gone(store)
-    return [_settled(store, claim, settle.LOSE, gone) for claim in _claims(store, gone)]
+    with store.writing("status"):
+        # Only who has the writer lock knows that others have ended.
+        gone = _is_gone(store)
+    return [_settled(store, claim, LOSE, gone) for claim in _claims(store, gone)]
 
 
 def bury(store: Store) -> int:
@@ -43,7 +46,7 @@ def bury(store: Store) -> int:
     if max_losses is None:
         return 0
     spent = _ran_out(store) & (F.col("_losses") + 1 >= max_losses)
-    done = [_settled(store, claim, settle.LOSE, spent) for claim in _claims(store, spent)]
+    done = [_settled(store, claim, LOSE, spent) for claim in _claims(store, spent)]
     return sum(settled.counts.get(DEAD, 0) for settled in done)
 
 
@@ -89,7 +92,7 @@ def _settled(store: Store, claim: tuple[int, str], otherwise: str, which: Column
     mine = fold.touched(recent).where((F.col("_state") == CLAIMED) & (F.col("_lease") == lease))
     meant = which if output is None else F.lit(True)
     outcomes = _outcomes(mine.where(meant), done, otherwise)
-    verdict = settle.by_a_rescuer(settle.each(outcomes), meant)
+    verdict = settle.ByARescuer(settle.Each(outcomes), meant)
     return settle.settle(store, lease, verdict, action="recover")
 
 
@@ -110,5 +113,5 @@ def _outcomes(mine: DataFrame, done: DataFrame | None, otherwise: str) -> DataFr
     if done is not None:
         rows = rows.join(done.withColumn("_done", F.lit(True)).distinct(), "_seq", "left")
         outcome = F.when(F.col("_done"), "ack").otherwise(outcome)
-    error = F.when(outcome == settle.LOSE, "holder is gone")
+    error = F.when(outcome == LOSE, "holder is gone")
     return rows.select("_seq", outcome.alias("outcome"), error.alias("error")).localCheckpoint()

@@ -7,29 +7,34 @@ claimed it since, and it has not ended. What a later claim has taken is reported
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Protocol
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_queue.config import QueueConfig, RetryPolicy
 from spark_queue.delta import fold, limits
 from spark_queue.delta.heads import StatusHead, following
+from spark_queue.delta.replica import access, settling
+from spark_queue.delta.replica.settling import LOSE, Judged
+from spark_queue.delta.replica.state import Replica
 from spark_queue.delta.schema import ACKED, CLAIMED, DEAD, ITEM, READY, TERMINAL
 from spark_queue.delta.store import Store, is_small, tries
 
 #: What a holder may say of an item.
 OUTCOMES = ("ack", "nack", "release", "dead")
 
-#: What a rescuer says of an item whose holder is gone.
-LOSE = "lose"
-
 #: How many lost items an error names.
 NAMED = 1_000
 
 _MICROS = 1_000_000
+
+#: Outcomes up to which a frame of them is brought here.
+_FEW = 5_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +60,7 @@ class Settled:
 class Staged:
     """Rows that a settle would write, computed but not committed, and the facts of them."""
 
-    rows: DataFrame
+    rows: DataFrame | pa.Table
     counts: Mapping[str, int]
     lost: tuple[int, ...]
     failed: int
@@ -69,54 +74,109 @@ class Staged:
         return Settled(step=step, counts=self.counts, lost=self.lost, failed=self.failed)
 
 
-#: Makes the rows of a settle from the newest rows of a lease's items, with ``_held``.
-Verdict = Callable[[DataFrame, QueueConfig, datetime], DataFrame]
+class Verdict(Protocol):
+    """What is said of the items of a lease."""
+
+    def rows(self, mine: DataFrame, config: QueueConfig, now: datetime) -> DataFrame:
+        """Make the rows of a settle from the newest rows of a lease's items, with ``_held``."""
+
+    def judged(
+        self, replica: Replica, lease: int, config: QueueConfig, now: datetime
+    ) -> Judged | None:
+        """Do the same by what this process knows; ``None`` where Spark has to."""
 
 
-def every(outcome: str, error: str | None = None) -> Verdict:
-    """Give all that is left of a claim one outcome; what its holder settled before stays."""
+@dataclass(frozen=True, slots=True)
+class Every:
+    """One outcome for all that is left of a claim; what its holder settled before stays."""
 
-    def verdict(mine: DataFrame, config: QueueConfig, now: datetime) -> DataFrame:
-        told = _not_yet_settled(mine).withColumns(
-            {"outcome": F.lit(outcome), "error": F.lit(error).cast("string")}
-        )
-        return judged(told, config, now)
+    outcome: str
+    error: str | None = None
 
-    return verdict
+    def rows(self, mine: DataFrame, config: QueueConfig, now: datetime) -> DataFrame:
+        """See :class:`Verdict`."""
+        said = {"outcome": F.lit(self.outcome), "error": F.lit(self.error).cast("string")}
+        return judged(_not_yet_settled(mine).withColumns(said), config, now)
+
+    def judged(
+        self, replica: Replica, lease: int, config: QueueConfig, now: datetime
+    ) -> Judged | None:
+        """See :class:`Verdict`."""
+        return settling.judged(replica, lease, (self.outcome, self.error), config, now)
 
 
-def each(outcomes: DataFrame) -> Verdict:
-    """Give items the outcomes of a frame: ``_seq``, ``outcome``, ``error``; already staged."""
+@dataclass(frozen=True, slots=True)
+class Each:
+    """The outcomes of a frame: ``_seq``, ``outcome``, ``error``; already staged."""
 
-    def verdict(mine: DataFrame, config: QueueConfig, now: datetime) -> DataFrame:
-        told = outcomes.select("_seq", "outcome", "error").join(mine, "_seq", "left")
+    outcomes: DataFrame
+
+    def rows(self, mine: DataFrame, config: QueueConfig, now: datetime) -> DataFrame:
+        """See :class:`Verdict`."""
+        told = self.outcomes.select("_seq", "outcome", "error").join(mine, "_seq", "left")
         return judged(told.fillna({"_held": False}), config, now)
 
-    return verdict
+    def judged(
+        self, replica: Replica, lease: int, config: QueueConfig, now: datetime
+    ) -> Judged | None:
+        """See :class:`Verdict`."""
+        if lease not in replica.grants:
+            return None
+        said = self.outcomes.select("_seq", "outcome", "error").limit(_FEW + 1).collect()
+        if len(said) > _FEW:
+            return None
+        outcomes = {row["_seq"]: (row["outcome"], row["error"]) for row in said}
+        return settling.judged(replica, lease, outcomes, config, now)
 
 
-def renewed(by: timedelta) -> Verdict:
-    """Extend the lease of all that is left of a claim, counted from now."""
+@dataclass(frozen=True, slots=True)
+class Renewed:
+    """A lease extended for all that is left of a claim, counted from now."""
 
-    def verdict(mine: DataFrame, config: QueueConfig, now: datetime) -> DataFrame:  # noqa: ARG001
-        return _not_yet_settled(mine).withColumns(
-            {"_at": F.lit(now), "_lease_expires_at": F.lit(now + by)}
-        )
+    by: timedelta
 
-    return verdict
+    def rows(self, mine: DataFrame, config: QueueConfig, now: datetime) -> DataFrame:  # noqa: ARG002
+        """See :class:`Verdict`."""
+        until = {"_at": F.lit(now), "_lease_expires_at": F.lit(now + self.by)}
+        return _not_yet_settled(mine).withColumns(until)
+
+    def judged(
+        self,
+        replica: Replica,
+        lease: int,
+        config: QueueConfig,  # noqa: ARG002
+        now: datetime,
+    ) -> Judged | None:
+        """See :class:`Verdict`."""
+        return settling.renewed(replica, lease, self.by, now)
 
 
-def by_a_rescuer(verdict: Verdict, which: Column) -> Verdict:
-    """Write the rows of a verdict in nobody's name, so that a holder who comes back sees a loss.
+@dataclass(frozen=True, slots=True)
+class ByARescuer:
+    """A verdict in nobody's name, so that a holder who comes back sees a loss.
 
     Only of items for whose newest row ``which`` is true: the others are their holder's.
     """
 
-    def rescue(mine: DataFrame, config: QueueConfig, now: datetime) -> DataFrame:
-        meant = mine.withColumn("_held", F.col("_held") & which)
-        return verdict(meant, config, now).withColumn("_lease", F.lit(None).cast("long"))
+    verdict: Verdict
+    which: Column
 
-    return rescue
+    def rows(self, mine: DataFrame, config: QueueConfig, now: datetime) -> DataFrame:
+        """See :class:`Verdict`."""
+        meant = mine.withColumn("_held", F.col("_held") & self.which)
+        told = self.verdict.rows(meant, config, now)
+        return told.withColumn("_lease", F.lit(None).cast("long"))
+
+    def judged(
+        self,
+        replica: Replica,
+        lease: int,
+        config: QueueConfig,
+        now: datetime,
+    ) -> Judged | None:
+        """See :class:`Verdict`."""
+        del replica, lease, config, now
+        return None
 
 
 def _not_yet_settled(mine: DataFrame) -> DataFrame:
@@ -131,7 +191,9 @@ def settle(store: Store, lease: int, verdict: Verdict, *, action: str = "settle"
     for count in tries(action):
         with store.writing("status"):
             head = store.status_head()
-            stage = staged(store, head, lease, verdict, now)
+            stage = _judged(store, head, lease, verdict, now) or staged(
+                store, head, lease, verdict, now
+            )
             if not stage.counts:
                 return stage.settled(0)
             after = logged(head, stage)
@@ -139,6 +201,27 @@ def settle(store: Store, lease: int, verdict: Verdict, *, action: str = "settle"
                 store.report("status", after.step, action, stage.counts, started, count)
                 return stage.settled(after.step)
     raise AssertionError
+
+
+def judged_here(
+    store: Store, replica: Replica, head: StatusHead, lease: int, verdict: Verdict, now: datetime
+) -> Judged | None:
+    """Judge the items of a lease in this process; ``None`` where Spark has to."""
+    config = limits.in_force(store.settings(head).config, store.limits())
+    return verdict.judged(replica, lease, config, now)
+
+
+def _judged(
+    store: Store, head: StatusHead, lease: int, verdict: Verdict, now: datetime
+) -> Staged | None:
+    with store.cache().lock:
+        replica = access.at_hand(store)
+        if replica is None:
+            return None
+        found = judged_here(store, replica, head, lease, verdict, now)
+    if found is None:
+        return None
+    return Staged(rows=found.table(), counts=found.counts, lost=found.lost, failed=found.failed)
 
 
 def staged(store: Store, head: StatusHead, lease: int, verdict: Verdict, now: datetime) -> Staged:
@@ -150,7 +233,7 @@ def staged(store: Store, head: StatusHead, lease: int, verdict: Verdict, now: da
         }
     )
     config = limits.in_force(store.settings(head).config, store.limits())
-    rows = verdict(mine, config, now).localCheckpoint()
+    rows = verdict.rows(mine, config, now).localCheckpoint()
     facts = (
         rows.groupBy("_held", "_state")
         .agg(
@@ -173,7 +256,7 @@ def staged(store: Store, head: StatusHead, lease: int, verdict: Verdict, now: da
     )
 
 
-def logged(head: StatusHead, stage: Staged) -> StatusHead:
+def logged(head: StatusHead, stage: Staged | Judged) -> StatusHead:
     """Return the head of the step that writes a stage."""
     left = sum(n for state, n in stage.counts.items() if state != CLAIMED)
     finished = {state: n for state, n in stage.counts.items() if state in TERMINAL}
@@ -247,7 +330,7 @@ def judged(told: DataFrame, config: QueueConfig, now: datetime) -> DataFrame:
             "_attempts": attempts,
             "_losses": losses,
             "_state": state,
-            "_available_at": F.when(failed, retry_at),
+            "_available_at": F.when(failed & ~spent, retry_at),
             "_error": F.col("error"),
             "_at": F.lit(now),
             "_lease_expires_at": F.lit(None).cast("timestamp"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -28,9 +29,28 @@ class Stage:
     repeats: DataFrame | None
 
 
-def staged(inputs: DataFrame) -> Stage:
-    """Evaluate a frame once, as :func:`inputs.keyed` returns it, and number its rows."""
-    marked = inputs.withColumn("_mid", F.monotonically_increasing_id()).localCheckpoint()
+def evaluated(inputs: DataFrame) -> DataFrame:
+    """Evaluate a frame once, as :func:`inputs.keyed` returns it; ``_mid`` is its order."""
+    return inputs.withColumn("_mid", F.monotonically_increasing_id()).localCheckpoint()
+
+
+def collected(marked: DataFrame, most: int) -> pa.Table | None:
+    """Return the rows of an evaluated frame in their order; ``None`` where they are too many.
+
+    Raises
+    ------
+    SchemaMismatchError
+        When a cost is no number above 0.
+    """
+    rows = marked.limit(most + 1).toArrow()
+    if rows.num_rows > most:
+        return None
+    _require_costs(rows["_cost"].to_pylist())
+    return rows.sort_by("_mid").drop_columns("_mid")
+
+
+def staged(marked: DataFrame) -> Stage:
+    """Give the rows of an evaluated frame their numbers."""
     partition = F.shiftright("_mid", _PARTITION_BIT).cast("int").alias("partition")
     facts = (
         marked.groupBy(partition)

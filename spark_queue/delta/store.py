@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,9 +16,21 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from spark_queue.clock import Clock
-from spark_queue.delta import facts, fold, holding, lock, memory, native, traces, whole
+from spark_queue.delta import (
+    facts,
+    fold,
+    glance,
+    holding,
+    lock,
+    memory,
+    native,
+    paths,
+    traces,
+    whole,
+)
 from spark_queue.delta.address import QueueAddress
 from spark_queue.delta.facts import Listener, LogName, StepFacts
+from spark_queue.delta.glance import Glance
 from spark_queue.delta.heads import (
     QueueHead,
     Registered,
@@ -26,9 +38,10 @@ from spark_queue.delta.heads import (
     queue_head,
     status_head,
 )
-from spark_queue.delta.log import Log
+from spark_queue.delta.log import STALENESS, Log, is_fresh
 from spark_queue.delta.memory import Cache, Position, Tail
 from spark_queue.delta.native import NativeLog, Natives
+from spark_queue.delta.replica.state import ENTERED, FOLLOWED, Replica, Row
 from spark_queue.delta.schema import CONFIG, META_LANE, QUEUE_COLUMNS
 from spark_queue.delta.settings import Settings
 from spark_queue.errors import (
@@ -40,6 +53,7 @@ from spark_queue.errors import (
     UnsafeSessionError,
 )
 from spark_queue.reader_config import ReaderConfig
+from spark_queue.session import SMALL_STEPS
 
 #: How often a step is tried against other writers before the caller is told.
 MAX_TRIES = 20
@@ -50,10 +64,8 @@ _SMALL = 100_000
 #: The longest pause, in seconds, before a lost step is tried again.
 _MAX_PAUSE = 0.5
 
-#: How old a table may be as a session reads it.
-_STALENESS = "spark.databricks.delta.stalenessLimit"
-
 _Head = TypeVar("_Head", QueueHead, StatusHead)
+_Seen = TypeVar("_Seen")
 
 #: Called between the staging of a step and its commit; tests put another party's step there.
 Hook = Callable[[str], None]
@@ -131,7 +143,7 @@ class Store:
         ReaderNotFoundError
             When it was dropped.
         """
-        seen = self._cache().queue
+        seen = self.cache().queue
         readers = seen.readers if seen is not None else {}
         if self.reader not in readers:
             readers = self.queue_head().readers
@@ -145,7 +157,7 @@ class Store:
 
     def is_prepared(self) -> bool:
         """Tell whether this reader's status log is there, with its first step."""
-        seen = self._position().head
+        seen = self.position().head
         return (seen is not None and seen.step > 0) or self.exists()
 
     def items(self) -> DataFrame:
@@ -160,7 +172,9 @@ class Store:
 
     def exists(self) -> bool:
         """Tell whether the queue was created, completely."""
-        return self.status.exists() and self.status.head() is not None
+        if self._columns() is None:
+            return False
+        return (self._seen(self.status) or self.status.head()) is not None
 
     def require_exists(self) -> StatusHead:
         """Return the newest head of the status log.
@@ -170,16 +184,29 @@ class Store:
         QueueNotFoundError
             When there is no queue under the name.
         """
-        if not self.status.exists():
+        columns = self._columns()
+        if columns is None:
             raise QueueNotFoundError(self.name)
-        if "_lease" not in self.status.read().columns or not (head := self.status_head()).step:
+        if "_lease" not in columns or not (head := self.status_head()).step:
             raise QueueNotFoundError(self.name, "what is there is not a queue of this library")
         return head
+
+    def _columns(self) -> Collection[str] | None:
+        """Return the columns of the status log; ``None`` where there is no table."""
+        directory = paths.directory_of(self.spark, self.status.address)
+        if directory is not None and not paths.has_log(directory):
+            return None
+        seen = glance.at(directory)
+        if seen is not None:
+            return seen.columns
+        return self.status.read().columns if self.status.exists() else None
 
     def user_schema(self) -> StructType:
         """Return the user's columns, in their order."""
         ours = set(QUEUE_COLUMNS.names)
-        return StructType([f for f in self.queue.read().schema if f.name not in ours])
+        log = self.native("queue")
+        columns = self.queue.read().schema if log is None else log.schema()
+        return StructType([f for f in columns if f.name not in ours])
 
     def location(self) -> str:
         """Return where the queue is, as its catalog or path says."""
@@ -214,14 +241,14 @@ class Store:
         LogDamagedError
             When the log has not all the steps that something names.
         """
-        cache = self._cache()
+        cache = self.cache()
         if cache.queue is None or not self.is_only_writer():
             cache.queue = self._newest("queue", self.queue, cache.queue) or QueueHead()
         return cache.queue
 
     def status_head(self) -> StatusHead:
         """Return the newest head of the status log; the errors are those of :meth:`queue_head`."""
-        at = self._position()
+        at = self.position()
         if at.head is None or not self.is_only_writer():
             is_first = at.head is None
             head = self._newest("status", self.status, at.head) or StatusHead()
@@ -232,17 +259,37 @@ class Store:
 
     def _newest(self, which: LogName, log: Log[_Head], known: _Head | None) -> _Head | None:
         """Return the newest head of a log, if it is all that is known of it."""
-        newest = log.head(since=known.step if known else 0)
+        newest = self._seen(log) or log.head(since=known.step if known else 0)
         if known is not None and known.step:
             return whole.seen_again(self.name, which, known, newest)
         if newest is None:
             return known
         return whole.seen_first(self.name, which, log, self._directory_of(log), newest)
 
+    def _seen(self, log: Log[_Head]) -> _Head | None:
+        """Return the newest head without a query; ``None`` where that takes one."""
+        return self._glanced(log, lambda glance: log.parsed(glance.head()))
+
+    def _glanced(self, log: Log[_Head], look: Callable[[Glance], _Seen | None]) -> _Seen | None:
+        """Look at a log on this machine's disk; ``None`` where only a query can tell."""
+        seen = glance.at(self._directory_of(log)) if self._may_glance() else None
+        if seen is None:
+            return None
+        try:
+            return look(seen)
+        except Exception:  # noqa: BLE001 - files that are gone, or cannot be read: Spark says so
+            return None
+
+    def _may_glance(self) -> bool:
+        wanted = self.spark.conf.get(SMALL_STEPS, "memory") != "spark"
+        return wanted and self._is_local() and is_fresh(self.spark)
+
     def _require_agreement(self, head: StatusHead) -> None:
         """Raise where the item log and this status log cannot both be whole."""
         items = self.queue_head()
-        whole.require_known_seqs(self.name, self.status, head, items)
+        last = self._glanced(self.status, Glance.last_seq)
+        if last is None or last > items.last_seq:
+            whole.require_known_seqs(self.name, self.status, head, items)
         if self.reader == 0:
             whole.require_known_steps(self.name, self.status, head, items)
 
@@ -254,7 +301,7 @@ class Store:
         LogDamagedError
             When it is not.
         """
-        seen = self._cache().queue
+        seen = self.cache().queue
         last = seen.step if seen else 0
         whole.require_end(self.name, "queue", self.queue, self._directory_of(self.queue), last)
 
@@ -271,24 +318,50 @@ class Store:
             return rows
         rows = rows.localCheckpoint()
         if self.is_only_writer():
-            self._position().tail = Tail(head, rows, rows.count())
+            self.position().tail = Tail(head, rows, rows.count())
         return rows
 
     def remembered(self, head: StatusHead) -> DataFrame | None:
         """Return the same where it is at hand without a read of the log."""
-        tail = self._position().tail
+        tail = self.position().tail
         if tail is None or tail.head.step != head.step or not self._fits(tail):
             return None
-        self._position().tail = tail = tail.staged()
+        self.position().tail = tail = tail.staged()
         return tail.rows
+
+    def position(self) -> Position:
+        """Return what this process knows of the reader's log."""
+        return self.cache().position(self.reader)
+
+    def cache(self) -> Cache:
+        """Return what this process knows of the queue."""
+        return memory.cache_of(self._identity())
+
+    def native(self, which: LogName) -> NativeLog | None:
+        """Return a log that can be read and written without Spark; ``None`` where it cannot."""
+        if not self.is_only_writer() or not is_fresh(self.spark):
+            return None
+        directory = self._directory_of(self.queue if which == "queue" else self.status)
+        return None if directory is None else self.cache().natives.plain(directory)
 
     def rewritten(self) -> None:
         """Drop the rows that this process remembers, after some were deleted from the log."""
-        self._position().tail = None
+        self.position().tail = None
+
+    def begin(self, settings: Settings) -> None:
+        """Note what a queue is that this process has just made: empty, with its first settings."""
+        self.remember(settings)
+        if self.is_only_writer():
+            self.cache().queue = QueueHead()
+
+    def remember(self, settings: Settings) -> None:
+        """Keep the settings that the newest step of the status log has put in force."""
+        head = self.status_head()
+        self.position().settings[head.config_step] = settings
 
     def settings(self, head: StatusHead) -> Settings:
         """Return the configuration in force at a step of the status log."""
-        known = self._position().settings
+        known = self.position().settings
         if head.config_step not in known:
             known[head.config_step] = self._read_settings(head.config_step)
         return known[head.config_step]
@@ -313,7 +386,10 @@ class Store:
                 yield
                 return
             with self.writing(which):
-                yield
+                try:
+                    yield
+                finally:
+                    self.cache().drop_replicas()
 
     def write_natively(self) -> None:
         """Commit steps without Spark from now on, where it is not Spark that has their rows.
@@ -355,9 +431,14 @@ class Store:
         """
         self.require_not_held(head)
         head = replace(head, at=self.clock.now().isoformat())
+        before = self.cache().queue
         ours = self._committed("queue", lambda: self._append(self.queue, head, rows, small=small))
-        cache = self._cache()
-        cache.queue = head if ours else self._winner("queue", self.queue, head)
+        newest = head if ours else self._winner("queue", self.queue, head)
+        cache = self.cache()
+        with cache.lock:
+            cache.queue = newest
+            if ours and before is not None:
+                self._enter(before, head, rows)
         return ours
 
     def commit_status(
@@ -372,16 +453,37 @@ class Store:
         """
         self.require_not_held(head)
         head = replace(head, at=self.clock.now().isoformat())
-        at = self._position()
-        before = at.tail
-        ours = self._committed("status", lambda: self._append(self.status, head, rows, small=small))
-        at.head = head if ours else self._winner("status", self.status, head)
-        known = ours and before is not None and self._fits(before)
+        at = self.position()
+        before, tail = at.head, at.tail
+        staged = rows
+        if small and isinstance(rows, DataFrame) and self.native("status") is not None:
+            # The columns of that log are our own, and its rows are states, not items.
+            staged = rows.toArrow()
+        ours = self._committed(
+            "status", lambda: self._append(self.status, head, staged, small=small)
+        )
+        newest = head if ours else self._winner("status", self.status, head)
+        cache = self.cache()
+        with cache.lock:
+            at.head, replica = newest, at.replica
+            if ours and replica and before is not None and replica.status == before.token:
+                at.replica = _followed(replica, head, staged)
+        known = ours and tail is not None and self._fits(tail)
         # What came as a table is not for a fold: who wrote it has it in memory.
         frame = None if isinstance(rows, pa.Table) else rows
         known = known and frame is rows
-        at.tail = before.followed_by(head, frame) if before and known else None
+        at.tail = tail.followed_by(head, frame) if tail and known else None
         return ours
+
+    def _enter(self, before: QueueHead, head: QueueHead, rows: DataFrame | pa.Table | None) -> None:
+        """Let the replicas of all readers follow a step; those that cannot are dropped."""
+        known = None if isinstance(rows, DataFrame) else _rows(rows, ENTERED)
+        for number, position in self.cache().positions.items():
+            replica = position.replica
+            if replica is None or known is None or replica.queue != before.token:
+                position.replica = None
+            elif number in head.readers:
+                replica.enter(head.token, known)
 
     def _append(
         self,
@@ -396,20 +498,14 @@ class Store:
             return self.natives.of(log).commit(head, rows)
         which: LogName = "queue" if log is self.queue else "status"
         whole.require_end(self.name, which, log, self._directory_of(log), head.step - 1)
-        native_log = self._native(log) if small else None
+        is_table = rows is None or isinstance(rows, pa.Table)
+        native_log = self.native(which) if small and is_table else None
         if native_log is not None:
             log.require_own_transactions()
-            return native_log.commit(head, rows.toArrow() if isinstance(rows, DataFrame) else rows)
+            return native_log.commit(head, rows)
         if isinstance(rows, pa.Table):
             rows = self.spark.createDataFrame(rows)
         return log.commit(head, rows, small=small)
-
-    def _native(self, log: Log[_Head]) -> NativeLog | None:
-        """Return a log that Spark need not write: that of states, whose columns are our own."""
-        if log is not self.status or not self.is_only_writer() or not _is_fresh(self.spark):
-            return None
-        directory = self._directory_of(log)
-        return None if directory is None else self._cache().natives.plain(directory)
 
     def report(
         self,
@@ -468,6 +564,9 @@ class Store:
         return commit()
 
     def _read_settings(self, step: int) -> Settings:
+        text = self._glanced(self.status, lambda seen: seen.text(CONFIG, step))
+        if text is not None:
+            return Settings.from_json(self.name, text)
         rows = self.status.read().where(
             (F.col("_gen") == META_LANE) & (F.col("_kind") == CONFIG) & (F.col("_step") == step)
         )
@@ -476,12 +575,6 @@ class Store:
             why = f"the configuration that it names, a row of step {step}, is gone"
             raise LogDamagedError(self.name, "status", step, why)
         return Settings.from_json(self.name, row[0])
-
-    def _cache(self) -> Cache:
-        return memory.cache_of(self._identity())
-
-    def _position(self) -> Position:
-        return self._cache().position(self.reader)
 
     def _identity(self) -> str:
         """Return what names the queue in this process, for what is remembered of it.
@@ -516,14 +609,26 @@ class Store:
 
 def _require_fresh_snapshots(spark: SparkSession) -> None:
     """Raise where a read may miss commits that Spark did not make itself."""
-    if not _is_fresh(spark):
-        raise UnsafeSessionError(_STALENESS, "native commits would be read late; unset it")
+    if not is_fresh(spark):
+        raise UnsafeSessionError(STALENESS, "native commits would be read late; unset it")
 
 
-def _is_fresh(spark: SparkSession) -> bool:
-    """Tell whether a session reads what others have committed, at once."""
-    limit = spark.conf.get(_STALENESS, None)
-    return limit is None or limit.strip("0 ") in ("", "s", "ms")
+def _rows(table: pa.Table | None, columns: Sequence[str]) -> list[Row]:
+    """Return some columns of what a step wrote; those that it left out are null."""
+    if table is None:
+        return []
+    known = table.select([name for name in table.column_names if name in columns])
+    return [{**dict.fromkeys(columns), **row} for row in known.to_pylist()]
+
+
+def _followed(
+    replica: Replica, head: StatusHead, rows: DataFrame | pa.Table | None
+) -> Replica | None:
+    """Return a replica after a step; ``None`` where it is not at hand what that wrote."""
+    if isinstance(rows, DataFrame):
+        return None
+    replica.follow(head.token, head.step, _rows(rows, FOLLOWED))
+    return replica
 
 
 def names_of(readers: Mapping[int, Registered]) -> list[str]:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
 
 from spark_queue.delta import checkpoint, choosing, claims, fold, settle
 from spark_queue.delta.choosing import Request
 from spark_queue.delta.claims import Granted
 from spark_queue.delta.heads import StatusHead
+from spark_queue.delta.replica import access, claiming
+from spark_queue.delta.replica.claiming import Chosen
+from spark_queue.delta.replica.columns import status_table
+from spark_queue.delta.replica.settling import Judged
 from spark_queue.delta.schema import READY
 from spark_queue.delta.settle import Settled, Verdict
 from spark_queue.delta.store import Store, is_small
@@ -33,28 +40,81 @@ def settle_and_claim(
         head = store.status_head()
         if checkpoint.is_due(head, request.limit):
             return None
-        done = settle.staged(store, head, lease, verdict, now)
-        if READY in done.counts or done.total() != head.claimed:
+        both = _here(store, head, lease, verdict, request, now)
+        if both is None:
+            both = _by_spark(store, head, lease, verdict, request, now)
+        if both is None or not both.fits(head):
             return None
-        staged = _claimed(store, head, done, request, now)
-        if staged is None:
-            return None
-        after, stage = staged
-        leased = claims.rows(stage, request, now, after.step)
-        rows = leased.unionByName(done.rows, allowMissingColumns=True)
-        total = stage.total() + done.total()
-        if not store.commit_status(after, rows, small=is_small(total)):
+        done, stage = both.done, both.stage
+        after = claims.logged(both.settled, stage)
+        if not store.commit_status(after, both.rows, small=is_small(both.total())):
             return None
     counts = {**done.counts, **stage.by_state()}
     store.report("status", after.step, "settle and claim", counts, started, 1)
-    return done.settled(after.step), claims.granted(stage, request, now, after.step)
+    settled = settle.Settled(
+        step=after.step, counts=done.counts, lost=done.lost, failed=done.failed
+    )
+    return settled, claims.granted(stage, request, now, after.step)
+
+
+@dataclass(frozen=True, slots=True)
+class _Both:
+    """What a settle would write, and a claim after it."""
+
+    settled: StatusHead
+    """The head after the settle, at the step before it."""
+    done: settle.Staged | Judged
+    stage: choosing.Staged | Chosen
+    rows: DataFrame | pa.Table
+
+    def fits(self, head: StatusHead) -> bool:
+        """Tell whether nothing goes back, nobody else holds a claim, and there is a next one."""
+        others = self.done.total() != head.claimed
+        return READY not in self.done.counts and not others and self.stage.total() > 0
+
+    def total(self) -> int:
+        """Return how many rows would be written."""
+        return self.done.total() + self.stage.total()
+
+
+def _here(
+    store: Store, head: StatusHead, lease: int, verdict: Verdict, request: Request, now: datetime
+) -> _Both | None:
+    """Decide both in this process; ``None`` where Spark has to."""
+    with store.cache().lock:
+        replica = access.at_hand(store)
+        if replica is None or not claiming.may_choose(replica, request, now):
+            return None
+        done = settle.judged_here(store, replica, head, lease, verdict, now)
+        if done is None:
+            return None
+        settled = replace(settle.logged(head, done), step=head.step)
+        after = replica.after(head.step, done.rows)
+        settings, limits = store.settings(head), store.limits()
+        stage = claiming.chosen(after, settled, settings, limits, request, now)
+        return _Both(settled, done, stage, status_table([*stage.rows, *done.rows]))
+
+
+def _by_spark(
+    store: Store, head: StatusHead, lease: int, verdict: Verdict, request: Request, now: datetime
+) -> _Both | None:
+    done = settle.staged(store, head, lease, verdict, now)
+    if READY in done.counts or done.total() != head.claimed:
+        return None
+    staged = _claimed(store, head, done, request, now)
+    if staged is None:
+        return None
+    settled, stage = staged
+    leased = claims.rows(stage, request, now, head.step + 1)
+    rows = leased.unionByName(done.rows, allowMissingColumns=True)
+    return _Both(settled, done, stage, rows)
 
 
 def _claimed(
     store: Store, head: StatusHead, done: settle.Staged, request: Request, now: datetime
 ) -> tuple[StatusHead, choosing.Staged] | None:
-    """Choose what is next as if the settle were logged; return the head of the step for both."""
+    """Choose what is next as if the settle were logged; return the head that it would have."""
     settled = replace(settle.logged(head, done), step=head.step)
     recent = store.recent(head).unionByName(fold.of_step(done.rows, head.step + 1))
     stage = choosing.staged(store, settled, store.settings(head), request, now, recent)
-    return None if stage is None else (claims.logged(settled, stage), stage)
+    return None if stage is None else (settled, stage)

@@ -11,7 +11,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from spark_queue.claim import Claim
 from spark_queue.clock import ManualClock
@@ -26,6 +25,7 @@ from spark_queue.core.scheduler import (
     Release,
     Scheduler,
 )
+from spark_queue.delta.items import in_order
 from spark_queue.errors import LeaseLostError
 from spark_queue.queue import DeltaQueue
 
@@ -356,7 +356,7 @@ class DeltaHeld:
             self._claim.dead(error)
 
     def _in_order(self) -> list[str]:
-        log = self._engine.queue.store.status.read()
-        granted = log.where((F.col("_step") == self._claim.lease) & (F.col("_state") == "claimed"))
-        rows = granted.orderBy(F.col("_priority").desc(), "_turn", "_seq").select("_seq").collect()
+        if self._claim.count == 0:
+            return []
+        rows = in_order(self._engine.queue.store, self._claim.lease).select("_seq").collect()
         return [self._engine.ids[row["_seq"]] for row in rows]

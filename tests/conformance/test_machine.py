@@ -24,6 +24,7 @@ from pyspark.sql import SparkSession
 
 from spark_queue.config import QueueConfig, RetryPolicy
 from spark_queue.errors import LeaseLostError
+from spark_queue.session import SMALL_STEPS
 from tests.conformance.engines import KEYS, DeltaEngine, Engine, Held, Row, SchedulerEngine
 from tests.conftest import memory_place
 
@@ -73,6 +74,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.place = tempfile.mkdtemp(prefix="spark-queue-", dir=memory_place())
         self.names = (f"i{number:03}" for number in itertools.count())
         self.held: list[tuple[Held, Held]] = []
+        self.planner = self.spark.conf.get(SMALL_STEPS, "memory") or "memory"
 
     @initialize(config=CONFIGS)
     def open_queues(self, config: QueueConfig) -> None:
@@ -146,6 +148,11 @@ class QueueMachine(RuleBasedStateMachine):
         assert self.delta.claim(5).ids == self.oracle.claim(5).ids == []
         self.both(lambda engine: engine.resume())
 
+    @rule(planner=st.sampled_from(["memory", "spark"]))
+    def change_planner(self, planner: str) -> None:
+        """Who decides the steps of the durable queue changes nothing."""
+        self.spark.conf.set(SMALL_STEPS, planner)
+
     def both(self, do: Callable[[Engine], Any]) -> None:
         """Do something to both engines, which must answer the same."""
         assert do(self.delta) == do(self.oracle)
@@ -154,6 +161,7 @@ class QueueMachine(RuleBasedStateMachine):
         """Compare the states of all items at the end."""
         if hasattr(self, "delta"):
             assert self.delta.states() == self.oracle.states()
+        self.spark.conf.set(SMALL_STEPS, self.planner)
         shutil.rmtree(self.place, ignore_errors=True)
 
 

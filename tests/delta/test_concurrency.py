@@ -12,13 +12,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from spark_queue.config import QueueConfig
-from spark_queue.delta import lock, native
+from spark_queue.delta import lock, made
 from spark_queue.errors import QueueExistsError
 from spark_queue.queue import DeltaQueue
 
-FRAMES = 4
+FRAMES = 3
 ROWS = 500
-CLAIMERS = 4
+CLAIMERS = 3
 
 pytestmark = pytest.mark.slow
 
@@ -31,7 +31,7 @@ def test_writers_that_race_for_steps_keep_the_laws(
     As between drivers on a shared store, where all that keeps them apart is Delta's own commit.
     """
     monkeypatch.setattr(lock, "log_lock", lambda _log: threading.RLock())
-    monkeypatch.setattr(native, "_is_installed", lambda: False)
+    monkeypatch.setattr(made, "is_installed", lambda: False)
     config = QueueConfig(dedup_key="id", dedup_scope="forever", fair_key="tenant", group_key="grp")
     facts: list[int] = []
     queue = DeltaQueue.create(

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_queue import DeltaQueue
-from spark_queue.delta import lock, native
+from spark_queue.delta import lock, made
 from spark_queue.delta.store import Store
 
 
@@ -42,7 +42,7 @@ def test_steps_of_both_lanes_follow_upon_each_other(
     """Whoever commits them, steps are numbered in one line, and say the same."""
     _worked_off(queue)
     with monkeypatch.context() as without:
-        without.setattr(native, "_is_installed", lambda: False)
+        without.setattr(made, "is_installed", lambda: False)
         queue.close()
         _worked_off(queue)
     queue.close()

@@ -17,11 +17,13 @@ from pyspark.sql import functions as F
 from spark_queue.claim import Claim
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig, RetryPolicy
-from spark_queue.delta import native
+from spark_queue.delta import made
 from spark_queue.delta.heads import StatusHead
 from spark_queue.delta.log import Log
 from spark_queue.delta.native import NativeLog
 from spark_queue.queue import DeltaQueue
+
+pytestmark = pytest.mark.usefixtures("by_spark")
 
 MINUTE = timedelta(minutes=1)
 
@@ -134,7 +136,7 @@ def test_a_claim_whose_answer_was_lost_can_be_asked_for_again(
         patch.setattr(NativeLog, "commit", crash)
         with pytest.raises(ConnectionError):
             queue.claim(2, claim_id="mine")
-        patch.setattr(native, "_is_installed", lambda: False)
+        patch.setattr(made, "is_installed", lambda: False)
         patch.setattr(Log, "_is_ours", crash_of_spark)
         queue.store.forget()
         with pytest.raises(ConnectionError):

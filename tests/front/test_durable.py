@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import queue
+import socket
 import threading
 from collections.abc import Iterator
 from datetime import timedelta
@@ -63,6 +64,18 @@ def test_a_duplicate_says_of_which_item(front: DurableQueue) -> None:
     assert (again.outcome, again.duplicate_of) == ("duplicate", first.seq)
     front.ack(front.get(PATIENCE)).result(PATIENCE)
     assert front.put(_item(1)).result(PATIENCE).outcome == "inserted"
+
+
+def test_what_a_front_had_that_has_ended_comes_at_once(
+    spark: SparkSession, files: DeltaQueue
+) -> None:
+    """Items in the hands of a process of this machine that is gone need no lease to run out."""
+    files.enqueue(spark.createDataFrame([(1, "a", None)], files.schema))
+    files.claim(1, worker_id=f"{socket.gethostname()}/{2**22 + 1}")
+    files.close()
+
+    with DurableQueue(DeltaQueue.open(spark, files.name)) as front:
+        assert front.get(timeout=0).item["id"] == 1
 
 
 def test_a_group_waits_for_its_first(front: DurableQueue) -> None:

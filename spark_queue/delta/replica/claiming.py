@@ -1,0 +1,118 @@
+"""A small claim: what comes next, decided by the scheduler."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import pyarrow as pa
+
+from spark_queue.core.scheduler import Leased
+from spark_queue.delta.choosing import MARGIN, Facts, Request
+from spark_queue.delta.heads import Pointer, StatusHead
+from spark_queue.delta.replica import rules
+from spark_queue.delta.replica.columns import status_table
+from spark_queue.delta.replica.state import Replica, Row
+from spark_queue.delta.schema import CLAIMED, DEAD, EXPIRED, ITEM
+from spark_queue.delta.settings import Settings
+from spark_queue.reader_config import ReaderConfig
+
+#: The error of an item that lost its lease too often.
+LEASE_LOST = "lease lost"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen(Facts):
+    """The rows that a claim would write, and the facts of them."""
+
+    rows: list[Row]
+
+    def table(self) -> pa.Table:
+        """Return the rows as they are logged."""
+        return status_table(self.rows)
+
+
+def may_choose(replica: Replica, request: Request, now: datetime) -> bool:
+    """Tell whether a claim asks nothing but the rules: no evidence of what others have done."""
+    if request.output is None:
+        return True
+    ends = (row["_lease_expires_at"] for row in replica.items.values())
+    return all(end is None or end > now for end in ends)
+
+
+def chosen(
+    replica: Replica,
+    head: StatusHead,
+    settings: Settings,
+    limits: ReaderConfig,
+    request: Request,
+    now: datetime,
+) -> Chosen:
+    """Choose the next items as of a step; perhaps none."""
+    if settings.paused or not replica.items:
+        return Chosen(rows=[], counts={}, pointers={}, width=head.width)
+    config = settings.config
+    lines = [] if config.fair_key is None else _lines(replica)
+    scheduler = rules.scheduler(
+        # A key that is held says nothing about who comes next.
+        rules.without_keys(config),
+        replica.items.values(),
+        head.pointers,
+        lines,
+        limits=limits,
+    )
+    grant = scheduler.claim(
+        rules.seconds(now), request.limit, lease=request.lease.total_seconds(), run=request.run
+    )
+    common = {"_kind": ITEM, "_lease": head.step + 1, "_at": now}
+    leased = {
+        "_state": CLAIMED,
+        "_claim_id": request.claim_id,
+        "_worker_id": request.worker_id,
+        "_lease_expires_at": now + request.lease,
+        "_body": request.output,
+    }
+    fair = config.fair_key is not None
+    rows = [
+        {**_kept(replica, item.seq), **common, **leased, **_turn(replica, item, fair=fair)}
+        for item in grant.items
+    ]
+    rows += [{**_kept(replica, seq), **common, "_state": EXPIRED} for seq in grant.expired]
+    lost = {"_state": DEAD, "_error": LEASE_LOST}
+    rows += [
+        {**_kept(replica, seq), **common, **lost, "_losses": replica.items[seq]["_losses"] + 1}
+        for seq in grant.dead
+    ]
+    return _chosen(replica, head, rows)
+
+
+def _lines(replica: Replica) -> list[list[object]]:
+    at = {(row["_priority"], row["_fair_key"]) for row in replica.items.values()}
+    return [rules.line(replica, line) for line in sorted(at, key=repr)]
+
+
+def _kept(replica: Replica, seq: int) -> Row:
+    nothing = dict.fromkeys(("_claim_id", "_worker_id", "_lease_expires_at", "_error", "_turn"))
+    return {**replica.items[seq], **nothing, "_overdue": None}
+
+
+def _turn(replica: Replica, item: Leased, *, fair: bool) -> Row:
+    given = {"_losses": item.losses, "_turn": item.turn, "_overdue": item.overdue}
+    if not fair:
+        # In one line the order is that of the seqs, and so are its turns.
+        given |= {"_turn": replica.items[item.seq]["_round"], "_overdue": False}
+    return given
+
+
+def _chosen(replica: Replica, head: StatusHead, rows: list[Row]) -> Chosen:
+    counts: dict[tuple[str, str], int] = {}
+    pointers: dict[int, Pointer] = {}
+    for row in rows:
+        kind = (row["_state"], replica.items[row["_seq"]]["_state"])
+        counts[kind] = counts.get(kind, 0) + 1
+        if row["_state"] == CLAIMED:
+            last = (row["_turn"], row["_seq"])
+            pointers[row["_priority"]] = max(pointers.get(row["_priority"], last), last)
+    ahead = (turn - head.pointers.get(p, (0.0, 0))[0] for p, (turn, _) in pointers.items())
+    width = MARGIN * max(ahead, default=0.0)
+    return Chosen(rows=rows, counts=counts, pointers=pointers, width=width)

@@ -1,0 +1,21 @@
+"""Rows of the status log on their way into the table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from spark_queue.delta.replica.state import Row
+from spark_queue.delta.schema import STATUS_COLUMNS
+
+_SCHEMA = to_arrow_schema(STATUS_COLUMNS, timezone="UTC")
+
+
+def status_table(rows: Sequence[Row]) -> pa.Table:
+    """Return rows as a table; columns that they leave out are null."""
+    return pa.table(
+        [pa.array([row.get(field.name) for row in rows], field.type) for field in _SCHEMA],
+        schema=_SCHEMA,
+    )

@@ -1,0 +1,209 @@
+"""A small enqueue: its duplicates and tags, decided by the scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_queue.config import QueueConfig
+from spark_queue.core.scheduler import Admitted, NewItem, Scheduler
+from spark_queue.delta.heads import Pointer, QueueHead
+from spark_queue.delta.replica import rules
+from spark_queue.delta.replica.state import Replica, Row
+from spark_queue.delta.schema import (
+    GROUP,
+    ITEM,
+    KEY,
+    META_LANE,
+    QUEUE_COLUMNS,
+    REFUSED,
+    REFUSED_LANE,
+)
+
+#: What is decided of each row of a frame.
+_DECIDED = ("_seq", "_gen", "_kind", "_priority", "_round", "_enqueued_at", "_duplicate_of")
+
+
+@dataclass(frozen=True, slots=True)
+class Entered:
+    """The rows of a step that enqueues, and the facts of them."""
+
+    rows: pa.Table
+    """Rows of the item log, without the head."""
+    count: int
+    """Rows of the frame."""
+    duplicates: list[Row]
+    """Rows that are refused because an item has their key."""
+    tops: dict[int, float]
+    """The highest tag that the step gives at each priority."""
+
+    def first_duplicate(self) -> tuple[str, int]:
+        """Return the key of a refused row, and who holds it."""
+        return self.duplicates[0]["_dedup_key"], self.duplicates[0]["_duplicate_of"]
+
+
+def entered(
+    replica: Replica,
+    config: QueueConfig,
+    frame: pa.Table,
+    before: QueueHead,
+    pointers: Mapping[int, Pointer],
+    now: datetime,
+) -> Entered:
+    """Decide the rows of a step.
+
+    Parameters
+    ----------
+    replica : Replica
+        The state as of the step before.
+    config : QueueConfig
+        The configuration in force, without weights.
+    frame : pyarrow.Table
+        The user's columns and the computed ones, as :func:`inputs.keyed` has them, in order.
+    before : QueueHead
+        The head of the step before.
+    pointers : mapping
+        How far the order of service has come, by priority.
+    now : datetime
+        The instant of the enqueue.
+    """
+    ours = [name for name in frame.column_names if name in QUEUE_COLUMNS.names]
+    given = frame.select(ours).to_pylist()
+    scheduler = _scheduler(replica, config, given, before, pointers, now)
+    named = {n: row["_origin"] for n, row in enumerate(given) if row.get("_origin") is not None}
+    admitted = scheduler.admit([_new(row, config) for row in given], rules.seconds(now), named)
+    log = [
+        _row(row, answer, scheduler, config, before, now)
+        for row, answer in zip(given, admitted, strict=True)
+    ]
+    accepted = [row for row in log if row["_kind"] == ITEM]
+    ends = [] if config.fair_key is None else _line_ends(scheduler, accepted)
+    meta = [*ends, *_group_ends(config, accepted)]
+    return Entered(
+        rows=pa.concat_tables([_table(frame, log), *_meta(meta)], promote_options="default"),
+        count=len(log),
+        duplicates=[row for row in log if row["_duplicate_of"] is not None],
+        tops=_tops(config, accepted, ends, before.last_seq + len(log)),
+    )
+
+
+def _scheduler(
+    replica: Replica,
+    config: QueueConfig,
+    given: list[Row],
+    before: QueueHead,
+    pointers: Mapping[int, Pointer],
+    now: datetime,
+) -> Scheduler:
+    """Return a scheduler that knows what the rows of a frame may meet."""
+    groups = {row["_group_key"] for row in given} - {None}
+    members = [row for row in replica.items.values() if row["_group_key"] in groups]
+    if config.fair_key is None:
+        # One line, whose tag is the seq.
+        priorities = {row["_priority"] for row in [*given, *members]}
+        lines = [[p, None, 1.0, 0.0, 1.0, float(before.last_seq), None, None] for p in priorities]
+    else:
+        keys = {row["_fair_key"] for row in given}
+        lines = [rules.line(replica, at) for at in replica.ends if at[1] in keys]
+    asked = {row["_dedup_key"] for row in given} - {None}
+    return rules.scheduler(
+        config,
+        members,
+        pointers,
+        lines,
+        holders=rules.holders(replica, config, asked, now),
+        last_seq=before.last_seq,
+    )
+
+
+def _new(row: Row, config: QueueConfig) -> NewItem:
+    return NewItem(
+        dedup_key=row["_dedup_key"],
+        fair_key=row["_fair_key"],
+        group_key=row["_group_key"],
+        priority=row["_priority"],
+        cost=1.0 if config.fair_key is None else row["_cost"],
+    )
+
+
+def _row(
+    row: Row,
+    answer: Admitted,
+    scheduler: Scheduler,
+    config: QueueConfig,
+    before: QueueHead,
+    now: datetime,
+) -> Row:
+    logged = {**row, "_seq": answer.seq, "_enqueued_at": now, "_duplicate_of": answer.duplicate_of}
+    item = scheduler.item(answer.seq)
+    if item is None:
+        return {**logged, "_gen": REFUSED_LANE, "_kind": REFUSED, "_round": None}
+    tag = float(answer.seq) if config.fair_key is None else item.tag
+    placed = {"_priority": item.priority, "_round": tag}
+    return {**logged, **placed, "_gen": before.gen, "_kind": ITEM}
+
+
+def _line_ends(scheduler: Scheduler, accepted: list[Row]) -> list[Row]:
+    lines = sorted({(row["_priority"], row["_fair_key"]) for row in accepted}, key=repr)
+    return [
+        {"_kind": KEY, "_priority": p, "_fair_key": key, "_round": scheduler.last_tag(p, key)}
+        for p, key in lines
+    ]
+
+
+def _group_ends(config: QueueConfig, accepted: list[Row]) -> list[Row]:
+    """Return the last member of each group, where members may stand in an order of their own."""
+    if config.group_key is None or (config.fair_key is None and config.priority is None):
+        return []
+    names = ("_group_key", "_priority", "_fair_key", "_round", "_seq")
+    last = {row["_group_key"]: row for row in accepted if row["_group_key"] is not None}
+    return [{"_kind": GROUP} | {name: row[name] for name in names} for row in last.values()]
+
+
+def _tops(
+    config: QueueConfig, accepted: list[Row], ends: list[Row], last_seq: int
+) -> dict[int, float]:
+    if config.fair_key is None:
+        priorities = {row["_priority"] for row in accepted} if config.priority else {0}
+        return dict.fromkeys(sorted(priorities), float(last_seq))
+    tops: dict[int, float] = {}
+    for end in ends:
+        tops[end["_priority"]] = max(tops.get(end["_priority"], 0.0), end["_round"])
+    return tops
+
+
+def _table(frame: pa.Table, log: list[Row]) -> pa.Table:
+    """Return the rows with the user's columns, in the order in which they are served."""
+    decided: dict[str, list[Any]] = {name: [row[name] for row in log] for name in _DECIDED}
+    table = frame.select([name for name in frame.column_names if name not in decided])
+    for name, values in decided.items():
+        table = table.append_column(name, pa.array(values, _types[name]))
+    order = pc.sort_indices(table, [("_priority", "ascending"), ("_round", "ascending")])
+    return table.take(order)
+
+
+def _meta(rows: list[Row]) -> list[pa.Table]:
+    if not rows:
+        return []
+    for row in rows:
+        row["_gen"] = META_LANE
+    names = ("_kind", "_gen", "_priority", "_fair_key", "_round", "_group_key", "_seq")
+    return [pa.table({n: pa.array([row.get(n) for row in rows], _types[n]) for n in names})]
+
+
+_types = {
+    "_kind": pa.string(),
+    "_gen": pa.int32(),
+    "_seq": pa.int64(),
+    "_priority": pa.int32(),
+    "_round": pa.float64(),
+    "_fair_key": pa.string(),
+    "_group_key": pa.string(),
+    "_enqueued_at": pa.timestamp("us", "UTC"),
+    "_duplicate_of": pa.int64(),
+}

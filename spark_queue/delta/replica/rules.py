@@ -1,0 +1,143 @@
+"""A scheduler that knows what a replica knows: it decides, and is thrown away."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from spark_queue.config import QueueConfig
+from spark_queue.core.scheduler import Scheduler
+from spark_queue.delta.heads import Pointer
+from spark_queue.delta.replica.state import Line, Replica, Row
+from spark_queue.delta.schema import CLAIMED, READY
+from spark_queue.reader_config import ReaderConfig
+
+
+def scheduler(
+    config: QueueConfig,
+    rows: Iterable[Row],
+    pointers: Mapping[int, Pointer],
+    lines: Iterable[list[Any]],
+    *,
+    limits: ReaderConfig | None = None,
+    holders: Iterable[list[Any]] = (),
+    last_seq: int = 0,
+) -> Scheduler:
+    """Return a scheduler in the state that rows describe.
+
+    Parameters
+    ----------
+    config : QueueConfig
+        The configuration in force.
+    rows : iterable of Row
+        The newest rows of items that are ready or claimed.
+    pointers : mapping
+        How far the order of service has come, by priority.
+    lines : iterable
+        What :func:`line` returns of each line that matters.
+    limits : ReaderConfig, optional
+        What the reader allows.
+    holders : iterable
+        What :func:`holders` returns.
+    last_seq : int
+        The last seq that was given to a row.
+    """
+    items = [_item(row, limits) for row in sorted(rows, key=lambda row: int(row["_seq"]))]
+    claimed = sum(item["state"] == CLAIMED for item in items)
+    return Scheduler.restore(
+        replace(config, weights={}),
+        {
+            "format": 1,
+            "step": 0,
+            "last_seq": last_seq,
+            "paused": False,
+            "keep_finished": True,
+            "clock": None,
+            "tally": {"enqueued": len(items), CLAIMED: claimed, READY: len(items) - claimed},
+            "levels": _levels(pointers, lines),
+            "items": items,
+            "refused": [],
+            "holders": list(holders),
+            "grants": [],
+        },
+    )
+
+
+def without_keys(config: QueueConfig) -> QueueConfig:
+    """Return a configuration for steps that accept nothing: who holds a key does not matter."""
+    return replace(config, dedup_key=None, dedup_scope="live")
+
+
+def line(replica: Replica, at: Line) -> list[Any]:
+    """Return the priority of a line and its account, as a snapshot has it."""
+    priority, fair_key = at
+    turns = (replica.served.get((at, False)), replica.served.get((at, True)))
+    return [priority, fair_key, 1.0, 0.0, 1.0, replica.ends.get(at, 0.0), *turns]
+
+
+def holders(
+    replica: Replica, config: QueueConfig, keys: Container[str | None], now: datetime
+) -> list[list[Any]]:
+    """Return who holds each of some dedup keys, as a snapshot has it."""
+    scope = config.dedup_scope
+    found = []
+    for key, (seq, at) in replica.keys.items():
+        if key not in keys:
+            continue
+        until = seconds(at + scope) if isinstance(scope, timedelta) else None
+        live = seq in replica.items
+        if live or scope == "forever" or (until is not None and until > seconds(now)):
+            found.append([key, seq, until, live])
+    return found
+
+
+def seconds(at: datetime) -> float:
+    """Return an instant on the scale of the scheduler."""
+    return at.timestamp()
+
+
+def _levels(pointers: Mapping[int, Pointer], lines: Iterable[list[Any]]) -> list[dict[str, Any]]:
+    accounts: dict[int, list[list[Any]]] = {priority: [] for priority in pointers}
+    for priority, *account in lines:
+        accounts.setdefault(priority, []).append(account)
+    return [
+        {"priority": p, "turn": turn, "seq": seq, "accounts": accounts[p]}
+        for p, (turn, seq) in ((p, pointers.get(p, (0.0, 0))) for p in accounts)
+    ]
+
+
+def _item(row: Row, limits: ReaderConfig | None) -> dict[str, Any]:
+    return {
+        "seq": row["_seq"],
+        "raw_tag": row["_round"],
+        "enqueued_at": seconds(row["_enqueued_at"]),
+        "priority": row["_priority"],
+        "fair_key": row["_fair_key"],
+        "available_at": _instant(row["_available_at"]),
+        "state": row["_state"],
+        "attempts": row["_attempts"],
+        "losses": row["_losses"],
+        "lease": row["_lease"] if row["_state"] == CLAIMED else None,
+        "lease_expires_at": _instant(row["_lease_expires_at"]),
+        "new": {
+            "fair_key": row["_fair_key"],
+            "group_key": row["_group_key"],
+            "cost": row["_cost"],
+            "expires_at": _instant(expires_at(row, limits)),
+        },
+    }
+
+
+def expires_at(row: Row, limits: ReaderConfig | None) -> datetime | None:
+    """Return when an item expires for a reader: by itself, or because it has become too old."""
+    own: datetime | None = row["_expires_at"]
+    if limits is None or limits.max_age is None:
+        return own
+    aged: datetime = row["_enqueued_at"] + limits.max_age
+    return aged if own is None else min(own, aged)
+
+
+def _instant(at: datetime | None) -> float | None:
+    return None if at is None else seconds(at)

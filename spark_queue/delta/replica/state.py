@@ -1,0 +1,168 @@
+"""What the two logs say of the items of a queue, for its first reader, as of one step of each.
+
+Nothing is decided here. Rows are applied as facts, whoever decided them, so that a step which was
+lost, or that came to nothing, leaves no trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from spark_queue.delta.schema import CLAIMED, ITEM, KEY, READY, SCHEDULE, SERVED, TERMINAL
+
+#: The columns of an item's newest row.
+STATE = (
+    "_seq",
+    "_gen",
+    "_state",
+    "_lease",
+    "_attempts",
+    "_losses",
+    "_claim_id",
+    "_worker_id",
+    "_lease_expires_at",
+    "_error",
+    *SCHEDULE,
+    "_turn",
+    "_overdue",
+)
+
+#: What is read of a row of the item log.
+ENTERED = ("_kind", "_gen", "_step", "_seq", *SCHEDULE, "_dedup_key", "_errors")
+
+#: What is read of a row of the status log.
+FOLLOWED = ("_kind", "_step", "_at", *STATE)
+
+#: How many claims are remembered beside those whose items are in flight.
+_CLAIMS = 100
+
+#: A row of a log, by column.
+Row = dict[str, Any]
+
+#: A fair key at a priority.
+Line = tuple[int, str | None]
+
+
+@dataclass(slots=True)
+class Granted:
+    """What a claim got, and what of it its holder has not settled."""
+
+    rows: dict[int, Row]
+    """The rows by which the items were leased, by seq."""
+    left: set[int]
+
+
+@dataclass(slots=True)
+class Replica:
+    """The open items of a queue, and what the next ones are measured against.
+
+    Attributes
+    ----------
+    queue, status : str
+        The tokens of the steps up to which the item log and the status log are known.
+    items : dict
+        The newest row of each item that is ready or claimed, by seq.
+    keys : dict
+        The newest item of each dedup key, and when it was enqueued.
+    ends : dict
+        The last tag that each line has given out.
+    served : dict
+        The highest turn that was handed out to each line, and the highest overdue one.
+    grants : dict
+        What was claimed, by lease.
+    """
+
+    queue: str = ""
+    status: str = ""
+    items: dict[int, Row] = field(default_factory=dict)
+    keys: dict[str, tuple[int, datetime]] = field(default_factory=dict)
+    ends: dict[Line, float] = field(default_factory=dict)
+    served: dict[tuple[Line, bool], float] = field(default_factory=dict)
+    grants: dict[int, Granted] = field(default_factory=dict)
+    has_forgotten: bool = False
+    """Whether there were claims that are not among the grants any more."""
+
+    def claim_of(self, claim_id: str) -> tuple[int, Granted] | None:
+        """Return the lease of a claim and what it got, if that is remembered."""
+        for lease, grant in self.grants.items():
+            if any(row["_claim_id"] == claim_id for row in grant.rows.values()):
+                return lease, grant
+        return None
+
+    def after(self, step: int, rows: Iterable[Row]) -> Replica:
+        """Return what this would be after more rows of the status log; this one stays as it is."""
+        copy = replace(self, items=dict(self.items), served=dict(self.served), grants={})
+        copy.follow(self.status, step, rows)
+        return copy
+
+    def enter(self, token: str, rows: Iterable[Row], *, is_seen: bool = True) -> None:
+        """Apply a step of the item log; what the reader does not see only has keys and tags."""
+        self.queue = token
+        for row in rows:
+            if row["_kind"] == ITEM:
+                self._enter(row, is_seen=is_seen)
+            elif row["_kind"] == KEY:
+                line = (row["_priority"], row["_fair_key"])
+                self.ends[line] = max(self.ends.get(line, 0.0), row["_round"])
+
+    def follow(self, token: str, step: int, rows: Iterable[Row]) -> None:
+        """Apply a step of the status log."""
+        self.status = token
+        for row in rows:
+            self._hand_out(row)
+            if row["_kind"] == ITEM:
+                self._move(row, step)
+        if len(self.grants) > 2 * _CLAIMS:
+            self._forget_claims()
+
+    def _enter(self, row: Row, *, is_seen: bool) -> None:
+        if row.get("_dedup_key") is not None:
+            self.keys[row["_dedup_key"]] = (row["_seq"], row["_enqueued_at"])
+        if not is_seen:
+            return
+        item = dict.fromkeys(STATE) | {name: row[name] for name in ("_seq", "_gen", *SCHEDULE)}
+        item |= {"_state": READY, "_attempts": row.get("_errors") or 0, "_losses": 0}
+        self.items[row["_seq"]] = item
+
+    def _hand_out(self, row: Row) -> None:
+        given = row["_kind"] == SERVED or (row["_kind"] == ITEM and row["_state"] == CLAIMED)
+        if given and row["_turn"] is not None:
+            turn = ((row["_priority"], row["_fair_key"]), bool(row["_overdue"]))
+            self.served[turn] = max(self.served.get(turn, row["_turn"]), row["_turn"])
+
+    def _move(self, row: Row, step: int) -> None:
+        seq, lease, state = row["_seq"], row.get("_lease"), row["_state"]
+        item = {name: row.get(name) for name in STATE}
+        if state == CLAIMED and lease == step:
+            grant = self.grants.setdefault(lease, Granted({}, set()))
+            grant.rows[seq] = {**item, "_at": row["_at"]}
+            grant.left.add(seq)
+        elif state != CLAIMED and lease in self.grants:
+            self.grants[lease].left.discard(seq)
+        if state in TERMINAL:
+            self.items.pop(seq, None)
+        else:
+            self.items[seq] = item
+
+    def _forget_claims(self) -> None:
+        """Drop the oldest claims of which nothing is in flight."""
+        held = {item["_lease"] for item in self.items.values()}
+        over = [lease for lease in sorted(self.grants) if lease not in held]
+        for lease in over[:-_CLAIMS]:
+            del self.grants[lease]
+            self.has_forgotten = True
+
+
+def merged(replicas: Iterable[Replica]) -> Replica:
+    """Return what new items of a queue are measured against, of whatever one of its readers has."""
+    whole = Replica()
+    for replica in replicas:
+        whole.items |= replica.items
+        for key, newest in replica.keys.items():
+            whole.keys[key] = max(whole.keys.get(key, newest), newest)
+        for line, tag in replica.ends.items():
+            whole.ends[line] = max(whole.ends.get(line, tag), tag)
+    return whole

@@ -1,0 +1,107 @@
+"""Small steps that are decided in this process: they have the rows that Spark would write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from spark_queue import DeltaQueue, QueueConfig
+from spark_queue.claim import Claim
+from spark_queue.clock import ManualClock
+from spark_queue.config import RetryPolicy
+from spark_queue.session import SMALL_STEPS
+
+MINUTE = timedelta(minutes=1)
+
+_COLUMNS = "id string, tenant string, grp string, urgency int"
+
+_CONFIG = QueueConfig(
+    dedup_key="id",
+    dedup_scope=timedelta(minutes=30),
+    fair_key="tenant",
+    group_key="grp",
+    priority="urgency",
+    lease=MINUTE,
+    max_attempts=2,
+    max_losses=2,
+    retry=RetryPolicy(delay=timedelta(seconds=10)),
+)
+
+#: What differs from run to run: names that are drawn, and the heads of steps, which carry one.
+_DRAWN = ("_claim_id", "_body")
+
+
+@contextmanager
+def _planner(spark: SparkSession, name: str) -> Iterator[None]:
+    spark.conf.set(SMALL_STEPS, name)
+    try:
+        yield
+    finally:
+        spark.conf.unset(SMALL_STEPS)
+
+
+def _enqueue(queue: DeltaQueue, *rows: tuple[Any, ...], ttl: float | None = None) -> None:
+    now = queue.store.clock.now()
+    expires_at = None if ttl is None else now + timedelta(seconds=ttl)
+    frame = queue.store.spark.createDataFrame(rows, _COLUMNS)
+    frame = frame.withColumn("expires_at", F.lit(expires_at).cast("timestamp"))
+    queue.enqueue(frame, order_by="id")
+
+
+def _history(queue: DeltaQueue, clock: ManualClock) -> list[Callable[[], object]]:
+    """Return a bit of everything, step by step."""
+    claims: list[Claim] = []
+
+    def claim(limit: int, run: int = 1) -> None:
+        claims.append(queue.claim(limit, run=run))
+
+    def settle() -> None:
+        outcomes = claims[-1].items.select("_seq", F.expr("if(id = 'b', 'ack', 'nack') as outcome"))
+        claims[-1].settle(outcomes.withColumn("error", F.lit("no")))
+
+    return [
+        lambda: _enqueue(queue, ("a", "T", "g", 0), ("b", "T", "h", 1), ("c", "U", "g", 1)),
+        lambda: _enqueue(queue, ("a", "T", "g", 0), ("e", "U", "g", 0), ("d", "V", None, 0)),
+        lambda: _enqueue(queue, ("f", None, None, 0), ttl=90),
+        lambda: claim(3),
+        settle,
+        lambda: claim(2),
+        lambda: claims[-1].renew(2 * MINUTE),
+        lambda: clock.advance(MINUTE),
+        lambda: claim(1),
+        lambda: claims.pop().release(),
+        lambda: clock.advance(MINUTE),
+        lambda: claim(4, run=2),
+        lambda: queue.cancel("id = 'd'"),
+        lambda: _enqueue(queue, ("d", "V", None, 0), ("b", "T", "h", 0), ("x", "T", "g", 2)),
+        lambda: clock.advance(2 * MINUTE),
+        lambda: claim(9),
+        lambda: claims[-1].dead("worn out"),
+    ]
+
+
+def _rows(queue: DeltaQueue, log: str) -> list[dict[str, Any]]:
+    frame = queue.store.queue.read() if log == "queue" else queue.store.status.read()
+    kept = [name for name in frame.columns if name not in _DRAWN]
+    rows = frame.where("_kind <> 'head'").select(*kept).collect()
+    return sorted((row.asDict() for row in rows), key=lambda row: (row["_step"], repr(row)))
+
+
+def _played(spark: SparkSession, path: str, planner: str) -> dict[str, list[dict[str, Any]]]:
+    clock = ManualClock()
+    with _planner(spark, planner):
+        queue = DeltaQueue.create(spark, path, _COLUMNS, _CONFIG, clock=clock)
+        for step in _history(queue, clock):
+            step()
+    return {log: _rows(queue, log) for log in ("queue", "status")}
+
+
+def test_steps_have_the_rows_that_spark_would_write(spark: SparkSession, place: str) -> None:
+    """Law 1-9: whoever decides a step, its rows are the same, to the last column."""
+    ours = _played(spark, f"{place}/memory", "memory")
+    assert ours == _played(spark, f"{place}/spark", "spark")

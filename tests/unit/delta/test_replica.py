@@ -1,0 +1,377 @@
+"""The state of a queue in the process: fed by rows, and asked for the next ones."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_queue.config import QueueConfig, RetryPolicy
+from spark_queue.core.scheduler import Ack, Dead, Nack, NewItem, Outcome, Release, Scheduler
+from spark_queue.delta import claims, settle
+from spark_queue.delta.choosing import Request
+from spark_queue.delta.heads import QueueHead, StatusHead, following
+from spark_queue.delta.replica import claiming, entering, settling
+from spark_queue.delta.replica.settling import Said
+from spark_queue.delta.replica.state import ENTERED, FOLLOWED, Replica, merged
+from spark_queue.delta.settings import Settings
+from spark_queue.reader_config import ReaderConfig
+
+START = datetime(2026, 1, 1, tzinfo=timezone.utc)
+
+CONFIG = QueueConfig(
+    dedup_key="id",
+    fair_key="tenant",
+    group_key="grp",
+    priority="urgency",
+    lease=timedelta(seconds=60),
+    max_attempts=2,
+    max_losses=2,
+    retry=RetryPolicy(delay=timedelta(seconds=10), jitter=0.0),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class New:
+    """A row to enqueue."""
+
+    key: str | None = None
+    tenant: str | None = None
+    group: str | None = None
+    priority: int = 0
+    cost: float = 1.0
+    delay: int | None = None
+    ttl: int | None = None
+
+
+class Steps:
+    """A queue whose steps are decided from its replica, and applied to it as rows."""
+
+    def __init__(self, config: QueueConfig) -> None:
+        self.settings = Settings.initial(config)
+        self.queue, self.status = QueueHead(), StatusHead(step=1)
+        self.replica = Replica()
+        self.now = START
+
+    def enqueue(self, rows: Sequence[New]) -> list[int | None]:
+        """Enqueue rows, and return who holds the key of each."""
+        found = entering.entered(
+            self.replica,
+            self.settings.config,
+            self.frame(rows),
+            self.queue,
+            self.status.pointers,
+            self.now,
+        )
+        count = found.count - len(found.duplicates)
+        self.queue = following(
+            self.queue,
+            last_seq=self.queue.last_seq + found.count,
+            items=self.queue.items + count,
+        )
+        logged = _rows(found.rows, (*ENTERED, "_duplicate_of"))
+        self.replica.enter(self.queue.token, logged)
+        by_seq = {row["_seq"]: row for row in logged if row["_kind"] in ("item", "refused")}
+        return [by_seq[seq]["_duplicate_of"] for seq in sorted(by_seq)]
+
+    def frame(self, rows: Sequence[New]) -> pa.Table:
+        """Return rows as an evaluated frame has them."""
+        at = pa.timestamp("us", "UTC")
+        columns = {
+            "n": pa.array(range(len(rows)), pa.int32()),
+            "_dedup_key": pa.array([row.key for row in rows], pa.string()),
+            "_fair_key": pa.array([row.tenant for row in rows], pa.string()),
+            "_group_key": pa.array([row.group for row in rows], pa.string()),
+            "_priority": pa.array([row.priority for row in rows], pa.int32()),
+            "_cost": pa.array([row.cost for row in rows], pa.float64()),
+            "_available_at": pa.array([self.in_seconds(row.delay) for row in rows], at),
+            "_expires_at": pa.array([self.in_seconds(row.ttl) for row in rows], at),
+        }
+        return pa.table(columns)
+
+    def in_seconds(self, seconds: int | None) -> datetime | None:
+        """Return the instant so many seconds from now."""
+        return None if seconds is None else self.now + timedelta(seconds=seconds)
+
+    def claim(self, limit: int, run: int = 1) -> tuple[int, list[int]]:
+        """Claim items, and return the lease and their seqs."""
+        request = Request(
+            limit=limit, lease=self.settings.config.lease, worker_id="w", run=run, claim_id="c"
+        )
+        chosen = claiming.chosen(
+            self.replica, self.status, self.settings, ReaderConfig(), request, self.now
+        )
+        if chosen.total() == 0:
+            return 0, []
+        self.status = claims.logged(self.status, chosen)
+        self.follow(chosen.table())
+        return self.status.step, [row["_seq"] for row in chosen.rows if row["_state"] == "claimed"]
+
+    def settle(self, lease: int, said: Said | dict[int, Said]) -> tuple[int, ...]:
+        """Settle items of a lease, and return which were lost."""
+        judged = settling.judged(self.replica, lease, said, self.settings.config, self.now)
+        assert judged is not None
+        if judged.rows:
+            self.status = settle.logged(self.status, judged)
+            self.follow(judged.table())
+        return judged.lost
+
+    def follow(self, rows: pa.Table) -> None:
+        """Apply the rows of a step of the status log."""
+        self.replica.follow(self.status.token, self.status.step, _rows(rows, FOLLOWED))
+
+
+def _rows(table: pa.Table, columns: Sequence[str]) -> list[dict[str, Any]]:
+    named = [name for name in columns if name in table.column_names]
+    return [dict.fromkeys(columns) | row for row in table.select(named).to_pylist()]
+
+
+@pytest.fixture
+def queue() -> Steps:
+    """Return a queue with two items of one group, and one of another key."""
+    steps = Steps(CONFIG)
+    steps.enqueue(
+        [
+            New(key="a", tenant="T", group="g"),
+            New(key="b", tenant="T", group="g"),
+            New(key="c", tenant="U"),
+        ]
+    )
+    return steps
+
+
+def test_items_are_served_by_key_and_group(queue: Steps) -> None:
+    """Laws 2-4: keys take turns, and of a group one item is in flight."""
+    assert queue.claim(9) == (2, [1, 3])
+    assert queue.claim(9) == (0, [])
+    queue.settle(2, ("ack", None))
+    assert queue.claim(9)[1] == [2]
+
+
+def test_a_key_is_held_while_its_item_is_live(queue: Steps) -> None:
+    """Law 1: a row whose key a live item has is refused, and names the holder."""
+    lease, _ = queue.claim(1)
+    assert queue.enqueue([New(key="a"), New(key="d"), New(key="d")]) == [1, None, 5]
+    queue.settle(lease, ("ack", None))
+    assert queue.enqueue([New(key="a")]) == [None]
+
+
+def test_a_settle_of_what_is_not_held_is_lost(queue: Steps) -> None:
+    """Law 5: what the holder settled before, or never had, is lost to it and unchanged."""
+    lease, _ = queue.claim(1)
+    assert queue.settle(lease, {1: ("ack", None), 3: ("ack", None)}) == (3,)
+    assert queue.settle(lease, {1: ("nack", "late")}) == (1,)
+    assert queue.settle(lease, ("ack", None)) == ()
+    assert sorted(queue.replica.items) == [2, 3]
+
+
+def test_a_worker_that_died_is_a_loss_until_there_were_too_many(queue: Steps) -> None:
+    """An item that is lost comes back without an attempt, and is dead after the last loss."""
+    lease, _ = queue.claim(1)
+    queue.settle(lease, {1: ("lose", "it died")})
+    row = queue.replica.items[1]
+    assert (row["_state"], row["_losses"], row["_attempts"]) == ("ready", 1, 0)
+    lease, seqs = queue.claim(1)
+    assert seqs == [1]
+    judged = settling.judged(queue.replica, lease, ("lose", "again"), CONFIG, queue.now)
+    assert judged is not None
+    assert (judged.counts, judged.failed) == ({"dead": 1}, 0)
+
+
+def test_an_unknown_outcome_is_no_outcome(queue: Steps) -> None:
+    """What nobody may say of an item is not taken for something else."""
+    lease, _ = queue.claim(1)
+    with pytest.raises(KeyError):
+        settling.judged(queue.replica, lease, ("done", None), CONFIG, queue.now)
+
+
+def test_a_lease_that_is_not_remembered_is_left_to_spark(queue: Steps) -> None:
+    """What became of an old claim is in the tables only."""
+    assert settling.judged(queue.replica, 77, ("ack", None), CONFIG, START) is None
+    assert settling.renewed(queue.replica, 77, timedelta(seconds=1), START) is None
+
+
+def test_deciding_leaves_no_trace(queue: Steps) -> None:
+    """A step that is decided and then lost to another writer has changed nothing."""
+    lease, _ = queue.claim(1)
+    before = copy.deepcopy(queue.replica)
+    request = Request(
+        limit=5, lease=timedelta(seconds=5), worker_id="w", run=1, claim_id="lost", output=None
+    )
+    claiming.chosen(queue.replica, queue.status, queue.settings, ReaderConfig(), request, queue.now)
+    frame = queue.frame([New(key="x", tenant="T")])
+    entering.entered(queue.replica, CONFIG, frame, queue.queue, queue.status.pointers, queue.now)
+    settling.judged(queue.replica, lease, ("nack", "no"), CONFIG, queue.now)
+    queue.replica.after(9, [])
+    assert queue.replica == before
+
+
+def test_a_copy_goes_its_own_way(queue: Steps) -> None:
+    """What would be after a settle is known without the replica that is asked changing."""
+    lease, _ = queue.claim(2)
+    judged = settling.judged(queue.replica, lease, ("ack", None), CONFIG, queue.now)
+    assert judged is not None
+    after = queue.replica.after(9, judged.rows)
+    assert (sorted(after.items), sorted(queue.replica.items)) == ([2], [1, 2, 3])
+    assert queue.replica.grants[lease].left == {1, 3}
+
+
+def test_a_reader_limits_the_age_of_items(queue: Steps) -> None:
+    """An item that has become too old for a reader expires with its next claim."""
+    queue.now += timedelta(seconds=100)
+    request = Request(limit=5, lease=timedelta(seconds=5), worker_id="w", run=1, claim_id="c")
+    limits = ReaderConfig(max_age=timedelta(seconds=99))
+    chosen = claiming.chosen(
+        queue.replica, queue.status, queue.settings, limits, request, queue.now
+    )
+    assert chosen.by_state() == {"expired": 3}
+
+
+def test_a_claim_that_leaves_evidence_takes_over_nothing(queue: Steps) -> None:
+    """A lease that ran out is not taken over before its output was asked, which Spark does."""
+    queue.claim(1)
+    request = Request(
+        limit=5, lease=timedelta(seconds=5), worker_id="w", run=1, claim_id="c", output="t"
+    )
+    assert claiming.may_choose(queue.replica, request, queue.now)
+    over = queue.now + timedelta(seconds=60)
+    assert not claiming.may_choose(queue.replica, request, over)
+    assert claiming.may_choose(queue.replica, replace(request, output=None), over)
+
+
+def test_claims_of_which_nothing_is_left_are_forgotten() -> None:
+    """Of claims that are over a hundred are remembered, and it is known that there were more."""
+    queue = Steps(QueueConfig())
+    queue.enqueue([New() for _ in range(250)])
+    for _ in range(250):
+        lease, _ = queue.claim(1)
+        queue.settle(lease, ("ack", None))
+    assert 100 <= len(queue.replica.grants) <= 201
+    assert queue.replica.has_forgotten
+    assert lease in queue.replica.grants
+
+
+def test_new_items_are_measured_against_all_readers() -> None:
+    """An item is live while one reader is not done with it, and tags go on from the highest."""
+    one, other = Steps(CONFIG), Steps(CONFIG)
+    for steps in (one, other):
+        steps.enqueue([New(key="a", tenant="T")])
+    one.settle(one.claim(1)[0], ("ack", None))
+    whole = merged([one.replica, other.replica])
+    assert list(whole.items) == [1]
+    assert whole.keys.keys() == {"a"}
+    assert whole.ends == {(0, "T"): 1.0}
+
+
+_NEW = st.builds(
+    New,
+    key=st.sampled_from([None, "k", "l", "m"]),
+    tenant=st.sampled_from([None, "a", "b"]),
+    group=st.sampled_from([None, None, "x", "y"]),
+    priority=st.integers(0, 1),
+    cost=st.sampled_from([1.0, 1.0, 2.0]),
+    delay=st.sampled_from([None, None, 15]),
+    ttl=st.sampled_from([None, None, 25]),
+)
+
+_STEP = st.one_of(
+    st.tuples(st.just("enqueue"), st.lists(_NEW, min_size=1, max_size=6)),
+    st.tuples(st.just("claim"), st.tuples(st.integers(1, 5), st.sampled_from([1, 1, 2]))),
+    st.tuples(st.just("settle"), st.tuples(st.integers(0, 2), st.sampled_from("arnd"))),
+    st.tuples(st.just("advance"), st.sampled_from([1, 16, 61])),
+)
+
+_CONFIGS = st.builds(
+    QueueConfig,
+    dedup_key=st.just("id"),
+    dedup_scope=st.sampled_from(["live", "forever", timedelta(seconds=30)]),
+    fair_key=st.sampled_from([None, "tenant"]),
+    group_key=st.sampled_from([None, "grp"]),
+    priority=st.sampled_from([None, "urgency"]),
+    group_limit=st.just(1),
+    max_in_flight=st.sampled_from([None, 3]),
+    lease=st.just(timedelta(seconds=60)),
+    max_attempts=st.just(2),
+    max_losses=st.just(2),
+    retry=st.just(RetryPolicy(delay=timedelta(seconds=10), jitter=0.0)),
+    on_failure=st.sampled_from(["block", "skip"]),
+)
+
+
+@given(config=_CONFIGS, history=st.lists(_STEP, max_size=14))
+def test_a_scheduler_made_anew_for_each_step_goes_on_as_one_that_stays(
+    config: QueueConfig, history: list[tuple[str, Any]]
+) -> None:
+    """Laws 1-9: what the rows say is all that the next decision needs."""
+    if config.group_key is None:
+        config = replace(config, on_failure="block")
+    ours, theirs = Steps(config), Scheduler(config)
+    held: list[tuple[int, int, list[int]]] = []
+    for verb, what in history:
+        if verb == "enqueue":
+            rows = [_of(config, row) for row in what]
+            expected = theirs.admit([_new(ours, row) for row in rows], ours.now.timestamp())
+            assert ours.enqueue(rows) == [answer.duplicate_of for answer in expected]
+        elif verb == "claim":
+            grant = theirs.claim(ours.now.timestamp(), what[0], run=what[1])
+            lease, seqs = ours.claim(what[0], what[1])
+            assert seqs == [item.seq for item in grant.items]
+            if seqs:
+                held = [(lease, grant.lease, seqs), *held][:3]
+        elif verb == "settle" and held:
+            lease, other, seqs = held[what[0] % len(held)]
+            outcomes = dict.fromkeys(seqs, _SAID[what[1]])
+            lost = ours.settle(lease, dict.fromkeys(seqs, _TOLD[what[1]]))
+            settled = theirs.settle(other, outcomes, ours.now.timestamp())
+            assert lost == tuple(sorted(settled.lost))
+        elif verb == "advance":
+            ours.now += timedelta(seconds=what)
+    live = {seq for seq in range(1, ours.queue.last_seq + 1) if _is_live(theirs, seq)}
+    assert set(ours.replica.items) == live
+
+
+_SAID: dict[str, Outcome] = {"a": Ack(), "r": Release(), "n": Nack("no"), "d": Dead("bad")}
+_TOLD: dict[str, Said] = {
+    "a": ("ack", None),
+    "r": ("release", None),
+    "n": ("nack", "no"),
+    "d": ("dead", "bad"),
+}
+
+
+def _of(config: QueueConfig, row: New) -> New:
+    """Return a row as a queue sees it that is not fair, or serial, or has no priorities."""
+    return replace(
+        row,
+        tenant=row.tenant if config.fair_key else None,
+        group=row.group if config.group_key else None,
+        priority=row.priority if config.priority else 0,
+        cost=row.cost if config.fair_key else 1.0,
+    )
+
+
+def _new(steps: Steps, row: New) -> NewItem:
+    return NewItem(
+        dedup_key=row.key,
+        fair_key=row.tenant,
+        group_key=row.group,
+        priority=row.priority,
+        cost=row.cost,
+        available_at=_seconds(steps.in_seconds(row.delay)),
+        expires_at=_seconds(steps.in_seconds(row.ttl)),
+    )
+
+
+def _seconds(at: datetime | None) -> float | None:
+    return None if at is None else at.timestamp()
+
+
+def _is_live(scheduler: Scheduler, seq: int) -> bool:
+    return scheduler.state(seq) in ("ready", "claimed")
