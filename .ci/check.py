@@ -44,6 +44,9 @@ _AS_SHIPPED = (
     "tests/front/test_durable.py",
 )
 
+#: Tests that have no session in this process: what they start has one of its own.
+_OWN_SESSIONS = ("tests/notebooks", "tests/delta/test_chaos.py")
+
 #: JVMs that tests start by commands, notebooks and jobs live for a minute: the second of Java's
 #: compilers would cost them more than it saves. No setting of Spark's is changed by that.
 _SHORT_LIVED = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"}
@@ -67,7 +70,13 @@ _WITHOUT_SPARK = Check("tests (no JVM)", (*_PYTEST, *_IN_TWO, "-m", "not spark")
 
 _SMALL_STEPS = Check(
     "tests",
-    (*_PYTEST, *_IN_TWO, "-m", "spark", *(f"--ignore={place}" for place in _AS_SHIPPED)),
+    (
+        *_PYTEST,
+        *_IN_TWO,
+        "-m",
+        "spark",
+        *(f"--ignore={place}" for place in (*_AS_SHIPPED, *_OWN_SESSIONS)),
+    ),
     env=_SHORT_LIVED,
     is_live=True,
 )
@@ -75,6 +84,9 @@ _DEFAULTS = Check(
     "tests (as shipped)",
     (*_PYTEST, "-m", "spark", *_AS_SHIPPED),
     env={"SPARK_QUEUE_SESSION": "defaults"},
+)
+_ELSEWHERE = Check(
+    "tests (own sessions)", (*_PYTEST, "-m", "spark", *_OWN_SESSIONS), env=_SHORT_LIVED
 )
 _CONNECT = Check(
     "tests (connect)",
@@ -84,7 +96,7 @@ _CONNECT = Check(
 
 #: What runs one after another: each a group of lanes side by side.
 FAST = (*_STATIC, ((_WITHOUT_SPARK,),))
-FULL = (*FAST, ((_SMALL_STEPS,),), ((_CONNECT,), (_DEFAULTS,)))
+FULL = (*FAST, ((_SMALL_STEPS,),), ((_CONNECT,), (_DEFAULTS, _ELSEWHERE)))
 
 
 @dataclass(frozen=True)
@@ -99,7 +111,7 @@ class Outcome:
     def line(self) -> str:
         """Return the line that reports it."""
         word = "ok    " if self.code == 0 else "FAILED"
-        return f"{word}  {self.check.name:<18} {self.seconds:7.1f} s"
+        return f"{word}  {self.check.name:<20} {self.seconds:7.1f} s"
 
 
 def main(argv: Sequence[str]) -> int:
@@ -113,7 +125,7 @@ def main(argv: Sequence[str]) -> int:
     print()
     for outcome in outcomes:
         print(outcome.line())
-    print(f"{'':<8}{'all':<18} {time.monotonic() - started:7.1f} s")
+    print(f"{'':<8}{'all':<20} {time.monotonic() - started:7.1f} s")
     # The last words are pytest's own, for those who read only these.
     for outcome in outcomes:
         if outcome.check.command[: len(_PYTEST)] == _PYTEST:

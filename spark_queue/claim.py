@@ -77,8 +77,10 @@ class Claim:
     def items(self) -> DataFrame:
         """The claimed items: the user's columns, ``_seq``, ``_lease`` and ``_attempts``.
 
-        The frame reads the queue when it is used, each time the same rows; nothing passes through
-        the driver. ``_attempts`` counts failed attempts before this one.
+        The frame reads the queue when it is used, each time the same rows, and nothing passes
+        through the driver; but up to 1,000 items of a small queue on this machine's disk are read
+        at once.
+        ``_attempts`` counts failed attempts before this one.
         """
         return items.claimed(self._store, self.lease)
 

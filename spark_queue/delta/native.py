@@ -55,6 +55,8 @@ class NativeLog:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
+        # Whoever writes has the lock of the log; those who only read have this one.
+        self._guard = threading.RLock()
         self._table = _opened(directory)
         self._schema = pa.schema(self._table.schema().to_arrow())
 
@@ -62,33 +64,35 @@ class NativeLog:
         """Append a step, and tell whether it is ours: as :meth:`Log.commit` does."""
         from deltalake import CommitProperties, Transaction, write_deltalake  # noqa: PLC0415
 
-        if self._last_step() != head.step - 1:
-            return False
         ours = CommitProperties(
             custom_metadata={"userMetadata": head.token},
             app_transactions=[Transaction(APP_ID, head.step)],
         )
-        try:
-            write_deltalake(
-                self._table, self._step(head, rows), mode="append", commit_properties=ours
-            )
-        except Exception:
-            # What comes after the commit may have failed; nobody else can have made the step.
-            if self._last_step() == head.step:
-                return True
-            raise
-        traces.note(self._directory, self._table.version())
+        step = self._step(head, rows)
+        with self._guard:
+            if self._last_step() != head.step - 1:
+                return False
+            try:
+                write_deltalake(self._table, step, mode="append", commit_properties=ours)
+            except Exception:
+                # What comes after the commit may have failed; nobody else can have made the step.
+                if self._last_step() == head.step:
+                    return True
+                raise
+            traces.note(self._directory, self._table.version())
         return True
 
     def read(self, columns: Sequence[str]) -> pa.Table:
         """Return some columns of all rows."""
-        self._table.update_incremental()
-        return self._table.to_pyarrow_table(columns=list(columns))
+        with self._guard:
+            self._table.update_incremental()
+            return self._table.to_pyarrow_table(columns=list(columns))
 
     def files_with(self, first: int, last: int, most: int) -> list[str] | None:
         """Return the files that may have rows of such seqs; ``None`` where they are too large."""
-        self._table.update_incremental()
-        adds = pa.table(self._table.get_add_actions(flatten=True))
+        with self._guard:
+            self._table.update_incremental()
+            adds = pa.table(self._table.get_add_actions(flatten=True))
         if "min._seq" not in adds.column_names or "max._seq" not in adds.column_names:
             return None
         facts = adds.select(["path", "size_bytes", "min._seq", "max._seq"]).to_pylist()
@@ -110,8 +114,10 @@ class NativeLog:
 
     def schema(self) -> StructType:
         """Return the columns as Spark has them."""
-        self._table.update_incremental()
-        return StructType.fromJson(json.loads(self._table.schema().to_json()))
+        with self._guard:
+            self._table.update_incremental()
+            text = self._table.schema().to_json()
+        return StructType.fromJson(json.loads(text))
 
     def is_plain(self) -> bool:
         """Tell whether the table asks nothing of its writers that only Spark may know."""
@@ -121,8 +127,9 @@ class NativeLog:
 
     def compact(self) -> None:
         """Merge files that are small, and leave alone those that would take long."""
-        self._table.update_incremental()
-        self._table.optimize.compact(target_size=_SMALL)
+        with self._guard:
+            self._table.update_incremental()
+            self._table.optimize.compact(target_size=_SMALL)
 
     def _last_step(self) -> int:
         self._table.update_incremental()
