@@ -30,14 +30,18 @@ def at_hand(store: Store) -> Replica | None:
     if not is_wanted(store):
         return None
     queue, status = store.queue_head(), store.status_head()
-    facts = queue.readers.get(store.reader)
-    if facts is None or facts.streams or store.settings(status).stretches:
+    facts, settings = queue.readers.get(store.reader), store.settings(status)
+    if facts is None or facts.streams or settings.stretches:
         return None
     position = store.position()
     known = position.replica
     if known is None or (known.queue, known.status) != (queue.token, status.token):
         known = position.replica = _read(store, queue, status, facts.since_step)
-    if known is not None and (len(known.items) > _OPEN or len(known.keys) > _KEYS):
+    if known is None:
+        return None
+    if len(known.keys) > _KEYS:
+        known.forget_keys(settings.config.dedup_scope, store.clock.now())
+    if len(known.items) > _OPEN or len(known.keys) > _KEYS:
         known = position.replica = None
     return known
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -78,14 +78,15 @@ def line(replica: Replica, at: Line) -> list[Any]:
 
 
 def holders(
-    replica: Replica, config: QueueConfig, keys: Container[str | None], now: datetime
+    replica: Replica, config: QueueConfig, keys: Iterable[str], now: datetime
 ) -> list[list[Any]]:
     """Return who holds each of some dedup keys, as a snapshot has it."""
     scope = config.dedup_scope
     found = []
-    for key, (seq, at) in replica.keys.items():
-        if key not in keys:
+    for key in keys:
+        if key not in replica.keys:
             continue
+        seq, at = replica.keys[key]
         until = seconds(at + scope) if isinstance(scope, timedelta) else None
         live = seq in replica.items
         if live or scope == "forever" or (until is not None and until > seconds(now)):

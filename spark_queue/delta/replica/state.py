@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
+from spark_queue.config import DedupScope
 from spark_queue.delta.schema import CLAIMED, ITEM, KEY, READY, SCHEDULE, SERVED, TERMINAL
 
 #: The columns of an item's newest row.
@@ -84,6 +85,17 @@ class Replica:
     grants: dict[int, Granted] = field(default_factory=dict)
     has_forgotten: bool = False
     """Whether there were claims that are not among the grants any more."""
+
+    def forget_keys(self, scope: DedupScope, now: datetime) -> None:
+        """Drop the dedup keys that nobody holds any more; one that is held for ever stays."""
+        if scope == "forever":
+            return
+        held = timedelta(0) if scope == "live" else scope
+        self.keys = {
+            key: (seq, at)
+            for key, (seq, at) in self.keys.items()
+            if seq in self.items or at + held > now
+        }
 
     def claim_of(self, claim_id: str) -> tuple[int, Granted] | None:
         """Return the lease of a claim and what it got, if that is remembered."""

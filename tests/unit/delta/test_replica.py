@@ -246,6 +246,19 @@ def test_a_claim_that_leaves_evidence_takes_over_nothing(queue: Steps) -> None:
     assert claiming.may_choose(queue.replica, replace(request, output=None), over)
 
 
+def test_keys_that_nobody_holds_are_forgotten(queue: Steps) -> None:
+    """A key is remembered while its item is live, and for the time that it is held after that."""
+    lease, _ = queue.claim(1)
+    queue.settle(lease, ("ack", None))
+    minute = timedelta(minutes=1)
+
+    queue.replica.forget_keys("forever", queue.now + minute)
+    queue.replica.forget_keys(2 * minute, queue.now + minute)
+    assert queue.replica.keys.keys() == {"a", "b", "c"}
+    queue.replica.forget_keys("live", queue.now + minute)
+    assert queue.replica.keys.keys() == {"b", "c"}
+
+
 def test_claims_of_which_nothing_is_left_are_forgotten() -> None:
     """Of claims that are over a hundred are remembered, and it is known that there were more."""
     queue = Steps(QueueConfig())
