@@ -82,6 +82,12 @@ class NativeLog:
             traces.note(self._directory, self._table.version())
         return True
 
+    def file_count(self) -> int:
+        """Return how many files the table has."""
+        with self._guard:
+            self._table.update_incremental()
+            return len(self._table.file_uris())
+
     def read(self, columns: Sequence[str]) -> pa.Table:
         """Return some columns of all rows."""
         with self._guard:

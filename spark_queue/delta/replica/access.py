@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import groupby
+from collections.abc import Sequence
+
+import pyarrow.compute as pc
 
 from spark_queue.delta.heads import QueueHead, Registered, StatusHead
-from spark_queue.delta.native import NativeLog
-from spark_queue.delta.replica.state import ENTERED, FOLLOWED, Replica, Row, merged
+from spark_queue.delta.replica.reading import replica_of
+from spark_queue.delta.replica.state import ENTERED, FOLLOWED, Replica, merged
 from spark_queue.delta.store import Store
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.session import SMALL_STEPS
 
 #: Rows that a queue may have had for its state to be read from its logs.
-_READ = 20_000
+_READ = 200_000
+
+#: Files that a log may have for that: one for each step since it was compacted, two milliseconds
+#: each.
+_FILES = 2_000
 
 #: Open items up to which steps are decided here: each decision looks at all of them.
 _OPEN = 10_000
@@ -87,21 +92,13 @@ def _read(store: Store, queue: QueueHead, status: StatusHead, since: int) -> Rep
     items, states = store.native("queue"), store.native("status")
     if items is None or states is None:
         return None
-    replica = Replica()
-    for step, rows in _steps(items, ENTERED, queue.step):
-        replica.enter(queue.token, rows, is_seen=step > since)
-    for step, rows in _steps(states, FOLLOWED, status.step):
-        replica.follow(status.token, step, rows)
+    if items.file_count() > _FILES or states.file_count() > _FILES:
+        return None
+    entered, followed = items.read(ENTERED), states.read(FOLLOWED)
+    replica = replica_of(
+        entered.filter(pc.less_equal(entered["_step"], queue.step)),
+        followed.filter(pc.less_equal(followed["_step"], status.step)),
+        since,
+    )
     replica.queue, replica.status = queue.token, status.token
     return replica
-
-
-def _steps(log: NativeLog, columns: tuple[str, ...], last: int) -> Iterator[tuple[int, list[Row]]]:
-    rows = (row for row in log.read(columns).to_pylist() if row["_step"] <= last)
-    ordered = sorted(rows, key=_step_of)
-    for step, of_step in groupby(ordered, key=_step_of):
-        yield step, list(of_step)
-
-
-def _step_of(row: Row) -> int:
-    return int(row["_step"])

@@ -1,0 +1,119 @@
+"""A replica from the rows of both logs: of what has ended, only what still counts is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from itertools import groupby
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_queue.delta.replica.state import Replica, Row
+from spark_queue.delta.schema import CLAIMED, ITEM, KEY, SERVED, TERMINAL
+
+
+def replica_of(entered: pa.Table, followed: pa.Table, since: int) -> Replica:
+    """Return the state that rows of the two logs leave.
+
+    Claims of which nothing is in flight are not remembered: what became of them, the tables say.
+
+    Parameters
+    ----------
+    entered : pyarrow.Table
+        The columns :data:`~spark_queue.delta.replica.state.ENTERED` of the item log.
+    followed : pyarrow.Table
+        The columns :data:`~spark_queue.delta.replica.state.FOLLOWED` of a reader's log.
+    since : int
+        The reader sees the items of later steps.
+    """
+    moves = followed.filter(pc.equal(followed["_kind"], ITEM))
+    newest = _newest(moves)
+    over = newest.filter(pc.is_in(newest["_state"], pa.array(TERMINAL)))["_seq"]
+    held = newest.filter(pc.equal(newest["_state"], CLAIMED))["_lease"]
+    replica = Replica()
+    for step, rows in _steps(entered.filter(_still_counts(entered, over))):
+        replica.enter("", rows, is_seen=step > since)
+    for step, rows in _steps(_of_leases_or_open(moves, over, held)):
+        replica.follow("", step, rows)
+    in_flight = set(held.to_pylist())
+    granted = set(_granted(moves)["_lease"].to_pylist())
+    replica.grants = {lease: replica.grants[lease] for lease in sorted(in_flight)}
+    replica.has_forgotten = granted > in_flight
+    replica.keys = _keys(entered)
+    replica.ends = {(p, key): tag for p, key, tag in _ends(entered)}
+    replica.served = {((p, key), late): turn for p, key, late, turn in _served(followed)}
+    return replica
+
+
+def _newest(moves: pa.Table) -> pa.Table:
+    """Return seq, state and lease of the newest row of each item."""
+    order = moves.select(["_seq", "_step", "_state", "_lease"]).sort_by("_step")
+    last = order.group_by("_seq", use_threads=False)
+    named = last.aggregate([("_state", "last"), ("_lease", "last")])
+    return named.rename_columns({"_state_last": "_state", "_lease_last": "_lease"})
+
+
+def _still_counts(entered: pa.Table, over: pa.ChunkedArray) -> pa.ChunkedArray:
+    is_item = pc.equal(entered["_kind"], ITEM)
+    return pc.and_(is_item, pc.invert(_among(entered["_seq"], over)))
+
+
+def _of_leases_or_open(moves: pa.Table, over: pa.ChunkedArray, held: pa.ChunkedArray) -> pa.Table:
+    """Return the rows of items that are open, and of those granted with one that is in flight."""
+    granted = _granted(moves)
+    with_held = granted.filter(_among(granted["_lease"], held))["_seq"]
+    is_open = pc.invert(_among(moves["_seq"], over))
+    return moves.filter(pc.or_(is_open, _among(moves["_seq"], with_held)))
+
+
+def _granted(moves: pa.Table) -> pa.Table:
+    """Return the rows by which items were leased."""
+    first = pc.and_(pc.equal(moves["_lease"], moves["_step"]), pc.equal(moves["_state"], CLAIMED))
+    return moves.filter(pc.fill_null(first, False))
+
+
+def _keys(entered: pa.Table) -> dict[str, tuple[int, datetime]]:
+    items = entered.filter(pc.equal(entered["_kind"], ITEM))
+    named = items.filter(pc.is_valid(items["_dedup_key"]))
+    newest = named.sort_by("_seq").select(["_dedup_key", "_seq", "_enqueued_at"])
+    columns = (newest[name].to_pylist() for name in newest.column_names)
+    return {key: (seq, at) for key, seq, at in zip(*columns, strict=True)}
+
+
+def _ends(entered: pa.Table) -> Iterator[tuple[Any, ...]]:
+    ends = entered.filter(pc.equal(entered["_kind"], KEY))
+    return _highest(ends, ["_priority", "_fair_key"], "_round")
+
+
+def _served(followed: pa.Table) -> Iterator[tuple[Any, ...]]:
+    handed_out = pc.or_(
+        pc.equal(followed["_kind"], SERVED),
+        pc.and_(pc.equal(followed["_kind"], ITEM), pc.equal(followed["_state"], CLAIMED)),
+    )
+    turns = followed.filter(
+        pc.and_(pc.fill_null(handed_out, False), pc.is_valid(followed["_turn"]))
+    )
+    late = pc.fill_null(turns["_overdue"], False)
+    turns = turns.select(["_priority", "_fair_key", "_turn"]).append_column("_late", late)
+    return _highest(turns, ["_priority", "_fair_key", "_late"], "_turn")
+
+
+def _highest(rows: pa.Table, by: list[str], value: str) -> Iterator[tuple[Any, ...]]:
+    found = rows.group_by(by).aggregate([(value, "max")])
+    return zip(*(found[name].to_pylist() for name in (*by, f"{value}_max")), strict=True)
+
+
+def _among(values: pa.ChunkedArray, of: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.is_in(values, pc.unique(of.combine_chunks()), skip_nulls=True)
+
+
+def _steps(rows: pa.Table) -> Iterator[tuple[int, list[Row]]]:
+    ordered = sorted(rows.to_pylist(), key=_step_of)
+    for step, of_step in groupby(ordered, key=_step_of):
+        yield step, list(of_step)
+
+
+def _step_of(row: Row) -> int:
+    return int(row["_step"])
