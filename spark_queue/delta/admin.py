@@ -109,7 +109,7 @@ def configure(store: Store, change: Change, action: str = "configure") -> int:
                 head, row = stage.head, row.unionByName(stage.rows, allowMissingColumns=True)
             head = _in_force(head)
             if store.commit_status(head, row):
-                store.remember(new)
+                store.remember(head.step, new)
                 store.report("status", head.step, action, {}, started, count)
                 return head.step
     raise AssertionError

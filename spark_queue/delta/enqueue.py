@@ -97,8 +97,11 @@ def enqueue(
     frame = _Frame(
         evaluated(keyed(df, schema, settings.config, order_by, extra=extra)),
         # What comes from another queue is compared with what is in the tables.
-        has_plain_rows=set(extra) <= {"_origin"},
+        is_decidable=set(extra) <= {"_origin"} and access.is_possible(store),
     )
+    # Before anybody has to wait for this step: what is large takes long.
+    if frame.is_empty():
+        return _NOTHING
     for count in tries("enqueue"):
         with store.writing("queue"):
             done = _try_once(store, frame, status, settings, now, rules, batch)
@@ -125,19 +128,15 @@ def _trim(store: Store) -> None:
 class _Frame:
     """A frame that was evaluated, as whoever decides its step needs it."""
 
-    def __init__(self, marked: DataFrame, *, has_plain_rows: bool) -> None:
+    def __init__(self, marked: DataFrame, *, is_decidable: bool) -> None:
         self._marked = marked
-        self._has_plain_rows = has_plain_rows
-        self._is_large = False
-        self._rows: pa.Table | None = None
         self._stage: Stage | None = None
+        self.rows = collected(marked, _FEW) if is_decidable else None
+        """The rows, if they are few and such as can be decided in this process."""
 
-    def rows(self) -> pa.Table | None:
-        """Return the rows, if they are few and such as can be decided in this process."""
-        if self._has_plain_rows and not self._is_large and self._rows is None:
-            self._rows = collected(self._marked, _FEW)
-            self._is_large = self._rows is None
-        return self._rows
+    def is_empty(self) -> bool:
+        """Tell whether there is nothing to enqueue."""
+        return (self.stage().count if self.rows is None else self.rows.num_rows) == 0
 
     def stage(self) -> Stage:
         """Return the rows, numbered by Spark."""
@@ -164,8 +163,6 @@ def _try_once(
     if found is not None:
         return _commit_entered(store, found, status, before, now, rules, batch)
     stage = frame.stage()
-    if stage.count == 0:
-        return _NOTHING
     left_out = refused(store, stage, settings, before, now, rules)
     status = replace(status, pointers=readers.slowest(store))
     rows, tops = _rows(store, stage, left_out.rows, status, settings, before, now)
@@ -213,8 +210,7 @@ def _entered(
     store: Store, frame: _Frame, settings: Settings, before: QueueHead, now: datetime
 ) -> Entered | None:
     """Decide a small step in this process; ``None`` where Spark has to."""
-    rows = frame.rows() if access.is_wanted(store) else None
-    if rows is None or rows.num_rows == 0:
+    if frame.rows is None or not access.is_wanted(store):
         return None
     # What is asked of the readers may make their logs, for which others may wait.
     every, pointers = list(readers.every(store)), readers.slowest(store)
@@ -222,7 +218,7 @@ def _entered(
         replica = access.of_all(store, every)
         if replica is None:
             return None
-        return entering.entered(replica, settings.config, rows, before, pointers, now)
+        return entering.entered(replica, settings.config, frame.rows, before, pointers, now)
 
 
 def _commit_entered(

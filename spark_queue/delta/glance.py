@@ -73,10 +73,13 @@ class Glance:
         return rows[0]["_body"] if rows else None
 
     def last_seq(self) -> int:
-        """Return the highest seq that a row has; the errors are those of :meth:`head`."""
+        """Return the highest seq of an item's row; the errors are those of :meth:`head`."""
         if self._facts is None:
             raise LookupError
-        return max((fact.get("max._seq") or 0 for fact in self._facts), default=0)
+        items = [fact for fact in self._facts if int(fact["partition._gen"]) >= 0]
+        if any(fact.get("max._seq") is None for fact in items):
+            raise LookupError
+        return max((fact["max._seq"] for fact in items), default=0)
 
     def _meta_files(self) -> list[dict[str, Any]]:
         """Return the files of the lane that has heads and settings."""

@@ -79,18 +79,11 @@ def _live_here(store: Store, seq: int) -> Explanation | None:
         row = None if replica is None else replica.items.get(seq)
         if replica is None or row is None:
             return None
-        max_age = store.limits()
+        limit = store.limits()
         rows = [
-            {**other, "_expires_at": expires_at(other, max_age)} for other in replica.items.values()
+            {**other, "_expires_at": expires_at(other, limit)} for other in replica.items.values()
         ]
-    head = store.status_head()
-    settings = store.settings(head)
-    at = Situation(
-        config=settings.config,
-        paused=settings.paused,
-        now=store.clock.now().timestamp(),
-        in_flight=head.claimed,
-    )
+    at = _now(store)
     live = {row["_seq"]: _Seen.of(row) for row in rows}
     staying = [item for item in live.values() if item.state == CLAIMED and not at.ends(item)]
     at = replace(at, in_flight=len(staying))
@@ -162,15 +155,20 @@ class _Seen:
         return self.lease_expires_at is not None and self.lease_expires_at <= now
 
 
-def _situation(store: Store, items: DataFrame) -> Situation:
+def _now(store: Store) -> Situation:
+    """Return what the rules say now; in flight is all that is claimed."""
     head = store.status_head()
     settings = store.settings(head)
-    at = Situation(
+    return Situation(
         config=settings.config,
         paused=settings.paused,
         now=store.clock.now().timestamp(),
         in_flight=head.claimed,
     )
+
+
+def _situation(store: Store, items: DataFrame) -> Situation:
+    at = _now(store)
     if not at.is_full():
         return at
     staying = items.where((F.col("_state") == CLAIMED) & ~_ends(at))

@@ -168,13 +168,14 @@ class Natives:
 
     def __init__(self) -> None:
         self._logs: dict[str, NativeLog] = {}
-        self._plain: dict[Path, NativeLog | None] = {}
+        self._plain: dict[Path, NativeLog] = {}
 
     def plain(self, directory: Path) -> NativeLog | None:
         """Return the log in a directory, or ``None`` where Spark has to write it."""
-        if directory not in self._plain:
-            self._plain[directory] = _plain(directory)
-        return self._plain[directory]
+        known = self._plain.get(directory)
+        if known is None and (known := _plain(directory)) is not None:
+            self._plain[directory] = known
+        return known
 
     def of(self, log: Log[Any]) -> NativeLog:
         """Return the same log, written natively."""

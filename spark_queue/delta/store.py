@@ -282,7 +282,7 @@ class Store:
 
     def _may_glance(self) -> bool:
         wanted = self.spark.conf.get(SMALL_STEPS, "memory") != "spark"
-        return wanted and self._is_local() and is_fresh(self.spark)
+        return wanted and self.is_local() and is_fresh(self.spark)
 
     def _require_agreement(self, head: StatusHead) -> None:
         """Raise where the item log and this status log cannot both be whole."""
@@ -350,14 +350,16 @@ class Store:
 
     def begin(self, settings: Settings) -> None:
         """Note what a queue is that this process has just made: empty, with its first settings."""
-        self.remember(settings)
-        if self.is_only_writer():
-            self.cache().queue = QueueHead()
+        self.remember(1, settings)
+        cache = self.cache()
+        with cache.lock:
+            # Whoever found the queue meanwhile may have enqueued.
+            if cache.queue is None and self.is_only_writer():
+                cache.queue = QueueHead()
 
-    def remember(self, settings: Settings) -> None:
-        """Keep the settings that the newest step of the status log has put in force."""
-        head = self.status_head()
-        self.position().settings[head.config_step] = settings
+    def remember(self, step: int, settings: Settings) -> None:
+        """Keep the settings that a step of ours has put in force."""
+        self.position().settings[step] = settings
 
     def settings(self, head: StatusHead) -> Settings:
         """Return the configuration in force at a step of the status log."""
@@ -382,7 +384,7 @@ class Store:
     def rewriting(self, which: LogName) -> Iterator[None]:
         """Hold the right to rewrite files of a log: steps wait where they are written natively."""
         with self._rewrites():
-            if not self._is_local() and not native.is_written_natively(self._place()):
+            if not self.is_local() and not native.is_written_natively(self._place()):
                 yield
                 return
             with self.writing(which):
@@ -600,7 +602,8 @@ class Store:
             return None if first is None else log.directory()
         return first.parent / log.address.target.rpartition("/")[2]
 
-    def _is_local(self) -> bool:
+    def is_local(self) -> bool:
+        """Tell whether the queue is on this machine's disk."""
         return self._local_directory() is not None
 
     def _local_directory(self) -> Path | None:

@@ -70,11 +70,16 @@ def of_all(store: Store, every: Sequence[Store]) -> Replica | None:
     return known[0] if len(known) == 1 else merged(known)
 
 
-def is_wanted(store: Store) -> bool:
-    """Tell whether the session, and the place and size of the queue, let steps be decided here."""
-    if not store.is_only_writer() or store.natives is not None:
+def is_possible(store: Store) -> bool:
+    """Tell whether the session, and the place of the queue, let steps be decided here."""
+    if store.natives is not None or not store.is_local():
         return False
-    if store.spark.conf.get(SMALL_STEPS, "memory") == "spark":
+    return store.spark.conf.get(SMALL_STEPS, "memory") != "spark"
+
+
+def is_wanted(store: Store) -> bool:
+    """Tell whether that is possible, nobody else can write, and the queue is small."""
+    if not store.is_only_writer() or not is_possible(store):
         return False
     head = store.queue_head()
     return store.position().replica is not None or head.items + head.refused <= _READ

@@ -31,12 +31,15 @@ def fetched(store: Store, granted: Granted) -> DataFrame | None:
     users = store.user_schema()
     seqs = sorted(granted.rows)
     found = log.files_with(seqs[0], seqs[-1], _MOST_BYTES)
-    if found is None:
+    if not found:
         return None
-    rows = pa.concat_tables(
-        file.filter(pc.is_in(file["_seq"], pa.array(seqs, pa.int64())))
-        for file in log.read_files(found, [*users.names, "_kind", "_seq"])
-    )
+    try:
+        files = list(log.read_files(found, [*users.names, "_kind", "_seq"]))
+    except OSError:
+        # Whoever tidied the table up meanwhile has put their rows elsewhere.
+        return None
+    wanted = pa.array(seqs, pa.int64())
+    rows = pa.concat_tables(file.filter(pc.is_in(file["_seq"], wanted)) for file in files)
     rows = rows.filter(pc.equal(rows["_kind"], "item"))
     if rows.num_rows != len(seqs):
         # Somebody has taken them out of the log; what there is to say of that, Spark says.

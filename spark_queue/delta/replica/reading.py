@@ -37,7 +37,7 @@ def replica_of(entered: pa.Table, followed: pa.Table, since: int) -> Replica:
         replica.enter("", rows, is_seen=step > since)
     for step, rows in _steps(_of_leases_or_open(moves, over, held)):
         replica.follow("", step, rows)
-    in_flight = set(held.to_pylist())
+    in_flight = set(held.to_pylist()) & replica.grants.keys()
     granted = set(_granted(moves)["_lease"].to_pylist())
     replica.grants = {lease: replica.grants[lease] for lease in sorted(in_flight)}
     replica.has_forgotten = granted > in_flight

@@ -1,4 +1,4 @@
-"""What the two logs say of the items of a queue, for its first reader, as of one step of each.
+"""What the two logs say of the items of a queue, for one of its readers, as of a step of each.
 
 Nothing is decided here. Rows are applied as facts, whoever decided them, so that a step which was
 lost, or that came to nothing, leaves no trace.
@@ -12,24 +12,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from spark_queue.config import DedupScope
+from spark_queue.delta import fold
 from spark_queue.delta.schema import CLAIMED, ITEM, KEY, READY, SCHEDULE, SERVED, TERMINAL
 
-#: The columns of an item's newest row.
-STATE = (
-    "_seq",
-    "_gen",
-    "_state",
-    "_lease",
-    "_attempts",
-    "_losses",
-    "_claim_id",
-    "_worker_id",
-    "_lease_expires_at",
-    "_error",
-    *SCHEDULE,
-    "_turn",
-    "_overdue",
-)
+#: The columns of an item's newest row: what a fold reads of it, but for its kind and step.
+STATE = tuple(name for name in fold.RECENT if name not in ("_kind", "_step"))
 
 #: What is read of a row of the item log.
 ENTERED = ("_kind", "_gen", "_step", "_seq", *SCHEDULE, "_dedup_key", "_errors")

@@ -1,0 +1,88 @@
+"""What a log says at a glance: its newest head, a row of its settings, its highest seq."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from spark_queue.delta import glance
+
+_STATS = "_step,_kind,_seq"
+
+_SCHEMA = pa.schema(
+    [
+        ("_gen", pa.int32()),
+        ("_step", pa.int64()),
+        ("_kind", pa.string()),
+        ("_seq", pa.int64()),
+        ("_body", pa.string()),
+    ]
+)
+
+_Row = tuple[int, int, str, int | None, str | None]
+
+
+def _write(directory: Path, *rows: _Row, stats: str = _STATS) -> None:
+    columns = zip(*rows, strict=True)
+    table = pa.table([pa.array(c, f.type) for c, f in zip(columns, _SCHEMA, strict=True)], _SCHEMA)
+    options = {"delta.dataSkippingStatsColumns": stats}
+    write_deltalake(
+        str(directory), table, mode="append", partition_by=["_gen"], configuration=options
+    )
+
+
+def _seen(directory: Path) -> glance.Glance:
+    found = glance.at(directory)
+    assert found is not None
+    return found
+
+
+def test_the_newest_head_is_found_whatever_was_merged(tmp_path: Path) -> None:
+    """The head of the last step is the answer, in a file of its own or among others."""
+    _write(tmp_path, (-1, 1, "head", None, "one"), (-1, 1, "config", None, "settings"))
+    _write(tmp_path, (-1, 2, "head", None, "two"), (0, 2, "item", 7, None))
+    assert _seen(tmp_path).head() == "two"
+    DeltaTable(str(tmp_path)).optimize.compact()
+    _write(tmp_path, (-1, 3, "head", None, "three"))
+    seen = _seen(tmp_path)
+    assert (seen.head(), seen.text("config", 1), seen.text("config", 2)) == (
+        "three",
+        "settings",
+        None,
+    )
+    assert seen.last_seq() == 7
+
+
+def test_a_log_without_a_step_has_no_head(tmp_path: Path) -> None:
+    """Rows that are no steps, or none at all, are no head."""
+    _write(tmp_path, (0, 1, "item", 1, None))
+    assert _seen(tmp_path).head() is None
+
+
+def test_what_is_not_known_is_not_guessed(tmp_path: Path) -> None:
+    """Without statistics of the files a query has to tell."""
+    _write(tmp_path, (-1, 1, "head", None, "one"), (0, 1, "item", 1, None), stats="_kind")
+    with pytest.raises(LookupError):
+        _seen(tmp_path).head()
+    with pytest.raises(LookupError):
+        _seen(tmp_path).last_seq()
+
+
+def test_a_file_that_is_gone_is_an_error(tmp_path: Path) -> None:
+    """A table whose files have gone gives no answer that looks like one."""
+    _write(tmp_path, (-1, 1, "head", None, "one"))
+    seen = _seen(tmp_path)
+    for file in tmp_path.rglob("*.parquet"):
+        file.unlink()
+    with pytest.raises(OSError, match="parquet"):
+        seen.head()
+
+
+def test_what_is_no_table_is_left_to_spark(tmp_path: Path) -> None:
+    """An empty place, one that is on no disk here, and a path with an escape are not looked at."""
+    assert glance.at(tmp_path) is None
+    assert glance.at(None) is None
+    assert glance.at(tmp_path / "100%") is None
