@@ -14,9 +14,9 @@ from pyspark.sql.types import StructType
 from spark_queue import checks, streams, worker
 from spark_queue.claim import Claim
 from spark_queue.delta import checkpoint, claims, forwarding
-from spark_queue.delta.choosing import Request
 from spark_queue.delta.ddl import parsed
 from spark_queue.delta.evidence import Output
+from spark_queue.delta.replica.request import Request
 from spark_queue.delta.store import Store
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.operating import Operating

@@ -21,10 +21,10 @@ from spark_queue import interrupts
 from spark_queue.claim import Claim
 from spark_queue.core.scheduler.nouns import Reason
 from spark_queue.delta import forwarding, items, recovery, settle, turnover
-from spark_queue.delta.choosing import Request
 from spark_queue.delta.claims import new_claim_id
 from spark_queue.delta.evidence import Output
 from spark_queue.delta.facts import logger
+from spark_queue.delta.replica.request import Request
 from spark_queue.delta.settle import Settled, Verdict
 from spark_queue.delta.standing import Standing, standing
 from spark_queue.delta.store import Store, is_small

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from spark_queue.delta import fold, tags
 from spark_queue.delta.heads import Checkpoint, StatusHead, following
+from spark_queue.delta.recent import STATE
 from spark_queue.delta.schema import CLAIMED, OPEN, OPEN_LANE, READY, SCHEDULE, SERVED
 from spark_queue.delta.settings import Settings
 from spark_queue.delta.store import Store, is_long, tries
@@ -45,7 +46,7 @@ def staged(store: Store, head: StatusHead, settings: Settings) -> Staged:
     turn = tags.turn_of(F.col("_round"))
     ahead = tags.is_ahead(turn, head.pointers)
     live = F.col("_state").isin(READY, CLAIMED)
-    kept = tags.with_weights(touched, settings).where(live | ahead).select(*fold.STATE)
+    kept = tags.with_weights(touched, settings).where(live | ahead).select(*STATE)
     passed = (
         fold.fresh(queue, head, settings, width=0.0)
         .where(~ahead)

@@ -11,10 +11,11 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_queue.delta.choosing import Request, Staged, counted, staged
+from spark_queue.delta.choosing import Staged, counted, staged
 from spark_queue.delta.heads import StatusHead, following
 from spark_queue.delta.replica import access, claiming
 from spark_queue.delta.replica.claiming import LEASE_LOST, Chosen
+from spark_queue.delta.replica.request import Request
 from spark_queue.delta.replica.state import Granted as Memory
 from spark_queue.delta.schema import CLAIMED, DEAD, ITEM, READY, SCHEDULE
 from spark_queue.delta.settings import Settings

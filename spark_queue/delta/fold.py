@@ -16,36 +16,16 @@ from pyspark.sql import functions as F
 
 from spark_queue.delta import tags
 from spark_queue.delta.heads import Checkpoint, Pointer, StatusHead
+from spark_queue.delta.recent import STATE
 from spark_queue.delta.schema import (
     CLAIMED,
     ITEM,
     OPEN,
-    OPEN_LANE,
     SCHEDULE,
     SERVED,
-    STATUS_COLUMNS,
     TERMINAL,
 )
 from spark_queue.delta.settings import Settings
-
-#: What a fold keeps of an item.
-STATE = (
-    "_seq",
-    "_gen",
-    "_step",
-    "_state",
-    "_lease",
-    "_attempts",
-    "_losses",
-    "_claim_id",
-    "_worker_id",
-    "_lease_expires_at",
-    "_error",
-    *SCHEDULE,
-)
-
-#: What a fold reads of a row of the status log.
-RECENT = ("_kind", *STATE, "_turn", "_overdue")
 
 
 def touched(recent: DataFrame, *, is_long: bool = False) -> DataFrame:
@@ -54,7 +34,7 @@ def touched(recent: DataFrame, *, is_long: bool = False) -> DataFrame:
     Parameters
     ----------
     recent : DataFrame
-        As :func:`since_checkpoint` returns it.
+        As :func:`recent.since_checkpoint` returns it.
     is_long : bool
         Whether there are so many rows that a sort of them takes long.
 
@@ -75,47 +55,6 @@ def touched(recent: DataFrame, *, is_long: bool = False) -> DataFrame:
 def _latest(rows: DataFrame) -> DataFrame:
     latest = rows.groupBy("_seq").agg(F.max_by(F.struct(*STATE), "_step").alias("_latest"))
     return latest.select("_latest.*")
-
-
-def since_checkpoint(status: DataFrame, head: StatusHead) -> DataFrame:
-    """Return the rows that a fold to a step reads: the checkpoint's, and those of the steps since.
-
-    Parameters
-    ----------
-    status : DataFrame
-        The status log.
-    head : StatusHead
-        The step to fold to.
-
-    Returns
-    -------
-    DataFrame
-        The columns :data:`RECENT`.
-    """
-    start = head.checkpoint.step
-    steps = (F.col("_kind") == ITEM) & (F.col("_step") > start) & (F.col("_step") <= head.step)
-    base = (F.col("_gen") == OPEN_LANE) & (F.col("_step") == start)
-    # The rows of a checkpoint lie in a lane, beside the generation of their item.
-    rows = status.where(steps | base).withColumn("_gen", F.coalesce("_item_gen", "_gen"))
-    return rows.select(*RECENT)
-
-
-def of_step(rows: DataFrame, step: int) -> DataFrame:
-    """Return the rows of one step, before they are in the log, as :func:`since_checkpoint` would.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        What the step writes; columns of the log that it leaves out are null.
-    step : int
-        The number of the step.
-    """
-    written = rows.where(F.col("_kind").isin(ITEM, OPEN, SERVED))
-    if "_item_gen" in rows.columns:
-        written = written.withColumn("_gen", F.coalesce("_item_gen", "_gen"))
-    known = {name: F.col(name) for name in rows.columns} | {"_step": F.lit(step).cast("long")}
-    nulls = {field.name: F.lit(None).cast(field.dataType) for field in STATUS_COLUMNS}
-    return written.select(*[known.get(name, nulls[name]).alias(name) for name in RECENT])
 
 
 def fresh(queue: DataFrame, head: StatusHead, settings: Settings, width: float | None) -> DataFrame:
@@ -161,7 +100,7 @@ def served(recent: DataFrame) -> DataFrame:
     Parameters
     ----------
     recent : DataFrame
-        As :func:`since_checkpoint` returns it.
+        As :func:`recent.since_checkpoint` returns it.
 
     Returns
     -------

@@ -7,7 +7,7 @@ from threading import RLock
 
 from pyspark.sql import DataFrame
 
-from spark_queue.delta import fold
+from spark_queue.delta import recent
 from spark_queue.delta.heads import QueueHead, StatusHead
 from spark_queue.delta.native import Natives
 from spark_queue.delta.replica.state import Replica
@@ -39,7 +39,7 @@ class Tail:
         count = self.count + head.log_rows - self.head.log_rows
         if count > MAX_TAIL:
             return None
-        union = self.rows.unionByName(fold.of_step(rows, head.step))
+        union = self.rows.unionByName(recent.of_step(rows, head.step))
         return Tail(head, union, count, is_staged=False)
 
     def staged(self) -> Tail:

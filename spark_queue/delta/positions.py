@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 from spark_queue.core.journal.records import Bookmark
 from spark_queue.delta import fold
 from spark_queue.delta.heads import StatusHead
+from spark_queue.delta.recent import since_checkpoint
 from spark_queue.delta.schema import ITEM, READY, TERMINAL
 from spark_queue.delta.sizes import bytes_of
 from spark_queue.delta.store import Store, is_long
@@ -52,7 +53,7 @@ def _touched(place: Store, head: StatusHead) -> list[Row]:
     """Return the id, state and failures of what the reader's log has rows of."""
     recent = place.remembered(head)
     if recent is None:
-        recent = fold.since_checkpoint(place.status.read(), head)
+        recent = since_checkpoint(place.status.read(), head)
     touched = fold.touched(recent, is_long=is_long(head))
     return touched.select("_seq", "_state", "_attempts").collect()
 

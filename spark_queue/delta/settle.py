@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_queue.config import QueueConfig, RetryPolicy
-from spark_queue.delta import fold, limits
+from spark_queue.delta import limits, recent
 from spark_queue.delta.heads import StatusHead, following
 from spark_queue.delta.replica import access, settling
 from spark_queue.delta.replica.settling import LOSE, Judged
@@ -281,7 +281,7 @@ def newest_of(status: DataFrame, head: StatusHead, lease: int) -> DataFrame:
     ``_settled`` says whether the holder has settled it: such rows carry its lease.
     """
     log = status.where((F.col("_kind") == ITEM) & (F.col("_step") <= head.step))
-    log = log.select(*fold.RECENT)
+    log = log.select(*recent.RECENT)
     granted = log.where((F.col("_step") == lease) & (F.col("_state") == CLAIMED))
     if head.step == lease:
         return granted.withColumn("_settled", F.lit(False))

@@ -18,13 +18,13 @@ from pyspark.sql.types import StructType
 from spark_queue.clock import Clock
 from spark_queue.delta import (
     facts,
-    fold,
     glance,
     holding,
     lock,
     memory,
     native,
     paths,
+    recent,
     traces,
     whole,
 )
@@ -306,14 +306,14 @@ class Store:
         whole.require_end(self.name, "queue", self.queue, self._directory_of(self.queue), last)
 
     def recent(self, head: StatusHead) -> DataFrame:
-        """Return what a fold to a step reads (:func:`fold.since_checkpoint`).
+        """Return what a fold to a step reads (:func:`recent.since_checkpoint`).
 
         It is staged, unless it is long: then to read it twice, a few columns each time, costs less.
         """
         remembered = self.remembered(head)
         if remembered is not None:
             return remembered
-        rows = fold.since_checkpoint(self.status.read(), head)
+        rows = recent.since_checkpoint(self.status.read(), head)
         if is_long(head):
             return rows
         rows = rows.localCheckpoint()

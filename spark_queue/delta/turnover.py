@@ -9,13 +9,13 @@ from datetime import datetime
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from spark_queue.delta import checkpoint, choosing, claims, fold, settle
-from spark_queue.delta.choosing import Request
+from spark_queue.delta import checkpoint, choosing, claims, recent, settle
 from spark_queue.delta.claims import Granted
 from spark_queue.delta.heads import StatusHead
 from spark_queue.delta.replica import access, claiming
 from spark_queue.delta.replica.claiming import Chosen
 from spark_queue.delta.replica.columns import status_table
+from spark_queue.delta.replica.request import Request
 from spark_queue.delta.replica.settling import Judged
 from spark_queue.delta.schema import READY
 from spark_queue.delta.settle import Settled, Verdict
@@ -115,6 +115,6 @@ def _claimed(
 ) -> tuple[StatusHead, choosing.Staged] | None:
     """Choose what is next as if the settle were logged; return the head that it would have."""
     settled = replace(settle.logged(head, done), step=head.step)
-    recent = store.recent(head).unionByName(fold.of_step(done.rows, head.step + 1))
-    stage = choosing.staged(store, settled, store.settings(head), request, now, recent)
+    rows = store.recent(head).unionByName(recent.of_step(done.rows, head.step + 1))
+    stage = choosing.staged(store, settled, store.settings(head), request, now, rows)
     return None if stage is None else (settled, stage)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from spark_queue.delta.choosing import Request
+from spark_queue.delta.replica.request import Request
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError, UnsafeSessionError
 from spark_queue.ingest import ingest
 from spark_queue.worker import ItemHandler, Work, process
