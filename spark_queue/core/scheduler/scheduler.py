@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
 from spark_queue.config import LIVE_SETTINGS, QueueConfig
-from spark_queue.core.scheduler import inspection, plain
+from spark_queue.core.scheduler import inspection
 from spark_queue.core.scheduler.books import TERMINAL, Books, check_hashable
 from spark_queue.core.scheduler.jitter import retry_draw
 from spark_queue.core.scheduler.line import Line
@@ -27,6 +27,7 @@ from spark_queue.core.scheduler.nouns import (
     Settled,
     State,
 )
+from spark_queue.core.scheduler.plain import dump, load
 from spark_queue.core.scheduler.record import Record
 from spark_queue.core.scheduler.service import Served, Service
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError
@@ -302,7 +303,7 @@ class Scheduler:
 
     def snapshot(self) -> dict[str, Any]:
         """Return everything as plain data, for JSON where the keys and payloads are."""
-        return plain.dump(self._books)
+        return dump(self._books)
 
     @classmethod
     def restore(cls, config: QueueConfig, snapshot: Mapping[str, Any]) -> Scheduler:
@@ -311,7 +312,7 @@ class Scheduler:
         The configuration may differ from the snapshot's in live settings, as after ``configure``.
         """
         scheduler = cls(config, keep_finished=bool(snapshot["keep_finished"]))
-        plain.load(scheduler._books, snapshot)
+        load(scheduler._books, snapshot)
         return scheduler
 
     def _expire(self) -> tuple[int, ...]:
