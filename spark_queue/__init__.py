@@ -1,7 +1,7 @@
 """A work queue for Spark on two Delta tables: distinct, fair by key, serial per group.
 
-The public names load what they need when they are first used, so that ``spark_queue.core`` works
-where there is no Spark.
+The public names load what they need when they are first used, so that
+``spark_queue.inprocess`` works where there is no Spark.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from spark_queue.claim import Claim, Settlement
     from spark_queue.config import QueueConfig, RetryPolicy
-    from spark_queue.delta.facts import StepFacts
     from spark_queue.delta.keys import DeltaIdempotencyKeyStore
+    from spark_queue.delta.tables.facts import StepFacts
     from spark_queue.errors import Reject, SparkQueueError
     from spark_queue.front.durable import DurableQueue
     from spark_queue.front.journaled import journaled_queue
+    from spark_queue.processing.worker import ProcessResult
     from spark_queue.queue import DeltaQueue
     from spark_queue.reader import Reader
     from spark_queue.reader_config import ReaderConfig
     from spark_queue.results import EnqueueResult, Explanation, Lag, Maintained, QueueStats
     from spark_queue.session import SMALL_STEPS_CONF, local_session
-    from spark_queue.worker import ProcessResult
 
 __version__ = "0.1.0"
 
@@ -37,7 +37,7 @@ _HOMES = {
     "Lag": "results",
     "Maintained": "results",
     "QueueStats": "results",
-    "ProcessResult": "worker",
+    "ProcessResult": "processing.worker",
     "QueueConfig": "config",
     "Reader": "reader",
     "ReaderConfig": "reader_config",
@@ -45,7 +45,7 @@ _HOMES = {
     "RetryPolicy": "config",
     "Settlement": "claim",
     "SparkQueueError": "errors",
-    "StepFacts": "delta.facts",
+    "StepFacts": "delta.tables.facts",
     "journaled_queue": "front.journaled",
     "local_session": "session",
 }

@@ -12,10 +12,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import IntegralType
 
 from spark_queue.checks import require_duration, require_string
-from spark_queue.delta import forwarding, items, settle
-from spark_queue.delta.claims import Granted
-from spark_queue.delta.settle import Verdict
-from spark_queue.delta.store import Store
+from spark_queue.delta.commands import forwarding, settle
+from spark_queue.delta.commands.claims import Granted
+from spark_queue.delta.commands.settle import Verdict
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.views import items
 from spark_queue.errors import InvalidArgumentError, LeaseLostError, SchemaMismatchError
 
 if TYPE_CHECKING:

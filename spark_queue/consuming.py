@@ -11,16 +11,17 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
-from spark_queue import checks, streams, worker
+from spark_queue import checks, streams
 from spark_queue.claim import Claim
-from spark_queue.delta import checkpoint, claims, forwarding
-from spark_queue.delta.ddl import parsed
-from spark_queue.delta.evidence import Output
+from spark_queue.delta.commands import checkpoint, claims, forwarding
+from spark_queue.delta.commands.evidence import Output
+from spark_queue.delta.input.ddl import parsed
 from spark_queue.delta.replica.request import Request
-from spark_queue.delta.store import Store
+from spark_queue.delta.store.store import Store
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.operating import Operating
-from spark_queue.worker import (
+from spark_queue.processing import worker
+from spark_queue.processing.worker import (
     AnyHandler,
     BatchHandler,
     ItemHandler,

@@ -9,9 +9,10 @@ from pyspark.sql.types import StructType
 
 from spark_queue.checks import require_moment, require_seq
 from spark_queue.config import QueueConfig
-from spark_queue.delta import inspect, views
-from spark_queue.delta.cut import AsOf, cut_at
-from spark_queue.delta.store import Store
+from spark_queue.delta.plans import snapshot
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.views import inspect
+from spark_queue.delta.views.cut import AsOf, cut_at
 from spark_queue.results import Explanation, QueueStats
 
 
@@ -69,7 +70,7 @@ class Looking:
         """
         _require_as_of(as_of)
         cut = cut_at(self._store, as_of)
-        return views.status(cut.queue, cut.status)
+        return snapshot.status(cut.queue, cut.status)
 
     def dead(self, as_of: AsOf = None) -> DataFrame:
         """Return the dead letters, as :meth:`status` shows them, with ``_error``.
@@ -77,8 +78,8 @@ class Looking:
         ``_successor`` is the item as which a letter was redriven, null where it was not.
         """
         cut = cut_at(self._store, as_of)
-        letters = views.status(cut.queue, cut.status).where("_state = 'dead'")
-        redriven = views.successors(cut.queue)
+        letters = snapshot.status(cut.queue, cut.status).where("_state = 'dead'")
+        redriven = snapshot.successors(cut.queue)
         names = [f"`{name.replace('`', '``')}`" for name in (*letters.columns, "_successor")]
         return letters.join(redriven, "_seq", "left").select(*names)
 
@@ -105,7 +106,7 @@ class Looking:
     def history(self, seq: int) -> DataFrame:
         """Return every transition of an item, oldest first."""
         require_seq("seq", seq)
-        return views.history(self._store, seq)
+        return snapshot.history(self._store, seq)
 
 
 def _require_as_of(as_of: object) -> None:

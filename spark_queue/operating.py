@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from spark_queue.checks import require_change
 from spark_queue.config import LiveSettings
-from spark_queue.delta import admin, enqueue
-from spark_queue.delta.refusals import Rules
+from spark_queue.delta.commands import admin, enqueue
+from spark_queue.delta.commands.refusals import Rules
 from spark_queue.looking import Looking
 
 if TYPE_CHECKING:

@@ -13,14 +13,15 @@ from spark_queue import checks, streams
 from spark_queue.clock import Clock, SystemClock
 from spark_queue.config import QueueConfig, require_config
 from spark_queue.consuming import Consuming
-from spark_queue.delta import admin, enqueue, forwarding, frames, maintain, readers
-from spark_queue.delta.address import QueueAddress
-from spark_queue.delta.ddl import parsed
-from spark_queue.delta.facts import Listener
-from spark_queue.delta.inputs import OrderBy, require_order, require_user_schema
-from spark_queue.delta.readers import Start
-from spark_queue.delta.refusals import OnDuplicate, OnFull, Rules
-from spark_queue.delta.store import Store
+from spark_queue.delta.commands import admin, enqueue, forwarding, frames, readers
+from spark_queue.delta.commands.readers import Start
+from spark_queue.delta.commands.refusals import OnDuplicate, OnFull, Rules
+from spark_queue.delta.input.columns import OrderBy, require_order, require_user_schema
+from spark_queue.delta.input.ddl import parsed
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.address import QueueAddress
+from spark_queue.delta.tables.facts import Listener
+from spark_queue.delta.upkeep import maintain
 from spark_queue.reader import Reader
 from spark_queue.reader_config import ReaderConfig, require_reader
 from spark_queue.results import EnqueueResult, Maintained

@@ -6,7 +6,8 @@ from pyspark.sql import DataFrame
 
 from spark_queue.checks import require_change, require_seq
 from spark_queue.consuming import AsReader
-from spark_queue.delta import admin, lag, readers
+from spark_queue.delta.commands import admin, readers
+from spark_queue.delta.views import lag
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.results import Lag

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from html import escape
 from typing import TYPE_CHECKING
 
-from spark_queue.core.scheduler.nouns import Reason
+from spark_queue.rules.model import Reason
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

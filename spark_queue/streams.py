@@ -11,13 +11,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_queue.checks import require_duration, require_string
-from spark_queue.delta import enqueue
-from spark_queue.delta.enqueue import StreamBatch
-from spark_queue.delta.inputs import OrderBy, keyed, require_same_texts
-from spark_queue.delta.refusals import Rules
-from spark_queue.delta.store import Store
+from spark_queue.delta.commands import enqueue
+from spark_queue.delta.commands.enqueue import StreamBatch
+from spark_queue.delta.commands.refusals import Rules
+from spark_queue.delta.input.columns import OrderBy, keyed, require_same_texts
+from spark_queue.delta.store.store import Store
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.worker import ProcessResult
+from spark_queue.processing.worker import ProcessResult
 
 #: How a query is triggered: again after a time, or once for everything that is there.
 Trigger = timedelta | None

@@ -104,8 +104,8 @@ class Journaled:
     native = False
 
     def __init__(self, spark: Any, place: str) -> None:
-        from spark_queue.core.journal import QueueOptions  # noqa: PLC0415 - after the fork
         from spark_queue.front.journaled import journaled_queue  # noqa: PLC0415
+        from spark_queue.journal import QueueOptions  # noqa: PLC0415 - after the fork
 
         options = QueueOptions(interval=0.2, max_memory_items=200, max_pending=2_000)
         path = f"{place}/queue"

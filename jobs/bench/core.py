@@ -43,8 +43,8 @@ from report import (
     rounds,
     seconds,
 )
-from spark_queue.core.broker import QueueBroker
-from spark_queue.core.singular import SingularUpdateQueue
+from spark_queue.inprocess.broker import QueueBroker
+from spark_queue.inprocess.singular import SingularUpdateQueue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_queue.config import QueueConfig
-from spark_queue.core.blocking import BlockingQueue
-from spark_queue.core.distinct import DistinctQueue
-from spark_queue.core.fair import FairQueue
-from spark_queue.core.scheduler import Ack, NewItem, Scheduler
+from spark_queue.inprocess.blocking import BlockingQueue
+from spark_queue.inprocess.distinct import DistinctQueue
+from spark_queue.inprocess.fair import FairQueue
+from spark_queue.rules import Ack, NewItem, Scheduler
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,8 +32,8 @@ from pyspark.sql import SparkSession
 
 from place import session_and_folder
 from report import Figure, at_least, at_most, measure, median_figure, ratio_figure, rounds, seconds
-from spark_queue.core.journal import JournaledQueue, MemoryJournal, QueueOptions
 from spark_queue.front.journaled import journaled_queue
+from spark_queue.journal import JournaledQueue, MemoryJournal, QueueOptions
 
 app = typer.Typer(add_completion=False)
 

@@ -23,10 +23,10 @@ from crowd import (
 )
 from report import Figure
 from spark_queue.config import QueueConfig
-from spark_queue.core.blocking import BlockingQueue
-from spark_queue.core.distinct import DistinctQueue
-from spark_queue.core.fair import FairQueue
-from spark_queue.core.scheduler import Ack, NewItem, Scheduler
+from spark_queue.inprocess.blocking import BlockingQueue
+from spark_queue.inprocess.distinct import DistinctQueue
+from spark_queue.inprocess.fair import FairQueue
+from spark_queue.rules import Ack, NewItem, Scheduler
 
 #: Who put an item, and the how-manieth of theirs it is.
 Tagged = tuple[int, int]

@@ -12,10 +12,10 @@ from typing import Any
 
 from crowd import PATIENCE, require, require_order, together
 from report import Figure
-from spark_queue.core.abort import AbortScope
-from spark_queue.core.broker import QueueBroker, Turn
-from spark_queue.core.singular import SingularUpdateQueue
-from spark_queue.core.timer import ManualTimer
+from spark_queue.inprocess.broker import QueueBroker, Turn
+from spark_queue.inprocess.singular import SingularUpdateQueue
+from spark_queue.waiting.abort import AbortScope
+from spark_queue.waiting.timer import ManualTimer
 
 
 def million(requests: int, producers: int) -> Iterator[Figure]:

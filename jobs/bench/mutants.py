@@ -27,22 +27,22 @@ ROOT = Path(__file__).parents[2]
 #: What a copy of the tree has.
 _PARTS = ("spark_queue", "tests", "jobs", "pyproject.toml")
 
-_MODELS = "tests/properties/core/test"
+_MODELS = "tests/properties/test"
 
 #: The tests of an area, by how its modules begin. What is quick comes first.
 AREAS: dict[str, tuple[str, ...]] = {
-    "core/scheduler/": (
-        "tests/unit/core/scheduler",
+    "rules/": (
+        "tests/unit/rules",
         f"{_MODELS}_scheduler_order.py",
         f"{_MODELS}_scheduler_machine.py",
     ),
-    "core/broker/": ("tests/unit/core/broker",),
-    "core/singular/": ("tests/unit/core/singular",),
-    "core/journal/": ("tests/unit/core/journal", f"{_MODELS}_journal_machine.py"),
+    "inprocess/broker/": ("tests/unit/inprocess/broker",),
+    "inprocess/singular/": ("tests/unit/inprocess/singular",),
+    "journal/": ("tests/unit/journal", f"{_MODELS}_journal_machine.py"),
     "delta/": ("tests/unit/delta",),
     "front/": ("tests/unit/front",),
     "streaming/": ("tests/unit/streaming",),
-    "executor": ("tests/unit/worker",),
+    "processing/": ("tests/unit/processing",),
 }
 
 #: Where tests lie that need no Spark.

@@ -28,7 +28,7 @@ from report import (
     rounds,
     seconds,
 )
-from spark_queue.core.singular import SingularUpdateQueue
+from spark_queue.inprocess.singular import SingularUpdateQueue
 
 _EMPTY: Any = object()
 

@@ -12,7 +12,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from spark_queue.cli.formats import Format, misfits
 from spark_queue.cli.words import VALUE_CHARS, clipped
-from spark_queue.delta.schema import OPTIONAL_COLUMNS
+from spark_queue.delta.tables.schema import OPTIONAL_COLUMNS
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError, SparkQueueError
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ def placed(spark: SparkSession, name: str) -> str:
     A path is taken from the working directory. So is a plain name where the session's catalog is
     in memory: a table of that catalog would be gone with the process.
     """
-    from spark_queue.delta import address  # noqa: PLC0415 - help works without Spark
+    from spark_queue.delta.tables import address  # noqa: PLC0415 - help works without Spark
 
     if "/" not in name and _forgets(spark):
         return os.path.abspath(name)  # noqa: PTH100 - a path of a queue is a string

@@ -25,7 +25,7 @@ from spark_queue.cli.terminal import Terminal
 
 if TYPE_CHECKING:
     from spark_queue.ingest.intake import Progress as Step
-    from spark_queue.worker import ProcessResult
+    from spark_queue.processing.worker import ProcessResult
 
 _WORDS = {
     "discover": "finding files",

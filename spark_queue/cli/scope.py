@@ -23,7 +23,7 @@ from spark_queue.java import java_problem
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from spark_queue.delta.facts import Listener
+    from spark_queue.delta.tables.facts import Listener
     from spark_queue.queue import DeltaQueue
     from spark_queue.reader import Reader as ReaderOf
 
@@ -95,9 +95,12 @@ class Scope:
     def interruptible(self, work: Callable[[threading.Event], _T]) -> _T:
         """Run something long, so that SIGTERM and SIGINT end it at once and in good order.
 
-        It gets an event that is set by then: see :func:`spark_queue.interrupts.interruptible`.
+        It gets an event that is set by then: see
+        :func:`spark_queue.processing.interrupts.interruptible`.
         """
-        from spark_queue.interrupts import interruptible  # noqa: PLC0415 - help works without it
+        from spark_queue.processing.interrupts import (  # noqa: PLC0415 - help works without it
+            interruptible,
+        )
 
         return interruptible(self.spark, work)
 

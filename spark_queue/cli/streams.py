@@ -29,8 +29,8 @@ from spark_queue.errors import InvalidArgumentError
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from spark_queue.delta.facts import StepFacts
-    from spark_queue.worker import ProcessResult
+    from spark_queue.delta.tables.facts import StepFacts
+    from spark_queue.processing.worker import ProcessResult
 
 _Checkpoint = Annotated[
     str, typer.Option(help="A directory that is this query's own; it goes on from there.")

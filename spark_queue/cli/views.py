@@ -207,7 +207,7 @@ def matching(items: DataFrame, where: str | None) -> DataFrame:
     """
     if where is None:
         return items
-    from spark_queue.delta.views import chosen  # noqa: PLC0415 - help works without Spark
+    from spark_queue.delta.plans.snapshot import chosen  # noqa: PLC0415 - help works without Spark
 
     return chosen(items, where)
 

@@ -19,12 +19,16 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from spark_queue.core.journal.records import Bookmark, Entry, Group, Marks, Recovered
-from spark_queue.delta import admin, checkpoint, maintain, positions, readers, rows, values
-from spark_queue.delta.facts import logger
-from spark_queue.delta.heads import QueueHead, following
-from spark_queue.delta.native import Natives
-from spark_queue.delta.schema import (
+from spark_queue.delta.commands import admin, checkpoint, readers
+from spark_queue.delta.input import values
+from spark_queue.delta.input.sizes import bytes_of
+from spark_queue.delta.ownership import HOLD, Tenure
+from spark_queue.delta.store.store import Store, is_small, tries
+from spark_queue.delta.tables import rows
+from spark_queue.delta.tables.facts import logger
+from spark_queue.delta.tables.heads import QueueHead, following
+from spark_queue.delta.tables.native import Natives
+from spark_queue.delta.tables.schema import (
     ACKED,
     CANCELLED,
     DEAD,
@@ -34,10 +38,10 @@ from spark_queue.delta.schema import (
     READY,
     STATUS_COLUMNS,
 )
-from spark_queue.delta.sizes import bytes_of
-from spark_queue.delta.store import Store, is_small, tries
-from spark_queue.delta.tenure import HOLD, Tenure
+from spark_queue.delta.upkeep import maintain
+from spark_queue.delta.views import positions
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.journal.records import Bookmark, Entry, Group, Marks, Recovered
 from spark_queue.reader_config import ReaderConfig
 
 #: Rows of a reader's log from which its position is written anew.
@@ -65,7 +69,7 @@ class DeltaJournal:
     archive_to : str, optional
         The table that gets them then.
     native : bool
-        Whether steps are written without Spark (:mod:`spark_queue.delta.native`).
+        Whether steps are written without Spark (:mod:`spark_queue.delta.tables.native`).
 
     Raises
     ------

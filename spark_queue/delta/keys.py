@@ -30,14 +30,14 @@ from pyspark.sql.types import (
 )
 
 from spark_queue.clock import Clock, SystemClock
-from spark_queue.core.idempotency import InMemoryIdempotencyKeyStore, KeyState
-from spark_queue.delta import lock
-from spark_queue.delta.address import TableAddress
-from spark_queue.delta.heads import new_token
-from spark_queue.delta.log import Log, is_fresh
-from spark_queue.delta.native import NativeLog, Natives
-from spark_queue.delta.store import tries
+from spark_queue.delta.store.store import tries
+from spark_queue.delta.tables import lock
+from spark_queue.delta.tables.address import TableAddress
+from spark_queue.delta.tables.heads import new_token
+from spark_queue.delta.tables.log import Log, is_fresh
+from spark_queue.delta.tables.native import NativeLog, Natives
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.inprocess.idempotency import InMemoryIdempotencyKeyStore, KeyState
 
 T = TypeVar("T")
 

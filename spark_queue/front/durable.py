@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from spark_queue.core.aio import outcome
-from spark_queue.core.timer import Timeout
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.front.gather import Gather, promise
 from spark_queue.front.intake import Intake, Put, PutResult
 from spark_queue.front.outlet import Delivery, Outcome, Outlet
 from spark_queue.queue import DeltaQueue
 from spark_queue.reader import Reader
+from spark_queue.waiting.aio import outcome
+from spark_queue.waiting.timer import Timeout
 
 if TYPE_CHECKING:
     from typing_extensions import Self

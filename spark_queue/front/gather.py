@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Generic, TypeVar
 
-from spark_queue.core.timer import Timeout, seconds
 from spark_queue.errors import DeadlockError, QueueFullError, QueueShutDownError
+from spark_queue.waiting.timer import Timeout, seconds
 
 logger = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from functools import partial
 
 from spark_queue.claim import Claim
 from spark_queue.consuming import Consuming
-from spark_queue.delta.settle import NAMED
+from spark_queue.delta.commands.settle import NAMED
 from spark_queue.errors import LeaseLostError
 
 logger = logging.getLogger(__name__)

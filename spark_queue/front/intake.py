@@ -10,11 +10,12 @@ from typing import Any, Literal
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from spark_queue.core.journal.copies import own
-from spark_queue.delta import rows, values
-from spark_queue.delta.schema import OPTIONAL_COLUMNS
+from spark_queue.delta.input import values
+from spark_queue.delta.tables import rows
+from spark_queue.delta.tables.schema import OPTIONAL_COLUMNS
 from spark_queue.errors import SchemaMismatchError
 from spark_queue.front.gather import Gather, promise, settle
+from spark_queue.journal.copies import own
 from spark_queue.queue import DeltaQueue
 
 

@@ -11,10 +11,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from spark_queue.clock import Clock, SystemClock
-from spark_queue.core.journal import JournaledQueue, QueueOptions, ReaderHooks
-from spark_queue.core.journal.options import require_name
 from spark_queue.delta.journal import DeltaJournal
 from spark_queue.errors import QueueExistsError, QueueNotFoundError
+from spark_queue.journal import JournaledQueue, QueueOptions, ReaderHooks
+from spark_queue.journal.options import require_name
 from spark_queue.queue import DeltaQueue
 from spark_queue.reader_config import ReaderConfig
 

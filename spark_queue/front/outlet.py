@@ -15,16 +15,17 @@ from typing import Literal
 
 from pyspark.sql import DataFrame, Row
 
-from spark_queue import worker
 from spark_queue.consuming import Consuming
-from spark_queue.core import aio
-from spark_queue.core.blocking import BlockingQueue
-from spark_queue.core.timer import Timeout, seconds
-from spark_queue.delta import items, recovery
-from spark_queue.delta.settle import NAMED
+from spark_queue.delta.commands import recovery
+from spark_queue.delta.commands.settle import NAMED
+from spark_queue.delta.views import items
 from spark_queue.errors import LeaseLostError, QueueShutDownError
 from spark_queue.front.gather import Gather, promise, settle
 from spark_queue.front.holdings import Holdings, tried
+from spark_queue.inprocess.blocking import BlockingQueue
+from spark_queue.processing import worker
+from spark_queue.waiting import aio
+from spark_queue.waiting.timer import Timeout, seconds
 
 logger = logging.getLogger(__name__)
 

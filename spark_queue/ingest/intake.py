@@ -18,10 +18,10 @@ from spark_queue.ingest.discovery import FILE_CONFIG, FILE_SCHEMA, file_rows
 from spark_queue.ingest.facts import FACTS_SCHEMA, file_facts
 from spark_queue.ingest.summary import IngestSummary, by_type, summarised
 from spark_queue.ingest.tree import walk
-from spark_queue.needs import require_for_handlers
+from spark_queue.processing.needs import require_for_handlers
+from spark_queue.processing.worker import ProcessResult
 from spark_queue.queue import DeltaQueue
 from spark_queue.results import EnqueueResult
-from spark_queue.worker import ProcessResult
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,9 +9,9 @@ from heapq import heappop, heappush
 from typing import Literal, cast
 
 from spark_queue.config import QueueConfig
-from spark_queue.core.scheduler import Ack, NewItem, Scheduler
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.replay.trace import Job
+from spark_queue.rules import Ack, NewItem, Scheduler
 
 #: How the next job is chosen: as they came; a turn for each user; turns by weight; turns that cost
 #: as much as the job runs.

@@ -15,19 +15,10 @@ from pyspark.sql import SparkSession
 from spark_queue.claim import Claim
 from spark_queue.clock import ManualClock
 from spark_queue.config import LiveSettings, QueueConfig
-from spark_queue.core.scheduler import (
-    Ack,
-    Dead,
-    Grant,
-    Nack,
-    NewItem,
-    Outcome,
-    Release,
-    Scheduler,
-)
-from spark_queue.delta.items import in_order
+from spark_queue.delta.views.items import in_order
 from spark_queue.errors import LeaseLostError
 from spark_queue.queue import DeltaQueue
+from spark_queue.rules import Ack, Dead, Grant, Nack, NewItem, Outcome, Release, Scheduler
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from spark_queue.config import QueueConfig
-from spark_queue.delta import lock, made
+from spark_queue.delta.tables import lock, made
 from spark_queue.errors import QueueExistsError
 from spark_queue.queue import DeltaQueue
 

@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from spark_queue.config import QueueConfig
-from spark_queue.delta.expressions import read
-from spark_queue.delta.key_text import text_of
+from spark_queue.delta.input.expressions import read
+from spark_queue.delta.input.key_text import text_of
 from spark_queue.errors import InvalidConfigError, SchemaMismatchError
 from spark_queue.queue import DeltaQueue
 

@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_queue.clock import ManualClock
-from spark_queue.core.idempotency import idempotent
 from spark_queue.delta.keys import DeltaIdempotencyKeyStore
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.inprocess.idempotency import idempotent
 
 MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
 

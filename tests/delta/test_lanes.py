@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_queue import DeltaQueue
-from spark_queue.delta import lock, made
-from spark_queue.delta.store import Store
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables import lock, made
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig, RetryPolicy
-from spark_queue.delta.settings import Settings
+from spark_queue.delta.tables.settings import Settings
 from spark_queue.errors import (
     DuplicateItemError,
     FormatVersionError,

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_queue import learnt, worker
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig, RetryPolicy
-from spark_queue.delta import memory, recovery
-from spark_queue.delta.facts import StepFacts
+from spark_queue.delta.commands import recovery
+from spark_queue.delta.store import memory
+from spark_queue.delta.tables.facts import StepFacts
 from spark_queue.errors import Reject
+from spark_queue.processing import learnt, worker
 from spark_queue.queue import DeltaQueue
 
 

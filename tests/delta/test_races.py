@@ -17,10 +17,10 @@ from pyspark.sql import functions as F
 from spark_queue.claim import Claim
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig, RetryPolicy
-from spark_queue.delta import made
-from spark_queue.delta.heads import StatusHead
-from spark_queue.delta.log import Log
-from spark_queue.delta.native import NativeLog
+from spark_queue.delta.tables import made
+from spark_queue.delta.tables.heads import StatusHead
+from spark_queue.delta.tables.log import Log
+from spark_queue.delta.tables.native import NativeLog
 from spark_queue.queue import DeltaQueue
 
 pytestmark = pytest.mark.usefixtures("by_spark")

@@ -5,14 +5,14 @@ import random
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_queue.delta import serving
+from spark_queue.delta.plans import order
 
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Count turns from three rows on, in parts that hold several."""
-    monkeypatch.setattr(serving, "_SORTED", 2)
-    monkeypatch.setattr(serving, "_PARTS", 7)
+    monkeypatch.setattr(order, "_SORTED", 2)
+    monkeypatch.setattr(order, "_PARTS", 7)
 
 
 @pytest.mark.usefixtures("small")
@@ -23,7 +23,7 @@ def test_counted_turns_give_the_rows_that_a_sort_gives(spark: SparkSession, limi
     rows = [(rng.randrange(3), float(rng.randrange(30)), seq) for seq in range(200)]
     turns = spark.createDataFrame(rows, "_priority int, _turn double, _seq long")
 
-    found = serving.first(turns.localCheckpoint(), limit).collect()
+    found = order.first(turns.localCheckpoint(), limit).collect()
 
     in_order = sorted(rows, key=lambda row: (-row[0], row[1], row[2]))
     assert sorted(map(tuple, found)) == sorted(in_order[:limit])
@@ -34,4 +34,4 @@ def test_nothing_is_first_of_nothing(spark: SparkSession) -> None:
     """No rows give no rows, whatever the limit."""
     turns = spark.createDataFrame([], "_priority int, _turn double, _seq long")
 
-    assert serving.first(turns, 5).collect() == []
+    assert order.first(turns, 5).collect() == []

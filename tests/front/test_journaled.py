@@ -14,10 +14,10 @@ from pyspark.sql import SparkSession
 
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig
-from spark_queue.core.journal import JournaledQueue, QueueOptions
-from spark_queue.delta import maintain
+from spark_queue.delta.upkeep import maintain
 from spark_queue.errors import FencedError, InvalidArgumentError, SchemaMismatchError
 from spark_queue.front.journaled import journaled_queue
+from spark_queue.journal import JournaledQueue, QueueOptions
 from spark_queue.queue import DeltaQueue
 from spark_queue.reader_config import ReaderConfig
 

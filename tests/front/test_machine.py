@@ -13,10 +13,10 @@ from hypothesis.stateful import run_state_machine_as_test
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from spark_queue.core.journal import Group
 from spark_queue.delta.journal import DeltaJournal
+from spark_queue.journal import Group
 from spark_queue.queue import DeltaQueue
-from tests.properties.core.test_journal_machine import JournalMachine
+from tests.properties.test_journal_machine import JournalMachine
 
 #: How many histories; more of them are for a long run.
 EXAMPLES = int(os.environ.get("SPARK_QUEUE_EXAMPLES", "2"))

@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_queue.config import QueueConfig
-from spark_queue.core.scheduler import NewItem, Scheduler
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.operators import Resume, fair_order, fair_rank, fair_take, running
+from spark_queue.rules import NewItem, Scheduler
 from tests.operators.conftest import Frame
 
 SCHEMA = "tenant string, at int"

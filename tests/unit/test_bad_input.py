@@ -20,7 +20,7 @@ from pyspark.sql.types import CharType, DataType, IntegerType, StructField, Stru
 from spark_queue.claim import Claim
 from spark_queue.config import QueueConfig, RetryPolicy
 from spark_queue.consuming import AsReader
-from spark_queue.delta.claims import Granted
+from spark_queue.delta.commands.claims import Granted
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError, SchemaMismatchError
 from spark_queue.queue import DeltaQueue
 from spark_queue.reader import Reader

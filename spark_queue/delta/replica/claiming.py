@@ -7,15 +7,15 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from spark_queue.core.scheduler import Leased
-from spark_queue.delta.heads import Pointer, StatusHead
 from spark_queue.delta.replica import rules
 from spark_queue.delta.replica.columns import status_table
 from spark_queue.delta.replica.request import MARGIN, Facts, Request
 from spark_queue.delta.replica.state import Replica, Row
-from spark_queue.delta.schema import CLAIMED, DEAD, EXPIRED, ITEM
-from spark_queue.delta.settings import Settings
+from spark_queue.delta.tables.heads import Pointer, StatusHead
+from spark_queue.delta.tables.schema import CLAIMED, DEAD, EXPIRED, ITEM
+from spark_queue.delta.tables.settings import Settings
 from spark_queue.reader_config import ReaderConfig
+from spark_queue.rules import Leased
 
 #: The error of an item that lost its lease too often.
 LEASE_LOST = "lease lost"

@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_queue.delta.replica.state import Row
-from spark_queue.delta.schema import STATUS_COLUMNS
+from spark_queue.delta.tables.schema import STATUS_COLUMNS
 
 _SCHEMA = to_arrow_schema(STATUS_COLUMNS, timezone="UTC")
 

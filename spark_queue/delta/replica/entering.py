@@ -11,11 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_queue.config import QueueConfig
-from spark_queue.core.scheduler import Admitted, NewItem, Scheduler
-from spark_queue.delta.heads import Pointer, QueueHead
 from spark_queue.delta.replica import rules
 from spark_queue.delta.replica.state import Replica, Row
-from spark_queue.delta.schema import (
+from spark_queue.delta.tables.heads import Pointer, QueueHead
+from spark_queue.delta.tables.schema import (
     GROUP,
     ITEM,
     KEY,
@@ -24,6 +23,7 @@ from spark_queue.delta.schema import (
     REFUSED,
     REFUSED_LANE,
 )
+from spark_queue.rules import Admitted, NewItem, Scheduler
 
 #: What is decided of each row of a frame.
 _DECIDED = ("_seq", "_gen", "_kind", "_priority", "_round", "_enqueued_at", "_duplicate_of")
@@ -64,7 +64,7 @@ def entered(
     config : QueueConfig
         The configuration in force, without weights.
     frame : pyarrow.Table
-        The user's columns and the computed ones, as :func:`inputs.keyed` has them, in order.
+        The user's columns and the computed ones, as :func:`columns.keyed` has them, in order.
     before : QueueHead
         The head of the step before.
     pointers : mapping

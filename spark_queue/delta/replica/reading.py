@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_queue.delta.replica.state import Replica, Row
-from spark_queue.delta.schema import CLAIMED, ITEM, KEY, SERVED, TERMINAL
+from spark_queue.delta.tables.schema import CLAIMED, ITEM, KEY, SERVED, TERMINAL
 
 
 def replica_of(entered: pa.Table, followed: pa.Table, since: int) -> Replica:

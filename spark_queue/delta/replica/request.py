@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
-from spark_queue.delta.heads import Pointer
-from spark_queue.delta.schema import CLAIMED
+from spark_queue.delta.tables.heads import Pointer
+from spark_queue.delta.tables.schema import CLAIMED
 
 #: How much further than the last claim a claim looks first.
 MARGIN = 1.5

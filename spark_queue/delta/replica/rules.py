@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from spark_queue.config import QueueConfig
-from spark_queue.core.scheduler import Scheduler
-from spark_queue.delta.heads import Pointer
 from spark_queue.delta.replica.state import Line, Replica, Row
-from spark_queue.delta.schema import CLAIMED, READY
+from spark_queue.delta.tables.heads import Pointer
+from spark_queue.delta.tables.schema import CLAIMED, READY
 from spark_queue.reader_config import ReaderConfig
+from spark_queue.rules import Scheduler
 
 
 def scheduler(

@@ -9,11 +9,11 @@ from datetime import datetime, timedelta, timezone
 import pyarrow as pa
 
 from spark_queue.config import QueueConfig
-from spark_queue.core.scheduler import Ack, Dead, Nack, Outcome, Release, Scheduler
 from spark_queue.delta.replica import rules
 from spark_queue.delta.replica.columns import status_table
 from spark_queue.delta.replica.state import Replica, Row
-from spark_queue.delta.schema import CLAIMED, DEAD, ITEM, READY
+from spark_queue.delta.tables.schema import CLAIMED, DEAD, ITEM, READY
+from spark_queue.rules import Ack, Dead, Nack, Outcome, Release, Scheduler
 
 #: What is said of an item whose holder is gone.
 LOSE = "lose"

@@ -12,8 +12,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from spark_queue.config import DedupScope
-from spark_queue.delta import recent
-from spark_queue.delta.schema import CLAIMED, ITEM, KEY, READY, SCHEDULE, SERVED, TERMINAL
+from spark_queue.delta.tables import recent
+from spark_queue.delta.tables.schema import CLAIMED, ITEM, KEY, READY, SCHEDULE, SERVED, TERMINAL
 
 #: The columns of an item's newest row: what a fold reads of it, but for its kind and step.
 STATE = tuple(name for name in recent.RECENT if name not in ("_kind", "_step"))

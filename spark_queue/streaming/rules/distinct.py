@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from spark_queue.core.scheduler.distinct import Distinct
+from spark_queue.rules.dedup import Distinct
 from spark_queue.streaming.rules.events import ARRIVAL, COMPLETION, Answer, Counting, Event
 
 #: The rule knows holders by number. A completion names a key and no row, so that one number does.

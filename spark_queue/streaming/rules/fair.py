@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from spark_queue.core.scheduler.turns import Level, Turns
+from spark_queue.rules.fairness import Level, Turns
 from spark_queue.streaming.rules.events import ARRIVAL, COMPLETION, Answer, Counting, Event
 
 _PRIORITY = 0

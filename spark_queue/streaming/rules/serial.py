@@ -7,15 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from spark_queue.config import OnFailure, QueueConfig
-from spark_queue.core.scheduler import (
-    Ack,
-    Dead,
-    Nack,
-    NewItem,
-    Outcome,
-    Release,
-    Scheduler,
-)
+from spark_queue.rules import Ack, Dead, Nack, NewItem, Outcome, Release, Scheduler
 from spark_queue.streaming.rules.events import ARRIVAL, COMPLETION, Answer, Counting, Event
 
 _OUTCOMES: Mapping[str, Outcome] = {

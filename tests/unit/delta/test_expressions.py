@@ -17,7 +17,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from spark_queue.delta.expressions import read
+from spark_queue.delta.input.expressions import read
 from spark_queue.errors import InvalidArgumentError
 
 COLUMNS = (

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from spark_queue.delta import glance
+from spark_queue.delta.tables import glance
 
 _STATS = "_step,_kind,_seq"
 

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from spark_queue.delta.heads import (
+from spark_queue.delta.tables.heads import (
     Checkpoint,
     Hold,
     QueueHead,

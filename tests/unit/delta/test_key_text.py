@@ -19,8 +19,8 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from spark_queue.delta.expressions import Expression
-from spark_queue.delta.key_text import is_as_cast, require_text
+from spark_queue.delta.input.expressions import Expression
+from spark_queue.delta.input.key_text import is_as_cast, require_text
 from spark_queue.errors import InvalidArgumentError
 
 TEXT = StringType()

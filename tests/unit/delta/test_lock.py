@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_queue.delta.lock import holder, is_held, local_directory, lock_for_writing, unlock
+from spark_queue.delta.tables.lock import holder, is_held, local_directory, lock_for_writing, unlock
 
 
 @pytest.mark.parametrize("name", ["plain", "a b", "a%20b", "a#b", "a?b", "a:b", "ä"])

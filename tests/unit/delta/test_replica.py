@@ -16,17 +16,17 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from spark_queue.config import QueueConfig, RetryPolicy
-from spark_queue.core.scheduler import Ack, Dead, Nack, NewItem, Outcome, Release, Scheduler
-from spark_queue.delta import claims, settle
-from spark_queue.delta.heads import QueueHead, StatusHead, following
+from spark_queue.delta.commands import claims, settle
 from spark_queue.delta.replica import claiming, entering, settling
 from spark_queue.delta.replica.reading import replica_of
 from spark_queue.delta.replica.request import Request
 from spark_queue.delta.replica.settling import Said
 from spark_queue.delta.replica.state import ENTERED, FOLLOWED, Replica, merged
-from spark_queue.delta.schema import QUEUE_COLUMNS, STATUS_COLUMNS
-from spark_queue.delta.settings import Settings
+from spark_queue.delta.tables.heads import QueueHead, StatusHead, following
+from spark_queue.delta.tables.schema import QUEUE_COLUMNS, STATUS_COLUMNS
+from spark_queue.delta.tables.settings import Settings
 from spark_queue.reader_config import ReaderConfig
+from spark_queue.rules import Ack, Dead, Nack, NewItem, Outcome, Release, Scheduler
 
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from spark_queue.clock import ManualClock
-from spark_queue.delta.address import QueueAddress
-from spark_queue.delta.facts import StepFacts
-from spark_queue.delta.store import Store
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.address import QueueAddress
+from spark_queue.delta.tables.facts import StepFacts
 
 
 def test_a_listener_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from spark_queue.config import QueueConfig
-from spark_queue.delta.schema import FORMAT_VERSION
-from spark_queue.delta.settings import Settings, Stretch
+from spark_queue.delta.tables.schema import FORMAT_VERSION
+from spark_queue.delta.tables.settings import Settings, Stretch
 from spark_queue.errors import FormatVersionError
 
 FAIR = QueueConfig(fair_key="tenant")

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from spark_queue.delta.heads import QueueHead, following, new_token
-from spark_queue.delta.traces import Trace, birth, trace
-from spark_queue.delta.whole import require_end, seen_again, seen_first
+from spark_queue.delta.tables.heads import QueueHead, following, new_token
+from spark_queue.delta.tables.traces import Trace, birth, trace
+from spark_queue.delta.tables.whole import require_end, seen_again, seen_first
 from spark_queue.errors import LogDamagedError
 
 OURS = "spark_queue"

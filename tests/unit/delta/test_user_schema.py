@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql.types import CharType, DataType, LongType, StringType, StructType, VarcharType
 
-from spark_queue.delta.inputs import require_user_schema
+from spark_queue.delta.input.columns import require_user_schema
 from spark_queue.errors import SchemaMismatchError
 
 

@@ -23,7 +23,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from spark_queue.delta.values import measure
+from spark_queue.delta.input.values import measure
 from spark_queue.errors import SchemaMismatchError
 
 #: Rows whose parts have no names; what Spark says of the types of its own class is too narrow.

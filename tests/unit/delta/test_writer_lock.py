@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from spark_queue.delta import lock
+from spark_queue.delta.tables import lock
 from spark_queue.errors import WriterLockedError
 
 #: Another process: it tries to lock a directory, and says how that went.
 _OTHER = """
 import sys
 from pathlib import Path
-from spark_queue.delta import lock
+from spark_queue.delta.tables import lock
 from spark_queue.errors import WriterLockedError
 try:
     lock.lock_for_writing("q", Path(sys.argv[1]))

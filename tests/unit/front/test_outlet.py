@@ -16,8 +16,9 @@ from typing import Any, cast
 import pytest
 
 from spark_queue.clock import ManualClock
-from spark_queue.delta import items, recovery
-from spark_queue.delta.settle import NAMED
+from spark_queue.delta.commands import recovery
+from spark_queue.delta.commands.settle import NAMED
+from spark_queue.delta.views import items
 from spark_queue.errors import LeaseLostError, QueueShutDownError
 from spark_queue.front.gather import promise
 from spark_queue.front.intake import Put

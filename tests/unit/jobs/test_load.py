@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from spark_queue.core.blocking import BlockingQueue
-from spark_queue.core.broker import QueueBroker
+from spark_queue.inprocess.blocking import BlockingQueue
+from spark_queue.inprocess.broker import QueueBroker
 
 Import = Callable[[str], Any]
 

@@ -11,12 +11,12 @@ import pytest
 Import = Callable[[str], Any]
 
 TEXT = """
-@ core/scheduler/heap: the largest comes first
+@ rules/heap: the largest comes first
  def first(self):
 -    return min(self)
 +    return max(self)
 
-@ delta/fold: nothing is read
+@ delta/plans/fold: nothing is read
 = tests/conformance/test_laws.py
 -    return rows
 +    return rows.limit(0)
@@ -28,7 +28,7 @@ MODULE = "def first(self):\n    return min(self)\n"
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """Make a tree with one module."""
-    module = tmp_path / "spark_queue/core/scheduler/heap.py"
+    module = tmp_path / "spark_queue/rules/heap.py"
     module.parent.mkdir(parents=True)
     module.write_text(MODULE)
     return module
@@ -38,10 +38,10 @@ def test_faults_are_read_as_diffs(script: Import) -> None:
     """A fault has lines to find and lines to put there, and the tests of its area or its own."""
     mutants = script("mutants")
     heap, fold = mutants.read(TEXT)
-    assert (heap.where, heap.says) == ("core/scheduler/heap", "the largest comes first")
+    assert (heap.where, heap.says) == ("rules/heap", "the largest comes first")
     assert heap.old == MODULE
     assert heap.new == MODULE.replace("min", "max")
-    assert (heap.tests[0], heap.needs_jvm) == ("tests/unit/core/scheduler", False)
+    assert (heap.tests[0], heap.needs_jvm) == ("tests/unit/rules", False)
     assert (fold.tests, fold.needs_jvm) == (("tests/conformance/test_laws.py",), True)
 
 
@@ -61,7 +61,7 @@ def test_every_fault_that_is_kept_can_be_tried(script: Import) -> None:
 @pytest.mark.parametrize(
     ("code", "said", "verdict", "by"),
     [
-        (0, "3 passed", "survived", "tests/unit/core/scheduler"),
+        (0, "3 passed", "survived", "tests/unit/rules"),
         (1, "FAILED tests/test_heap.py::test_order - assert 1 == 2", "found", "test_order"),
         (4, "ERROR: file or directory not found", "broken", "not found"),
     ],
@@ -80,13 +80,13 @@ def test_a_fault_is_in_the_tree_while_its_tests_run(
     seen: list[str] = []
 
     def run(words: list[str], **_: object) -> object:
-        assert "tests/unit/core/scheduler" in words
+        assert "tests/unit/rules" in words
         seen.append(tree.read_text())
         return SimpleNamespace(returncode=code, stdout=said, stderr="")
 
     monkeypatch.setattr(subprocess, "run", run)
     heap = mutants.read(TEXT)[0]
-    outcome = mutants.tried(tree.parents[3], heap, 1.0)
+    outcome = mutants.tried(tree.parents[2], heap, 1.0)
     assert seen == [MODULE.replace("min", "max")]
     assert tree.read_text() == MODULE
     assert (outcome.verdict, by in outcome.by) == (verdict, True)
@@ -98,4 +98,4 @@ def test_a_fault_whose_lines_are_gone_is_stale(script: Import, tree: Path) -> No
     heap = mutants.read(TEXT)[0]
     for text in ("", MODULE + MODULE):
         tree.write_text(text)
-        assert mutants.tried(tree.parents[3], heap, 1.0).verdict == "stale"
+        assert mutants.tried(tree.parents[2], heap, 1.0).verdict == "stale"

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_queue.config import QueueConfig, RetryPolicy
-from spark_queue.core.scheduler import Ack, Dead, Nack, NewItem, Outcome, Release, Scheduler
+from spark_queue.rules import Ack, Dead, Nack, NewItem, Outcome, Release, Scheduler
 from spark_queue.streaming.rules.distinct import DistinctRules
 from spark_queue.streaming.rules.events import ARRIVAL, CLOCK, COMPLETION, Answer, Event, Rules
 from spark_queue.streaming.rules.fair import FairRules

@@ -1,9 +1,0 @@
-"""The fair queue: first in, first out within a key, and keys take turns."""
-
-from __future__ import annotations
-
-from spark_queue.core.fair.aio import AioFairQueue
-from spark_queue.core.fair.queue import FairQueue
-from spark_queue.core.fair.rounds import FairSnapshot
-
-__all__ = ["AioFairQueue", "FairQueue", "FairSnapshot"]

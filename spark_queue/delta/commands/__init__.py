@@ -1,0 +1,1 @@
+"""The commands of a queue: each is decided, committed as a step, and told."""

@@ -1,0 +1,275 @@
+"""What an operator does to a queue: create, configure, pause, cancel, redrive, purge."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import datetime
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructField, StructType
+
+from spark_queue.config import QueueConfig
+from spark_queue.delta.commands import checkpoint
+from spark_queue.delta.input.columns import require_keys, require_user_schema
+from spark_queue.delta.plans import limits, snapshot
+from spark_queue.delta.replica.columns import status_table
+from spark_queue.delta.store.store import Store, is_small, tries
+from spark_queue.delta.tables import lock
+from spark_queue.delta.tables.heads import StatusHead, following
+from spark_queue.delta.tables.schema import (
+    ACKED,
+    CANCELLED,
+    CLAIMED,
+    CONFIG,
+    EXPIRED,
+    ITEM,
+    META_LANE,
+    QUEUE_COLUMNS,
+    READY,
+    SCHEDULE,
+    STATUS_COLUMNS,
+    TERMINAL,
+)
+from spark_queue.delta.tables.settings import Settings
+from spark_queue.errors import QueueExistsError
+
+#: Changes the settings, given those in force and the head they are in force at.
+Change = Callable[[Settings, StatusHead], Settings]
+
+
+def create(store: Store, schema: StructType, config: QueueConfig) -> None:
+    """Make the tables of a queue and log its configuration as the first step."""
+    require_user_schema(schema)
+    require_keys(store.spark, schema, config)
+    settings = Settings.initial(config)
+    with lock.log_lock(f"{store.name} is made"):
+        _make(store, schema, settings)
+
+
+def _make(store: Store, schema: StructType, settings: Settings) -> None:
+    _require_free(store)
+    # A row of our own has no values in the user's columns.
+    users = [StructField(f.name, f.dataType, metadata=f.metadata) for f in schema]
+    # Of two processes the first step decides; neither replaces what the other has just made.
+    columns = StructType([*QUEUE_COLUMNS.fields, *users])
+    store.queue.create(columns, replaces=store.queue.exists())
+    store.status.create(STATUS_COLUMNS, replaces=store.status.exists())
+    with store.writing("status"):
+        head = following(StatusHead(), config_step=1)
+        if not store.commit_status(head, _first_row(settings, store.clock.now())):
+            raise QueueExistsError(store.name)
+        store.begin(settings)
+
+
+def _require_free(store: Store) -> None:
+    """Refuse a place that is taken; what a crash inside ``create`` left there is not in the way."""
+    file = store.address.plain_file()
+    if file is not None:
+        raise QueueExistsError(
+            store.name, f"{str(file)!r} is a plain file: move it, or use another path"
+        )
+    for log in (store.queue, store.status):
+        if log.exists() and not log.read().isEmpty():
+            raise QueueExistsError(store.name)
+
+
+def drop(store: Store) -> None:
+    """Remove the tables of a queue, and their files.
+
+    Raises
+    ------
+    FencedError
+        When a front holds the queue.
+    """
+    with store.writing("status"), store.writing("queue"):
+        store.require_not_held(store.queue_head())
+        numbers = [number for number in store.queue_head().readers if number]
+        store.forget()
+        for reader in map(store.of_reader, numbers):
+            if reader.status.exists():
+                reader.status.drop()
+        store.queue.drop()
+        store.status.drop()
+
+
+def configure(store: Store, change: Change, action: str = "configure") -> int:
+    """Log another configuration, in force from this step on; return the step."""
+    started = time.monotonic()
+    for count in tries(action):
+        with store.writing("status"):
+            before = store.status_head()
+            old = store.settings(before)
+            new = change(old, before)
+            row = config_row(store, new, store.clock.now())
+            head = following(before)
+            if new.stretches != old.stretches:
+                # Tags above the pointer are stretched, so the fold must start at the pointer.
+                stage = checkpoint.staged(store, before, old)
+                head, row = stage.head, row.unionByName(stage.rows, allowMissingColumns=True)
+            head = _in_force(head)
+            if store.commit_status(head, row):
+                store.remember(head.step, new)
+                store.report("status", head.step, action, {}, started, count)
+                return head.step
+    raise AssertionError
+
+
+def _in_force(head: StatusHead) -> StatusHead:
+    from dataclasses import replace  # noqa: PLC0415
+
+    return replace(head, config_step=head.step)
+
+
+def _first_row(settings: Settings, now: datetime) -> pa.Table:
+    """Return the row of the first step."""
+    row = {"_gen": META_LANE, "_kind": CONFIG, "_at": now, "_body": settings.to_json()}
+    return status_table([row])
+
+
+def config_row(store: Store, settings: Settings, now: datetime) -> DataFrame:
+    """Return the row of a step from which settings are in force."""
+    return store.spark.createDataFrame(
+        [(META_LANE, CONFIG, now, settings.to_json())],
+        "_gen int, _kind string, _at timestamp, _body string",
+    )
+
+
+def matching(store: Store, where: str, states: tuple[str, ...]) -> DataFrame:
+    """Return the items in some states for which a SQL predicate is true.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When the predicate does not parse, is more than an expression, or names no such column.
+    """
+    current = snapshot.status(store.items(), store.status.read())
+    return snapshot.chosen(current.where(F.col("_state").isin(*states)), where)
+
+
+def cancel(store: Store, where: str) -> tuple[int, int]:
+    """End every live item for which a predicate is true; return the step and the count."""
+    return end(store, "cancel", lambda: matching(store, where, (READY, CLAIMED)), CANCELLED)
+
+
+def expire(store: Store) -> tuple[int, int]:
+    """Log the expiry of every ready item whose time is over; return the step and the count."""
+    now = store.clock.now()
+    over = limits.expires_at(store.limits()) <= now
+
+    def due() -> DataFrame:
+        current = snapshot.status(store.items(), store.status.read())
+        return current.where((F.col("_state") == READY) & over)
+
+    return end(store, "expire", due, EXPIRED)
+
+
+def end(
+    store: Store,
+    action: str,
+    find: Callable[[], DataFrame],
+    state: str,
+    error: str | None = None,
+) -> tuple[int, int]:
+    """Log the end of items, as one step; return the step and the count.
+
+    Parameters
+    ----------
+    find : callable
+        Returns the items as of the step before: ``_seq``, ``_gen``, ``_state``, ``_attempts``,
+        ``_losses`` and the schedule. Asked again for each try.
+    state : str
+        The terminal state that they get.
+    error : str, optional
+        Why.
+    """
+    started = time.monotonic()
+    now = store.clock.now()
+    for count in tries(action):
+        with store.writing("status"):
+            before = store.status_head()
+            found = (
+                find()
+                .select("_seq", "_gen", "_state", "_attempts", "_losses", *SCHEDULE)
+                .localCheckpoint()
+            )
+            was = {r[0]: r[1] for r in found.groupBy("_state").count().collect()}
+            total = sum(was.values())
+            if total == 0:
+                return 0, 0
+            head = following(
+                before,
+                claimed=before.claimed - was.get(CLAIMED, 0),
+                finished=before.finishing({state: total}),
+                log_rows=before.log_rows + total,
+            )
+            rows = found.withColumns(
+                {
+                    "_kind": F.lit(ITEM),
+                    "_state": F.lit(state),
+                    "_at": F.lit(now),
+                    "_error": F.lit(error).cast("string"),
+                }
+            )
+            if store.commit_status(head, rows, small=is_small(total)):
+                store.report("status", head.step, action, {state: total}, started, count)
+                return head.step, total
+    raise AssertionError
+
+
+def finished(store: Store, where: str) -> DataFrame:
+    """Return the finished items for which a predicate is true."""
+    return matching(store, where, TERMINAL)
+
+
+def revive(store: Store, where: str) -> int:
+    """Make finished items that were not acked ready again; return how many."""
+    started = time.monotonic()
+    ended = tuple(s for s in TERMINAL if s != ACKED)
+    for count in tries("redrive"):
+        with store.writing("status"):
+            before = store.status_head()
+            found = matching(store, where, ended).select("_seq", "_gen", "_state", *SCHEDULE)
+            found = found.localCheckpoint()
+            was = {row[0]: row[1] for row in found.groupBy("_state").count().collect()}
+            total: int = sum(was.values())
+            if total == 0:
+                return 0
+            head = following(
+                before,
+                finished=before.finishing({state: -n for state, n in was.items()}),
+                log_rows=before.log_rows + total,
+            )
+            columns = {
+                "_kind": F.lit(ITEM),
+                "_state": F.lit(READY),
+                "_at": F.lit(store.clock.now()),
+            }
+            nothing = {"_attempts": F.lit(0), "_losses": F.lit(0)}
+            gone = {"_available_at": _never(), "_expires_at": _never()}
+            rows = found.withColumns({**columns, **nothing, **gone})
+            if store.commit_status(head, rows, small=is_small(total)):
+                store.report("status", head.step, "redrive", {READY: total}, started, count)
+                return total
+    raise AssertionError
+
+
+def _never() -> Column:
+    return F.lit(None).cast("timestamp")
+
+
+def redrivable(store: Store, where: str, *, again: bool) -> DataFrame:
+    """Return the finished items for which a predicate is true, as a frame to enqueue again.
+
+    Those that were enqueued again before are among them only if asked for.
+    """
+    log = store.queue.read()
+    found = matching(store, where, tuple(s for s in TERMINAL if s != ACKED))
+    if not again:
+        found = found.join(snapshot.successors(log), "_seq", "left_anti")
+    users = snapshot.user_columns(log)
+    return found.orderBy("_seq").select(
+        *users, F.col("_seq").alias("_origin"), F.col("_cost").alias("cost")
+    )

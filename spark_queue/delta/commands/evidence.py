@@ -1,0 +1,98 @@
+"""Ack by evidence: the output of a claim is one commit that names the claim.
+
+Output rows carry ``_seq`` and ``_claim_id``, and their commit is Delta transaction 1 of an
+application named by the claim. Whoever takes over from a dead worker commits an *empty*
+transaction of that name first: then either the worker's output is there, and its items are done,
+or it never will be.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from spark_queue.delta.tables.address import TableAddress
+from spark_queue.delta.tables.log import is_delta
+from spark_queue.errors import SchemaMismatchError
+
+_COLUMNS = ("_seq", "_claim_id")
+
+
+class Output:
+    """A Delta table that takes the results of a handler, each exactly once.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        The caller's session.
+    name_or_path : str
+        The table; whatever contains a ``/`` is a path.
+    """
+
+    def __init__(self, spark: SparkSession, name_or_path: str) -> None:
+        self.spark = spark
+        self.address = TableAddress.of(name_or_path)
+
+    def exists(self) -> bool:
+        """Tell whether the table is there."""
+        return is_delta(self.spark, self.address)
+
+    def lasting_name(self) -> str:
+        """Return what the table is called in any session: with its database, or its whole path."""
+        column = "location" if self.address.is_path else "name"
+        row = self.spark.sql(f"DESCRIBE DETAIL {self.address.sql()}").select(column).head()
+        return self.address.target if row is None or row[0] is None else str(row[0])
+
+    def read(self) -> DataFrame:
+        """Return the table as it is now."""
+        reader = self.spark.read.format("delta")
+        if self.address.is_path:
+            return reader.load(self.address.target)
+        return reader.table(self.address.target)
+
+    def ensure(self, results: DataFrame) -> None:
+        """Make the table where it is missing, with the columns of the results."""
+        empty = results.limit(0)
+        writer = empty.write.format("delta").mode("ignore")
+        # Every claim leaves a transaction in the table's log; they are forgotten after a month.
+        writer = writer.option("delta.setTransactionRetentionDuration", "interval 30 days")
+        if self.address.is_path:
+            writer.save(self.address.target)
+        else:
+            writer.saveAsTable(self.address.target)
+        for column in _COLUMNS:
+            if column not in self.read().columns:
+                raise SchemaMismatchError(
+                    column, f"is missing in the output {self.address.target!r}, which must have it"
+                )
+
+    def write(self, results: DataFrame, claim_id: str) -> bool:
+        """Append the results of a claim; False where the claim was taken over before."""
+        self._commit(results, claim_id)
+        return self.has(claim_id)
+
+    def has(self, claim_id: str) -> bool:
+        """Tell whether a claim has written its results."""
+        return self.rows(claim_id).limit(1).count() > 0
+
+    def rows(self, claim_id: str) -> DataFrame:
+        """Return ``_seq`` of what a claim has written."""
+        return self.read().where(F.col("_claim_id") == claim_id).select("_seq")
+
+    def shut_out(self, claim_id: str) -> DataFrame:
+        """Make sure that a claim writes nothing any more; return what it has written."""
+        self._commit(self.read().limit(0), claim_id)
+        return self.rows(claim_id)
+
+    def _commit(self, rows: DataFrame, claim_id: str) -> None:
+        writer = rows.write.format("delta").mode("append")
+        writer = writer.option("txnAppId", claim_id).option("txnVersion", 1)
+        try:
+            if self.address.is_path:
+                writer.save(self.address.target)
+            else:
+                writer.saveAsTable(self.address.target)
+        except Exception as exc:
+            # The other side committed first: what is there now says which.
+            if "DELTA_CONCURRENT_TRANSACTION" not in str(exc):
+                raise

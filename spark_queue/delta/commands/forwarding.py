@@ -1,0 +1,124 @@
+"""Items that a reader cannot keep, and that go to another queue: expired ones, and failed ones.
+
+The target knows, by the head of its own log, up to which step of the reader it has them, as it
+knows the batches of a stream: so each arrives exactly once, through any crash.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from spark_queue.delta.commands import enqueue
+from spark_queue.delta.commands.enqueue import StreamBatch
+from spark_queue.delta.commands.refusals import Rules
+from spark_queue.delta.plans.snapshot import user_columns
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.address import QueueAddress, placed
+from spark_queue.delta.tables.facts import logger
+from spark_queue.delta.tables.schema import DEAD, EXPIRED, ITEM
+from spark_queue.reader_config import ReaderConfig
+
+
+def forward(store: Store) -> int:
+    """Send what ended here since the last time to where it goes next; return how many items.
+
+    A target that cannot take them is logged, and gets them the next time: what was claimed or
+    settled in the same breath is its holder's all the same.
+    """
+    try:
+        limits = store.limits()
+    except Exception:  # noqa: BLE001 - the reader may be gone, and what it has claimed stands
+        logger.exception("%s: what ended here waits for the next time", store.name)
+        return 0
+    return sum(_tried(store, limits, target) for target in _targets(limits))
+
+
+def with_targets(store: Store, limits: ReaderConfig) -> ReaderConfig:
+    """Return limits whose targets are there, and mean the same for a process that works elsewhere.
+
+    Raises
+    ------
+    QueueNotFoundError
+        It names the queue that is missing.
+    """
+    placed = replace(
+        limits,
+        expire_to=_placed(limits.expire_to),
+        punt_to=_placed(limits.punt_to),
+        punt_many_to=_placed(limits.punt_many_to),
+    )
+    for target in _targets(placed):
+        _place(store, target).require_exists()
+    return placed
+
+
+def _placed(target: str | None) -> str | None:
+    return None if target is None else placed(target)
+
+
+def _targets(limits: ReaderConfig) -> list[str]:
+    named = {limits.expire_to, limits.punt_to, limits.punt_many_to}
+    return sorted(target for target in named if target is not None)
+
+
+def _place(store: Store, target: str) -> Store:
+    return Store(store.spark, QueueAddress(target), store.clock, store.listener)
+
+
+def _tried(store: Store, limits: ReaderConfig, target: str) -> int:
+    try:
+        return _sent(store, limits, target)
+    except Exception:  # noqa: BLE001 - whatever it is, the next time may go well
+        logger.exception("%s: its items for %s wait for the next time", store.name, target)
+        return 0
+
+
+def _sent(store: Store, limits: ReaderConfig, target: str) -> int:
+    place = _place(store, target)
+    source = f"{store.location()}+{store.reader}"
+    head = store.status_head()
+    since = place.queue_head().streams.get(source, 0)
+    if head.step <= since:
+        return 0
+    ended = store.status.read().where(
+        (F.col("_kind") == ITEM) & (F.col("_step") > since) & (F.col("_step") <= head.step)
+    )
+    meant = ended.where(_goes_to(limits, target)).select("_seq", "_state", "_attempts")
+    rows = _rows(store, meant).localCheckpoint()
+    if rows.isEmpty():
+        return 0
+    mark = StreamBatch(source, head.step)
+    extra = ("_errors", "_body")
+    done = enqueue.enqueue(place, rows, order_by=None, rules=Rules(), extra=extra, batch=mark)
+    return done.inserted
+
+
+def _goes_to(limits: ReaderConfig, target: str) -> Column:
+    """Tell whether an item that ended goes to a target."""
+    goes = F.lit(False)
+    if limits.expire_to == target:
+        goes = goes | (F.col("_state") == EXPIRED)
+    many = F.lit(limits.punt_many_to is not None) & (F.col("_attempts") >= limits.punt_many_at)
+    dead = F.col("_state") == DEAD
+    if limits.punt_many_to == target:
+        goes = goes | (dead & many)
+    if limits.punt_to == target:
+        goes = goes | (dead & ~many)
+    return goes
+
+
+def _rows(store: Store, meant: DataFrame) -> DataFrame:
+    """Return the items as rows to enqueue: their errors come with them, and where they were."""
+    items = store.items().where(F.col("_kind") == ITEM)
+    names = user_columns(items)
+    origin = F.concat(F.lit(f"{store.name}+{store.registered().name}/"), F.col("_seq"))
+    cost = F.col("_cost").alias("cost")
+    return (
+        items.select(*names, "_seq", cost)
+        .join(meant, "_seq")
+        .orderBy("_seq")
+        .select(*names, "cost", F.col("_attempts").alias("_errors"), origin.alias("_body"))
+    )

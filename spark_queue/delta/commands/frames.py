@@ -1,0 +1,78 @@
+"""Frames that are not Spark's: those of pandas and Arrow become ones of the queue's types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import StructType
+
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.schema import OPTIONAL_COLUMNS
+from spark_queue.errors import InvalidArgumentError, SchemaMismatchError
+
+
+def of(store: Store, given: object) -> DataFrame:
+    """Return a frame of Spark with the rows of one of Spark, pandas or Arrow.
+
+    Parameters
+    ----------
+    store : Store
+        The queue; asked for its columns only where the frame is cast to them.
+    given : object
+        What the caller handed in.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When it is none of these, or a stream.
+    SchemaMismatchError
+        When a value does not fit the type of its column; it names the column.
+    """
+    if isinstance(given, DataFrame):
+        if given.isStreaming:
+            raise InvalidArgumentError("df is a stream: start a query with enqueue_stream")
+        return given
+    table = _table(given)
+    wanted = {field.name: field for field in (*store.user_schema(), *OPTIONAL_COLUMNS)}
+    for name in table.column_names:
+        if name not in wanted:
+            raise SchemaMismatchError(name, "is not a column of the queue; drop it")
+    kinds = StructType([wanted[name] for name in table.column_names])
+    columns = [_cast(table[i], kinds[i].name, kinds) for i in range(table.num_columns)]
+    return store.spark.createDataFrame(pa.Table.from_arrays(columns, table.column_names), kinds)
+
+
+def _table(given: object) -> pa.Table:
+    if isinstance(given, pa.Table):
+        return given
+    if type(given).__module__.startswith("pandas.") and hasattr(given, "columns"):
+        return _from_pandas(given)
+    raise InvalidArgumentError(
+        f"df is of type {type(given).__name__}: it must be a frame of Spark, pandas or Arrow; make "
+        "one with spark.createDataFrame(rows, queue.schema)"
+    )
+
+
+def _from_pandas(given: Any) -> pa.Table:
+    try:
+        return pa.Table.from_pandas(given, preserve_index=False)
+    except (pa.ArrowException, ValueError, TypeError) as exc:
+        raise InvalidArgumentError(f"the frame of pandas has no Arrow types: {exc}") from exc
+
+
+def _cast(column: pa.ChunkedArray, name: str, kinds: StructType) -> pa.ChunkedArray:
+    kind = to_arrow_type(kinds[name].dataType, timezone="UTC")
+    local = pa.types.is_date(column.type) or (
+        pa.types.is_timestamp(column.type) and column.type.tz is None
+    )
+    if pa.types.is_timestamp(kind) and kind.tz and local:
+        raise SchemaMismatchError(name, "holds times without an offset; give them a time zone")
+    try:
+        # Spark counts microseconds, pandas nanoseconds: what is lost there is meant to be.
+        return column.cast(kind, safe=not pa.types.is_timestamp(kind))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as exc:
+        wanted = kinds[name].dataType.simpleString()
+        raise SchemaMismatchError(name, f"does not fit {wanted}: {exc}") from exc

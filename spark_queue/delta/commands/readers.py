@@ -1,0 +1,322 @@
+"""Readers: each sees every item, and has a status log of its own.
+
+Who they are, from where on each sees items, and what they allow is in the head of the item log, so
+that an enqueue, a registration and the drop of old items are ordered by their steps.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Literal
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_queue.delta.commands import admin
+from spark_queue.delta.plans.dedup import View
+from spark_queue.delta.store.store import Store, names_of, tries
+from spark_queue.delta.tables.facts import logger
+from spark_queue.delta.tables.heads import (
+    Checkpoint,
+    Pointer,
+    QueueHead,
+    Registered,
+    StatusHead,
+    following,
+)
+from spark_queue.delta.tables.schema import ITEM, QUEUE_COLUMNS, STATUS_COLUMNS
+from spark_queue.delta.tables.settings import Settings
+from spark_queue.errors import InvalidArgumentError, ReaderNotFoundError
+from spark_queue.reader_config import ReaderConfig
+
+#: Where a new reader starts: at the end, at the beginning, behind a step of the item log, or with
+#: what was enqueued after an instant.
+Start = Literal["tail", "beginning"] | int | datetime
+
+
+def find(store: Store, name: str) -> Store:
+    """Return the queue as a reader sees it that is registered.
+
+    Raises
+    ------
+    ReaderNotFoundError
+        When there is none of the name.
+    """
+    readers = store.queue_head().readers
+    number = _number_of(readers, name)
+    if number is None:
+        raise ReaderNotFoundError(store.name, name, names_of(readers))
+    return prepared(store.of_reader(number))
+
+
+def default(store: Store) -> Store:
+    """Return the queue as its default reader sees it; without any reader there is one again.
+
+    It is the one without a name, or the only one that claims.
+
+    Raises
+    ------
+    ReaderNotFoundError
+        When the queue has several, and all have names.
+    """
+    readers = store.queue_head().readers
+    if not readers:
+        return register(store, "", ReaderConfig(), "tail")
+    claiming = [facts.name for facts in readers.values() if not facts.streams]
+    return find(store, claiming[0] if len(claiming) == 1 else "")
+
+
+def register(
+    store: Store,
+    name: str,
+    config: ReaderConfig | None,
+    start: Start | None = None,
+    *,
+    streams: bool = False,
+    takes_over: bool = True,
+) -> Store:
+    """Return a reader of a name, made where there is none; at the tail, where nothing is said.
+
+    The first that gets a name takes over from the default reader, with its position and its items.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When it takes over, and is told to start elsewhere.
+    """
+    started = time.monotonic()
+    for count in tries("register"):
+        with store.writing("queue"):
+            before = store.queue_head()
+            number, readers = _with(
+                store, before, name, config, start, streams=streams, takes_over=takes_over
+            )
+            if readers == before.readers:
+                return prepared(store.of_reader(number))
+            last = max(before.last_reader, number)
+            head = following(before, readers=readers, last_reader=last)
+            if store.commit_queue(head, None):
+                store.report("queue", head.step, f"reader {name!r}", {}, started, count)
+                return prepared(store.of_reader(number), is_new=True)
+    raise AssertionError
+
+
+def change(store: Store, number: int, name: str, config: ReaderConfig) -> None:
+    """Give a reader another name or configuration."""
+    started = time.monotonic()
+    for count in tries("change reader"):
+        with store.writing("queue"):
+            before = store.queue_head()
+            facts = replace(before.readers[number], name=name, config=config.to_dict())
+            head = following(before, readers={**before.readers, number: facts})
+            if store.commit_queue(head, None):
+                store.report("queue", head.step, f"reader {name!r}", {}, started, count)
+                return
+
+
+def drop(store: Store, name: str) -> None:
+    """Forget a reader, and remove its status log; the queue's configuration stays."""
+    started = time.monotonic()
+    number = find(store, name).reader
+    for count in tries("drop reader"):
+        with store.writing("queue"):
+            before = store.queue_head()
+            readers = {n: facts for n, facts in before.readers.items() if n != number}
+            head = following(before, readers=readers)
+            if len(readers) == len(before.readers) or store.commit_queue(head, None):
+                store.report("queue", head.step, f"drop reader {name!r}", {}, started, count)
+                break
+    if number:
+        remove(store.of_reader(number))
+
+
+def remove(store: Store) -> None:
+    """Remove the status log of a reader, if it is there."""
+    if not store.status.exists():
+        return
+    try:
+        store.status.drop()
+    except InvalidArgumentError as exc:
+        logger.warning("%s: the log of reader %d is left: %s", store.name, store.reader, exc)
+
+
+def every(store: Store) -> Iterator[Store]:
+    """Return the queue as each reader sees it that claims, and has a log to show for it."""
+    for number, facts in store.queue_head().readers.items():
+        if not facts.streams:
+            yield prepared(store.of_reader(number))
+
+
+def views(store: Store) -> list[View]:
+    """Return what each reader may still have to do with the items."""
+    claiming = {reader.reader: reader.status.read() for reader in every(store)}
+    return [
+        View(facts.since_step, claiming.get(number))
+        for number, facts in store.queue_head().readers.items()
+    ]
+
+
+def advance(store: Store, step: int) -> None:
+    """Log that a reader which reads a stream is done with the items up to a step.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When the item log has no such step.
+    """
+    started = time.monotonic()
+    at = store.queue.head_at(step)
+    if at is None:
+        raise InvalidArgumentError(f"step is {step}: the item log has no such step")
+    for count in tries("advance"):
+        with store.writing("queue"):
+            before = store.queue_head()
+            facts = before.readers[store.reader]
+            if facts.since_step >= step:
+                return
+            moved = replace(facts, since_step=step, since_items=at.items)
+            head = following(before, readers={**before.readers, store.reader: moved})
+            if store.commit_queue(head, None):
+                store.report("queue", head.step, f"reader {facts.name!r}", {}, started, count)
+                return
+
+
+def slowest(store: Store) -> Mapping[int, Pointer]:
+    """Return, per priority, how far the reader has come that is furthest behind.
+
+    New items are tagged from there, so that they are ahead of every reader; to one that is further
+    they are overdue, and it serves them as such.
+    """
+    positions = [
+        reader.status_head().pointers for reader in every(store) if not reader.registered().streams
+    ]
+    if not positions:
+        return store.status_head().pointers
+    common = set.intersection(*(set(pointers) for pointers in positions))
+    return {priority: min(pointers[priority] for pointers in positions) for priority in common}
+
+
+def prepared(store: Store, *, is_new: bool = False) -> Store:
+    """Return a registered reader's store, whose status log is there; it is made at first use.
+
+    A position that was lost is made anew, too: better all again than something never.
+    """
+    if store.reader == 0 or store.registered().streams or store.is_prepared():
+        return store
+    if not is_new:
+        logger.warning(
+            "%s: the position of reader %d is gone; it starts again where it once started",
+            store.name,
+            store.reader,
+        )
+    store.status.create(STATUS_COLUMNS, replaces=False)
+    with store.writing("status"):
+        if store.status_head().step == 0:
+            # Whoever loses this step was about to write the same.
+            store.commit_status(*_beginning(store))
+    return store
+
+
+def stream(store: Store) -> DataFrame:
+    """Return the items that a reader sees as a stream: the user's columns, ``_seq``, ``_step``."""
+    reader = store.spark.readStream.format("delta").option("skipChangeCommits", "true")
+    address = store.queue.address
+    rows = reader.load(address.target) if address.is_path else reader.table(address.target)
+    users = [name for name in rows.columns if name not in QUEUE_COLUMNS.names]
+    items = rows.where(F.col("_kind") == ITEM)
+    return items.where(F.col("_step") > store.registered().since_step).select(
+        *users, "_seq", "_step"
+    )
+
+
+def _beginning(store: Store) -> tuple[StatusHead, DataFrame]:
+    """Return the first step of a reader: the queue's settings, at the reader's start."""
+    first = store.of_reader(0)
+    facts = store.registered()
+    begins = Checkpoint(queue_step=facts.since_step, pointers=facts.pointers)
+    head = following(StatusHead(), config_step=1, pointers=facts.pointers, checkpoint=begins)
+    settings: Settings = replace(first.settings(first.status_head()), paused=False)
+    return head, admin.config_row(store, settings, store.clock.now())
+
+
+def _with(
+    store: Store,
+    before: QueueHead,
+    name: str,
+    config: ReaderConfig | None,
+    start: Start | None,
+    *,
+    streams: bool,
+    takes_over: bool,
+) -> tuple[int, Mapping[int, Registered]]:
+    """Return a reader's number, and the readers with it."""
+    number = _number_of(before.readers, name)
+    if number is None and name and takes_over and not streams:
+        number = _number_of(before.readers, "")
+        if number is not None and start is not None:
+            _require_same_place(store.of_reader(number), before, name, start)
+    if number is not None:
+        old = before.readers[number]
+        plain = old.config if config is None else config.to_dict()
+        return number, {**before.readers, number: replace(old, name=name, config=plain)}
+    number = before.last_reader + 1
+    new = replace(
+        _started(store, before, "tail" if start is None else start),
+        name=name,
+        config={} if config is None else config.to_dict(),
+        at=store.clock.now().isoformat(),
+        streams=streams,
+    )
+    return number, {**before.readers, number: new}
+
+
+def _require_same_place(default: Store, before: QueueHead, name: str, start: Start) -> None:
+    """Raise where a reader that takes over from the default one would start elsewhere."""
+    nothing_there = before.items == 0
+    untouched = not default.status_head().pointers and default.registered().since_step == 0
+    if nothing_there or (start == "beginning" and untouched):
+        return
+    raise InvalidArgumentError(
+        f"start is {start!r}: reader {name!r} is the first with a name, so it takes over from the "
+        "default reader, and goes on where that is; leave start out, or add it as a second one"
+    )
+
+
+def _started(store: Store, before: QueueHead, start: Start) -> Registered:
+    """Return from where on a reader sees items: never below what may be gone."""
+    if start == "tail":
+        return Registered(since_step=before.step, since_items=before.items, pointers=slowest(store))
+    at = _start_of(store, start)
+    if at is not None and at.step > before.floor_step:
+        return Registered(since_step=at.step, since_items=at.items)
+    wanted = 0 if at is None else at.items
+    return Registered(
+        since_step=before.floor_step,
+        since_items=before.floor_items,
+        lost=before.floor_items - wanted,
+    )
+
+
+def _start_of(store: Store, start: Start) -> QueueHead | None:
+    """Return the step behind which a reader starts; ``None`` for the beginning."""
+    if isinstance(start, datetime):
+        return store.queue.head_by(start)
+    if isinstance(start, str):
+        if start != "beginning":
+            raise InvalidArgumentError(
+                f"start is {start!r}: use 'tail', 'beginning', a step or a time"
+            )
+        return None
+    if start == 0:
+        return None
+    at = store.queue.head_at(start)
+    if at is None:
+        raise InvalidArgumentError(f"start is {start}: the item log has no such step")
+    return at
+
+
+def _number_of(readers: Mapping[int, Registered], name: str) -> int | None:
+    return next((number for number, facts in readers.items() if facts.name == name), None)

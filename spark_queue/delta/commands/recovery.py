@@ -1,0 +1,118 @@
+"""What to do about claims whose holder is gone."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from spark_queue.delta.commands import settle
+from spark_queue.delta.commands.evidence import Output
+from spark_queue.delta.commands.settle import Settled
+from spark_queue.delta.plans import fold
+from spark_queue.delta.replica.settling import LOSE
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.schema import CLAIMED, DEAD, ITEM
+
+
+def recover(store: Store) -> list[Settled]:
+    """Settle the claims whose holder is known to be gone.
+
+    A holder is gone when its lease ran out, or when it was another process on this machine that
+    wrote to a queue on this disk: this process has the writer lock now, so that one has ended.
+    What the holder wrote to its output counts as done; the rest comes back, charged with a loss.
+
+    Returns
+    -------
+    list of Settled
+        One for each claim that was settled.
+    """
+    with store.writing("status"):
+        # Only who has the writer lock knows that others have ended.
+        gone = _is_gone(store)
+    return [_settled(store, claim, LOSE, gone) for claim in _claims(store, gone)]
+
+
+def bury(store: Store) -> int:
+    """Settle the items whose last lease has run out, and return how many are dead now.
+
+    An item that may be lost once more stays with its holder, who may be late and not gone; unless
+    the claim has an output. Asking there shuts the holder out, so that all of the claim is settled:
+    what is in the output is done.
+    """
+    max_losses = store.settings(store.status_head()).config.max_losses
+    if max_losses is None:
+        return 0
+    spent = _ran_out(store) & (F.col("_losses") + 1 >= max_losses)
+    done = [_settled(store, claim, LOSE, spent) for claim in _claims(store, spent)]
+    return sum(settled.counts.get(DEAD, 0) for settled in done)
+
+
+def abandon(store: Store, lease: int, claim_id: str) -> Settled:
+    """Settle a claim that its own holder gives up: what is in the output is done, the rest back."""
+    return _settled(store, (lease, claim_id), "release", F.lit(True))
+
+
+def _claims(store: Store, which: Column) -> list[tuple[int, str]]:
+    """Return lease and id of the claims that have such items in flight."""
+    with store.writing("status"):
+        head = store.status_head()
+        if head.claimed == 0:
+            return []
+        claimed = fold.touched(store.recent(head)).where(F.col("_state") == CLAIMED)
+        rows = claimed.where(which).select("_lease", "_claim_id").distinct().collect()
+    return sorted((row[0], row[1]) for row in rows)
+
+
+def _ran_out(store: Store) -> Column:
+    return F.col("_lease_expires_at") <= store.clock.now()
+
+
+def _is_gone(store: Store) -> Column:
+    if not store.is_only_writer():
+        return _ran_out(store)
+    ours = rf"^{re.escape(socket.gethostname())}/\d+$"
+    me = f"{socket.gethostname()}/{os.getpid()}"
+    return _ran_out(store) | (F.col("_worker_id").rlike(ours) & (F.col("_worker_id") != me))
+
+
+def _settled(store: Store, claim: tuple[int, str], otherwise: str, which: Column) -> Settled:
+    """Settle what is left of a claim: by what its output has, or those items that are meant.
+
+    Whether they are meant is asked again of their newest rows: a holder that renewed meanwhile
+    keeps them.
+    """
+    lease, claim_id = claim
+    output = _output(store, lease)
+    done = None if output is None else output.shut_out(claim_id)
+    with store.writing("status"):
+        recent = store.recent(store.status_head())
+    mine = fold.touched(recent).where((F.col("_state") == CLAIMED) & (F.col("_lease") == lease))
+    meant = which if output is None else F.lit(True)
+    outcomes = _outcomes(mine.where(meant), done, otherwise)
+    verdict = settle.ByARescuer(settle.Each(outcomes), meant)
+    return settle.settle(store, lease, verdict, action="recover")
+
+
+def _output(store: Store, lease: int) -> Output | None:
+    """Return the output of a claim, as its own step names it."""
+    granted = (F.col("_kind") == ITEM) & (F.col("_step") == lease) & (F.col("_state") == CLAIMED)
+    row = store.status.read().where(granted).select("_body").head()
+    if row is None or row[0] is None:
+        return None
+    output = Output(store.spark, row[0])
+    # Where the table is gone, so is the evidence, and all that it said was done.
+    return output if output.exists() else None
+
+
+def _outcomes(mine: DataFrame, done: DataFrame | None, otherwise: str) -> DataFrame:
+    outcome: Column = F.lit(otherwise)
+    rows = mine.select("_seq")
+    if done is not None:
+        rows = rows.join(done.withColumn("_done", F.lit(True)).distinct(), "_seq", "left")
+        outcome = F.when(F.col("_done"), "ack").otherwise(outcome)
+    error = F.when(outcome == LOSE, "holder is gone")
+    return rows.select("_seq", outcome.alias("outcome"), error.alias("error")).localCheckpoint()

@@ -1,0 +1,163 @@
+"""Which rows of a frame are not enqueued: duplicates, and those for which a reader has no room."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from functools import reduce
+from typing import Literal
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_queue.checks import require_choice
+from spark_queue.delta.commands import capacity, readers
+from spark_queue.delta.input.sizes import bytes_of
+from spark_queue.delta.plans import dedup, snapshot
+from spark_queue.delta.plans.stage import Stage
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.heads import QueueHead
+from spark_queue.delta.tables.settings import Settings
+from spark_queue.errors import DuplicateItemError, ReaderFullError
+
+OnDuplicate = Literal["skip", "raise"]
+
+OnFull = Literal["raise", "partial"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What to do with a frame some of whose rows cannot be taken."""
+
+    on_duplicate: OnDuplicate = "skip"
+    on_full: OnFull = "raise"
+    redriven_since: int | None = None
+    """The step of the item log as of which no row of a redrive was redriven before; ``None`` where
+    that does not matter."""
+
+    def __post_init__(self) -> None:
+        for name, value, choices in (
+            ("on_duplicate", self.on_duplicate, ("skip", "raise")),
+            ("on_full", self.on_full, ("raise", "partial")),
+        ):
+            require_choice(name, value, choices)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """Rows that are not enqueued."""
+
+    rows: DataFrame | None = None
+    """``_pos``, ``_duplicate_of`` (null where there was no room); ``None`` for no row."""
+    duplicates: int = 0
+    full: int = 0
+
+    def total(self) -> int:
+        """Return how many rows are not enqueued."""
+        return self.duplicates + self.full
+
+
+def refused(
+    store: Store, stage: Stage, settings: Settings, before: QueueHead, now: datetime, rules: Rules
+) -> Refused:
+    """Decide which rows a step does not take, as of the step before it.
+
+    Raises
+    ------
+    DuplicateItemError, ReaderFullError
+        When there are such rows, and the rules say so.
+    """
+    held = [
+        _held_in_frame(stage, before),
+        _held_before(store, stage, settings, before, now),
+        _redriven(store, stage, before, rules.redriven_since),
+    ]
+    duplicates = _duplicates(held)
+    count = 0 if duplicates is None else duplicates.count()
+    if duplicates is not None and count and rules.on_duplicate == "raise":
+        raise _duplicate_error(stage, duplicates, count)
+    found = Refused(rows=duplicates if count else None, duplicates=count)
+    space = capacity.left(store)
+    if not space.is_bounded():
+        return found
+    return _within(store, stage, found, space, rules)
+
+
+def _within(
+    store: Store, stage: Stage, found: Refused, space: capacity.Room, rules: Rules
+) -> Refused:
+    """Refuse also what finds no room: every row behind the first that does not."""
+    rows = stage.rows.withColumn("_bytes", bytes_of(store.user_schema()))
+    if found.rows is not None:
+        rows = rows.join(found.rows, "_pos", "left_anti")
+    cut = space.cut(rows.select("_pos", "_bytes"))
+    if cut is None:
+        return found
+    if rules.on_full == "raise":
+        raise ReaderFullError(store.name, space.reader, stage.count)
+    left_out = stage.rows.where(F.col("_pos") > cut)
+    full = left_out.select("_pos", F.lit(None).cast("long").alias("_duplicate_of"))
+    if found.rows is None:
+        return Refused(rows=full, full=stage.count - cut)
+    kept = found.rows.where(F.col("_pos") <= cut).localCheckpoint()
+    return Refused(rows=kept.unionByName(full), duplicates=kept.count(), full=stage.count - cut)
+
+
+def _duplicates(held: list[DataFrame | None]) -> DataFrame | None:
+    """Return ``_pos`` and ``_duplicate_of`` of the rows to refuse, staged; None for none."""
+    known = [frame for frame in held if frame is not None]
+    if not known:
+        return None
+    of = F.coalesce(F.max("_holder"), F.max("_first")).alias("_duplicate_of")
+    return reduce(DataFrame.unionByName, known).groupBy("_pos").agg(of).localCheckpoint()
+
+
+def _held_in_frame(stage: Stage, before: QueueHead) -> DataFrame | None:
+    """Return the rows whose key an earlier row of the frame has, and that row's seq."""
+    if stage.repeats is None:
+        return None
+    first = F.col("_first_pos") + before.last_seq
+    return stage.repeats.select(
+        "_pos", F.lit(None).cast("long").alias("_holder"), first.alias("_first")
+    )
+
+
+def _held_before(
+    store: Store, stage: Stage, settings: Settings, before: QueueHead, now: datetime
+) -> DataFrame | None:
+    """Return the rows whose key an item of the queue holds, and that item's seq."""
+    if not stage.has_keys or not before.items:
+        return None
+    log = store.queue.read().where(F.col("_step") <= before.step)
+    newest = dedup.last_accepted(log, _asking(stage)).localCheckpoint()
+    if newest.isEmpty():
+        return None
+    scope = settings.config.dedup_scope
+    holding = dedup.still_holding(newest, readers.views(store), scope, now)
+    # A redriven item is no duplicate of the finished one that it replaces.
+    other = _asking(stage).join(holding, "_dedup_key").where("not _holder <=> _own")
+    return other.select("_pos", "_holder", F.lit(None).cast("long").alias("_first"))
+
+
+def _redriven(store: Store, stage: Stage, before: QueueHead, since: int | None) -> DataFrame | None:
+    """Return the rows whose old item somebody has redriven meanwhile, and the new item's seq."""
+    if since is None or before.step <= since:
+        return None
+    log = store.queue.read().where((F.col("_step") > since) & (F.col("_step") <= before.step))
+    newer = snapshot.successors(log).select(F.col("_seq").alias("_origin"), "_successor")
+    none = F.lit(None).cast("long").alias("_first")
+    return stage.rows.join(newer, "_origin").select(
+        "_pos", F.col("_successor").alias("_holder"), none
+    )
+
+
+def _asking(stage: Stage) -> DataFrame:
+    own = F.col("_origin") if "_origin" in stage.rows.columns else F.lit(None)
+    rows = stage.rows.select("_pos", "_dedup_key", "_dedup_hash", own.cast("long").alias("_own"))
+    return rows.where(F.col("_dedup_key").isNotNull())
+
+
+def _duplicate_error(stage: Stage, duplicates: DataFrame, count: int) -> DuplicateItemError:
+    row = stage.rows.join(duplicates, "_pos").select("_dedup_key", "_duplicate_of").first()
+    assert row is not None  # noqa: S101 - as above
+    return DuplicateItemError(count, f"key {row[0]!r} of seq {row[1]}")

@@ -1,0 +1,1 @@
+"""What a user's rows must look like, and the keys, texts and sizes that are computed from them."""

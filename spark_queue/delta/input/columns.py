@@ -1,0 +1,294 @@
+"""What a user's frame must look like, and the keys that are computed from it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import CharType, DataType, DoubleType, StructType, TimestampType, VarcharType
+
+from spark_queue.config import QueueConfig
+from spark_queue.delta.input import expressions, key_text
+from spark_queue.delta.tables.schema import FORMAT_VERSION, OPTIONAL_INPUTS, QUEUE_COLUMNS
+from spark_queue.delta.tables.settings import Settings
+from spark_queue.errors import (
+    FormatVersionError,
+    InvalidArgumentError,
+    InvalidConfigError,
+    SchemaMismatchError,
+)
+
+OrderBy = str | Column | list[str | Column] | None
+
+#: Options of the configuration whose values are told apart by their text, and their columns.
+_KEYS = {"dedup_key": "_dedup_key", "fair_key": "_fair_key", "group_key": "_group_key"}
+
+#: The same, and what else is computed from a row.
+_COMPUTED = {**_KEYS, "priority": "_priority"}
+
+_QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`")
+_STATEMENT = re.compile(r";|--|/\*|\b(select|from|with|values|table)\b", re.IGNORECASE)
+
+
+def require_user_schema(schema: StructType) -> StructType:
+    """Check the columns with which a queue is created, and return them.
+
+    Raises
+    ------
+    SchemaMismatchError
+        When a column starts with ``_``, has a dot or a backtick, or is named like an optional
+        input, or there is none; or when texts in it have a limited length, which only a write would
+        find out.
+    """
+    if not schema.fields:
+        raise InvalidArgumentError("the schema has no columns; a queue needs at least one")
+    _require_different(schema.names)
+    for field in schema:
+        if isinstance(field.dataType, CharType | VarcharType):
+            kind = field.dataType.simpleString()
+            raise SchemaMismatchError(field.name, f"is {kind}; a queue holds texts as string")
+    _require_plain_names(schema)
+    for name in schema.names:
+        if name.startswith("_"):
+            raise SchemaMismatchError(name, "names that start with _ belong to the queue; rename")
+        if name in OPTIONAL_INPUTS:
+            raise SchemaMismatchError(
+                name, "is read from the frames that are enqueued; leave it out of the schema"
+            )
+    return schema
+
+
+def _require_different(names: Sequence[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        # Spark does not tell columns apart by case.
+        if name.lower() in seen:
+            raise SchemaMismatchError(name, "is there twice; rename or drop one")
+        seen.add(name.lower())
+
+
+def require_order(order_by: object) -> None:
+    """Check what a frame is to be ordered by.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When it is neither ``None``, nor a column, nor a list of some.
+    """
+    if order_by is None:
+        return
+    columns = order_by if isinstance(order_by, list) else [order_by]
+    if not columns:
+        raise InvalidArgumentError("order_by is []: name a column, or leave it out")
+    for column in columns:
+        if not isinstance(column, str | Column) or (isinstance(column, str) and not column):
+            raise InvalidArgumentError(
+                f"order_by is {order_by!r}: it must be a column, or a list of columns"
+            )
+
+
+def _require_plain_names(schema: StructType) -> None:
+    # Spark reads such a name as a path, wherever it is not quoted.
+    for name in schema.names:
+        if "." in name or "`" in name:
+            raise SchemaMismatchError(
+                name, "names with a dot or a backtick are no plain columns; rename"
+            )
+
+
+def require_keys(spark: SparkSession, schema: StructType, config: QueueConfig) -> None:
+    """Check that every key of a configuration is an expression over the user's columns.
+
+    Raises
+    ------
+    InvalidConfigError
+        When a key names an unknown column, is more than an expression, or is not the same in every
+        session; it names the option.
+    """
+    empty = spark.createDataFrame([], schema)
+    for option, column in _COMPUTED.items():
+        text = getattr(config, option)
+        if text is None:
+            continue
+        try:
+            expression = sql_expression(option, text)
+            if option not in _KEYS:
+                expression = expression.cast("int")
+            _ = empty.select("*", expression.alias(column)).schema
+        except (AnalysisException, InvalidArgumentError) as exc:
+            raise InvalidConfigError(
+                f"{option} is {text!r}, which is no expression over the columns "
+                f"{', '.join(schema.names)}: {first_line(exc)}"
+            ) from exc
+    require_same_everywhere(schema, config)
+
+
+def require_same_everywhere(schema: StructType, config: QueueConfig) -> None:
+    """Check that every key of a configuration has one text, in every session and at any time.
+
+    Raises
+    ------
+    InvalidConfigError
+        When one has not; it names the option, what is in the way, and what to write instead.
+    """
+    for option in _KEYS:
+        text = getattr(config, option)
+        if text is not None:
+            _require_same(option, text, schema)
+
+
+def _require_same(option: str, text: str, schema: StructType) -> None:
+    try:
+        key_text.require_text(expressions.read(text, schema))
+    except InvalidArgumentError as exc:
+        raise InvalidConfigError(
+            f"{option} is {text!r}, which may be another text in another session: {exc}; compute "
+            "it in the frames that are enqueued, as a column of the queue, and name that column"
+        ) from exc
+
+
+def require_same_texts(name: str, settings: Settings, schema: StructType) -> None:
+    """Check that keys have the texts which a queue of an older format has stored.
+
+    Raises
+    ------
+    FormatVersionError
+        When one has another text now, so that its duplicates would not be found.
+    """
+    if settings.format >= FORMAT_VERSION:
+        return
+    for option in _KEYS:
+        text = getattr(settings.config, option)
+        if text is not None and not _has_old_text(text, schema):
+            raise FormatVersionError(name, settings.format, FORMAT_VERSION, f"{option} {text!r}")
+
+
+def _has_old_text(text: str, schema: StructType) -> bool:
+    try:
+        return key_text.is_as_cast(expressions.read(text, schema))
+    except InvalidArgumentError:
+        return False
+
+
+def sql_expression(what: str, text: str) -> Column:
+    """Read a SQL expression that may name columns and call functions, and nothing else.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When the text holds a statement, a subquery or a comment, or does not parse.
+    """
+    if not text.strip():
+        raise InvalidArgumentError(f"{what} is {text!r}: it must be a SQL expression")
+    found = _STATEMENT.search(_QUOTED.sub("''", text))
+    if found:
+        raise InvalidArgumentError(
+            f"{what} is {text!r}: {found.group()!r} is not allowed, only an expression over columns"
+        )
+    try:
+        return F.expr(text)
+    except Exception as exc:
+        raise InvalidArgumentError(f"{what} is {text!r}: {first_line(exc)}") from exc
+
+
+def keyed(
+    df: DataFrame,
+    schema: StructType,
+    config: QueueConfig,
+    order_by: OrderBy,
+    *,
+    extra: Sequence[str] = (),
+) -> DataFrame:
+    """Check a frame and add the queue's columns to it: keys, priority, cost and times.
+
+    With ``extra`` the frame also has these columns of the item log.
+
+    Raises
+    ------
+    SchemaMismatchError
+        When a column is missing, unknown or of another type; it names the column.
+    """
+    _require_plain_names(schema)
+    _require_fits(df.drop(*extra), schema)
+    ordered = df if order_by is None else _ordered(df, order_by)
+    keys = [_key(config, option, schema) for option in _KEYS]
+    optional = [_optional(df, name, column) for name, column in OPTIONAL_INPUTS.items()]
+    columns = [F.col(_quoted(name)) for name in schema.names]
+    staged = ordered.select(*columns, *keys, _priority(config), *optional, *extra)
+    hashed = F.when(F.col("_dedup_key").isNotNull(), F.xxhash64("_dedup_key"))
+    return staged.withColumn("_dedup_hash", hashed)
+
+
+def _key(config: QueueConfig, option: str, schema: StructType) -> Column:
+    text = getattr(config, option)
+    if text is None:
+        return F.lit(None).cast("string").alias(_KEYS[option])
+    return key_text.text_of(expressions.read(text, schema)).alias(_KEYS[option])
+
+
+def _priority(config: QueueConfig) -> Column:
+    value = F.lit(0) if config.priority is None else F.expr(config.priority).cast("int")
+    return F.coalesce(value, F.lit(0)).alias("_priority")
+
+
+def _optional(df: DataFrame, name: str, column: str) -> Column:
+    kind = QUEUE_COLUMNS[column].dataType
+    value = F.col(name).cast(kind) if name in df.columns else F.lit(None).cast(kind)
+    return (F.coalesce(value, F.lit(1.0)) if column == "_cost" else value).alias(column)
+
+
+def _require_fits(df: DataFrame, schema: StructType) -> None:
+    _require_different(df.columns)
+    given = {field.name: field.dataType for field in df.schema}
+    for field in schema:
+        if field.name not in given:
+            raise SchemaMismatchError(
+                field.name, f"is missing; the frame has {', '.join(given) or 'no columns'}"
+            )
+        if not _same_type(given[field.name], field.dataType):
+            raise SchemaMismatchError(
+                field.name,
+                f"is {given[field.name].simpleString()}, the queue has "
+                f"{field.dataType.simpleString()}; cast it",
+            )
+    for name in given.keys() - set(schema.names):
+        if name not in OPTIONAL_INPUTS:
+            raise SchemaMismatchError(name, "is not a column of the queue; drop it")
+    _require_optional_types(given)
+
+
+def _require_optional_types(given: dict[str, DataType]) -> None:
+    for name in ("available_at", "expires_at"):
+        if name in given and not isinstance(given[name], TimestampType):
+            raise SchemaMismatchError(name, f"is {given[name].simpleString()}, not a timestamp")
+    if "cost" in given and given["cost"].simpleString() not in _NUMBERS:
+        raise SchemaMismatchError("cost", f"is {given['cost'].simpleString()}, not a number")
+
+
+_NUMBERS = {"tinyint", "smallint", "int", "bigint", "float", DoubleType().simpleString()}
+
+
+def _same_type(a: DataType, b: DataType) -> bool:
+    return a.simpleString() == b.simpleString()
+
+
+def _ordered(df: DataFrame, order_by: str | Column | list[str | Column]) -> DataFrame:
+    columns = order_by if isinstance(order_by, list) else [order_by]
+    for column in columns:
+        if isinstance(column, str) and column not in df.columns:
+            raise InvalidArgumentError(
+                f"order_by names {column!r}; the frame has {', '.join(df.columns)}"
+            )
+    return df.orderBy(*columns)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def first_line(exc: Exception) -> str:
+    """Return what an error says, without where: a parser puts an empty line first."""
+    return str(exc).strip().split("\n", 1)[0]

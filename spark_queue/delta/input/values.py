@@ -1,0 +1,197 @@
+"""Items in memory: whether they fit the columns of a queue, and how many bytes they count."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import MAXYEAR, MINYEAR, date, datetime
+from itertools import repeat
+from numbers import Integral
+from typing import Any
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    IntegralType,
+    MapType,
+    Row,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from spark_queue.delta.input.sizes import width_of
+from spark_queue.delta.tables import rows
+from spark_queue.errors import SchemaMismatchError
+
+#: Returns how many bytes a value counts; raises where it does not fit.
+Measure = Callable[[Any], int]
+
+
+def measure(schema: StructType) -> Measure:
+    """Return what measures an item, as :func:`spark_queue.delta.input.sizes.bytes_of` does a row.
+
+    Parameters
+    ----------
+    schema : StructType
+        The columns. With one of them an item is its value, else a mapping.
+
+    Returns
+    -------
+    callable
+        It raises :class:`SchemaMismatchError` for what the queue cannot hold, so that bad items
+        fail alone, before they are in line.
+    """
+    columns = measures(schema)
+    if len(columns) == 1:
+        return next(iter(columns.values()))
+    return lambda item: require_fit(item, columns)
+
+
+def measures(schema: StructType) -> dict[str, Measure]:
+    """Return what measures a value of each column, and refuses what does not fit it."""
+    return {field.name: _measure_of(field) for field in schema}
+
+
+def require_fit(
+    item: Mapping[str, Any], columns: Mapping[str, Measure], optional: Collection[str] = ()
+) -> int:
+    """Return the size of an item that has all columns, save optional ones, and no others.
+
+    Raises
+    ------
+    SchemaMismatchError
+        It names the first column that is missing, is unknown, or has another type.
+    """
+    if not isinstance(item, Mapping):
+        raise SchemaMismatchError(
+            next(iter(columns)), f"is missing in {item!r:.100}: an item is a mapping of its columns"
+        )
+    for name in columns:
+        if name not in item and name not in optional:
+            raise SchemaMismatchError(name, "is missing in the item")
+    for name in item:
+        if name not in columns:
+            raise SchemaMismatchError(name, "is not a column of the queue")
+    return sum(columns[name](value) for name, value in item.items())
+
+
+def _measure_of(field: StructField) -> Measure:
+    if isinstance(field.dataType, BinaryType):
+        return _measure_of_bytes(field)
+    if isinstance(field.dataType, StringType):
+        return lambda value: _text(value, field)
+    return lambda value: _other(value, field)
+
+
+def _measure_of_bytes(field: StructField) -> Measure:
+    # A part of every put: a union of types would take longer to ask than all the rest.
+    kinds = (bytes, bytearray)
+
+    def size(value: Any) -> int:
+        return len(value) if isinstance(value, kinds) else _nothing(value, field)
+
+    return size
+
+
+def _text(value: Any, field: StructField) -> int:
+    if not isinstance(value, str):
+        return _nothing(value, field)
+    if value.isascii():
+        return len(value)
+    try:
+        return len(value.encode())
+    except UnicodeEncodeError as exc:
+        raise _misfit(value, field) from exc
+
+
+def _other(value: Any, field: StructField) -> int:
+    try:
+        stored = rows.column([value], field)[0].as_py()
+    # Arrow and Spark have a kind of error for each thing that can be wrong with a value.
+    except Exception as exc:
+        raise _misfit(value, field) from exc
+    if value is None:
+        return 0
+    if not _is_kept(value, stored, field.dataType):
+        raise _misfit(value, field)
+    return width_of(field.dataType) or _length(value)
+
+
+def _length(value: Any) -> int:
+    try:
+        return len(json.dumps(value, default=str).encode())
+    except TypeError:
+        # A map by dates, or by bytes: JSON has no such names.
+        return len(str(value).encode())
+
+
+def _is_kept(value: Any, stored: Any, kind: DataType) -> bool:
+    """Tell whether a value comes out of the table as it went in, with all its parts.
+
+    On the way there a number may be cut off, and what is no text becomes one.
+    """
+    if value is None or stored is None:
+        return value is stored
+    if isinstance(kind, ArrayType):
+        return all(map(_is_kept, value, stored, repeat(kind.elementType)))
+    if isinstance(kind, MapType):
+        names = [name for name, _ in stored]
+        values = [value for _, value in stored]
+        return all(map(_is_kept, value, names, repeat(kind.keyType))) and all(
+            map(_is_kept, value.values(), values, repeat(kind.valueType))
+        )
+    if isinstance(kind, StructType):
+        return _is_row_kept(value, stored, [field.dataType for field in kind])
+    return _is_plain_kept(value, stored, kind)
+
+
+def _is_row_kept(value: Any, stored: Mapping[str, Any], kinds: Sequence[DataType]) -> bool:
+    named = _parts_of(value)
+    if not isinstance(named, Mapping):
+        return all(map(_is_kept, named, stored.values(), kinds))
+    if not named.keys() <= stored.keys():
+        return False
+    return all(map(_is_kept, map(named.get, stored), stored.values(), kinds))
+
+
+def _parts_of(value: Any) -> Any:
+    """Return the parts of a row, by their names where they have some, as Spark reads them."""
+    if isinstance(value, Row):
+        # By position, whatever the names are; so they must be in order.
+        return value.asDict() if hasattr(value, "__fields__") else tuple(value)
+    return value if isinstance(value, Mapping | tuple | list) else vars(value)
+
+
+def _is_plain_kept(value: Any, stored: Any, kind: DataType) -> bool:
+    if isinstance(kind, StringType):
+        return isinstance(value, str)
+    if isinstance(kind, IntegralType):
+        return isinstance(value, Integral)
+    if isinstance(kind, TimestampType | TimestampNTZType):
+        # At either end of the calendar there are zones in which it is no time.
+        return isinstance(value, datetime) and MINYEAR < stored.year < MAXYEAR
+    if isinstance(kind, DateType):
+        return type(value) is date and stored == value
+    if isinstance(kind, DecimalType | DoubleType):
+        return bool(stored == value or (stored != stored and value != value))  # noqa: PLR0124 - NaN
+    return True
+
+
+def _nothing(value: Any, field: StructField) -> int:
+    if value is None:
+        return 0
+    raise _misfit(value, field)
+
+
+def _misfit(value: Any, field: StructField) -> SchemaMismatchError:
+    return SchemaMismatchError(
+        field.name,
+        f"is {value!r:.100} in the item, and {field.dataType.simpleString()} in the queue",
+    )

@@ -1,0 +1,192 @@
+"""One front's time with a queue: taking it over, keeping it, and giving it up."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_queue.delta.plans import fold
+from spark_queue.delta.store import fencing
+from spark_queue.delta.store.store import Store, tries
+from spark_queue.delta.tables.facts import logger
+from spark_queue.delta.tables.heads import QueueHead, StatusHead, following
+from spark_queue.delta.tables.schema import CLAIMED, ITEM, READY, SCHEDULE
+from spark_queue.errors import FencedError
+
+_Head = TypeVar("_Head", QueueHead, StatusHead)
+
+#: How long a front holds a queue on a shared store without renewing.
+HOLD = timedelta(seconds=30)
+
+#: Parts of a hold after which it is renewed.
+_RENEWALS = 3
+
+
+class Tenure:
+    """The time in which one front holds a queue.
+
+    Taking over is a step of each log: from then on no step of a former holder follows. What that
+    one may still hand out ends with its hold, and is waited for.
+
+    Parameters
+    ----------
+    store : Store
+        The queue; the tenure writes its token into it.
+    hold : timedelta
+        How long the queue is held without renewing, where other processes can write to it.
+    sleep : callable
+        Waits for so many seconds.
+    """
+
+    def __init__(
+        self, store: Store, *, hold: timedelta = HOLD, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        self._store = store
+        self._hold = hold
+        self._sleep = sleep
+        self._token = fencing.new_holder()
+        store.holder = self._token
+        self._until = 0.0
+        self._is_shared = True
+        self._over = threading.Event()
+        self._is_pinned = False
+
+    def begin(self, positions: Callable[[], Sequence[Store]]) -> None:
+        """Take over the items, then the readers' positions; return when nobody else hands out."""
+        before = self._take_items()
+        self._store.pin()
+        self._is_pinned = True
+        for place in positions():
+            self.take_position(place)
+        if self._is_shared:
+            # The wait for the former holder may be as long as our own hold.
+            threading.Thread(target=self._keep_holding, name="hold", daemon=True).start()
+        self._outwait(before)
+
+    def is_held(self) -> bool:
+        """Tell whether no other front can have taken the queue over."""
+        if not fencing.is_ours(self._token):
+            return False
+        return not self._is_shared or time.monotonic() < self._until
+
+    def require_held(self, head: QueueHead | StatusHead) -> None:
+        """Raise where another front has logged itself as the holder.
+
+        Raises
+        ------
+        FencedError
+            It names the front.
+        """
+        if head.hold.by != self._token:
+            self._lose()
+            who = f"the front {head.hold.by}" if head.hold.by else "somebody who freed it"
+            raise FencedError(f"queue {self._store.name!r}", who)
+
+    def renewed(self, head: _Head) -> _Head:
+        """Return a head whose step renews the hold."""
+        return fencing.held(head, self._token, self._store.clock.now() + self._hold)
+
+    def was_renewed(self, at: float) -> None:
+        """Count the hold from an instant of the monotonic clock, before its step was made."""
+        self._until = at + self._hold.total_seconds()
+
+    def end(self) -> None:
+        """Give the queue up, so that anybody may write to it."""
+        if self._over.is_set():
+            return
+        try:
+            if self.is_held():
+                self._free()
+        finally:
+            self._lose()
+
+    def end_with_the_queue(self) -> None:
+        """Give up what is about to be removed."""
+        self._lose()
+
+    def take_position(self, place: Store) -> None:
+        """Log the holder in a reader's log; what was claimed there is ready again, uncharged."""
+        for _ in tries("take over"):
+            with place.writing("status"):
+                before = place.status_head()
+                rows = _claimed(place, before)
+                count = 0 if rows is None else rows.count()
+                head = following(before, claimed=0, log_rows=before.log_rows + count)
+                if place.commit_status(self.renewed(head), rows):
+                    return
+
+    def _take_items(self) -> QueueHead:
+        """Log who holds the queue now; return the head before."""
+        for _ in tries("take over"):
+            with self._store.writing("queue"):
+                before = self._store.queue_head()
+                self._is_shared = not self._store.is_only_writer()
+                if self._committed(before):
+                    fencing.leave(before.hold.by)
+                    return before
+        raise AssertionError
+
+    def _committed(self, before: QueueHead) -> bool:
+        at = time.monotonic()
+        if not self._store.commit_queue(self.renewed(following(before)), None):
+            return False
+        self.was_renewed(at)
+        return True
+
+    def _outwait(self, before: QueueHead) -> None:
+        """Wait until a former front of another process hands out nothing any more."""
+        hold, now = before.hold, self._store.clock.now()
+        if not self._is_shared or fencing.is_over(hold, now, only_writer=False):
+            return
+        left = fencing.time_left(hold, now)
+        logger.info("%s: waiting %s for the front %s", self._store.name, left, hold.by)
+        self._sleep(left.total_seconds())
+
+    def _keep_holding(self) -> None:
+        while not self._over.wait(self._hold.total_seconds() / _RENEWALS):
+            self._renew()
+
+    def _renew(self) -> None:
+        try:
+            with self._store.writing("queue"):
+                head = self._store.queue_head()
+                self.require_held(head)
+                self._committed(head)
+        except FencedError as exc:
+            logger.warning("%s: %s", self._store.name, exc)
+        except Exception as exc:  # noqa: BLE001 - the next renewal may go well
+            logger.warning("%s could not be held longer: %s", self._store.name, exc)
+
+    def _free(self) -> None:
+        for _ in tries("free"):
+            with self._store.writing("queue"):
+                before = self._store.queue_head()
+                if before.hold.by != self._token:
+                    return
+                if self._store.commit_queue(fencing.freed(following(before)), None):
+                    return
+
+    def _lose(self) -> None:
+        self._over.set()
+        fencing.leave(self._token)
+        if self._is_pinned:
+            self._is_pinned = False
+            self._store.unpin()
+
+
+def _claimed(place: Store, head: StatusHead) -> DataFrame | None:
+    """Return rows that give claimed items back, in nobody's name; ``None`` for none."""
+    if not head.claimed:
+        return None
+    claimed = fold.touched(place.recent(head)).where(F.col("_state") == CLAIMED)
+    rows = claimed.select("_seq", "_gen", "_attempts", "_losses", *SCHEDULE)
+    at: datetime = place.clock.now()
+    return rows.withColumns(
+        {"_kind": F.lit(ITEM), "_state": F.lit(READY), "_at": F.lit(at)}
+    ).localCheckpoint()

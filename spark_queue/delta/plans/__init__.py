@@ -1,0 +1,1 @@
+"""What Spark decides: the rules of a queue as plans over its logs."""

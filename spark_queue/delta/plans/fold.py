@@ -1,0 +1,141 @@
+"""The state of the queue, folded from its logs.
+
+A checkpoint holds what mattered of everything before it, so that a fold reads the checkpoint, the
+steps since, and the items whose tags the order has not passed. Neither what waits further back
+nor what finished long ago is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import reduce
+from operator import or_
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from spark_queue.delta.plans import tags
+from spark_queue.delta.tables.heads import Checkpoint, Pointer, StatusHead
+from spark_queue.delta.tables.recent import STATE
+from spark_queue.delta.tables.schema import CLAIMED, ITEM, OPEN, SCHEDULE, SERVED, TERMINAL
+from spark_queue.delta.tables.settings import Settings
+
+
+def touched(recent: DataFrame, *, is_long: bool = False) -> DataFrame:
+    """Return the latest row of every item that was touched, or passed before the checkpoint.
+
+    Parameters
+    ----------
+    recent : DataFrame
+        As :func:`recent.since_checkpoint` returns it.
+    is_long : bool
+        Whether there are so many rows that a sort of them takes long.
+
+    Returns
+    -------
+    DataFrame
+        The columns :data:`STATE`, one row an item.
+    """
+    rows = recent.where(F.col("_kind").isin(ITEM, OPEN)).select(*STATE)
+    if not is_long:
+        return _latest(rows)
+    # Most rows of a long log are of items that are over, whose last row is known without a sort.
+    over = rows.where(F.col("_state").isin(*TERMINAL))
+    left = rows.join(over.select("_seq").hint("shuffle_hash"), "_seq", "left_anti")
+    return over.unionByName(_latest(left.select(*STATE)))
+
+
+def _latest(rows: DataFrame) -> DataFrame:
+    latest = rows.groupBy("_seq").agg(F.max_by(F.struct(*STATE), "_step").alias("_latest"))
+    return latest.select("_latest.*")
+
+
+def fresh(queue: DataFrame, head: StatusHead, settings: Settings, width: float | None) -> DataFrame:
+    """Return the items that no checkpoint knows: those ahead of its pointers, or enqueued since.
+
+    Touched ones are among them; the caller leaves them out.
+
+    Parameters
+    ----------
+    queue : DataFrame
+        The item log, as far as the reader sees it.
+    head : StatusHead
+        The step that asks.
+    settings : Settings
+        The weights in force.
+    width : float, optional
+        How many turns ahead of the pointer to look; everything by default.
+
+    Returns
+    -------
+    DataFrame
+        ``_seq``, ``_gen``, ``_attempts`` (failures that an item brought with it), the schedule, and
+        the columns of :func:`tags.with_weights`.
+    """
+    checkpoint = head.checkpoint
+    items = queue.where(F.col("_kind") == ITEM).where(_may_be_ahead(checkpoint, settings))
+    if width is not None:
+        items = items.where(_may_be_within(head.pointers, settings, width))
+    attempts = F.coalesce("_errors", F.lit(0)).alias("_attempts")
+    placed = items.select("_seq", "_gen", "_step", attempts, *SCHEDULE)
+    rows = tags.with_weights(placed, settings)
+    turn = tags.turn_of(F.col("_round"))
+    ahead = tags.is_ahead(turn, checkpoint.pointers) | (F.col("_step") > checkpoint.queue_step)
+    rows = rows.where(ahead)
+    if width is not None:
+        rows = rows.where(turn <= tags.pointer_turn(head.pointers) + width)
+    return rows.drop("_step")
+
+
+def served(recent: DataFrame) -> DataFrame:
+    """Return the highest turns that were handed out to each line.
+
+    Parameters
+    ----------
+    recent : DataFrame
+        As :func:`recent.since_checkpoint` returns it.
+
+    Returns
+    -------
+    DataFrame
+        ``_priority``, ``_fair_key``, ``_regular_turn``, ``_overdue_turn``.
+    """
+    handed_out = (F.col("_kind") == SERVED) | (
+        (F.col("_kind") == ITEM) & (F.col("_state") == CLAIMED)
+    )
+    return (
+        recent.where(handed_out)
+        .groupBy("_priority", "_fair_key")
+        .agg(
+            F.max(F.when(~F.col("_overdue"), F.col("_turn"))).alias("_regular_turn"),
+            F.max(F.when(F.col("_overdue"), F.col("_turn"))).alias("_overdue_turn"),
+        )
+    )
+
+
+def _may_be_ahead(checkpoint: Checkpoint, settings: Settings) -> Column:
+    """Bound the stored tags from below by literals, so that files are skipped."""
+    pointers = checkpoint.pointers
+    ahead = [
+        (F.col("_priority") == priority)
+        & (F.col("_round") >= min(_tags_of(settings, priority, turn)))
+        for priority, (turn, _) in pointers.items()
+    ]
+    unseen = ~F.col("_priority").isin(list(pointers))
+    return reduce(or_, ahead, unseen | (F.col("_step") > checkpoint.queue_step))
+
+
+def _may_be_within(pointers: Mapping[int, Pointer], settings: Settings, width: float) -> Column:
+    """Bound the stored tags from above by literals."""
+    within = [
+        (F.col("_priority") == priority)
+        & (F.col("_round") <= max(_tags_of(settings, priority, turn + width)))
+        for priority, (turn, _) in pointers.items()
+    ]
+    unseen = ~F.col("_priority").isin(list(pointers))
+    widest = max(weight for weight in (1.0, *(s.weight for s in settings.stretches.values())))
+    return reduce(or_, within, unseen & (F.col("_round") <= width * widest))
+
+
+def _tags_of(settings: Settings, priority: int, turn: float) -> list[float]:
+    return [turn, *(s.tag(priority, turn) for s in settings.stretches.values())]

@@ -1,0 +1,137 @@
+"""What a queue looks like at a step: one row an item, its history, and counts.
+
+Views read whole logs; claims never do.
+"""
+
+from __future__ import annotations
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from spark_queue.delta.input.columns import first_line, sql_expression
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.schema import CLAIMED, ITEM, QUEUE_COLUMNS, READY, REFUSED
+from spark_queue.errors import InvalidArgumentError
+
+
+def user_columns(queue: DataFrame) -> list[str]:
+    """Return the names of the user's columns."""
+    return [name for name in queue.columns if name not in QUEUE_COLUMNS.names]
+
+
+def newest(status: DataFrame) -> DataFrame:
+    """Return the newest row of every item that has one, with how often it was claimed."""
+    rows = status.where(F.col("_kind") == ITEM)
+    row = F.struct(*rows.columns)
+    granted = (F.col("_state") == CLAIMED) & (F.col("_lease") == F.col("_step"))
+    return rows.groupBy("_seq").agg(
+        F.max_by(row, "_step").alias("_newest"),
+        F.min(F.when(granted, F.col("_at"))).alias("_first_claimed_at"),
+        F.max(F.when(granted, F.col("_at"))).alias("_claimed_at"),
+        F.max(F.when(F.col("_error").isNotNull(), F.struct("_step", "_error"))).alias("_failure"),
+    )
+
+
+def status(queue: DataFrame, log: DataFrame) -> DataFrame:
+    """Return one row an item: the user's columns, its keys and where it stands.
+
+    Parameters
+    ----------
+    queue, log : DataFrame
+        The item log and the status log, cut at the steps to look at.
+    """
+    items = queue.where(F.col("_kind") == ITEM)
+    mine = newest(log)
+    latest = F.col("_newest")
+    joined = items.alias("i").join(mine, "_seq", "left")
+    return joined.select(
+        *user_columns(queue),
+        "_seq",
+        F.coalesce(latest["_state"], F.lit(READY)).alias("_state"),
+        F.coalesce(latest["_attempts"], F.col("i._errors"), F.lit(0)).alias("_attempts"),
+        F.coalesce(latest["_losses"], F.lit(0)).alias("_losses"),
+        F.col("i._dedup_key").alias("_dedup_key"),
+        F.col("i._fair_key").alias("_fair_key"),
+        F.col("i._group_key").alias("_group_key"),
+        F.col("i._priority").alias("_priority"),
+        F.col("i._round").alias("_round"),
+        F.col("i._cost").alias("_cost"),
+        F.coalesce(latest["_available_at"], F.col("i._available_at")).alias("_available_at"),
+        F.col("i._expires_at").alias("_expires_at"),
+        F.col("i._enqueued_at").alias("_enqueued_at"),
+        "_first_claimed_at",
+        "_claimed_at",
+        F.when(~latest["_state"].isin(READY, CLAIMED), latest["_at"]).alias("_finished_at"),
+        _when_claimed("_lease").alias("_lease"),
+        _when_claimed("_worker_id").alias("_worker_id"),
+        _when_claimed("_lease_expires_at").alias("_lease_expires_at"),
+        F.col("_failure._error").alias("_error"),
+        F.col("i._origin").alias("_origin"),
+        F.col("i._step").alias("_step"),
+        F.col("i._gen").alias("_gen"),
+    )
+
+
+def chosen(items: DataFrame, where: str) -> DataFrame:
+    """Return the items for which a predicate is true.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When the predicate does not parse, is more than an expression, or names no such column.
+    """
+    predicate = sql_expression("where", where)
+    try:
+        return items.where(predicate)
+    except AnalysisException as exc:
+        raise InvalidArgumentError(
+            f"where is {where!r}: {first_line(exc)}; the columns are {', '.join(items.columns)}"
+        ) from exc
+
+
+def successors(queue: DataFrame) -> DataFrame:
+    """Return which items were redriven: ``_seq``, and ``_successor``, the newest item of those.
+
+    Parameters
+    ----------
+    queue : DataFrame
+        The item log.
+    """
+    redriven = queue.where((F.col("_kind") == ITEM) & F.col("_origin").isNotNull())
+    newest = redriven.groupBy("_origin").agg(F.max("_seq").alias("_successor"))
+    return newest.withColumnRenamed("_origin", "_seq")
+
+
+def _when_claimed(column: str) -> Column:
+    latest = F.col("_newest")
+    return F.when(latest["_state"] == CLAIMED, latest[column])
+
+
+def history(store: Store, seq: int) -> DataFrame:
+    """Return every transition of an item, oldest first."""
+    enqueued = store.queue.read().where((F.col("_seq") == seq) & F.col("_kind").isin(ITEM, REFUSED))
+    first = enqueued.select(
+        F.lit("queue").alias("log"),
+        "_step",
+        F.col("_enqueued_at").alias("_at"),
+        F.when(F.col("_kind") == ITEM, READY).otherwise(REFUSED).alias("_state"),
+        F.col("_duplicate_of"),
+        F.col("_origin"),
+    )
+    moved = store.status.read().where((F.col("_seq") == seq) & (F.col("_kind") == ITEM))
+    later = moved.select(
+        F.lit("status").alias("log"),
+        "_step",
+        "_at",
+        "_state",
+        "_attempts",
+        "_losses",
+        "_lease",
+        "_claim_id",
+        "_worker_id",
+        "_lease_expires_at",
+        "_available_at",
+        "_error",
+    )
+    return first.unionByName(later, allowMissingColumns=True).orderBy("log", "_step")

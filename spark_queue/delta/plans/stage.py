@@ -1,0 +1,108 @@
+"""A frame to enqueue, evaluated once: its rows in order, and what is known of all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from spark_queue.delta.plans import dedup, tags
+from spark_queue.errors import InvalidArgumentError, SchemaMismatchError
+from spark_queue.operators.distinct import LOST_TO, distinct_refused
+
+#: ``monotonically_increasing_id`` keeps the partition above this bit.
+_PARTITION_BIT = 33
+
+#: Rows of one step at most, so that a seq never overflows.
+_MAX_ROWS = 1 << 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """A frame that was evaluated once, and what is known of it."""
+
+    rows: DataFrame
+    count: int
+    has_keys: bool
+    repeats: DataFrame | None
+
+
+def evaluated(inputs: DataFrame) -> DataFrame:
+    """Evaluate a frame once, as :func:`columns.keyed` returns it; ``_mid`` is its order."""
+    return inputs.withColumn("_mid", F.monotonically_increasing_id()).localCheckpoint()
+
+
+def collected(marked: DataFrame, most: int) -> pa.Table | None:
+    """Return the rows of an evaluated frame in their order; ``None`` where they are too many.
+
+    Raises
+    ------
+    SchemaMismatchError
+        When a cost is no number above 0.
+    """
+    rows = marked.limit(most + 1).toArrow()
+    if rows.num_rows > most:
+        return None
+    _require_costs(rows["_cost"].to_pylist())
+    return rows.sort_by("_mid").drop_columns("_mid")
+
+
+def staged(marked: DataFrame) -> Stage:
+    """Give the rows of an evaluated frame their numbers."""
+    partition = F.shiftright("_mid", _PARTITION_BIT).cast("int").alias("partition")
+    facts = (
+        marked.groupBy(partition)
+        .agg(
+            F.count(F.lit(1)).alias("rows"),
+            F.count("_dedup_hash").alias("keys"),
+            F.min("_cost").alias("cheapest"),
+            F.max("_cost").alias("dearest"),
+        )
+        .orderBy("partition")
+        .collect()
+    )
+    _require_costs([cost for row in facts for cost in (row.cheapest, row.dearest)])
+    rows = marked.withColumn("_pos", _position({r.partition: r.rows for r in facts})).drop("_mid")
+    count = sum(row.rows for row in facts)
+    if count > _MAX_ROWS:
+        raise InvalidArgumentError(f"the frame has {count} rows; one step takes {_MAX_ROWS}")
+    has_keys = any(row.keys for row in facts)
+    repeats = _repeats(rows, count) if has_keys else None
+    return Stage(rows=rows, count=count, has_keys=has_keys, repeats=repeats)
+
+
+def _repeats(rows: DataFrame, count: int) -> DataFrame | None:
+    """Return the rows whose key an earlier row has, with its position; None where there is none.
+
+    Nearly all keys differ, as a rule: only rows whose hash comes twice are looked at.
+    """
+    hashes = dedup.repeated_hashes(rows, tags.partitions(count)).localCheckpoint()
+    if hashes.isEmpty():
+        return None
+    twice = rows.select("_pos", "_dedup_key", "_dedup_hash").join(hashes, "_dedup_hash")
+    lost = distinct_refused(twice, "_dedup_key", order_by="_pos")
+    first = F.col(f"{LOST_TO}.winner._pos").alias("_first_pos")
+    return lost.select("_pos", first).localCheckpoint()
+
+
+def _require_costs(extremes: list[float]) -> None:
+    # To Spark NaN is above all numbers.
+    for cost in extremes:
+        if not 0 < cost < float("inf"):
+            raise SchemaMismatchError("cost", f"has the value {cost}; a cost is above 0 and finite")
+
+
+def _position(rows_of: dict[int, int]) -> Column:
+    """Return each row's place in the frame, from 1 and without gaps."""
+    within: Column = F.col("_mid").bitwiseAND((1 << _PARTITION_BIT) - 1) + 1
+    offsets = [0] * (max(rows_of) + 1 if rows_of else 1)
+    before = 0
+    for number, rows in sorted(rows_of.items()):
+        offsets[number] = before
+        before += rows
+    if len(offsets) == 1:
+        return within
+    partition = F.shiftright("_mid", _PARTITION_BIT).cast("int")
+    return within + F.element_at(F.array(*[F.lit(o) for o in offsets]), partition + 1)

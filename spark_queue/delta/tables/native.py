@@ -1,0 +1,238 @@
+"""Steps written to a table on this machine's disk without Spark.
+
+What a Spark job, its plan and its commit take most of a second for, ``deltalake`` (the Delta
+library of Rust) does in milliseconds. On a local disk Spark commits by a rename, which overwrites,
+so nothing else may commit to the table meanwhile: this process holds the queue's writer lock, and
+whatever in it writes a log that is written natively takes turns (:meth:`Store.rewriting`).
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql.types import StructType
+
+from spark_queue.delta.tables import made, traces
+from spark_queue.delta.tables.heads import to_json
+from spark_queue.delta.tables.lock import local_directory
+from spark_queue.delta.tables.log import APP_ID, Head, Log
+from spark_queue.delta.tables.schema import HEAD, META_LANE
+from spark_queue.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+#: The last version of Delta's protocol for writers without a list of features.
+_PLAIN_WRITER = 2
+
+#: Bytes up to which a file is merged with others.
+_SMALL = 8 * 1024 * 1024
+
+_registry = threading.Lock()
+_open: dict[str, int] = {}
+
+
+class NativeLog:
+    """A table on this machine's disk, as a log of numbered steps.
+
+    Parameters
+    ----------
+    directory : Path
+        Where the table is.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When ``deltalake`` is not installed.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        # Whoever writes has the lock of the log; those who only read have this one.
+        self._guard = threading.RLock()
+        self._table = _opened(directory)
+        self._schema = pa.schema(self._table.schema().to_arrow())
+
+    def commit(self, head: Head, rows: pa.Table | None) -> bool:
+        """Append a step, and tell whether it is ours: as :meth:`Log.commit` does."""
+        from deltalake import CommitProperties, Transaction, write_deltalake  # noqa: PLC0415
+
+        ours = CommitProperties(
+            custom_metadata={"userMetadata": head.token},
+            app_transactions=[Transaction(APP_ID, head.step)],
+        )
+        step = self._step(head, rows)
+        with self._guard:
+            if self._last_step() != head.step - 1:
+                return False
+            try:
+                write_deltalake(self._table, step, mode="append", commit_properties=ours)
+            except Exception:
+                # What comes after the commit may have failed; nobody else can have made the step.
+                if self._last_step() == head.step:
+                    return True
+                raise
+            traces.note(self._directory, self._table.version())
+        return True
+
+    def file_count(self) -> int:
+        """Return how many files the table has."""
+        with self._guard:
+            self._table.update_incremental()
+            return len(self._table.file_uris())
+
+    def read(self, columns: Sequence[str]) -> pa.Table:
+        """Return some columns of all rows."""
+        with self._guard:
+            self._table.update_incremental()
+            return self._table.to_pyarrow_table(columns=list(columns))
+
+    def files_with(self, first: int, last: int, most: int) -> list[str] | None:
+        """Return the files that may have rows of such seqs; ``None`` where they are too large."""
+        with self._guard:
+            self._table.update_incremental()
+            adds = pa.table(self._table.get_add_actions(flatten=True))
+        if "min._seq" not in adds.column_names or "max._seq" not in adds.column_names:
+            return None
+        facts = adds.select(["path", "size_bytes", "min._seq", "max._seq"]).to_pylist()
+        found = [
+            fact
+            for fact in facts
+            if fact["min._seq"] is None or (fact["min._seq"] <= last and fact["max._seq"] >= first)
+        ]
+        if sum(fact["size_bytes"] for fact in found) > most:
+            return None
+        return [fact["path"] for fact in found]
+
+    def read_files(self, files: Sequence[str], columns: Sequence[str]) -> Iterator[pa.Table]:
+        """Return some columns of files, which are not the partition."""
+        wanted = pa.schema([self._schema.field(name) for name in columns])
+        for file in files:
+            path = self._directory / unquote(file)
+            yield pq.ParquetFile(path).read(columns=list(columns)).select(columns).cast(wanted)
+
+    def schema(self) -> StructType:
+        """Return the columns as Spark has them."""
+        with self._guard:
+            self._table.update_incremental()
+            text = self._table.schema().to_json()
+        return StructType.fromJson(json.loads(text))
+
+    def is_plain(self) -> bool:
+        """Tell whether the table asks nothing of its writers that only Spark may know."""
+        if any(pa.types.is_nested(field.type) for field in self._schema):
+            return False
+        return bool(self._table.protocol().min_writer_version <= _PLAIN_WRITER)
+
+    def compact(self) -> None:
+        """Merge files that are small, and leave alone those that would take long."""
+        with self._guard:
+            self._table.update_incremental()
+            self._table.optimize.compact(target_size=_SMALL)
+
+    def _last_step(self) -> int:
+        self._table.update_incremental()
+        return self._table.transaction_version(APP_ID) or 0
+
+    def _step(self, head: Head, rows: pa.Table | None) -> pa.Table:
+        line = {"_gen": META_LANE, "_step": head.step, "_kind": HEAD, "_body": to_json(head)}
+        parts = [self._table_of(1, {name: pa.array([value]) for name, value in line.items()})]
+        if rows is not None:
+            columns = dict(zip(rows.column_names, rows.columns, strict=True))
+            columns["_step"] = pa.repeat(pa.scalar(head.step, pa.int64()), rows.num_rows)
+            parts.insert(0, self._table_of(rows.num_rows, columns))
+        return pa.concat_tables(parts)
+
+    def _table_of(self, count: int, columns: Mapping[str, Any]) -> pa.Table:
+        """Return columns in the table's order and types, with nulls for those that are missing."""
+        return pa.table(
+            [
+                columns[field.name].cast(field.type)
+                if field.name in columns
+                else pa.nulls(count, field.type)
+                for field in self._schema
+            ],
+            schema=self._schema,
+        )
+
+
+class Natives:
+    """The logs of one queue that are written natively, each opened when it is first written."""
+
+    def __init__(self) -> None:
+        self._logs: dict[str, NativeLog] = {}
+        self._plain: dict[Path, NativeLog] = {}
+
+    def plain(self, directory: Path) -> NativeLog | None:
+        """Return the log in a directory, or ``None`` where Spark has to write it."""
+        known = self._plain.get(directory)
+        if known is None and (known := _plain(directory)) is not None:
+            self._plain[directory] = known
+        return known
+
+    def of(self, log: Log[Any]) -> NativeLog:
+        """Return the same log, written natively."""
+        name = log.address.target
+        if name not in self._logs:
+            self._logs[name] = NativeLog(_directory(log))
+        return self._logs[name]
+
+
+def begin(queue: str) -> None:
+    """Make it known in this process that the logs of a queue are written natively."""
+    with _registry:
+        _open[queue] = _open.get(queue, 0) + 1
+
+
+def end(queue: str) -> None:
+    """Make it known that one who wrote them does so no longer."""
+    with _registry:
+        _open[queue] -= 1
+
+
+def is_written_natively(queue: str) -> bool:
+    """Tell whether somebody in this process writes the logs of a queue natively."""
+    with _registry:
+        return _open.get(queue, 0) > 0
+
+
+def _plain(directory: Path) -> NativeLog | None:
+    if not made.is_installed() or "%" in str(directory):
+        return None
+    try:
+        log = NativeLog(directory)
+    except Exception:  # noqa: BLE001 - a table that deltalake cannot read is Spark's to write
+        return None
+    return log if log.is_plain() else None
+
+
+def _directory(log: Log[Any]) -> Path:
+    directory = local_directory(log.location())
+    if directory is None:
+        raise InvalidArgumentError(
+            f"native is True, and {log.address.target!r} is not on this machine's disk: on a "
+            "shared store steps are committed by Spark"
+        )
+    if "%" in str(directory):
+        raise InvalidArgumentError(
+            f"native is True, and deltalake takes the % in {str(directory)!r} for an escape: use "
+            "another path, or let Spark commit"
+        )
+    return directory
+
+
+def _opened(directory: Path) -> DeltaTable:
+    try:
+        from deltalake import DeltaTable  # noqa: PLC0415 - an extra of its own
+    except ModuleNotFoundError as exc:
+        raise InvalidArgumentError(
+            "native is True, and deltalake is not installed: pip install 'spark-queue[native]'"
+        ) from exc
+    return DeltaTable(str(directory))

@@ -1,0 +1,67 @@
+"""Paths of this machine's disk, as Spark means them: what can be known of a table without a query.
+
+What a path without a scheme stands for is the session's to say: on a cluster it may be a shared
+store. A session is asked once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from weakref import WeakKeyDictionary
+
+from pyspark.sql import SparkSession
+
+from spark_queue.delta.tables.address import TableAddress
+
+_SCHEME = "file:"
+
+_local: WeakKeyDictionary[SparkSession, bool] = WeakKeyDictionary()
+
+
+def directory_of(spark: SparkSession, address: TableAddress) -> Path | None:
+    """Return where a table is or would be, if that is plainly a path of this machine's disk."""
+    path = address.target.removeprefix(_SCHEME)
+    if not address.is_path or "%" in path or ":" in path or os.path.normpath(path) != path:
+        return None
+    if not path.startswith("/") or path.startswith("//"):
+        return None
+    if address.target.startswith(_SCHEME) or _are_local(spark):
+        return Path(path)
+    return None
+
+
+def location_of(directory: Path) -> str:
+    """Return a directory as Spark names the location of the table in it."""
+    return f"{_SCHEME}{directory}"
+
+
+def has_log(directory: Path) -> bool:
+    """Tell whether there is a Delta table in a directory, or was one begun."""
+    return (directory / "_delta_log").exists()
+
+
+def first_id(directory: Path) -> str | None:
+    """Return the id that a table got with its first commit; ``None`` where that is gone."""
+    try:
+        text = (directory / "_delta_log" / f"{0:020}.json").read_text(encoding="utf-8")
+        actions = [json.loads(line) for line in text.splitlines()]
+    except (OSError, ValueError):
+        return None
+    ids = [action["metaData"]["id"] for action in actions if "metaData" in action]
+    return str(ids[0]) if ids else None
+
+
+def _are_local(spark: SparkSession) -> bool:
+    """Tell whether a session finds under a path what this process has put there."""
+    known = _local.get(spark)
+    if known is None:
+        with tempfile.NamedTemporaryFile(prefix="spark-queue-") as file:
+            try:
+                found = spark.read.schema("value string").text(file.name).inputFiles()
+            except Exception:  # noqa: BLE001 - whatever it is, there is no such file there
+                found = []
+        known = _local[spark] = any(name.startswith(_SCHEME) for name in found)
+    return known

@@ -1,0 +1,107 @@
+"""The configuration in force: a row of the status log, so that a change takes effect at a step."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from spark_queue.config import QueueConfig
+from spark_queue.delta.tables.heads import Pointer
+from spark_queue.delta.tables.schema import FORMAT_VERSION
+from spark_queue.errors import FormatVersionError
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """How the stored tags of a weighted key map to turns.
+
+    A key's tags count its own cost, whatever its weight. At one priority, a tag ``t`` is the turn
+    ``turn + (t - tag) / weight``: when a weight changes, tags and turns are pinned together where
+    the pointer stands, so what waits moves at once and what was served stays.
+    """
+
+    weight: float
+    pins: Mapping[int, tuple[float, float]] = field(default_factory=dict)
+    """Per priority, the (tag, turn) that are pinned together; (0, 0) for others."""
+
+    def turn(self, priority: int, tag: float) -> float:
+        """Return the turn of a stored tag."""
+        pinned_tag, pinned_turn = self.pins.get(priority, (0.0, 0.0))
+        return pinned_turn + (tag - pinned_tag) / self.weight
+
+    def tag(self, priority: int, turn: float) -> float:
+        """Return the stored tag of a turn."""
+        pinned_tag, pinned_turn = self.pins.get(priority, (0.0, 0.0))
+        return pinned_tag + (turn - pinned_turn) * self.weight
+
+    def reweighted(self, weight: float, pointers: Mapping[int, Pointer]) -> Stretch:
+        """Return the map after a change of weight while the pointers stand where they do."""
+        pins = dict(self.pins)
+        for priority, (turn, _) in pointers.items():
+            pins[priority] = (self.tag(priority, turn), turn)
+        return Stretch(weight, pins)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What a configuration row says."""
+
+    config: QueueConfig
+    paused: bool = False
+    stretches: Mapping[str, Stretch] = field(default_factory=dict)
+    """Fair keys whose weight is, or once was, not 1."""
+    format: int = FORMAT_VERSION
+    """The version that the queue was made in; it keeps it, with what its rows are like."""
+
+    @classmethod
+    def initial(cls, config: QueueConfig) -> Settings:
+        """Return the settings of a new queue."""
+        return cls(config=config, stretches={k: Stretch(w) for k, w in config.weights.items()})
+
+    def reconfigured(self, config: QueueConfig, pointers: Mapping[int, Pointer]) -> Settings:
+        """Return the settings with another configuration, from a step with these pointers on."""
+        stretches = dict(self.stretches)
+        for key in {*stretches, *config.weights}:
+            old = stretches.get(key, Stretch(1.0))
+            weight = config.weights.get(key, 1.0)
+            if weight != old.weight:
+                stretches[key] = old.reweighted(weight, pointers)
+        return replace(self, config=config, stretches=stretches)
+
+    def to_json(self) -> str:
+        """Write the settings as the text of their row."""
+        plain = {
+            "format": self.format,
+            "config": self.config.to_dict(),
+            "paused": self.paused,
+            "stretches": {
+                key: {"weight": s.weight, "pins": {str(p): pin for p, pin in s.pins.items()}}
+                for key, s in self.stretches.items()
+            },
+        }
+        return json.dumps(plain, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, name: str, text: str) -> Settings:
+        """Read the settings of a queue from the text of their row.
+
+        Raises
+        ------
+        FormatVersionError
+            When the row was written by a release with a newer format.
+        """
+        plain: dict[str, Any] = json.loads(text)
+        if plain["format"] > FORMAT_VERSION:
+            raise FormatVersionError(name, plain["format"], FORMAT_VERSION)
+        stretches = {
+            key: Stretch(s["weight"], {int(p): (pin[0], pin[1]) for p, pin in s["pins"].items()})
+            for key, s in plain["stretches"].items()
+        }
+        return cls(
+            config=QueueConfig.from_dict(plain["config"]),
+            paused=plain["paused"],
+            stretches=stretches,
+            format=plain["format"],
+        )

@@ -1,0 +1,135 @@
+"""Whether a log is all that was written to it: against memory, its own files, and the other log.
+
+A log from which commits were taken, or that was set back, looks like a shorter one, and a step on
+top of that would give numbers a second time. So whatever names more than is there is asked before
+something is written.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TypeVar
+
+from pyspark.sql import functions as F
+
+from spark_queue.delta.tables.facts import LogName
+from spark_queue.delta.tables.heads import QueueHead, StatusHead
+from spark_queue.delta.tables.log import APP_ID, Log
+from spark_queue.delta.tables.schema import ITEM
+from spark_queue.delta.tables.traces import Trace, trace
+from spark_queue.errors import LogDamagedError
+
+_Head = TypeVar("_Head", QueueHead, StatusHead)
+
+
+def seen_again(queue: str, which: LogName, known: _Head, newest: _Head | None) -> _Head:
+    """Return the newest head, which must be what this process has seen before, or later.
+
+    Raises
+    ------
+    LogDamagedError
+        When the log ends before a step that this process has seen, or has another in its place.
+    """
+    if newest is None:
+        why = f"this process has seen step {known.step}, which is gone"
+        raise LogDamagedError(queue, which, known.step, why)
+    if newest.step == known.step and newest.token != known.token:
+        why = f"this process has seen another step {known.step}"
+        raise LogDamagedError(queue, which, known.step, why)
+    return newest
+
+
+def seen_first(
+    queue: str, which: LogName, log: Log[_Head], directory: Path | None, newest: _Head
+) -> _Head:
+    """Return the newest head of a log, which must have all steps that its files name.
+
+    Raises
+    ------
+    LogDamagedError
+        When it has not.
+    """
+    if directory is None:
+        return newest
+    left = trace(directory, APP_ID)
+    _require_commits(queue, which, left)
+    if left.step is not None and left.step > newest.step:
+        # Somebody may have committed it between the two looks.
+        newest = log.head(since=newest.step) or newest
+        _require_rows(queue, which, left.step, newest)
+    return newest
+
+
+def require_end(
+    queue: str, which: LogName, log: Log[_Head], directory: Path | None, last: int
+) -> None:
+    """Check that a log on this machine's disk has its steps up to one.
+
+    Raises
+    ------
+    LogDamagedError
+        When it has not.
+    """
+    if directory is None:
+        return
+    left = trace(directory, APP_ID)
+    _require_commits(queue, which, left)
+    if left.step is not None and left.step < last:
+        why = f"step {last} was there, and the newest that its files name is {left.step}"
+        raise LogDamagedError(queue, which, last, why)
+    if left.was_restored and left.step is not None:
+        _require_rows(queue, which, left.step, log.head())
+
+
+def require_known_seqs(
+    queue: str, status: Log[StatusHead], head: StatusHead, items: QueueHead
+) -> None:
+    """Check, at first sight of a status log, that the item log has what it names.
+
+    Raises
+    ------
+    LogDamagedError
+        When it names an item that was never enqueued, as far as the item log knows.
+    """
+    if not (head.claimed or head.finished or head.checkpoint.step or head.log_rows):
+        return
+    # What others log meanwhile names items that they have enqueued meanwhile.
+    rows = status.read().where((F.col("_kind") == ITEM) & (F.col("_step") <= head.step))
+    named = rows.agg(F.max("_seq")).collect()[0][0]
+    if named is not None and named > items.last_seq:
+        why = f"the status log names seq {named}, and the item log ends with {items.last_seq}"
+        raise LogDamagedError(queue, "queue", items.step + 1, why)
+
+
+def require_known_steps(
+    queue: str, status: Log[StatusHead], head: StatusHead, items: QueueHead
+) -> None:
+    """Check that the first reader's status log has the step that the item log has read of it.
+
+    Raises
+    ------
+    LogDamagedError
+        When it ends before that.
+    """
+    # Once there were several readers, it is not told whose step that was.
+    if items.last_reader or items.status_step <= head.step:
+        return
+    newest = status.head(since=head.step) or head
+    if items.status_step > newest.step:
+        why = f"the item log names step {items.status_step}, and it ends with {newest.step}"
+        raise LogDamagedError(queue, "status", newest.step + 1, why)
+
+
+def _require_commits(queue: str, which: LogName, left: Trace) -> None:
+    if left.missing:
+        why = f"its commit {left.missing} is gone, which another file names"
+        raise LogDamagedError(queue, which, (left.step or 0) + 1, why)
+
+
+def _require_rows(
+    queue: str, which: LogName, step: int, newest: QueueHead | StatusHead | None
+) -> None:
+    if newest is None or newest.step < step:
+        there = 0 if newest is None else newest.step
+        why = f"step {step} was committed, and its rows end with step {there}"
+        raise LogDamagedError(queue, which, step, why)

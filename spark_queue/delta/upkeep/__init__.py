@@ -1,0 +1,1 @@
+"""Upkeep: what keeps the logs of a queue short."""

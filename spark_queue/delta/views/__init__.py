@@ -1,0 +1,1 @@
+"""What is looked at: items, counts, lags and reasons."""

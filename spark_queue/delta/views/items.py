@@ -1,0 +1,103 @@
+"""The items of a claim, read from the item log through what the claim knows of their place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
+
+from spark_queue.delta.commands import settle
+from spark_queue.delta.plans.snapshot import user_columns
+from spark_queue.delta.replica.columns import status_table
+from spark_queue.delta.replica.state import Granted
+from spark_queue.delta.store import fetching, replicas
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.schema import CLAIMED, ITEM
+
+#: Up to this many items, what is held is sent to where the items are: 20 bytes each.
+_SENT = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Leased:
+    """The items of a lease."""
+
+    rows: DataFrame
+    """The user's columns, ``_seq``, ``_lease``, ``_attempts`` and ``_group_key``."""
+    losses: int
+    """The most losses that one of them has."""
+
+
+def claimed(store: Store, lease: int) -> DataFrame:
+    """Return the items of a lease: the user's columns, ``_seq``, ``_lease``, ``_attempts``."""
+    return leased(store, lease).rows.drop("_group_key")
+
+
+def in_order(store: Store, lease: int) -> DataFrame:
+    """Return the items of a lease, as :func:`claimed` does, in the order of service."""
+    granted = _granted(store, lease).select("_seq", "_priority", "_turn")
+    placed = claimed(store, lease).join(F.broadcast(granted), "_seq")
+    return placed.orderBy(F.col("_priority").desc(), "_turn", "_seq").drop("_priority", "_turn")
+
+
+def leased(store: Store, lease: int) -> Leased:
+    """Return the items of a lease with the ``_group_key`` that orders their processing."""
+    known = _known(store, lease)
+    here = None if known is None else fetching.fetched(store, known)
+    if known is not None and here is not None:
+        return Leased(here, max(row["_losses"] for row in known.rows.values()))
+    queue = store.queue.read()
+    granted = _granted(store, lease)
+    names = user_columns(queue)
+    bounds = _bounds(granted)
+    if bounds is None or bounds[0] is None:
+        nothing = queue.limit(0).select(*names, "_seq", "_group_key")
+        marks = {"_lease": F.lit(lease).cast("long"), "_attempts": F.lit(0)}
+        return Leased(nothing.withColumns(marks), 0)
+    rows = queue.where(
+        F.col("_gen").isin(*bounds[4])
+        & F.col("_round").between(bounds[2], bounds[3])
+        & F.col("_seq").between(bounds[0], bounds[1])
+        & (F.col("_kind") == ITEM)
+    )
+    held = granted.select("_seq", "_lease", "_attempts")
+    if bounds[5] <= _SENT:
+        held = F.broadcast(held)
+    joined = rows.select(*names, "_seq", "_group_key").join(held, "_seq")
+    return Leased(
+        joined.select(*names, "_seq", "_lease", "_attempts", "_group_key"), bounds[6] or 0
+    )
+
+
+def _bounds(granted: DataFrame) -> Row | None:
+    """Return between which seqs and tags the items lie, their generations, and what is said of all.
+
+    With those, the files of other items are not read.
+    """
+    return granted.agg(
+        F.min("_seq"),
+        F.max("_seq"),
+        F.min("_round"),
+        F.max("_round"),
+        F.collect_set("_gen"),
+        F.count(F.lit(1)),
+        F.max("_losses"),
+    ).head()
+
+
+def _known(store: Store, lease: int) -> Granted | None:
+    """Return what a lease was granted for, if this process remembers it."""
+    with store.cache().lock:
+        replica = replicas.at_hand(store)
+        return None if replica is None else replica.grants.get(lease)
+
+
+def _granted(store: Store, lease: int) -> DataFrame:
+    """Return the rows of the status log by which a lease was granted."""
+    known = _known(store, lease)
+    if known is not None:
+        return store.spark.createDataFrame(status_table(list(known.rows.values())))
+    return settle.log_since(store, store.status_head(), lease).where(
+        (F.col("_step") == lease) & (F.col("_kind") == ITEM) & (F.col("_state") == CLAIMED)
+    )

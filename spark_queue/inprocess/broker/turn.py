@@ -1,0 +1,220 @@
+"""A task's turn: what it gets to run with, and the future of what comes of it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from spark_queue.errors import AbortedError, DeadlockError
+from spark_queue.waiting.abort import AbortScope, AbortSignal
+from spark_queue.waiting.calling import call_each
+from spark_queue.waiting.futures import LazyFuture
+
+if TYPE_CHECKING:
+    from spark_queue.inprocess.broker.dispatcher import Dispatcher
+
+R = TypeVar("R")
+
+_TURN: ContextVar[Turn | None] = ContextVar("spark_queue_turn", default=None)
+
+
+class Runner(Protocol):
+    """Runs tasks somewhere."""
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """The event loop that runs them, if one does."""
+        ...
+
+    def launch(self, turn: Turn) -> None:
+        """Have a task run soon; raises where that is impossible."""
+        ...
+
+    def is_blocked_here(self) -> bool:
+        """Tell whether nothing can run there while the calling thread blocks."""
+        ...
+
+
+class TurnFuture(LazyFuture[R]):
+    """The result of a task. A cancel withdraws a task that waits, and no other."""
+
+    #: Until the task has ended; it would keep the two alive for the garbage collector.
+    turn: Turn | None = None
+    watched = False
+
+    def result(self, timeout: float | None = None) -> R:
+        """Return the result; see :meth:`concurrent.futures.Future.result`.
+
+        Raises
+        ------
+        DeadlockError
+            When the task could only start after the calling one has ended.
+        """
+        turn = self.turn
+        if turn is None or self.done():
+            return super().result(timeout)
+        with TurnWait(turn, blocks=True):
+            return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Return the error; see :meth:`concurrent.futures.Future.exception`.
+
+        Raises
+        ------
+        DeadlockError
+            When the task could only start after the calling one has ended.
+        """
+        turn = self.turn
+        if turn is None or self.done():
+            return super().exception(timeout)
+        with TurnWait(turn, blocks=True):
+            return super().exception(timeout)
+
+    def add_done_callback(self, fn: Callable[[Future[R]], object]) -> None:
+        """Have a function called with the future once it is done."""
+        self.watched = True
+        super().add_done_callback(fn)
+
+    def cancel(self) -> bool:
+        """Withdraw the task, which frees its place; ``False`` when it was started or is done."""
+        turn = self.turn
+        if turn is not None and turn.dispatcher.withdraw(turn):
+            call_each(
+                [super().cancel, self.set_running_or_notify_cancel, turn.dispatcher.tell_if_idle]
+            )
+        return self.cancelled()
+
+
+class Turn:
+    """What a task is called with: how it hears of an abort, and how it lets others go first."""
+
+    __slots__ = (
+        "_scope",
+        "aio_task",
+        "dispatcher",
+        "ended",
+        "future",
+        "group",
+        "leave",
+        "parent",
+        "released",
+        "runner",
+        "settled",
+        "started",
+        "task",
+        "thread",
+        "waits_for",
+    )
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        runner: Runner,
+        task: Callable[[Turn], Any],
+        group: Hashable | None,
+        parent: AbortSignal | None,
+    ) -> None:
+        self.dispatcher = dispatcher
+        self.runner = runner
+        self.task = task
+        self.group = group
+        self.parent = parent
+        self.future: TurnFuture[Any] = TurnFuture()
+        self.future.turn = self
+        self._scope: AbortScope | None = None
+        #: Ends the listening to the caller's signal.
+        self.leave: Callable[[], object] | None = None
+        self.started = self.released = self.settled = self.ended = False
+        self.thread: int | None = None
+        self.aio_task: asyncio.Task[None] | None = None
+        self.waits_for: Turn | None = None
+
+    @property
+    def signal(self) -> AbortSignal:
+        """Tells the task whether it should stop: its caller says so, or a forced stop."""
+        return self.scope().signal
+
+    def scope(self) -> AbortScope:
+        """Return the scope that is aborted to stop the task; made when it is first asked for."""
+        with self.dispatcher.lock:
+            scope, is_new = self._scope or AbortScope(), self._scope is None
+            self._scope = scope
+        if is_new and self.parent is not None:
+            self.leave = self.parent.listen(scope.abort)
+        return scope
+
+    def release(self) -> None:
+        """Free the slot and the group before the task ends; again without effect.
+
+        What comes after it in the task may run beside its successors, also those of its group.
+        """
+        self.dispatcher.release(self)
+
+    def enter(self, aio_task: asyncio.Task[None] | None = None) -> None:
+        """Say that the task runs on this thread, in this asyncio task if it is given."""
+        self.thread = threading.get_ident()
+        self.aio_task = aio_task
+        _TURN.set(self)
+
+    def exit(self) -> None:
+        """Say that the task has ended."""
+        if _TURN.get() is self:
+            _TURN.set(None)
+        if self.leave is not None:
+            self.leave()
+
+    def left(self, _: asyncio.Task[None]) -> None:
+        """Say that its asyncio task is done, also one that was cancelled before its first step."""
+        if not self.ended:
+            self.dispatcher.lose(self, was_cancelled())
+
+    def is_here(self) -> bool:
+        """Tell whether the caller is the task itself, not something that it started."""
+        if self.thread != threading.get_ident():
+            return False
+        return self.aio_task is None or _running_task() is self.aio_task
+
+
+class TurnWait:
+    """Waiting for a task; entering raises :class:`DeadlockError` where the wait cannot end."""
+
+    __slots__ = ("_blocks", "_mine", "_target")
+
+    def __init__(self, target: Turn, *, blocks: bool) -> None:
+        self._target = target
+        self._blocks = blocks
+        self._mine: Turn | None = None
+
+    def __enter__(self) -> None:
+        if self._blocks and self._target.runner.is_blocked_here():
+            raise DeadlockError("this wait blocks the event loop that is to run the task: await it")
+        mine = current_turn()
+        if mine is not None and mine.dispatcher is self._target.dispatcher:
+            mine.dispatcher.begin_wait(mine, self._target)
+            self._mine = mine
+
+    def __exit__(self, *_: object) -> None:
+        if self._mine is not None:
+            self._mine.waits_for = None
+
+
+def was_cancelled() -> AbortedError:
+    """Make the error of a task whose asyncio task was cancelled."""
+    return AbortedError("the asyncio task was cancelled")
+
+
+def current_turn() -> Turn | None:
+    """Return the turn of the task that calls; ``None`` outside of tasks."""
+    turn = _TURN.get()
+    return turn if turn is not None and turn.is_here() else None
+
+
+def _running_task() -> asyncio.Task[Any] | None:
+    try:
+        return asyncio.current_task()
+    except RuntimeError:
+        return None

@@ -1,0 +1,19 @@
+"""The distinct queue: each element once, in scopes that end well or give it back."""
+
+from __future__ import annotations
+
+from spark_queue.inprocess.distinct.aio import AioDistinctQueue
+from spark_queue.inprocess.distinct.facts import DistinctSnapshot, Element
+from spark_queue.inprocess.distinct.queue import DistinctQueue
+from spark_queue.inprocess.distinct.take import AioTake, Batch, ReadyTake, Take
+
+__all__ = [
+    "AioDistinctQueue",
+    "AioTake",
+    "Batch",
+    "DistinctQueue",
+    "DistinctSnapshot",
+    "Element",
+    "ReadyTake",
+    "Take",
+]

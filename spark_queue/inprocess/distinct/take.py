@@ -1,0 +1,212 @@
+"""A take from a distinct queue: the elements of one scope, and what becomes of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from spark_queue.errors import InvalidArgumentError
+from spark_queue.inprocess.distinct.facts import GONE, Entry
+from spark_queue.waiting.tickets import TaskTicket, ThreadTicket
+from spark_queue.waiting.timer import Timeout, seconds
+
+if TYPE_CHECKING:
+    from spark_queue.inprocess.distinct.state import DistinctDesk
+
+T = TypeVar("T")
+
+
+class Batch(list[T]):
+    """The elements of one take: a list of them, and the say about each.
+
+    Changing the list changes nothing else. Takes know nothing of one another: they may be nested,
+    and run side by side in any number. One take is for one thread or coroutine at a time.
+    """
+
+    # The queue sets them all when it makes a take: an `__init__` would cost a tenth of one.
+    __slots__ = ("desk", "entry", "held", "patience", "place", "taken_at", "wanted")
+
+    desk: DistinctDesk[T]
+    #: How many elements to take at most; 0 once they are taken.
+    wanted: int
+    #: Seconds to wait at most for the first of them; ``None`` for ever.
+    patience: float | None
+    #: What it took, either the one entry or all; it holds those whose entry says so.
+    entry: Entry[T] | None
+    held: list[Entry[T]]
+    #: When it took them.
+    taken_at: float
+    #: The place of the first of them that had never been taken, and has none yet.
+    place: int
+
+    def entries(self) -> Sequence[Entry[T]]:
+        """Return what it took, settled or not."""
+        if self.wanted > 0:
+            return ()
+        return self.held if self.entry is None else (self.entry,)
+
+    def ack(self, item: T) -> None:
+        """Settle an element as done: it leaves the queue now, whatever becomes of the others.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When this take does not hold it, or not any more.
+        """
+        self.desk.ack(self, item)
+
+    def nack(self, item: T) -> None:
+        """Settle an element as failed: it returns to its place now, with one failure more.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When this take does not hold it, or not any more.
+        """
+        self.desk.give_back(self, item, failed=True)
+
+    def release(self, item: T) -> None:
+        """Give an element back untried: it returns to its place now, and nothing is counted.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When this take does not hold it, or not any more.
+        """
+        self.desk.give_back(self, item, failed=False)
+
+
+class Take(Batch[T]):
+    """The scope of a take in a thread."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> Take[T]:
+        desk, unused = self.desk, self.wanted
+        try:
+            if unused == 1 and desk.fresh:
+                try:
+                    desk.lock.acquire()
+                    if desk.fresh and not desk.returned:
+                        # What the desk does to lend one element that was never taken before.
+                        entry = desk.fresh[0]
+                        now = desk.now
+                        self.taken_at = now()
+                        self.place = desk.places = desk.places + 1
+                        self.entry = entry
+                        self.wanted = 0
+                        self.append(entry.item)
+                        entry.take = self
+                        desk.fresh.popleft()
+                        return self
+                finally:
+                    desk.lock.release()
+            if unused:
+                fill(self)
+        except BaseException:
+            # An interrupt must find it either queued or in a scope that will end.
+            desk.take_back(self)
+            raise
+        if not unused:
+            raise was_used(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: object, trace: TracebackType | None
+    ) -> None:
+        entry = self.entry
+        if kind is not None or entry is None:
+            self.desk.end(self, kind)
+        elif entry.take is self:
+            # One element is done in one step, which needs no lock.
+            entry.take = GONE
+            live, item = self.desk.live, entry.item
+            if live.get(item) is entry:
+                del live[item]
+            else:
+                # Its hash has changed, or it equals another by now, which stays.
+                self.desk.reindex()
+
+
+class ReadyTake(Batch[T]):
+    """A take that has its elements before its scope is entered, in a thread or a coroutine."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> ReadyTake[T]:
+        if self.wanted:
+            raise was_used(self)
+        self.wanted = -1
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: object, trace: TracebackType | None
+    ) -> None:
+        self.desk.end(self, kind)
+
+
+class AioTake(Batch[T]):
+    """The scope of a take in a coroutine."""
+
+    __slots__ = ()
+
+    async def __aenter__(self) -> AioTake[T]:
+        await aio_fill(self)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: object, trace: TracebackType | None
+    ) -> None:
+        self.desk.end(self, kind)
+
+
+B = TypeVar("B", bound=Batch[Any])
+
+
+def prepare(take: B, desk: DistinctDesk[Any], wanted: int, timeout: Timeout) -> B:
+    """Tell a take what it is to take, and return it.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When the number is below 1 or the timeout negative.
+    """
+    take.desk = desk
+    take.wanted = wanted_of(wanted)
+    take.patience = seconds("timeout", timeout)
+    return take
+
+
+def wanted_of(wanted: object) -> int:
+    """Return how many elements to take at most.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When it is no whole number of at least 1.
+    """
+    if isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 1:
+        raise InvalidArgumentError(f"max is {wanted!r}: it must be a whole number of at least 1")
+    return wanted
+
+
+def fill(take: Batch[T]) -> None:
+    """Take the elements of a take, and block while there is none."""
+    ticket = ThreadTicket(take.desk.takers, take)
+    with ticket:
+        take.desk.ask(ticket, take.patience)
+        ticket.wait()
+
+
+async def aio_fill(take: Batch[T]) -> None:
+    """Take the elements of a take, and suspend while there is none."""
+    ticket = TaskTicket(take.desk.takers, take)
+    with ticket:
+        take.desk.ask(ticket, take.patience)
+        await ticket.wait()
+
+
+def was_used(take: Batch[Any]) -> InvalidArgumentError:
+    """Make the error for a take whose scope is entered once more."""
+    return InvalidArgumentError(f"the take of {list(take)!r} was used: call take() for each scope")

@@ -1,0 +1,9 @@
+"""The fair queue: first in, first out within a key, and keys take turns."""
+
+from __future__ import annotations
+
+from spark_queue.inprocess.fair.aio import AioFairQueue
+from spark_queue.inprocess.fair.queue import FairQueue
+from spark_queue.inprocess.fair.rounds import FairSnapshot
+
+__all__ = ["AioFairQueue", "FairQueue", "FairSnapshot"]

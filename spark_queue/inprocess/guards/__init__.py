@@ -1,0 +1,18 @@
+"""Guards around operations: one at a time, with a resource each, once, any number; and locks."""
+
+from __future__ import annotations
+
+from spark_queue.inprocess.guards.bounded import BoundedGuard
+from spark_queue.inprocess.guards.exclusive import ConcurrentGuard, ExclusiveGuard, Guard
+from spark_queue.inprocess.guards.lock import InProcessLock, LockToken
+from spark_queue.inprocess.guards.once import OnceGuard
+
+__all__ = [
+    "BoundedGuard",
+    "ConcurrentGuard",
+    "ExclusiveGuard",
+    "Guard",
+    "InProcessLock",
+    "LockToken",
+    "OnceGuard",
+]

@@ -1,0 +1,196 @@
+"""A guard over resources: each operation has one to itself, and there are at most so many."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from typing import Any, Generic, TypeVar, cast
+
+from spark_queue.inprocess.broker import QueueBroker, Turn
+from spark_queue.inprocess.broker.broker import is_coroutine_function
+from spark_queue.waiting.abort import AbortSignal
+from spark_queue.waiting.timer import SHARED_TIMER, Timeout, Timer
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+_log = logging.getLogger(__name__)
+
+
+class _Shelf(Generic[A]):
+    """The resources that nobody uses now; once it is shut, what comes back is not kept."""
+
+    def __init__(self, *, reuse: bool) -> None:
+        self._lock = threading.Lock()
+        self._free: deque[A] = deque()
+        self._keeps = reuse
+
+    def take(self) -> list[A]:
+        """Return a free resource in a list, or an empty one."""
+        with self._lock:
+            return [self._free.pop()] if self._free else []
+
+    def put(self, resource: A) -> bool:
+        """Keep a resource; ``False`` when it must be closed instead."""
+        with self._lock:
+            if self._keeps:
+                self._free.append(resource)
+            return self._keeps
+
+    def shut(self) -> list[A]:
+        with self._lock:
+            self._keeps = False
+            free = list(self._free)
+            self._free.clear()
+        return free
+
+
+class BoundedGuard(Generic[A]):
+    """Runs operations with a resource each, and never makes more of them than a limit.
+
+    Parameters
+    ----------
+    create : callable
+        Makes a resource, when an operation needs one and none is free. A coroutine function serves
+        coroutine operations only.
+    max_resources : int
+        How many operations run at once.
+    reuse : bool
+        Whether a resource serves one operation after another (default), or only one.
+    close_resource : callable, optional
+        Called with each resource that is not needed any more, after the operation that had it has
+        ended. What it raises is logged.
+    max_waiting : int or None
+        How many operations may wait. Default 1000.
+    timer : Timer
+        What the times are counted by. Default: one shared by the process.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> guard = BoundedGuard(tempfile.TemporaryFile, 2, close_resource=lambda file: file.close())
+    >>> guard.execute(lambda file, signal: file.write(b"hello"))
+    5
+    >>> guard.stop()
+    """
+
+    def __init__(
+        self,
+        create: Callable[[], A | Awaitable[A]],
+        max_resources: int,
+        *,
+        reuse: bool = True,
+        close_resource: Callable[[A], object] | None = None,
+        max_waiting: int | None = 1000,
+        timer: Timer = SHARED_TIMER,
+    ) -> None:
+        self._create = create
+        self._close_resource = close_resource
+        self._shelf: _Shelf[A] = _Shelf(reuse=reuse)
+        self._broker = QueueBroker(max_resources, max_waiting, timer=timer)
+
+    @property
+    def aio(self) -> AioBoundedGuard[A]:
+        """The same guard, for coroutines."""
+        return AioBoundedGuard(self, self._broker)
+
+    def submit(
+        self, operation: Callable[[A, AbortSignal], Any], *, signal: AbortSignal | None = None
+    ) -> Future[Any]:
+        """Run an operation when there is a resource for it; see :meth:`Guard.submit`."""
+        task = self._suspending if is_coroutine_function(operation) else self._blocking
+        return self._broker.enqueue(task(operation), signal=signal)
+
+    def execute(
+        self, operation: Callable[[A, AbortSignal], R], *, signal: AbortSignal | None = None
+    ) -> R:
+        """Run an operation when there is a resource for it, and return its result."""
+        return cast("R", self.submit(operation, signal=signal).result())
+
+    def wait_for_idle(self, timeout: Timeout = None) -> None:
+        """Block until no operation runs or waits; see :meth:`QueueBroker.wait_for_idle`."""
+        self._broker.wait_for_idle(timeout)
+
+    def stop(self, *, force: bool = False, deadline: Timeout = None) -> None:
+        """Stop as :meth:`QueueBroker.stop` does, then close the resources that are free.
+
+        One that is still in use is closed when its operation ends.
+        """
+        self._broker.stop(force=force, deadline=deadline)
+        self.close_free()
+
+    def close_free(self) -> None:
+        """Close the resources that nobody uses, and from now on each that comes back."""
+        for resource in self._shelf.shut():
+            self._close(resource)
+
+    def _blocking(self, operation: Callable[[A, AbortSignal], Any]) -> Callable[[Turn], Any]:
+        def task(turn: Turn) -> Any:
+            free = self._shelf.take()
+            resource = free[0] if free else cast("A", self._create())
+            try:
+                return operation(resource, turn.signal)
+            finally:
+                self._give_back(resource)
+
+        return task
+
+    def _suspending(
+        self, operation: Callable[[A, AbortSignal], Any]
+    ) -> Callable[[Turn], Awaitable[Any]]:
+        async def task(turn: Turn) -> Any:
+            free = self._shelf.take()
+            resource = free[0] if free else await _resolved(self._create())
+            try:
+                return await operation(resource, turn.signal)
+            finally:
+                self._give_back(resource)
+
+        return task
+
+    def _give_back(self, resource: A) -> None:
+        if not self._shelf.put(resource):
+            self._close(resource)
+
+    def _close(self, resource: A) -> None:
+        if self._close_resource is None:
+            return
+        try:
+            self._close_resource(resource)
+        except Exception:  # noqa: BLE001 - the operation has ended, its caller has its result
+            _log.exception("closing a resource failed")
+
+
+class AioBoundedGuard(Generic[A]):
+    """The coroutines' front of a :class:`BoundedGuard`."""
+
+    def __init__(self, guard: BoundedGuard[A], broker: QueueBroker) -> None:
+        self._guard = guard
+        self._broker = broker
+
+    async def execute(
+        self,
+        operation: Callable[[A, AbortSignal], Awaitable[R]],
+        *,
+        signal: AbortSignal | None = None,
+    ) -> R:
+        """Run an operation as :meth:`BoundedGuard.execute` does, without blocking the loop."""
+        future = self._guard.submit(operation, signal=signal)
+        return cast("R", await self._broker.aio.awaitable(future))
+
+    async def wait_for_idle(self, timeout: Timeout = None) -> None:
+        """Wait until no operation runs or waits."""
+        await self._broker.aio.wait_for_idle(timeout)
+
+    async def stop(self, *, force: bool = False, deadline: Timeout = None) -> None:
+        """Stop as :meth:`BoundedGuard.stop` does, without blocking the loop."""
+        await self._broker.aio.stop(force=force, deadline=deadline)
+        self._guard.close_free()
+
+
+async def _resolved(value: Any) -> Any:
+    return await value if inspect.isawaitable(value) else value

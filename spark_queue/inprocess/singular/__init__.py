@@ -1,0 +1,10 @@
+"""The singular update queue: one writer, many requests, each with a reply."""
+
+from __future__ import annotations
+
+from spark_queue.inprocess.singular.calls import PendingCalls
+from spark_queue.inprocess.singular.log import WriteAheadLog
+from spark_queue.inprocess.singular.pool import WorkerPool
+from spark_queue.inprocess.singular.queue import SingularUpdateQueue
+
+__all__ = ["PendingCalls", "SingularUpdateQueue", "WorkerPool", "WriteAheadLog"]

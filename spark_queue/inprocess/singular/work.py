@@ -1,0 +1,119 @@
+"""What a worker does with one request, whatever drives the worker: a thread, a pool, a loop."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from spark_queue.inprocess.singular.log import WriteAheadLog
+from spark_queue.inprocess.singular.requests import Admission, Reply, RequestLine
+from spark_queue.inprocess.singular.waits import Seat
+from spark_queue.waiting.calling import call_each
+from spark_queue.waiting.futures import LazyFuture
+from spark_queue.waiting.processes import settle_in
+from spark_queue.waiting.timer import Timer
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_log = logging.getLogger(__name__)
+
+
+class Work(Generic[T, R]):
+    """The requests of one queue, their handler, and where the results go."""
+
+    def __init__(
+        self,
+        handler: Callable[[T], R],
+        capacity: int | None,
+        *,
+        name: str,
+        timer: Timer,
+        then: Work[R, Any] | None,
+        log: WriteAheadLog[T] | None,
+    ) -> None:
+        self.handler = handler
+        self.name = name
+        self.then = then
+        self.log = log
+        self.seat = Seat(name)
+        self.line: RequestLine[T, R] = RequestLine(capacity, self.seat, timer)
+        #: Done when the worker has left and will not come back.
+        self.ended: Future[None] = LazyFuture()
+        self.started = False
+        settle_in(self)
+
+    def at_exit(self) -> None:
+        """Say which requests are lost: the worker ends with the process, wherever it is."""
+        if len(self.line):
+            _log.warning(
+                "queue %r ends with its process: %d accepted request(s) are not handled; "
+                "call shutdown() before the end",
+                self.name,
+                len(self.line),
+            )
+
+    def after_fork(self) -> None:
+        """Refuse requests once the queue was started: its worker, and its state, are the parent's.
+
+        Whoever got a future before the fork gets no reply by it in the child.
+        """
+        why = f"queue {self.name!r} was started before this process was forked: make one here"
+        self.line.after_fork(why if self.started else None)
+        if self.started:
+            self.ended = LazyFuture()
+            self.ended.set_result(None)
+
+    def handle(self, item: T) -> R:
+        """Write a request to the log, if there is one, and call the handler."""
+        if self.log is not None:
+            self.log.append(item)
+        return self.handler(item)
+
+    def pass_on(self, result: R) -> Admission[R, Any] | None:
+        """Submit a result to the next queue; an admission is what to wait for when it is full.
+
+        Raises
+        ------
+        QueueShutDownError
+            When the next queue is shut down.
+        """
+        if self.then is None:
+            return None
+        entered = self.then.line.enter(result, None)
+        return entered if isinstance(entered, Admission) else None
+
+    def fail(self, reply: Reply[R], error: BaseException) -> None:
+        """Fail one request; an error that is no ordinary exception stops the queue as well."""
+        if isinstance(error, Exception):
+            reply.set_exception(error)
+        else:
+            call_each([partial(self.abort, error), partial(reply.set_exception, error)])
+
+    def abort(self, error: BaseException) -> None:
+        """Stop the queue for good and fail what it has not handled."""
+        _log.critical("queue %r was stopped by %r", self.name, error)
+        try:
+            self.line.close(f"queue {self.name!r} was stopped by {error!r}", drain=False)
+        except BaseException:  # noqa: BLE001 - one more callback that ends the worker, which ends
+            _log.critical("a callback failed while queue %r was stopped", self.name, exc_info=True)
+
+    def end(self) -> None:
+        """Say that the worker has left; nothing that is queued is left unresolved."""
+        try:
+            self.line.close(f"queue {self.name!r} is shut down", drain=False)
+        finally:
+            self.seat.rise()
+            if not self.ended.done():
+                self.ended.set_result(None)
+
+    def replay(self) -> None:
+        """Handle what the log holds; errors were answered when they were made, and are passed."""
+        for item in self.log.replay() if self.log is not None else ():
+            try:
+                self.handler(item)
+            except Exception:  # noqa: BLE001, PERF203 - it failed the same way the first time
+                _log.debug("queue %r: a replayed request failed", self.name, exc_info=True)

@@ -1,0 +1,130 @@
+"""A journaled queue in asyncio: its waits, without blocking the loop."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from spark_queue.journal.batches import Receipt
+from spark_queue.journal.deliveries import Read
+from spark_queue.journal.options import Durability, ReaderHooks
+from spark_queue.journal.puts import Entrance
+from spark_queue.journal.reader_state import ReaderDesk
+from spark_queue.reader_config import ReaderConfig
+from spark_queue.waiting.aio import outcome
+from spark_queue.waiting.tickets import TaskTicket
+from spark_queue.waiting.timer import Timeout, seconds
+
+if TYPE_CHECKING:
+    from spark_queue.journal.core import Office
+    from spark_queue.journal.reader import Reader
+    from spark_queue.journal.registry import Start
+
+T = TypeVar("T")
+
+
+class AioReader(Generic[T]):
+    """The coroutines' front of a :class:`Reader`: the same items, the same line.
+
+    What does not wait is called on the reader itself. A wait that is cancelled changes nothing: an
+    item that was handed over at the last moment goes back to its place.
+    """
+
+    def __init__(self, desk: ReaderDesk[T]) -> None:
+        self._desk = desk
+
+    async def get(self, timeout: Timeout = None, *, peek: bool = False) -> Read[T]:
+        """Open the next item as :meth:`Reader.get` does."""
+        patience = seconds("timeout", timeout)
+        read = self._desk.poll(peek=peek)
+        return await self._wait(patience, peek=peek) if read is None else read
+
+    async def _wait(self, patience: float | None, *, peek: bool) -> Read[T]:
+        ticket = TaskTicket(self._desk.waiters)
+        with ticket:
+            read = self._desk.ask(ticket, patience, peek=peek)
+            return await ticket.wait() if read is None else read
+
+
+class AioJournaledQueue(Generic[T]):
+    """The coroutines' front of a :class:`JournaledQueue`: the same items, the same readers.
+
+    What does not wait is called on the queue itself.
+
+    Examples
+    --------
+    >>> import asyncio
+    >>> from spark_queue.journal import JournaledQueue, MemoryJournal
+    >>> async def main():
+    ...     queue = JournaledQueue(MemoryJournal())
+    ...     reader = await queue.aio.reader("worker")
+    ...     await queue.aio.put("a")
+    ...     read = await reader.aio.get()
+    ...     reader.commit(read)
+    ...     await queue.aio.close()
+    ...     return read.item
+    >>> asyncio.run(main())
+    'a'
+    """
+
+    def __init__(self, office: Office[T]) -> None:
+        self._office = office
+        self._entrance: Entrance[T] = office.desk.entrance
+
+    async def put(
+        self,
+        item: T,
+        *,
+        expires_at: datetime | None = None,
+        errors: int = 0,
+        origin: str | None = None,
+        durability: Durability | None = None,
+        timeout: Timeout = None,
+    ) -> int:
+        """Add an item as :meth:`JournaledQueue.put` does, and return its id once it is durable.
+
+        A wait that is cancelled while there was no room puts nothing; after that, the item is in
+        the queue.
+        """
+        patience = seconds("timeout", timeout)
+        offer = self._entrance.make_offer(item, expires_at, errors, origin, durability)
+        receipt = self._entrance.offer(offer)
+        if receipt is None:
+            receipt = await self._wait_for_room(
+                TaskTicket(self._entrance.producers, offer), patience
+            )
+        return await outcome(receipt)
+
+    async def _wait_for_room(self, ticket: TaskTicket[Receipt], patience: float | None) -> Receipt:
+        with ticket:
+            receipt = self._entrance.ask_room(ticket, patience)
+            return await ticket.wait() if receipt is None else receipt
+
+    async def reader(
+        self,
+        name: str = "",
+        config: ReaderConfig | None = None,
+        *,
+        start: Start = "tail",
+        hooks: ReaderHooks[T] | None = None,
+    ) -> Reader[T]:
+        """Return a reader as :meth:`JournaledQueue.reader` does."""
+        call = partial(self._office.registry.make, name, config, start, hooks)
+        return self._office.front(await outcome(self._office.run(call)))
+
+    async def drop_reader(self, name: str) -> None:
+        """Forget a reader as :meth:`JournaledQueue.drop_reader` does."""
+        await outcome(self._office.run(partial(self._office.registry.drop, name)))
+
+    async def sync(self) -> None:
+        """Wait as :meth:`JournaledQueue.sync` does."""
+        await outcome(self._office.run(self._office.errands.sync))
+
+    async def checkpoint(self) -> None:
+        """Write a checkpoint as :meth:`JournaledQueue.checkpoint` does."""
+        await outcome(self._office.run(self._office.errands.checkpoint))
+
+    async def close(self, *, drain: bool = True) -> None:
+        """Close the queue as :meth:`JournaledQueue.close` does."""
+        await outcome(self._office.close(drain=drain))

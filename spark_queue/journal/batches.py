@@ -1,0 +1,171 @@
+"""The group that gathers: what is not durable yet, who waits for it, and when it is due."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from concurrent.futures._base import FINISHED, RUNNING
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from spark_queue.inprocess.singular.requests import Reply
+from spark_queue.inprocess.singular.waits import Seat
+from spark_queue.journal.offsets import ReaderLine
+from spark_queue.journal.options import Durability, QueueOptions
+from spark_queue.journal.records import Entry, Group
+from spark_queue.waiting.limits import limit_of
+
+T = TypeVar("T")
+
+
+class Receipt(Reply[int]):
+    """The future of a put: the id of its item, once that is as durable as it was asked to be.
+
+    It cannot be cancelled: the item is in the queue already.
+    """
+
+    item_id: int
+
+    def __init__(self, item: int, seat: Seat) -> None:
+        super().__init__()
+        self._state = RUNNING
+        self.item_id = item
+        self.seat = seat
+
+
+class DoneReceipt(Receipt):
+    """A receipt that is done from the start."""
+
+    # What a future sets and settles, said once for all: it would be a quarter of a put.
+    seat = Seat("nowhere")
+    _state = FINISHED
+    _exception = None
+
+    def __init__(self, item: int) -> None:
+        self._result = item
+
+
+def settle_all(receipts: Iterable[Receipt], settle: Callable[[Receipt], None]) -> None:
+    """Settle every receipt, even if a callback of one of them kills the thread."""
+    left = iter(receipts)
+    try:
+        for receipt in left:
+            settle(receipt)
+    except BaseException:
+        settle_all(left, settle)
+        raise
+
+
+@dataclass(slots=True)
+class Cut(Generic[T]):
+    """A group on its way to the journal."""
+
+    group: Group[T]
+    receipts: list[Receipt]
+    last_id: int
+    """With it, everything up to this id is durable."""
+
+    def is_empty(self) -> bool:
+        """Tell whether the group has nothing to make durable."""
+        return not (self.group.puts or self.group.marks)
+
+
+class Ledger(Generic[T]):
+    """What was done since the last group was cut. Used under the queue's lock.
+
+    Attributes
+    ----------
+    puts : list of Entry
+        Items that no group has yet.
+    room : float
+        How many more may be put before a put must wait; nothing, once the queue is closed.
+    receipts : list of Receipt
+        Futures that wait for the group.
+    """
+
+    __slots__ = (
+        "_bytes",
+        "_durability",
+        "_marks",
+        "_max_bytes",
+        "_max_items",
+        "_seat",
+        "is_urgent",
+        "puts",
+        "receipts",
+        "room",
+        "unsettled",
+    )
+
+    def __init__(self, options: QueueOptions, seat: Seat) -> None:
+        self._max_items = limit_of("max_group_items", options.max_group_items)
+        self._max_bytes = limit_of("max_group_bytes", options.max_group_bytes)
+        self._durability = options.durability
+        self._seat = seat
+        self.room = limit_of("max_pending", options.max_pending)
+        self.unsettled = 0
+        self._start()
+
+    def _start(self) -> None:
+        self.puts: list[Entry[T]] = []
+        self.receipts: list[Receipt] = []
+        self._bytes = 0
+        self._marks = 0
+        #: Whether the group need not wait for others to join it.
+        self.is_urgent = False
+
+    def is_empty(self) -> bool:
+        """Tell whether nothing happened."""
+        return not (self.puts or self._marks)
+
+    def add(self, entry: Entry[T], durability: Durability | None) -> Receipt:
+        """Note an item, and return the future of its id."""
+        self.puts.append(entry)
+        self._bytes += entry.size
+        self.room -= 1
+        if (durability or self._durability) == "commit":
+            return self.await_commit(entry.id)
+        if len(self.puts) >= self._max_items or self._bytes >= self._max_bytes or self.room <= 0:
+            self.is_urgent = True
+        return DoneReceipt(entry.id)
+
+    def await_commit(self, item: int) -> Receipt:
+        """Return the future of an item that is durable with this group."""
+        receipt = Receipt(item, self._seat)
+        self.receipts.append(receipt)
+        self.is_urgent = True
+        return receipt
+
+    def note_marks(self, count: int = 1) -> None:
+        """Count what readers did."""
+        self._marks += count
+        if self._marks >= self._max_items:
+            self.is_urgent = True
+
+    def cut(self, lines: Iterable[ReaderLine[T]], last_id: int) -> Cut[T]:
+        """Begin a new group, and return the one that was gathered."""
+        marks = {line.number: cut for line in lines if (cut := line.cut_marks()) is not None}
+        heads = {line.number: line.head for line in lines}
+        done = Cut(Group(self.puts, marks, heads), self.receipts, last_id)
+        self.unsettled = len(self.puts)
+        self._start()
+        return done
+
+    def settle(self) -> None:
+        """Say that the group that was cut is durable: its items take no room any more."""
+        self.room += self.unsettled
+        self.unsettled = 0
+
+    def close(self) -> None:
+        """Take no items any more."""
+        self.room = -math.inf
+
+    def drop_receipts(self) -> list[Receipt]:
+        """Return the futures that wait, which nothing will settle now."""
+        receipts, self.receipts = self.receipts, []
+        return receipts
+
+    @property
+    def pending(self) -> int:
+        """How many items are not durable."""
+        return len(self.puts) + self.unsettled

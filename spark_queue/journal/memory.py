@@ -1,0 +1,269 @@
+"""A journal in memory: for queues that need not outlive their process, and for tests."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from typing import Generic, TypeVar
+
+from spark_queue.clock import Clock, SystemClock
+from spark_queue.errors import FencedError
+from spark_queue.journal.records import Bookmark, Entry, Group, Marks, Recovered
+from spark_queue.reader_config import ReaderConfig
+
+T = TypeVar("T")
+
+
+@dataclasses.dataclass(slots=True)
+class _Mark:
+    """Where one reader is."""
+
+    number: int
+    name: str
+    config: ReaderConfig
+    bookmark: Bookmark
+    head: int
+    done: set[int]
+    errors: dict[int, int]
+
+    def apply(self, marks: Marks) -> None:
+        for ids in (marks.acked, marks.expired, marks.discarded, marks.punted):
+            self.done.update(item for item in ids if item > self.head)
+        self.errors.update(marks.returned)
+        while self.head + 1 in self.done:
+            self.head += 1
+            self.done.remove(self.head)
+
+    def pass_by(self, item: int) -> None:
+        self.head = max(self.head, item)
+        self.done = {done for done in self.done if done > self.head}
+        self.errors = {done: count for done, count in self.errors.items() if done > self.head}
+
+    def needs(self, item: int) -> bool:
+        return item > self.head and item not in self.done
+
+
+class MemoryStore(Generic[T]):
+    """What a journal in memory holds, whoever holds the journal.
+
+    Attributes
+    ----------
+    entries : list of Entry
+        What is retained, by id.
+    last_id : int
+        The highest id that was ever committed.
+    passed : int
+        Up to where items were dropped.
+    holder : int
+        Who may write: a number that grows.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.entries: list[Entry[T]] = []
+        self.last_id = 0
+        self.passed = 0
+        self.holder = 0
+        self._marks: dict[int, _Mark] = {}
+        self._numbers = 0
+
+    def take_over(self) -> int:
+        """Fence whoever holds the journal, and return the number of the new holder."""
+        with self._lock:
+            self.holder += 1
+            return self.holder
+
+    def recovered(self) -> Recovered:
+        """Return what is here."""
+        with self._lock:
+            first = self.entries[0].id if self.entries else self.last_id + 1
+            marks = list(self._marks.values())
+            return Recovered(
+                last_id=self.last_id,
+                first_id=first,
+                readers=[self._bookmark(mark) for mark in marks],
+                origins={
+                    entry.origin: entry.id
+                    for entry in self.entries
+                    if entry.origin is not None and any(mark.needs(entry.id) for mark in marks)
+                },
+            )
+
+    def _bookmark(self, mark: _Mark) -> Bookmark:
+        waiting = [entry.size for entry in self._from(mark.head + 1) if mark.needs(entry.id)]
+        return dataclasses.replace(
+            mark.bookmark,
+            name=mark.name,
+            config=mark.config,
+            head=mark.head,
+            done=frozenset(mark.done),
+            errors=dict(mark.errors),
+            items=len(waiting),
+            bytes=sum(waiting),
+        )
+
+    def _from(self, first: int) -> Iterator[Entry[T]]:
+        at = bisect_left(self.entries, first, key=lambda entry: entry.id)
+        return iter(self.entries[at:])
+
+    def add_puts(self, puts: Sequence[Entry[T]]) -> None:
+        """Make items durable: the first half of a commit."""
+        with self._lock:
+            self.entries.extend(puts)
+            if puts:
+                self.last_id = puts[-1].id
+
+    def add_marks(self, group: Group[T]) -> None:
+        """Make durable what the readers did: the second half of a commit."""
+        with self._lock:
+            for number, marks in group.marks.items():
+                if number in self._marks:
+                    self._marks[number].apply(marks)
+
+    def load(self, first: int, limit: int) -> Sequence[Entry[T]]:
+        """Return the next entries."""
+        with self._lock:
+            at = bisect_left(self.entries, first, key=lambda entry: entry.id)
+            return self.entries[at : at + limit]
+
+    def add_reader(self, name: str, config: ReaderConfig, head: int, now: datetime) -> Bookmark:
+        """Register a reader."""
+        with self._lock:
+            number = self._numbers
+            self._numbers += 1
+            made = Bookmark(reader=number, name=name, config=config, created_at=now, head=head)
+            mark = _Mark(number, name, config, made, head, set(), {})
+            self._marks[number] = mark
+            return self._bookmark(mark)
+
+    def change_reader(self, reader: int, name: str, config: ReaderConfig) -> None:
+        """Give a reader another name or configuration."""
+        with self._lock:
+            mark = self._marks[reader]
+            mark.name, mark.config = name, config
+
+    def drop_reader(self, reader: int) -> None:
+        """Forget a reader."""
+        with self._lock:
+            del self._marks[reader]
+
+    def checkpoint(self, passed: int) -> None:
+        """Drop what every reader has passed."""
+        with self._lock:
+            self.passed = passed
+            for mark in self._marks.values():
+                mark.pass_by(passed)
+            self.entries = list(self._from(passed + 1))
+
+    def erase(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self.entries, self._marks, self.last_id = [], {}, 0
+
+
+class MemoryJournal(Generic[T]):
+    """A :class:`~spark_queue.journal.records.Journal` that lives as long as its store.
+
+    A queue that is dropped leaves behind what was committed, as a process that dies leaves its
+    tables; the :meth:`successor` finds it, and fences this one.
+
+    Parameters
+    ----------
+    store : MemoryStore, optional
+        What it is a journal of. Default: a new one.
+    clock : Clock, optional
+        What tells when a reader was made.
+
+    Attributes
+    ----------
+    store : MemoryStore
+    before : callable
+        Called with the name of a call before it does anything, and with ``"marks"`` when a commit
+        has written the items of a group and not what became of others: may wait, or raise.
+
+    Examples
+    --------
+    >>> from spark_queue.journal import JournaledQueue
+    >>> journal = MemoryJournal()
+    >>> with JournaledQueue(journal) as queue:
+    ...     queue.put("a").result()
+    1
+    >>> with JournaledQueue(journal.successor()) as queue:
+    ...     queue.reader().get(timeout=1).item
+    'a'
+    """
+
+    def __init__(self, store: MemoryStore[T] | None = None, clock: Clock | None = None) -> None:
+        self.store: MemoryStore[T] = MemoryStore() if store is None else store
+        self._clock: Clock = SystemClock() if clock is None else clock
+        self.before: Callable[[str], object] = lambda _: None
+        self._number = 0
+
+    def successor(self) -> MemoryJournal[T]:
+        """Return another journal of the same store, which holds it once it recovers."""
+        return MemoryJournal(self.store, self._clock)
+
+    def recover(self) -> Recovered:
+        """Take the journal over and return what it holds."""
+        self.before("recover")
+        self._number = self.store.take_over()
+        return self.store.recovered()
+
+    def commit(self, group: Group[T]) -> None:
+        """Make a group durable.
+
+        Raises
+        ------
+        FencedError
+            When another holder has taken the journal over.
+        """
+        self._enter("commit")
+        self.store.add_puts(group.puts)
+        self._enter("marks")
+        self.store.add_marks(group)
+
+    def load(self, first: int, limit: int) -> Sequence[Entry[T]]:
+        """Return the next entries from an id on."""
+        self._enter("load")
+        return self.store.load(first, limit)
+
+    def add_reader(self, name: str, config: ReaderConfig, *, head: int) -> Bookmark:
+        """Register a reader that starts behind an id."""
+        self._enter("add_reader")
+        return self.store.add_reader(name, config, head, self._clock.now())
+
+    def change_reader(self, reader: int, name: str, config: ReaderConfig) -> None:
+        """Give a reader another name or configuration."""
+        self._enter("change_reader")
+        self.store.change_reader(reader, name, config)
+
+    def drop_reader(self, reader: int) -> None:
+        """Forget a reader."""
+        self._enter("drop_reader")
+        self.store.drop_reader(reader)
+
+    def checkpoint(self, passed: int) -> None:
+        """Drop what every reader has passed."""
+        self._enter("checkpoint")
+        self.store.checkpoint(passed)
+
+    def erase(self) -> None:
+        """Forget everything."""
+        self._enter("erase")
+        self.store.erase()
+
+    def close(self) -> None:
+        """Give the journal up."""
+        self.before("close")
+
+    def is_held(self) -> bool:
+        """Tell whether no other holder has come."""
+        return self.store.holder == self._number
+
+    def _enter(self, call: str) -> None:
+        self.before(call)
+        if not self.is_held():
+            raise FencedError("the journal", f"holder {self.store.holder}")

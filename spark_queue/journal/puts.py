@@ -1,0 +1,227 @@
+"""Where items come into a journaled queue: who refuses them, and who waits for room."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from spark_queue.errors import InvalidArgumentError, QueueFullError, SparkQueueError
+from spark_queue.journal.batches import DoneReceipt, Receipt
+from spark_queue.journal.copies import own
+from spark_queue.journal.offsets import ReaderLine
+from spark_queue.journal.options import Durability, QueueOptions
+from spark_queue.journal.records import Entry
+from spark_queue.waiting.limits import limit_of
+from spark_queue.waiting.tickets import ThreadTicket, Ticket, TicketLine
+
+if TYPE_CHECKING:
+    from spark_queue.journal.state import QueueDesk
+
+T = TypeVar("T")
+
+#: Years that have a meaning in every zone.
+_FIRST_YEAR, _LAST_YEAR = 2, 9998
+
+_MAX_ERRORS = 2**31 - 1
+
+#: An item that is to be put: itself, without an id, and the durability that was asked for.
+Offer = tuple[Entry[T], Durability | None]
+
+
+class Entrance(Generic[T]):
+    """The puts of a queue, under its desk's lock.
+
+    Attributes
+    ----------
+    producers : TicketLine
+        Those who wait for room. What a ticket wants is its offer.
+    """
+
+    def __init__(
+        self, desk: QueueDesk[T], options: QueueOptions, size_of: Callable[[T], int]
+    ) -> None:
+        self._desk = desk
+        self._size_of = size_of
+        self._max_size = limit_of("max_item_size", options.max_item_size)
+        self.producers: TicketLine[Receipt] = TicketLine(
+            desk.lock,
+            desk.timer,
+            lambda ticket: self._overflow(ticket.wants[0].item),
+            # An interrupted producer has put its item all the same.
+            lambda _: None,
+        )
+
+    def make_offer(
+        self,
+        item: T,
+        expires_at: datetime | None = None,
+        errors: int = 0,
+        origin: str | None = None,
+        durability: Durability | None = None,
+    ) -> Offer[T]:
+        """Make of an item what can be offered.
+
+        Raises
+        ------
+        QueueFullError
+            When it is larger than an item may be.
+        InvalidArgumentError
+            When its expiry has no zone, or its errors are no count.
+        """
+        if expires_at is not None or errors or origin is not None:
+            _require_plain(expires_at, errors, origin)
+        size = self._size_of(item)
+        if size > self._max_size:
+            raise self._overflow(item)
+        now = self._desk.clock.now()
+        return Entry(0, own(item), now, size, expires_at, errors, origin), durability
+
+    def offer(self, offer: Offer[T]) -> Receipt | None:
+        """Put an item if there is room for it; ``None`` where it must wait for its turn.
+
+        Raises
+        ------
+        QueueFullError
+            When some reader is full, and refuses.
+        SparkQueueError
+            When the queue is closed.
+        """
+        desk = self._desk
+        try:
+            desk.lock.acquire()
+            if desk.ledger.room <= 0:
+                desk.require_open()
+                return None
+            entry, durability = offer
+            if desk.alert or entry.origin is not None:
+                receipt = self._enter(entry, durability)
+            else:
+                receipt = self._append(entry, durability)
+        finally:
+            desk.lock.release()
+            if desk.departures:
+                desk.see_off()
+        return receipt
+
+    def _enter(self, entry: Entry[T], durability: Durability | None) -> Receipt:
+        if self._desk.alert:
+            self.admit(entry)
+        return self.place(entry, durability)
+
+    def admit(self, entry: Entry[T], exempt: ReaderLine[T] | None = None) -> None:
+        """Find out whether every reader takes an item, save for an exempt one. Under the lock.
+
+        Raises
+        ------
+        QueueFullError
+            When some reader is full, and refuses.
+        SparkQueueError
+            When the queue is closed.
+        """
+        self._desk.require_open()
+        for reader in self._desk.readers:
+            if reader.line is not exempt and reader.is_refusing():
+                raise QueueFullError(entry.item, reader.line.items)
+
+    def place(self, entry: Entry[T], durability: Durability | None) -> Receipt:
+        """Put an item that was admitted. Under the lock."""
+        if entry.origin is not None and entry.origin in self._desk.origins:
+            return self._receipt_of(self._desk.origins[entry.origin])
+        receipt = self._append(entry, durability)
+        if self._desk.alert:
+            self._desk.tend()
+        return receipt
+
+    def _append(self, entry: Entry[T], durability: Durability | None) -> Receipt:
+        desk = self._desk
+        tally, shelf, size = desk.tally, desk.shelf, entry.size
+        entry.id = item = tally.last_id + 1
+        tally.last_id = item
+        tally.items += 1
+        tally.bytes += size
+        if shelf.followers:
+            shelf.entries[item] = entry
+            shelf.bytes += size
+        if entry.origin is not None:
+            desk.origins[entry.origin] = entry.id
+        if entry.expires_at is not None and not tally.has_expiring:
+            tally.has_expiring = desk.alert = True
+        receipt = desk.ledger.add(entry, durability)
+        if desk.alarm is None or desk.ledger.is_urgent:
+            desk.see_to_commit(durability or desk.durability)
+        return receipt
+
+    def _receipt_of(self, item: int) -> Receipt:
+        if item <= self._desk.tally.durable_id:
+            return DoneReceipt(item)
+        receipt = self._desk.ledger.await_commit(item)
+        self._desk.ask_commit()
+        return receipt
+
+    def wait_for_room(self, offer: Offer[T], patience: float | None) -> Receipt:
+        """Put an item once there is room for it, and block until then; see :meth:`ask_room`."""
+        ticket = ThreadTicket(self.producers, offer)
+        with ticket:
+            receipt = self.ask_room(ticket, patience)
+            return ticket.wait() if receipt is None else receipt
+
+    def ask_room(self, ticket: Ticket[Receipt], patience: float | None) -> Receipt | None:
+        """Put what a ticket offers, or join the line for room and return ``None``.
+
+        Whoever makes room puts the item, so that producers keep their order.
+
+        Raises
+        ------
+        QueueFullError
+            When there is no room and the patience is 0, or some reader is full, and refuses.
+        DeadlockError
+            When the caller is the thread that would make room.
+        SparkQueueError
+            When the queue is closed.
+        """
+        with self._desk.lock:
+            self._desk.require_open()
+            receipt = self._enter(*ticket.wants) if self._desk.ledger.room > 0 else None
+            if receipt is None:
+                self._join(ticket, patience)
+        self._desk.see_off()
+        if receipt is None and patience is not None:
+            ticket.expect(patience)
+        return receipt
+
+    def _join(self, ticket: Ticket[Receipt], patience: float | None) -> None:
+        if patience == 0:
+            raise self._overflow(ticket.wants[0].item)
+        self._desk.clerk.require_elsewhere()
+        self._desk.ask_commit()
+        self.producers.join(ticket)
+
+    def let_in(self) -> None:
+        """Put what waits, as far as there is room now. Under the lock."""
+        while self.producers.tickets and self._desk.ledger.room > 0:
+            ticket, _ = self.producers.tickets.popitem(last=False)
+            entry, durability = ticket.wants
+            entry.added_at = self._desk.clock.now()
+            try:
+                ticket.give(self._enter(entry, durability))
+            except SparkQueueError as error:
+                ticket.fail(error)
+
+    def _overflow(self, item: T) -> QueueFullError:
+        return QueueFullError(item, self._desk.ledger.pending)
+
+
+def _require_plain(expires_at: object, errors: object, origin: object) -> None:
+    """Raise where what goes with an item could not be compared with others', or not be stored."""
+    if expires_at is not None:
+        if not isinstance(expires_at, datetime) or expires_at.tzinfo is None:
+            raise InvalidArgumentError(f"expires_at is {expires_at!r}: it is a time with its zone")
+        if not _FIRST_YEAR <= expires_at.year <= _LAST_YEAR:
+            raise InvalidArgumentError(
+                f"expires_at is {expires_at!r}: leave it out where an item never expires"
+            )
+    if not isinstance(errors, int) or not 0 <= errors <= _MAX_ERRORS:
+        raise InvalidArgumentError(f"errors is {errors!r}: it is a count")
+    if origin is not None and not isinstance(origin, str):
+        raise InvalidArgumentError(f"origin is {origin!r}: it is a text")

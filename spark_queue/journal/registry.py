@@ -1,0 +1,283 @@
+"""Which readers a queue has: how they are found again, made, renamed and dropped."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from functools import partial
+from typing import Generic, Literal, TypeVar
+
+from spark_queue.errors import InvalidArgumentError, ReaderNotFoundError, did_you_mean
+from spark_queue.journal.offsets import ReaderLine
+from spark_queue.journal.options import ReaderHooks
+from spark_queue.journal.reader_state import ReaderDesk
+from spark_queue.journal.records import Bookmark, Recovered
+from spark_queue.journal.state import QueueDesk
+from spark_queue.journal.writing import Errands
+from spark_queue.reader_config import ReaderConfig
+
+T = TypeVar("T")
+
+#: Where a new reader begins: behind what is there, at the oldest item, or at an id.
+Start = Literal["tail", "beginning"] | int
+
+#: Behind which id a start by its name is, given the last one.
+_STARTS: dict[str, Callable[[int], int]] = {"tail": lambda last: last, "beginning": lambda _: 0}
+
+
+class Registry(Generic[T]):
+    """The readers of a queue.
+
+    There is one always, until the last is dropped: the default reader, whose name is empty, as long
+    as there is none with a name.
+
+    What changes them runs on the clerk's thread, between groups.
+
+    Parameters
+    ----------
+    desk, errands
+        The queue, and what its clerk does.
+    config : ReaderConfig
+        What a reader gets that is given none.
+    hooks : ReaderHooks
+        The same, for hooks.
+    """
+
+    def __init__(
+        self,
+        desk: QueueDesk[T],
+        errands: Errands[T],
+        config: ReaderConfig,
+        hooks: ReaderHooks[T],
+    ) -> None:
+        self._desk = desk
+        self._errands = errands
+        self._config = config
+        self._hooks = hooks
+
+    # Finding
+
+    def recover(self) -> None:
+        """Take the journal over, and bring its readers back to where they were."""
+        journal, tally = self._desk.journal, self._desk.tally
+        found = journal.recover()
+        tally.last_id = tally.durable_id = found.last_id
+        self._desk.origins = dict(found.origins)
+        bookmarks = list(found.readers)
+        if not bookmarks:
+            bookmarks.append(journal.add_reader("", self._config, head=found.last_id))
+        for bookmark in bookmarks:
+            self._install(self._line(_clamped(bookmark, found)), self._hooks)
+        self._settle_replaced(found)
+
+    def _settle_replaced(self, found: Recovered) -> None:
+        """Ack what a crash has left behind of a replacement: the old item beside the new one."""
+        for origin, item in found.origins.items():
+            reader, _, old = origin.rpartition("/")
+            for desk in self._desk.readers:
+                if desk.exits.fullname == reader and old.isdecimal():
+                    self._settle(desk, int(old), item)
+
+    def _settle(self, reader: ReaderDesk[T], old: int, new: int) -> None:
+        line = reader.line
+        if old >= new or line.is_done(old):
+            return
+        for entry in self._desk.journal.load(old, 1):
+            if entry.id == old:
+                line.settle(entry, line.marks.acked)
+                self._desk.note_marks()
+
+    def load_heads(self) -> None:
+        """Have the next item of each full reader in memory: if it has expired, there is room."""
+        for reader in self.blind():
+            self._errands.load(reader)
+
+    def blind(self) -> list[ReaderDesk[T]]:
+        """Return the readers that are full, as far as can be told without their next item."""
+        with self._desk.lock:
+            readers = self._desk.readers
+            return [each for each in readers if each.is_refusing() and each.line.is_absent()]
+
+    def find(self, name: str) -> ReaderDesk[T] | None:
+        """Return the reader of a name, ``None`` when there is none."""
+        with self._desk.lock:
+            for reader in self._desk.readers:
+                if reader.line.name == name:
+                    return reader
+        return None
+
+    def names(self) -> list[str]:
+        """Return the names of all readers."""
+        with self._desk.lock:
+            return [reader.line.name for reader in self._desk.readers]
+
+    # Making
+
+    def make(
+        self,
+        name: str,
+        config: ReaderConfig | None,
+        start: Start,
+        hooks: ReaderHooks[T] | None,
+    ) -> ReaderDesk[T]:
+        """Return the reader of a name, with another configuration if one is given; or make it.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When the start is neither known by its name nor an id.
+        ReaderNotFoundError
+            When the default reader is asked for and there are readers with names.
+        SparkQueueError
+            When the queue is closed.
+        """
+        require_start(start)
+        self._desk.require_open()
+        found = self.find(name)
+        if found is None:
+            found = self._make(name, config, start, hooks)
+        else:
+            self._change(found, name, config or found.line.config, hooks)
+        return found
+
+    def _make(
+        self,
+        name: str,
+        config: ReaderConfig | None,
+        start: Start,
+        hooks: ReaderHooks[T] | None,
+    ) -> ReaderDesk[T]:
+        names = self.names()
+        if not name and names:
+            raise ReaderNotFoundError(self._desk.name, name, names)
+        default = self.find("")
+        if default is not None:
+            # Wherever it wants to start: what waits for the default reader is owed to somebody.
+            self._change(default, name, config or default.line.config, hooks)
+            return default
+        return self._add(name, config or self._config, start, hooks or self._hooks)
+
+    def _change(
+        self,
+        reader: ReaderDesk[T],
+        name: str,
+        config: ReaderConfig,
+        hooks: ReaderHooks[T] | None,
+    ) -> None:
+        line = reader.line
+        if name != line.name:
+            # What replaces an item names the reader that had it, as it is called by then.
+            self._errands.sync()
+        if (name, config) != (line.name, line.config):
+            self._desk.journal.change_reader(line.number, name, config)
+        with self._desk.lock:
+            if name != line.name:
+                line.name = name
+                reader.take_all_back()
+            reader.configure(config)
+            if hooks is not None:
+                reader.use(hooks)
+            reader.tend()
+        self._desk.see_off()
+        self.load_heads()
+
+    def _add(
+        self, name: str, config: ReaderConfig, start: Start, hooks: ReaderHooks[T]
+    ) -> ReaderDesk[T]:
+        self._errands.sync()
+        line = self._follow(name, config, start)
+        try:
+            bookmark = self._desk.journal.add_reader(name, config, head=line.head)
+        except BaseException:
+            self._unfollow(line)
+            raise
+        with self._desk.lock:
+            line.number, line.created_at = bookmark.reader, bookmark.created_at
+            line.owe(bookmark.items, bookmark.bytes)
+            return self._install(line, hooks)
+
+    def _follow(self, name: str, config: ReaderConfig, start: Start) -> ReaderLine[T]:
+        # From here on the shelf keeps what the reader will need: some of it is durable only after
+        # the journal was asked, so that it would not be found there.
+        desk = self._desk
+        with desk.lock:
+            durable_id = desk.tally.durable_id
+            wanted = start - 1 if isinstance(start, int) else _STARTS[start](durable_id)
+            pending = desk.ledger.puts
+            bookmark = Bookmark(
+                reader=-1,
+                name=name,
+                config=config,
+                created_at=desk.clock.now(),
+                head=max(0, min(wanted, durable_id)),
+                items=len(pending),
+                bytes=sum(entry.size for entry in pending),
+            )
+            line = self._line(bookmark)
+            for entry in pending:
+                desk.shelf.add(entry)
+            return line
+
+    def _line(self, bookmark: Bookmark) -> ReaderLine[T]:
+        line = ReaderLine(bookmark, self._desk.tally, self._desk.shelf)
+        self._desk.shelf.followers.append(line)
+        self._desk.shelf.note_missing(line.cursor, self._desk.tally.durable_id)
+        return line
+
+    def _install(self, line: ReaderLine[T], hooks: ReaderHooks[T]) -> ReaderDesk[T]:
+        reader = ReaderDesk(line, self._desk, hooks)
+        reader.want = partial(self._errands.want, reader)
+        self._desk.readers.append(reader)
+        self._desk.watch()
+        if line.is_absent():
+            reader.want()
+        return reader
+
+    # Dropping
+
+    def drop(self, name: str) -> None:
+        """Forget a reader; what waits at it gets an error.
+
+        Raises
+        ------
+        ReaderNotFoundError
+            When there is none of this name.
+        """
+        self._desk.require_open()
+        reader = self.find(name)
+        if reader is None:
+            raise self._unknown(name)
+        self._desk.journal.drop_reader(reader.line.number)
+        with self._desk.lock:
+            self._desk.readers.remove(reader)
+            reader.drop(partial(self._unknown, name))
+        self._unfollow(reader.line)
+
+    def _unfollow(self, line: ReaderLine[T]) -> None:
+        with self._desk.lock:
+            self._desk.shelf.followers.remove(line)
+            self._desk.shelf.prune()
+            self._desk.watch()
+
+    def _unknown(self, name: str) -> ReaderNotFoundError:
+        return ReaderNotFoundError(self._desk.name, name, self.names())
+
+
+def require_start(start: object) -> None:
+    """Raise :class:`InvalidArgumentError` for a start that is neither a name of one nor an id."""
+    if isinstance(start, str) and start not in _STARTS:
+        raise InvalidArgumentError(f"start is {start!r}{did_you_mean(start, list(_STARTS))}")
+    if isinstance(start, bool) or not isinstance(start, int | str):
+        known = " or ".join(map(repr, _STARTS))
+        raise InvalidArgumentError(f"start is {start!r}: it must be {known}, or the id of an item")
+
+
+def _clamped(bookmark: Bookmark, found: Recovered) -> Bookmark:
+    head = min(max(bookmark.head, found.first_id - 1), found.last_id)
+    done = frozenset(item for item in bookmark.done if head < item <= found.last_id)
+    errors = {
+        item: count
+        for item, count in bookmark.errors.items()
+        if head < item <= found.last_id and item not in done
+    }
+    return dataclasses.replace(bookmark, head=head, done=done, errors=errors)

@@ -1,0 +1,222 @@
+"""How items leave a reader: acked, failed, expired, or replaced."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Generic, Literal, TypeVar
+
+from spark_queue.journal.batches import Receipt
+from spark_queue.journal.deliveries import Read
+from spark_queue.journal.handoff import Expired, Failed
+from spark_queue.journal.offsets import ReaderLine
+from spark_queue.journal.options import Durability, ReaderHooks
+from spark_queue.journal.puts import Offer
+from spark_queue.journal.records import Entry, origin_of
+from spark_queue.journal.state import QueueDesk
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+
+class Exits(Generic[T]):
+    """What becomes of the items that a reader has taken, under its queue's lock.
+
+    Parameters
+    ----------
+    line, desk
+        The reader's items, and its queue.
+    serve : callable
+        Called under the lock when an item has come back.
+
+    Attributes
+    ----------
+    hooks : ReaderHooks
+        What decides besides the configuration.
+    late : dict
+        Reads whose time was up, by id, while nobody has opened their items again.
+    is_gone : bool
+        Whether the reader is dropped.
+    """
+
+    def __init__(
+        self, line: ReaderLine[T], desk: QueueDesk[T], serve: Callable[[], object]
+    ) -> None:
+        self.line = line
+        self.desk = desk
+        self.hooks: ReaderHooks[T] = ReaderHooks()
+        self.is_gone = False
+        self._serve = serve
+        self.late: dict[int, Read[T]] = {}
+
+    @property
+    def fullname(self) -> str:
+        """What the reader is called among all queues."""
+        return f"{self.desk.name}+{self.line.name}"
+
+    def commit(self, read: Read[T] | int) -> bool:
+        """Settle an open read as done; ``False``, and a word in the log, when it is none."""
+        desk, line = self.desk, self.line
+        entry = None
+        try:
+            desk.lock.acquire()
+            if desk.closed is None and not self.is_gone:
+                closed = line.close_read(read)
+                entry = self._late_entry(read) if closed is None else closed.entry
+            if entry is not None:
+                line.settle(entry, line.marks.acked)
+                line.counters.committed += 1
+                desk.note_marks()
+        finally:
+            desk.lock.release()
+        return entry is not None or self._ignore("commit", read)
+
+    def _late_entry(self, read: Read[T] | int) -> Entry[T] | None:
+        # Its time was up and nobody has got the item since: the ack counts all the same.
+        if isinstance(read, int) or self.late.get(read.id) is not read:
+            return None
+        del self.late[read.id]
+        return self.line.back.pop(read.id, None)
+
+    def _ignore(self, verb: str, read: Read[T] | int) -> bool:
+        item = read if isinstance(read, int) else read.id
+        _log.error("reader %s: %s of item %d, which is not open here", self.fullname, verb, item)
+        return False
+
+    def unget(self, read: Read[T] | int) -> bool:
+        """End an open read as failed; ``False``, and a word in the log, when it is none."""
+        with self.desk.lock:
+            found = self._open_read(read)
+            if found is not None:
+                self.fail(found)
+        if found is None:
+            return self._ignore("unget", read)
+        self.desk.see_off()
+        return True
+
+    def _open_read(self, read: Read[T] | int) -> Read[T] | None:
+        if self.desk.closed is not None or self.is_gone:
+            return None
+        found = self.line.open.get(read if isinstance(read, int) else read.id)
+        return found if isinstance(read, int) or found is read else None
+
+    def replace(self, read: Read[T] | int, offer: Offer[T]) -> Receipt | None:
+        """Put an item in the place of an open one, which is done then, both in one group.
+
+        Raises
+        ------
+        QueueFullError
+            When another reader is full, and refuses.
+        SparkQueueError
+            When the queue is closed.
+        """
+        try:
+            receipt = self._replace(read, *offer)
+        finally:
+            self.desk.see_off()
+        if receipt is None:
+            self._ignore("replace", read)
+        return receipt
+
+    def _replace(
+        self, read: Read[T] | int, entry: Entry[T], durability: Durability | None
+    ) -> Receipt | None:
+        with self.desk.lock:
+            self.desk.entrance.admit(entry, exempt=self.line)
+            found = self._open_read(read)
+            if found is None:
+                return None
+            entry.origin = self.origin_of(found.entry)
+            self.commit(found)
+            return self.desk.entrance.place(entry, durability)
+
+    def fail(self, read: Read[T]) -> None:
+        """End an open read as failed. Under the lock."""
+        self.line.close_read(read)
+        self.line.counters.canceled += 1
+        read.errors += 1
+        if self.hooks.on_error is None and self.punts_to(read.errors) is None:
+            self.put_back(read)
+            return
+        self.line.away[read.id] = read.entry
+        self.desk.departures.append(Failed(self, read))
+
+    def punts_to(self, errors: int) -> str | None:
+        """Return the queue that gets an item which has failed so often."""
+        config = self.line.config
+        if config.punt_many_to is not None and errors >= config.punt_many_at:
+            return config.punt_many_to
+        return config.punt_to
+
+    def end_overdue(self, opened_before: float) -> None:
+        """End reads as failed that were opened so long ago. Under the lock."""
+        while self.line.open:
+            read = next(iter(self.line.open.values()))
+            if read.opened_at > opened_before:
+                return
+            self.fail(read)
+            if read.id in self.line.back:
+                self.late[read.id] = read
+
+    def expire(self, entry: Entry[T]) -> None:
+        """Let an expired item go that was taken out of the order. Under the lock."""
+        if self.hooks.on_expired is None and self.line.config.expire_to is None:
+            self._settle(entry, "expired")
+            return
+        self.line.away[entry.id] = entry
+        self.desk.departures.append(Expired(self, entry))
+
+    # What became of a departure
+
+    def finish(self, entry: Entry[T], why: Literal["expired", "punted"]) -> None:
+        """Count an item that departed as gone."""
+        with self.desk.lock:
+            if self._has_returned(entry):
+                self._settle(entry, why)
+
+    def stick(self, entry: Entry[T]) -> None:
+        """Keep an expired item that could not leave, until expired ones are discarded again."""
+        with self.desk.lock:
+            if self._has_returned(entry):
+                self.line.stuck[entry.id] = entry
+
+    def put_back(self, read: Read[T]) -> None:
+        """Let a failed item be unread again, at its place."""
+        with self.desk.lock:
+            self.line.away.pop(read.id, None)
+            if self.desk.closed is not None:
+                return
+            self.line.fail(read.entry, read.errors)
+            self.desk.note_marks()
+            self._serve()
+
+    def _has_returned(self, entry: Entry[T]) -> bool:
+        # A queue that was closed meanwhile can make nothing durable: it will depart again.
+        return self.line.away.pop(entry.id, None) is not None and self.desk.closed is None
+
+    def _settle(self, entry: Entry[T], why: Literal["expired", "punted"]) -> None:
+        counters, marks = self.line.counters, self.line.marks
+        if why == "expired":
+            counters.expired += 1
+            self.line.settle(entry, marks.expired)
+        else:
+            counters.punted += 1
+            self.line.settle(entry, marks.punted)
+        self.desk.note_marks()
+
+    def origin_of(self, entry: Entry[T]) -> str:
+        """Return how an item of this reader is named where something stands for it."""
+        return origin_of(self.fullname, entry.id)
+
+    def send(self, target: str, entry: Entry[T], errors: int) -> Future[int]:
+        """Put an item into another queue, and return the future of its being durable there."""
+        queue = self.desk.resolve(target)
+        return queue.put(
+            entry.item,
+            errors=errors,
+            origin=self.origin_of(entry),
+            durability="commit",
+            timeout=0,
+        )

@@ -1,0 +1,234 @@
+"""Where producers, readers and the clerk of a journaled queue meet: its state under its one lock.
+
+Nothing foreign runs while the lock is held, save for the clock, the timer and ``is_held``, which
+are quick. What an item's way out needs besides (hooks, other queues) is a departure: noted under
+the lock, and seen off without it by whoever noted it, before the call returns.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from spark_queue.clock import Clock
+from spark_queue.journal.batches import Cut, Ledger, settle_all
+from spark_queue.journal.cache import Shelf
+from spark_queue.journal.counters import Tally
+from spark_queue.journal.failures import ended_by
+from spark_queue.journal.options import Durability, QueueOptions
+from spark_queue.journal.puts import Entrance
+from spark_queue.journal.records import Journal
+from spark_queue.journal.writer import Clerk
+from spark_queue.waiting.limits import limit_of
+from spark_queue.waiting.timer import Alarm, Timeout, Timer, seconds
+
+if TYPE_CHECKING:
+    from spark_queue.journal.reader_state import ReaderDesk
+
+T = TypeVar("T")
+
+
+class Departing(Protocol):
+    """An item on its way out, for a reason that code outside of the lock decides upon."""
+
+    def see_off(self) -> None:
+        """Decide what becomes of it."""
+        ...
+
+
+class Target(Protocol):
+    """A queue that items can leave for."""
+
+    def put(
+        self,
+        item: Any,
+        *,
+        errors: int = 0,
+        origin: str | None = None,
+        durability: Durability | None = None,
+        timeout: Timeout = None,
+    ) -> Future[int]:
+        """Put an item; see :meth:`JournaledQueue.put`."""
+        ...
+
+
+class QueueDesk(Generic[T]):
+    """The state of a journaled queue, for fronts of any kind.
+
+    Attributes
+    ----------
+    entrance : Entrance
+        Where items come in.
+    readers : list of ReaderDesk
+        The readers; changed by their registry.
+    alert : bool
+        Whether a put must look closer: some reader has limits, lets items expire, or is waited at.
+    closed : callable or None
+        Makes the error of every call, once the queue is closed, or its journal lost or broken.
+    is_broken : bool
+        Whether nothing more can be committed.
+    origins : dict
+        The ids of entries that have an origin, which is not put again.
+    departures : deque
+        What is to be seen off.
+    resolve : callable
+        Returns the queue of a name.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        journal: Journal[T],
+        options: QueueOptions,
+        size_of: Callable[[T], int],
+        clock: Clock,
+        timer: Timer,
+        resolve: Callable[[str], Target],
+    ) -> None:
+        self.name = name
+        self.resolve = resolve
+        self.journal = journal
+        self.clock = clock
+        self.timer = timer
+        # Reentrant for the sake of its release, which refuses a thread that does not hold it: what
+        # must be fast takes it inside of its `try`, at half the price of a `with`.
+        self.lock = RLock()
+        self.clerk = Clerk(f"journal of queue {name}", self.die)
+        self.tally = Tally()
+        self.shelf: Shelf[T] = Shelf(
+            limit_of("max_memory_items", options.max_memory_items),
+            limit_of("max_memory_bytes", options.max_memory_bytes),
+        )
+        self.ledger: Ledger[T] = Ledger(options, self.clerk.seat)
+        self.readers: list[ReaderDesk[T]] = []
+        self.entrance: Entrance[T] = Entrance(self, options, size_of)
+        self.origins: dict[str, int] = {}
+        self.departures: deque[Departing] = deque()
+        self.alert = self.is_broken = False
+        self.closed: Callable[[], Exception] | None = None
+        #: What the clerk does when a group is due; set by whoever does it.
+        self.commit: Callable[[], object] = lambda: None
+        self.durability = options.durability
+        self._interval = seconds("interval", options.interval) or 0.0
+        self.alarm: Alarm | None = None
+        self._is_asked = False
+
+    # Groups
+
+    def note_marks(self, count: int = 1) -> None:
+        """Count what readers did, which is to be durable some time. Under the lock."""
+        self.ledger.note_marks(count)
+        if self.alarm is None or self.ledger.is_urgent:
+            self.see_to_commit(self.durability)
+
+    def see_to_commit(self, durability: Durability) -> None:
+        """Have what was noted committed, at once or in time. Under the lock."""
+        if self.ledger.is_urgent:
+            self.ask_commit()
+        elif durability != "memory":
+            self.alarm = self.timer.call_at(self.timer.now() + self._interval, self._ring)
+
+    def _ring(self) -> None:
+        with self.lock:
+            self.alarm = None
+            if not self.ledger.is_empty():
+                self.ask_commit()
+
+    def ask_commit(self) -> None:
+        """Have the group committed that gathers. Under the lock."""
+        if not self._is_asked:
+            self._is_asked = True
+            self.clerk.tell(self.commit)
+
+    def cut(self) -> Cut[T]:
+        """Begin a new group, and return the one that was gathered."""
+        with self.lock:
+            self._is_asked = False
+            lines = [reader.line for reader in self.readers]
+            return self.ledger.cut(lines, self.tally.last_id)
+
+    def settle(self, cut: Cut[T]) -> None:
+        """Say that a group is durable, and let producers in who waited for it."""
+        with self.lock:
+            self.ledger.settle()
+            self.tally.durable_id = cut.last_id
+            self.shelf.trim(cut.last_id)
+            self.entrance.let_in()
+
+    # Readers
+
+    def tend(self) -> None:
+        """See to every reader after something has come or gone. Under the lock."""
+        for reader in self.readers:
+            reader.tend()
+        self.watch()
+
+    def restock(self) -> None:
+        """See to every reader after a block was loaded. Under the lock."""
+        for reader in self.readers:
+            reader.restock()
+
+    def watch(self) -> None:
+        """Find out whether puts must look closer. Under the lock."""
+        self.alert = (
+            self.closed is not None
+            or self.tally.has_expiring
+            or any(reader.needs_tending() for reader in self.readers)
+        )
+
+    def see_off(self) -> None:
+        """Decide about everything that departs. Without the lock."""
+        while self.departures:
+            try:
+                departure = self.departures.popleft()
+            except IndexError:
+                # Another thread was faster.
+                return
+            departure.see_off()
+
+    def items(self) -> int:
+        """Return how many items the readers have to do, together."""
+        with self.lock:
+            return sum(reader.line.items for reader in self.readers)
+
+    # The end
+
+    def require_open(self) -> None:
+        """Raise what every call raises once the queue is closed, lost or broken."""
+        if self.closed is not None:
+            raise self.closed()
+
+    def stop(self, why: Callable[[], Exception], *, broken: bool) -> None:
+        """End every wait with an error, and take and deliver nothing more. Under the lock."""
+        if self.closed is None or (broken and not self.is_broken):
+            self.closed = why
+        self.is_broken = self.is_broken or broken
+        self.alert = True
+        self.ledger.close()
+        self.entrance.producers.fail_all(self.closed)
+        for reader in self.readers:
+            reader.waiters.fail_all(self.closed)
+
+    def lose(self) -> None:
+        """Stop since somebody else holds the journal. Under the lock."""
+        if self.is_broken:
+            return
+        self.stop(ended_by(self.name, None), broken=True)
+        self.clerk.tell(self.fail_receipts)
+
+    def fail_receipts(self) -> None:
+        """Fail every future that waits for a commit, which nothing will come of."""
+        with self.lock:
+            receipts = self.ledger.drop_receipts()
+        error = self.closed
+        if error is not None:
+            settle_all(receipts, lambda receipt: receipt.set_exception(error()))
+
+    def die(self, error: BaseException) -> None:
+        """Stop since the clerk was killed, by a callback or a hook that raised so much."""
+        with self.lock:
+            self.stop(ended_by(self.name, error), broken=True)
+        self.fail_receipts()

@@ -1,0 +1,117 @@
+"""Two plainer ways to read: without commits, and in scopes that commit by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
+
+from spark_queue.errors import InvalidArgumentError
+from spark_queue.journal.deliveries import Read
+from spark_queue.journal.puts import Entrance
+from spark_queue.waiting.timer import Timeout, seconds
+
+if TYPE_CHECKING:
+    from spark_queue.journal.reader import Reader
+
+T = TypeVar("T")
+
+
+class AutoCommitReader(Generic[T]):
+    """A reader as a plain queue: what is got is done, and what is put is durable.
+
+    An item that was got and not yet worked on when the process ends is lost.
+    """
+
+    def __init__(self, reader: Reader[T], entrance: Entrance[T]) -> None:
+        self._reader = reader
+        self._entrance = entrance
+
+    def put(self, item: T, timeout: Timeout = None) -> int:
+        """Put an item for all readers of the queue, and wait until it is durable; return its id."""
+        offer = self._entrance.make_offer(item, durability="commit")
+        receipt = self._entrance.offer(offer)
+        if receipt is None:
+            receipt = self._entrance.wait_for_room(offer, seconds("timeout", timeout))
+        return receipt.result()
+
+    def get(self, timeout: Timeout = None) -> T:
+        """Get the next item and commit it; see :meth:`Reader.get`."""
+        read = self._reader.get(timeout)
+        self._reader.commit(read)
+        return read.item
+
+    def poll(self) -> T:
+        """Get the next item if there is one, and commit it; see :meth:`Reader.get`."""
+        return self.get(timeout=0)
+
+    def put_head(self, item: T) -> NoReturn:
+        """Refuse: a journal has no place in front of what it has.
+
+        Raises
+        ------
+        InvalidArgumentError
+            Always.
+        """
+        raise InvalidArgumentError(f"{item!r} cannot be put at the head: a journal only grows")
+
+    def poll_if(self, predicate: Callable[[T], object]) -> NoReturn:
+        """Refuse: who wants to look before taking peeks, or ungets.
+
+        Raises
+        ------
+        InvalidArgumentError
+            Always.
+        """
+        raise InvalidArgumentError(f"{predicate!r} is not asked: a journaled queue has no poll_if")
+
+
+class Transaction(Generic[T]):
+    """The scope of one open item: committed where it ends well, and rolled back by an error.
+
+    Either may be said earlier, by hand; the end of the scope changes nothing then. It can be used
+    without the scope, by :meth:`begin`.
+    """
+
+    def __init__(self, reader: Reader[T], timeout: Timeout) -> None:
+        seconds("timeout", timeout)
+        self._reader = reader
+        self._timeout = timeout
+        self._read: Read[T] | None = None
+
+    def __enter__(self) -> T:
+        return self.begin()
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if self._read is None:
+            return
+        if kind is None:
+            self.commit()
+        else:
+            self.rollback()
+
+    def begin(self) -> T:
+        """Open the next item and return it; see :meth:`Reader.get`.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When it was begun before.
+        """
+        if self._read is not None:
+            raise InvalidArgumentError(f"{self._read!r} is open in this transaction already")
+        self._read = self._reader.get(self._timeout)
+        return self._read.item
+
+    def commit(self) -> bool:
+        """Settle the item as done; see :meth:`Reader.commit`."""
+        return self._reader.commit(self._end())
+
+    def rollback(self) -> bool:
+        """Return the item to its place as failed; see :meth:`Reader.unget`."""
+        return self._reader.unget(self._end())
+
+    def _end(self) -> Read[T]:
+        read, self._read = self._read, None
+        if read is None:
+            raise InvalidArgumentError("this transaction has ended, or was not begun")
+        return read

@@ -1,0 +1,75 @@
+"""The one thread that talks to the journal: groups, blocks and errands, one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+from spark_queue.errors import QueueShutDownError
+from spark_queue.inprocess.singular.queue import SingularUpdateQueue
+from spark_queue.inprocess.singular.requests import Reply
+from spark_queue.inprocess.singular.waits import Seat, Wait, must_look
+
+R = TypeVar("R")
+
+
+class Clerk:
+    """Runs calls in order, on a thread of its own.
+
+    Parameters
+    ----------
+    name : str
+        What the thread and messages call it.
+    last_words : callable
+        Called on the thread with what kills it: an error that is no ordinary exception.
+    """
+
+    def __init__(self, name: str, last_words: Callable[[BaseException], object]) -> None:
+        self._last_words = last_words
+        self._calls: SingularUpdateQueue[Callable[[], Any], Any] = SingularUpdateQueue(
+            self._make, capacity=None, name=name
+        )
+        self.seat: Seat = self._calls.work.seat
+        self._calls.start()
+
+    def _make(self, call: Callable[[], R]) -> R:
+        try:
+            return call()
+        except Exception:
+            raise
+        except BaseException as error:
+            self._last_words(error)
+            raise
+
+    def run(self, call: Callable[[], R]) -> Reply[R]:
+        """Have a call made, and return the future of its result.
+
+        Raises
+        ------
+        QueueShutDownError
+            When the clerk has gone.
+        """
+        return cast("Reply[R]", self._calls.submit_nowait(call))
+
+    def tell(self, call: Callable[[], object]) -> None:
+        """Have a call made whose result nobody waits for, if the clerk is still there."""
+        try:
+            self._calls.submit_nowait(call)
+        except QueueShutDownError:
+            return
+
+    def require_elsewhere(self) -> None:
+        """Refuse to wait for the clerk on its own thread.
+
+        Raises
+        ------
+        DeadlockError
+            When a callback of a future, which the clerk runs, is about to wait for it.
+        """
+        if must_look(self.seat):
+            with Wait(self.seat, blocks=True):
+                pass
+
+    def leave(self) -> None:
+        """Make the calls that were asked for, take no more, and end the thread after them."""
+        self._calls.shutdown(drain=True, wait=False)

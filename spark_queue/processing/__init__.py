@@ -1,0 +1,1 @@
+"""A handler over the items of a queue: on executors, claim after claim."""

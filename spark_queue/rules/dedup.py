@@ -1,0 +1,77 @@
+"""Distinct: at most one item per key, while it is live, for a time, or for ever."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from spark_queue.config import DedupScope
+from spark_queue.rules.heap import Heap
+
+
+@dataclass(slots=True)
+class Holder:
+    """The item that holds a key: while it is live, and at least until an instant."""
+
+    seq: int
+    until: float
+    live: bool = True
+
+
+class Distinct:
+    """The holders of the keys.
+
+    Hooks: ``holder`` before an item is admitted, ``take`` when it is, ``leave`` when it is done.
+    """
+
+    __slots__ = ("_lapses", "_scope", "holders")
+
+    def __init__(self, scope: DedupScope) -> None:
+        self._scope = scope
+        self.holders: dict[Hashable, Holder] = {}
+        self._lapses: Heap[Hashable] = Heap()
+
+    def holder(self, key: Hashable, now: float, origin: int | None = None) -> int | None:
+        """Return the item that holds a key; an item never stands in the way of its own redrive."""
+        if key is None:
+            return None
+        if self._lapses:
+            self._forget_lapsed(now)
+        holder = self.holders.get(key)
+        return None if holder is None or holder.seq == origin else holder.seq
+
+    def take(self, key: Hashable, seq: int, now: float) -> None:
+        """Let an admitted item hold its key."""
+        if key is not None:
+            self.put(key, Holder(seq, self._until(now)))
+
+    def put(self, key: Hashable, holder: Holder) -> None:
+        """Enter a holder."""
+        self.holders[key] = holder
+        if self._lapses:
+            self._lapses.discard(key)
+        if not holder.live:
+            self._rest(key, holder)
+
+    def leave(self, key: Hashable, seq: int, now: float) -> None:
+        """Let a finished item free its key, at once or when its time is over."""
+        holder = self.holders.get(key)
+        if holder is not None and holder.seq == seq:
+            holder.live = False
+            self._rest(key, holder)
+            self._forget_lapsed(now)
+
+    def _rest(self, key: Hashable, holder: Holder) -> None:
+        if holder.until < math.inf:
+            self._lapses.put(key, (holder.until, holder.seq))
+
+    def _until(self, now: float) -> float:
+        if isinstance(self._scope, timedelta):
+            return now + self._scope.total_seconds()
+        return math.inf if self._scope == "forever" else -math.inf
+
+    def _forget_lapsed(self, now: float) -> None:
+        for key in self._lapses.pop_until(now):
+            del self.holders[key]

@@ -1,0 +1,128 @@
+"""Questions about a scheduler: they change nothing, and may be asked for any time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from spark_queue.config import QueueConfig
+from spark_queue.rules.grouping import Member, in_the_way
+from spark_queue.rules.model import Explanation
+from spark_queue.rules.state import TERMINAL, Books
+
+
+class Live(Member, Protocol):
+    """A ready or claimed item, as far as a question about it goes."""
+
+    @property
+    def available_at(self) -> float | None:
+        """When it may be claimed; None for at once."""
+
+    @property
+    def lease_expires_at(self) -> float | None:
+        """When the lease that holds it runs out."""
+
+    @property
+    def losses(self) -> int:
+        """How many leases of it ran out and were superseded."""
+
+    def has_expired(self, now: float) -> bool:
+        """Whether its deadline has passed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """What a queue's rules say at an instant."""
+
+    config: QueueConfig
+    paused: bool
+    now: float
+    in_flight: int
+    """Items in flight, without those that the next claim ends."""
+
+    def ends(self, item: Live) -> bool:
+        """Whether a claim would end the item before it looks for others to serve."""
+        if item.state != "claimed":
+            return item.has_expired(self.now)
+        return item.ran_out(self.now) and (item.has_expired(self.now) or self.is_worn_out(item))
+
+    def is_worn_out(self, item: Live) -> bool:
+        """Whether the item dies when one more lease of it has run out."""
+        return self.config.max_losses is not None and item.losses + 1 >= self.config.max_losses
+
+    def is_full(self) -> bool:
+        """Whether no further item may be in flight."""
+        limit = self.config.max_in_flight
+        return limit is not None and self.in_flight >= limit
+
+
+def explain(books: Books, seq: int, now: float) -> Explanation:
+    """Say why an item is, or is not, running."""
+    record = books.records.get(seq)
+    if record is None:
+        holder = books.refused.get(seq)
+        if holder is None:
+            return Explanation(reason="unknown")
+        return Explanation(reason="duplicate", by=holder)
+    if record.state in TERMINAL:
+        return Explanation(reason="finished", state=record.state)
+    return explain_live(record, books.serial.members(record), _situation(books, now))
+
+
+def explain_live(item: Live, members: Iterable[Live], at: Situation) -> Explanation:
+    """Say what is in the way of a live item: the first of lease, pause, end, delay, group, limit.
+
+    What the next claim itself takes away, a lease that ran out or a member that is over, is in
+    nobody's way.
+
+    Parameters
+    ----------
+    members : iterable
+        The live members of the item's group, in seq order; at least those that come first.
+    """
+    state = item.state
+    if state == "claimed" and not item.ran_out(at.now):
+        return Explanation(reason="leased", until=item.lease_expires_at, state=state)
+    if at.paused:
+        return Explanation(reason="paused", state=state)
+    if item.has_expired(at.now):
+        return Explanation(reason="expired", state=state)
+    if state == "claimed" and at.is_worn_out(item):
+        return Explanation(reason="lease lost", state=state)
+    if state == "ready" and not item.is_due(at.now):
+        return Explanation(reason="delayed", until=item.available_at, state=state)
+    return _explain_place(item, members, at)
+
+
+def next_event_at(books: Books, now: float) -> float | None:
+    """Return when time alone could make something claimable."""
+    if books.paused:
+        return None
+    at = books.timing.next_at()
+    return None if at is None else max(at, now)
+
+
+def _explain_place(item: Live, members: Iterable[Live], at: Situation) -> Explanation:
+    config = at.config
+    blocking = config.on_failure == "block"
+    staying = [member for member in members if not at.ends(member)]
+    other = in_the_way(item, staying, at.now, limit=config.group_limit, blocking=blocking)
+    if other is not None:
+        return Explanation(reason="held by group", by=other.seq, state=item.state)
+    if item.state == "ready" and at.is_full():
+        return Explanation(reason="limit", state=item.state)
+    return Explanation(reason="runnable", state=item.state)
+
+
+def _situation(books: Books, now: float) -> Situation:
+    at = Situation(
+        config=books.config,
+        paused=books.paused,
+        now=max(now, books.clock),
+        in_flight=books.tally["claimed"],
+    )
+    if not at.is_full():
+        return at
+    claimed = (books.records[seq] for seqs in books.leases.values() for seq in seqs)
+    return replace(at, in_flight=sum(not at.ends(record) for record in claimed))

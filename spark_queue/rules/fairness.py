@@ -1,0 +1,188 @@
+"""Fair by key: tags at the enqueue, and what was handed out since. See ADR 3.
+
+All turns of a key lie on the scale of its weight. When the weight changes from ``w`` to ``w'``
+while the pointer of a priority is at turn ``V``, every turn of the key at that priority, tags and
+handed out ones alike, moves to ``V + (turn - V) * w / w'``: it is stretched around the pointer. So
+order is kept, what was passed stays passed, and the backlog goes on at the new rate at once. Tags
+are not rewritten: an account holds the map (``base + scale * tag``) for all of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from spark_queue.rules.heap import Heap
+
+if TYPE_CHECKING:
+    from spark_queue.rules.record import Record
+
+
+class Level:
+    """One priority: its pointer ``(turn, seq)``, the highest handed out, and its accounts."""
+
+    __slots__ = ("accounts", "idle", "priority", "seq", "turn")
+
+    def __init__(self, priority: int, turn: float = 0.0, seq: int = 0) -> None:
+        self.priority = priority
+        self.turn = turn
+        self.seq = seq
+        self.accounts: dict[Hashable, Account] = {}
+        self.idle: Heap[Hashable] = Heap()
+
+    def advance(self, turn: float, seq: int) -> None:
+        """Move the pointer forward, never back."""
+        self.turn, self.seq = max((self.turn, self.seq), (turn, seq))
+
+    def forget_idle(self) -> None:
+        """Drop accounts without items whose last tag is passed: a new one would be the same."""
+        for fair_key in self.idle.pop_until(self.turn):
+            del self.accounts[fair_key]
+
+
+class Account:
+    """What one key was given at one priority.
+
+    Attributes
+    ----------
+    last : float
+        The last tag given out, before it was raised to that of an earlier item of a group.
+    regular, overdue : float
+        The highest regular and the highest overdue turn handed out.
+    live : int
+        Items of the key that are ready or claimed.
+    """
+
+    __slots__ = (
+        "base",
+        "fair_key",
+        "last",
+        "level",
+        "live",
+        "overdue",
+        "regular",
+        "scale",
+        "weight",
+    )
+
+    def __init__(self, level: Level, fair_key: Hashable, weight: float) -> None:
+        self.level = level
+        self.fair_key = fair_key
+        self.weight = weight
+        self.base = 0.0
+        self.scale = 1.0
+        self.last = 0.0
+        self.regular = -math.inf
+        self.overdue = -math.inf
+        self.live = 0
+
+    def tag(self, raw: float) -> float:
+        """Return a stored tag on the scale of the present weight."""
+        return self.base + self.scale * raw
+
+    def raw(self, tag: float) -> float:
+        """Return what to store for a tag."""
+        return (tag - self.base) / self.scale
+
+    def next_tag(self, cost: float) -> float:
+        """Give out the tag of a new item."""
+        self.last = max(self.level.turn, self.last) + cost / self.weight
+        return self.last
+
+    def reweigh(self, weight: float) -> None:
+        """Change the weight: stretch every turn of the account around the pointer."""
+        pointer, ratio = self.level.turn, self.weight / weight
+        for name in ("base", "last", "regular", "overdue"):
+            setattr(self, name, pointer + (getattr(self, name) - pointer) * ratio)
+        self.scale *= ratio
+        self.weight = weight
+
+
+class Turns:
+    """The levels and accounts of a scheduler.
+
+    Hooks: ``stamp`` when an item is admitted, ``hand_out`` when it is served, ``leave`` when it is
+    finished, ``reweigh`` when weights change.
+    """
+
+    __slots__ = ("_fair", "_weights", "levels")
+
+    def __init__(self, weights: Mapping[str, float], *, fair: bool) -> None:
+        self.levels: dict[int, Level] = {}
+        self._weights = dict(weights)
+        self._fair = fair
+
+    def account(self, priority: int, fair_key: Hashable) -> Account:
+        """Return the account of a key at a priority; open it where there is none."""
+        level = self.levels.get(priority)
+        if level is None:
+            level = self.levels[priority] = Level(priority)
+        if not self._fair:
+            fair_key = None
+        account = level.accounts.get(fair_key)
+        if account is None:
+            account = Account(level, fair_key, self.weight(fair_key))
+            level.accounts[fair_key] = account
+        return account
+
+    def stamp(self, account: Account, cost: float, floor: float | None) -> float:
+        """Give out the tag of a new item, not below ``floor``, and return it as it is stored."""
+        tag = account.next_tag(cost)
+        # The raised tag is not the key's last: a later item of the key in no group, or in another,
+        # must not wait for a group that belongs to another key.
+        return account.raw(tag if floor is None else max(tag, floor))
+
+    def join(self, account: Account) -> None:
+        """Count a live item of an account."""
+        account.live += 1
+        account.level.idle.discard(account.fair_key)
+
+    def leave(self, account: Account) -> None:
+        """Take a finished item off an account."""
+        account.live -= 1
+        if not account.live:
+            self._rest(account)
+
+    def hand_out(self, record: Record, turn: float, slot: float, *, overdue: bool) -> None:
+        """Note that an item was served: in a slot of its key, at a turn not below the slot."""
+        account = record.account
+        if overdue:
+            account.overdue = max(account.overdue, slot)
+        else:
+            account.regular = max(account.regular, slot)
+        account.level.advance(turn, record.seq)
+        account.level.forget_idle()
+
+    def reweigh(self, weights: Mapping[str, float]) -> Iterator[Account]:
+        """Apply changed weights to the accounts there are, and yield each one that changed."""
+        changed = {
+            key
+            for key in self._weights.keys() | weights.keys()
+            if self._weights.get(key, 1.0) != weights.get(key, 1.0)
+        }
+        self._weights = dict(weights)
+        for level in self.levels.values():
+            for key in changed & level.accounts.keys():
+                account = level.accounts[key]
+                account.reweigh(self.weight(key))
+                if not account.live:
+                    self._rest(account)
+                yield account
+
+    def weight(self, fair_key: Hashable) -> float:
+        """Return the weight in force of a key."""
+        return self._weights.get(fair_key, 1.0) if isinstance(fair_key, str) else 1.0
+
+    def rest_idle(self) -> None:
+        """Let accounts without items be forgotten when their time comes."""
+        for level in self.levels.values():
+            for account in list(level.accounts.values()):
+                if not account.live:
+                    self._rest(account)
+
+    def _rest(self, account: Account) -> None:
+        level = account.level
+        # The count of idle accounts only tells keys apart that do not compare with each other.
+        level.idle.put(account.fair_key, (account.last, id(account)))
+        level.forget_idle()

@@ -1,0 +1,419 @@
+"""The scheduler: every rule of a queue, as pure steps over state in memory."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any
+
+from spark_queue.config import LIVE_SETTINGS, QueueConfig
+from spark_queue.errors import InvalidArgumentError, InvalidConfigError
+from spark_queue.rules import explain
+from spark_queue.rules.jitter import retry_draw
+from spark_queue.rules.model import (
+    Ack,
+    Admitted,
+    Counts,
+    Dead,
+    Explanation,
+    Grant,
+    Item,
+    Leased,
+    Nack,
+    NewItem,
+    Outcome,
+    Release,
+    Settled,
+    State,
+)
+from spark_queue.rules.ready import Line
+from spark_queue.rules.record import Record
+from spark_queue.rules.selection import Served, Service
+from spark_queue.rules.snapshot import dump, load
+from spark_queue.rules.state import TERMINAL, Books, check_hashable
+
+
+class Scheduler:
+    """Decides what runs next, and remembers what became of it.
+
+    Every mutating call is one numbered step, and the step that grants a lease is its name. Times
+    are seconds on any one scale; a time earlier than one seen before counts as the later one. The
+    same calls give the same answers, in any process: there is no clock, chance or thread in here.
+    It is not thread-safe; the caller serialises.
+
+    Parameters
+    ----------
+    config : QueueConfig
+        What is identified and limited. A key that the configuration does not name is ignored on
+        the items, and its rule costs nothing.
+    keep_finished : bool
+        Whether finished items, refused rows and settled grants stay, to be looked at, redriven and
+        purged. Without, the scheduler's memory is that of its live items, and of the keys that
+        ``dedup_scope`` keeps.
+
+    Examples
+    --------
+    >>> scheduler = Scheduler(QueueConfig(fair_key="tenant"))
+    >>> _ = scheduler.admit([NewItem(payload=p, fair_key=p[0]) for p in ("a1", "a2", "b1")], 0.0)
+    >>> grant = scheduler.claim(0.0, 2)
+    >>> [item.payload for item in grant.items]
+    ['a1', 'b1']
+    >>> scheduler.settle(grant.lease, {item.seq: Ack() for item in grant.items}, 1.0).lost
+    ()
+    """
+
+    def __init__(self, config: QueueConfig, *, keep_finished: bool = True) -> None:
+        self._books = Books(config, keep_finished=keep_finished)
+
+    @property
+    def config(self) -> QueueConfig:
+        """The configuration in force."""
+        return self._books.config
+
+    @property
+    def step(self) -> int:
+        """The number of steps so far."""
+        return self._books.step
+
+    @property
+    def paused(self) -> bool:
+        """Whether claims are answered with nothing."""
+        return self._books.paused
+
+    def admit(
+        self,
+        items: Iterable[NewItem],
+        now: float,
+        origins: Mapping[int, int] | None = None,
+    ) -> list[Admitted]:
+        """Enqueue items, in order. Duplicates are refused one by one, with the holder's seq.
+
+        Parameters
+        ----------
+        items : iterable of NewItem
+            The items.
+        now : float
+            The time.
+        origins : mapping, optional
+            By the place of an item among these, from 0, the finished item that it repeats: that one
+            is not in its way.
+        """
+        items = list(items)
+        for new in items:
+            check_hashable(new)
+        self._books.begin(now)
+        named = origins or {}
+        return [self._books.admit(new, named.get(place)) for place, new in enumerate(items)]
+
+    def claim(
+        self,
+        now: float,
+        limit: int,
+        *,
+        lease: float | None = None,
+        run: int = 1,
+        worker_id: str = "",
+        claim_id: str | None = None,
+    ) -> Grant:
+        """Lease the next items, in order of service.
+
+        A claim first ends what has ended: items past their deadline are expired, items that lost
+        their last lease are dead, and what they held is free in this same step. A paused queue
+        grants nothing, and ends nothing. Where ``max_in_flight`` leaves no slot for an item that is
+        next, only items whose lease ran out, which have one, are granted from there on, as if
+        nothing else waited.
+
+        Parameters
+        ----------
+        now : float
+            The time.
+        limit : int
+            At most so many items; none for 0 or less.
+        lease : float, optional
+            How many seconds the lease holds. Default: the configuration's.
+        run : int
+            Up to so many consecutive items of one group, for one worker to run one after another.
+            A change of it from one claim to the next costs a pass over the groups.
+        worker_id : str
+            Who claims; kept with the items.
+        claim_id : str, optional
+            The same id again gets the same grant again, and is no step.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When ``run`` or ``lease`` is out of its range.
+        """
+        books = self._books
+        if run < 1:
+            raise InvalidArgumentError(f"run is {run}: it must be at least 1")
+        seconds = _seconds(lease, books.config)
+        if claim_id is not None and claim_id in books.grants:
+            return books.grants[claim_id]
+        step = books.begin(now)
+        expires_at = books.clock + seconds
+        grant = Grant(lease=step, lease_expires_at=expires_at)
+        if not books.paused:
+            expired, dead = self._expire(), self._bury()
+            self._regroup(run)
+            leased = [self._lease(served, grant, worker_id) for served in self._serve(limit)]
+            grant = dataclasses.replace(grant, items=tuple(leased), expired=expired, dead=dead)
+        if claim_id is not None:
+            books.remember(claim_id, grant)
+        return grant
+
+    def settle(self, lease: int, outcomes: Mapping[int, Outcome], now: float) -> Settled:
+        """Record what became of items. What the lease no longer holds is lost, and unchanged.
+
+        A lease that ran out still holds its items until a later claim takes them.
+        """
+        self._books.begin(now)
+        lost, dead = [], []
+        for seq, outcome in outcomes.items():
+            record = self._books.holding(lease, seq)
+            if record is None:
+                lost.append(seq)
+            elif self._apply(record, outcome) == "dead":
+                dead.append(seq)
+        return Settled(lost=tuple(lost), dead=tuple(dead))
+
+    def renew(
+        self,
+        lease: int,
+        now: float,
+        by: float | None = None,
+        seqs: Iterable[int] | None = None,
+    ) -> tuple[int, ...]:
+        """Let a lease run from now on, and return which of the named items it no longer holds.
+
+        Without ``seqs`` everything that it still holds is renewed, and nothing is called lost.
+        """
+        books = self._books
+        seconds = _seconds(by, books.config)
+        books.begin(now)
+        lost = []
+        for seq in sorted(books.leases.get(lease, ())) if seqs is None else seqs:
+            record = books.holding(lease, seq)
+            if record is None:
+                lost.append(seq)
+            else:
+                books.hold(record, lease, books.clock + seconds, record.worker_id)
+        return tuple(lost)
+
+    def cancel(self, seqs: Iterable[int], now: float) -> tuple[int, ...]:
+        """Take ready and claimed items out for good, and return which. Their holders lose them."""
+        self._books.begin(now)
+        cancelled = []
+        for seq in seqs:
+            record = self._books.records.get(seq)
+            if record is not None and record.state not in TERMINAL:
+                self._books.finish(record, "cancelled")
+                cancelled.append(seq)
+        return tuple(cancelled)
+
+    def redrive(self, seqs: Iterable[int], now: float, *, again: bool = False) -> list[Admitted]:
+        """Enqueue dead, expired and cancelled items again, as new items that name the old ones.
+
+        The others are passed over, and so is an item whose successor is known, unless ``again`` is
+        asked for. A new item is available at once, and keeps a deadline only if it is still to
+        come. It may be refused as a duplicate, but not because of the item it repeats.
+        """
+        self._books.begin(now)
+        return self._books.redrive(seqs, again=again)
+
+    def expire(self, now: float) -> tuple[int, ...]:
+        """Make everything expired whose deadline has passed while it waited, and return which."""
+        self._books.begin(now)
+        return self._expire()
+
+    def purge(self, seqs: Iterable[int]) -> tuple[int, ...]:
+        """Forget finished items and refused rows, and return which. Counters stay."""
+        books = self._books
+        books.begin()
+        purged = []
+        for seq in seqs:
+            record = books.records.get(seq)
+            if record is not None and record.state in TERMINAL:
+                del books.records[seq]
+                purged.append(seq)
+            elif books.refused.pop(seq, None) is not None:
+                purged.append(seq)
+        return tuple(purged)
+
+    def pause(self) -> None:
+        """Grant nothing from the next claim on. Settling and renewing go on."""
+        self._books.begin()
+        self._books.paused = True
+
+    def resume(self) -> None:
+        """Grant again."""
+        self._books.begin()
+        self._books.paused = False
+
+    def configure(self, config: QueueConfig) -> None:
+        """Put changed live settings in force for the next step.
+
+        Raises
+        ------
+        InvalidConfigError
+            When the configuration changes what is fixed at creation.
+        """
+        books = self._books
+        for field in dataclasses.fields(QueueConfig):
+            changed = getattr(config, field.name) != getattr(books.config, field.name)
+            if changed and field.name not in LIVE_SETTINGS:
+                raise InvalidConfigError(f"{field.name} is fixed when a queue is created")
+        books.begin()
+        books.config = config
+        for account in books.turns.reweigh(config.weights):
+            books.line.refresh(account)
+        self._regroup(books.run)
+
+    def state(self, seq: int) -> State | None:
+        """Return an item's state; None for refused, forgotten and unknown ones."""
+        record = self._books.records.get(seq)
+        return None if record is None else record.state
+
+    def item(self, seq: int) -> Item | None:
+        """Return an item as it stands; None for refused, forgotten and unknown ones."""
+        record = self._books.records.get(seq)
+        return None if record is None else record.view()
+
+    def last_tag(self, priority: int, fair_key: Hashable) -> float:
+        """Return the last tag that a key was given at a priority, 0 where that is forgotten.
+
+        It is that of the key's own line: an item may have got a later one, from its group.
+        """
+        level = self._books.turns.levels.get(priority)
+        account = None if level is None else level.accounts.get(fair_key)
+        return 0.0 if account is None else account.last
+
+    def counts(self) -> Counts:
+        """Return how many items there are in each state, purged ones included."""
+        tally = self._books.tally
+        return Counts(**{field.name: tally[field.name] for field in dataclasses.fields(Counts)})
+
+    def explain(self, seq: int, now: float) -> Explanation:
+        """Say why an item is, or is not, running. Costs a pass over its group and the leases."""
+        return explain.explain(self._books, seq, now)
+
+    def next_event_at(self, now: float) -> float | None:
+        """Return when time alone could make something claimable; None for never."""
+        return explain.next_event_at(self._books, now)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return everything as plain data, for JSON where the keys and payloads are."""
+        return dump(self._books)
+
+    @classmethod
+    def restore(cls, config: QueueConfig, snapshot: Mapping[str, Any]) -> Scheduler:
+        """Return a scheduler that goes on exactly where a snapshot was taken.
+
+        The configuration may differ from the snapshot's in live settings, as after ``configure``.
+        """
+        scheduler = cls(config, keep_finished=bool(snapshot["keep_finished"]))
+        load(scheduler._books, snapshot)
+        return scheduler
+
+    def _expire(self) -> tuple[int, ...]:
+        books = self._books
+        books.timing.advance(books.clock, books.move)
+        expired = books.timing.past_deadline(books.clock)
+        for record in expired:
+            books.finish(record, "expired")
+        return tuple(record.seq for record in expired)
+
+    def _bury(self) -> tuple[int, ...]:
+        books = self._books
+        dead = books.timing.worn_out(books.config.max_losses)
+        for record in dead:
+            record.losses += 1
+            books.finish(record, "dead", "lease lost")
+        return tuple(record.seq for record in dead)
+
+    def _regroup(self, run: int) -> None:
+        config = self._books.config
+        self._books.run = run
+        blocking = config.on_failure == "block"
+        self._books.serial.configure(limit=config.group_limit, blocking=blocking, run=run)
+
+    def _serve(self, limit: int) -> list[Served]:
+        books = self._books
+        room = books.room()
+        if room is None:
+            return self._pass(Service(books.line, books.serial.before), limit, None)
+        served = self._pass(Service(books.line, books.serial.before), limit, room) if room else []
+        lost = Service(self._lost_line(), self._lost_before)
+        return served + self._pass(lost, limit - len(served), 0)
+
+    def _pass(self, service: Service, limit: int, room: int | None) -> list[Served]:
+        books = self._books
+        taken = service.take(limit, room)
+        for served in taken:
+            books.turns.hand_out(
+                served.record, served.turn, served.slot.turn, overdue=served.slot.overdue
+            )
+        service.close()
+        return taken
+
+    def _lost_line(self) -> Line:
+        books = self._books
+        line = Line(books.records)
+        for record in books.timing.lost():
+            if record in books.line:
+                line.add(record)
+        return line
+
+    def _lost_before(self, record: Record) -> Record | None:
+        earlier = self._books.serial.before(record)
+        while earlier is not None and not (earlier.place == "lost" and earlier in self._books.line):
+            earlier = self._books.serial.before(earlier)
+        return earlier
+
+    def _lease(self, served: Served, grant: Grant, worker_id: str) -> Leased:
+        record = served.record
+        record.losses += record.place == "lost"
+        self._books.hold(record, grant.lease, grant.lease_expires_at, worker_id)
+        return Leased(
+            seq=record.seq,
+            payload=record.new.payload,
+            fair_key=record.new.fair_key,
+            group_key=record.new.group_key,
+            priority=record.priority,
+            turn=served.turn,
+            attempts=record.attempts,
+            losses=record.losses,
+            overdue=served.slot.overdue,
+        )
+
+    def _apply(self, record: Record, outcome: Outcome) -> State:
+        books = self._books
+        if isinstance(outcome, Ack):
+            books.finish(record, "acked")
+        elif isinstance(outcome, Dead):
+            books.finish(record, "dead", outcome.error)
+        elif isinstance(outcome, Release):
+            books.give_back(record)
+        else:
+            self._fail(record, outcome)
+        return record.state
+
+    def _fail(self, record: Record, outcome: Nack) -> None:
+        config = self._books.config
+        record.attempts += 1
+        record.error = outcome.error
+        if config.max_attempts is not None and record.attempts >= config.max_attempts:
+            self._books.finish(record, "dead", outcome.error)
+            return
+        draw = retry_draw(record.seq, record.attempts)
+        delay = config.retry.delay_after(record.attempts, draw)
+        record.available_at = self._books.clock + delay.total_seconds()
+        self._books.give_back(record)
+
+
+def _seconds(lease: float | None, config: QueueConfig) -> float:
+    if lease is None:
+        return config.lease.total_seconds()
+    if not lease > 0:
+        raise InvalidArgumentError(f"a lease of {lease!r} seconds: it must be above 0")
+    return lease

@@ -1,0 +1,153 @@
+"""One claim's way through the line: who is served, at which turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from heapq import heappop, heappush
+
+from spark_queue.rules.ready import KeyLine, Line, Slot
+from spark_queue.rules.record import Record
+
+Rank = tuple[int, float]
+Before = Callable[[Record], Record | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """An item, the slot of its key that it took, and the turn it was served at."""
+
+    record: Record
+    turn: float
+    slot: Slot
+
+
+class Cursor:
+    """One key during one claim. The pointer stands still meanwhile, so slots follow one another."""
+
+    __slots__ = ("_last_overdue", "_taken", "line", "pointer")
+
+    def __init__(self, line: KeyLine) -> None:
+        self.line = line
+        self.pointer = line.account.level.turn
+        self._last_overdue: float | None = None
+        self._taken: list[Served] = []
+
+    def peek(self) -> Served | None:
+        """Return the key's next item with its next slot, or None."""
+        first = self.line.seqs.first()
+        if first is None:
+            return None
+        slot = self.line.first_slot(self._last_overdue)
+        if slot.turn < self.pointer:
+            slot = Slot(self.pointer, slot.owner, overdue=slot.overdue)
+        return Served(self.line.records[first[1]], slot.turn, slot)
+
+    def take(self, served: Served) -> None:
+        """Take the item and the slot that were looked at last out of the key."""
+        self.line.seqs.pop()
+        if served.slot.overdue:
+            self._last_overdue = served.slot.turn
+            self.line.overdue.pop()
+        else:
+            self.line.regular.pop()
+        self._taken.append(served)
+
+    def close(self, served: set[int]) -> None:
+        """Leave the line to the items that were not served, with the slots that they bring."""
+        line = self.line
+        for taken in self._taken:
+            seq, owner = taken.record.seq, taken.slot.owner
+            if seq in served:
+                line.discard(seq)
+            else:
+                line.seqs.put(seq, seq)
+            if owner not in served:
+                line.add_slot(line.records[owner])
+
+
+class Service:
+    """The merge of all keys by (priority, turn, seq), for one claim.
+
+    Parameters
+    ----------
+    line : Line
+        The claimable items. Keys that the claim touches are out of it until :meth:`close`.
+    before : callable
+        Returns the last claimable item of the same group that is earlier than a given one: it is
+        served first, and at no later turn.
+    """
+
+    def __init__(self, line: Line, before: Before) -> None:
+        self._line = line
+        self._before = before
+        self._cursors: list[Cursor] = []
+        self._pulls = self._pull_keys()
+        self._scout: Cursor | None = None
+        self._front: list[tuple[Rank, int, Served, Cursor | None]] = []
+        self._parked: dict[int, Served] = {}
+        self._served: set[int] = set()
+
+    def take(self, limit: int, room: int | None) -> list[Served]:
+        """Serve up to ``limit`` items; stop at the first that needs a slot when none is left."""
+        taken: list[Served] = []
+        self._send_scout()
+        while len(taken) < limit and self._front:
+            rank, _, served, cursor = heappop(self._front)
+            if cursor is not None and not self._take(served, cursor):
+                continue
+            if served.record.place == "due" and room is not None:
+                if not room:
+                    break
+                room -= 1
+            taken.append(served)
+            self._serve(rank, served)
+        return taken
+
+    def close(self) -> None:
+        """Put the keys that the claim touched back into the line, without what it served."""
+        for cursor in self._cursors:
+            cursor.close(self._served)
+            self._line.refresh(cursor.line.account)
+
+    def _take(self, served: Served, cursor: Cursor) -> bool:
+        """Take the next item of a key; say whether it may be served before earlier members."""
+        cursor.take(served)
+        if cursor is self._scout:
+            self._send_scout()
+        self._advance(cursor)
+        earlier = self._before(served.record)
+        if earlier is None or earlier.seq in self._served:
+            return True
+        self._parked[earlier.seq] = served
+        return False
+
+    def _serve(self, rank: Rank, served: Served) -> None:
+        self._served.add(served.record.seq)
+        follower = self._parked.pop(served.record.seq, None)
+        if follower is not None:
+            same_level = follower.record.priority == served.record.priority
+            turn = max(served.turn, follower.turn) if same_level else follower.turn
+            follower = Served(follower.record, turn, follower.slot)
+            heappush(self._front, (rank, follower.record.seq, follower, None))
+
+    def _advance(self, cursor: Cursor) -> None:
+        following = cursor.peek()
+        if following is not None:
+            record = following.record
+            rank = (-record.priority, following.turn)
+            heappush(self._front, (rank, record.seq, following, cursor))
+
+    def _send_scout(self) -> None:
+        # The best key not yet touched: all others come after it, and need no look before its turn.
+        self._scout = next(self._pulls, None)
+        if self._scout is not None:
+            self._advance(self._scout)
+
+    def _pull_keys(self) -> Iterator[Cursor]:
+        for order in tuple(self._line.order):
+            level = self._line.levels[-order]
+            while (line := level.pull()) is not None:
+                cursor = Cursor(line)
+                self._cursors.append(cursor)
+                yield cursor

@@ -1,0 +1,152 @@
+"""A scheduler as plain data, and back."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from spark_queue.errors import InvalidArgumentError
+from spark_queue.rules.dedup import Holder
+from spark_queue.rules.fairness import Account, Level
+from spark_queue.rules.model import Grant, Leased, NewItem
+from spark_queue.rules.record import Record
+from spark_queue.rules.state import TERMINAL, Books
+
+#: The format of a snapshot; a release reads its own and older ones.
+FORMAT = 1
+
+_BOOKS = ("step", "last_seq", "paused", "keep_finished")
+_ACCOUNT = ("weight", "base", "scale", "last", "regular", "overdue")
+_REQUIRED = ("seq", "raw_tag", "enqueued_at")
+
+#: What is left out where it has this value, as most of it has.
+_RECORD: Mapping[str, Any] = {
+    "priority": 0,
+    "available_at": None,
+    "origin": None,
+    "state": "ready",
+    "attempts": 0,
+    "losses": 0,
+    "lease": None,
+    "lease_expires_at": None,
+    "worker_id": "",
+    "finished_at": None,
+    "error": None,
+}
+
+_NEW: Mapping[str, Any] = {field.name: field.default for field in dataclasses.fields(NewItem)}
+
+
+def dump(books: Books) -> dict[str, Any]:
+    """Return the books as plain data; what follows from it is left out."""
+    holders = {} if books.distinct is None else books.distinct.holders
+    return {
+        "format": FORMAT,
+        **{name: getattr(books, name) for name in _BOOKS},
+        "clock": _finite(books.clock),
+        "tally": dict(books.tally),
+        "levels": [_dump_level(level) for level in books.turns.levels.values()],
+        "items": [_dump_record(record) for record in books.records.values()],
+        "refused": [list(pair) for pair in books.refused.items()],
+        "holders": [[key, h.seq, _finite(h.until), h.live] for key, h in holders.items()],
+        "grants": [[claim_id, dataclasses.asdict(g)] for claim_id, g in books.grants.items()],
+    }
+
+
+def load(books: Books, plain: Mapping[str, Any]) -> None:
+    """Fill empty books from plain data.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When the data has another format.
+    """
+    if plain.get("format") != FORMAT:
+        raise InvalidArgumentError(
+            f"the snapshot has format {plain.get('format')!r}, this release reads {FORMAT}"
+        )
+    for name in _BOOKS:
+        setattr(books, name, plain[name])
+    books.clock = -math.inf if plain["clock"] is None else plain["clock"]
+    books.tally.update(plain["tally"])
+    for level in plain["levels"]:
+        _load_level(books, level)
+    for item in plain["items"]:
+        _load_record(books, item)
+    books.refused.update((seq, holder) for seq, holder in plain["refused"])
+    _load_holders(books, plain["holders"])
+    for claim_id, grant in plain["grants"]:
+        books.remember(claim_id, _load_grant(grant))
+    books.turns.rest_idle()
+
+
+def _dump_level(level: Level) -> dict[str, Any]:
+    return {
+        "priority": level.priority,
+        "turn": level.turn,
+        "seq": level.seq,
+        "accounts": [_dump_account(account) for account in level.accounts.values()],
+    }
+
+
+def _dump_account(account: Account) -> list[Any]:
+    return [account.fair_key, *(_finite(getattr(account, name)) for name in _ACCOUNT)]
+
+
+def _dump_record(record: Record) -> dict[str, Any]:
+    plain = {name: getattr(record, name) for name in _REQUIRED}
+    plain |= _unusual(record, _RECORD)
+    plain["new"] = _unusual(record.new, _NEW)
+    if record.account.fair_key is not None:
+        plain["fair_key"] = record.account.fair_key
+    return plain
+
+
+def _unusual(of: object, usual: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, other in usual.items() if (value := getattr(of, name)) != other}
+
+
+def _load_level(books: Books, plain: Mapping[str, Any]) -> None:
+    level = Level(plain["priority"], plain["turn"], plain["seq"])
+    books.turns.levels[level.priority] = level
+    for fair_key, *values in plain["accounts"]:
+        account = level.accounts[fair_key] = Account(level, fair_key, 1.0)
+        for name, value in zip(_ACCOUNT, values, strict=True):
+            setattr(account, name, -math.inf if value is None else value)
+        account.reweigh(books.turns.weight(fair_key))
+
+
+def _load_record(books: Books, plain: Mapping[str, Any]) -> None:
+    values = {**_RECORD, **plain}
+    new, fair_key = NewItem(**values.pop("new")), values.pop("fair_key", None)
+    if values["state"] in TERMINAL:
+        closed = Account(Level(values["priority"]), fair_key, 1.0)
+        books.records[plain["seq"]] = Record(new=new, account=closed, place="done", **values)
+        return
+    account = books.turns.account(values["priority"], fair_key)
+    record = Record(new=new, account=account, **values)
+    if record.lease is not None:
+        books.leases.setdefault(record.lease, set()).add(record.seq)
+    books.enter(record)
+
+
+def _load_holders(books: Books, plain: list[Any]) -> None:
+    if books.distinct is None:
+        return
+    unbounded = -math.inf if books.config.dedup_scope == "live" else math.inf
+    for key, seq, until, live in plain:
+        books.distinct.put(key, Holder(seq, unbounded if until is None else until, live))
+
+
+def _load_grant(plain: Mapping[str, Any]) -> Grant:
+    items = tuple(Leased(**item) for item in plain["items"])
+    rest = {name: tuple(plain[name]) for name in ("expired", "dead")}
+    return Grant(
+        lease=plain["lease"], lease_expires_at=plain["lease_expires_at"], items=items, **rest
+    )
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,1 @@
+"""What queues in a process share: lines of waiters, timers, futures, aborts."""

@@ -1,0 +1,103 @@
+"""Waiting without blocking an event loop: the one bridge from the threads' futures to asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Generator
+from concurrent.futures import Future
+from contextlib import AbstractContextManager
+from typing import Any, Generic, TypeVar
+
+from spark_queue.waiting.loops import end_of
+
+T = TypeVar("T")
+
+
+async def outcome(future: Future[T]) -> T:
+    """Wait for a future and return its result, or raise its error.
+
+    A cancelled wait leaves the future as it is: what becomes of it is the caller's business.
+    """
+    if not future.done():
+        await _settled(future)
+    return future.result()
+
+
+async def taken(future: Future[T], withdraw: Callable[[Future[T]], object]) -> T:
+    """Wait for a future of something that is given to one only, and return it.
+
+    However the wait ends otherwise, by a cancel, by the end of the coroutine or by that of its
+    loop, the future is withdrawn, once: what came at the last moment goes back.
+    """
+    if future.done():
+        return future.result()
+    calls = end_of(asyncio.get_running_loop()).calls
+    calls[future] = withdraw
+    try:
+        await _settled(future)
+        result = future.result()
+    except BaseException:
+        if calls.pop(future, None) is not None:
+            withdraw(future)
+        raise
+    del calls[future]
+    return result
+
+
+async def _settled(future: Future[Any]) -> None:
+    loop = asyncio.get_running_loop()
+    bell: asyncio.Future[None] = loop.create_future()
+
+    def ring() -> None:
+        if not bell.done():
+            bell.set_result(None)
+
+    def call_home(_: Future[Any]) -> None:
+        # The loop may be closed by the time that a thread gets here; nobody waits then.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(ring)
+
+    future.add_done_callback(call_home)
+    await bell
+
+
+class Awaitable(Generic[T]):
+    """A future of the threads that a coroutine can await, once or often.
+
+    Cancelling the coroutine that awaits it cancels the future, where that is still possible.
+
+    Parameters
+    ----------
+    future : concurrent.futures.Future
+        What to wait for.
+    scope : callable
+        Makes the scope of each wait; entering it raises when the wait could never end.
+    """
+
+    def __init__(
+        self,
+        future: Future[T],
+        scope: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext,
+    ) -> None:
+        self.future = future
+        self._scope = scope
+
+    def __await__(self) -> Generator[Any, None, T]:
+        return self._wait().__await__()
+
+    async def _wait(self) -> T:
+        try:
+            with self._scope():
+                return await outcome(self.future)
+        except (asyncio.CancelledError, GeneratorExit):
+            self.future.cancel()
+            raise
+
+    def done(self) -> bool:
+        """Tell whether there is a result, an error, or a cancel."""
+        return self.future.done()
+
+    def cancel(self) -> bool:
+        """Cancel what has not begun; tell whether it is cancelled."""
+        return self.future.cancel()

@@ -1,0 +1,356 @@
+"""The rules of a queue once more, by brute force: lists, sorting, and no thought of speed.
+
+It shares the vocabulary of the scheduler (what goes in and what comes out), but none of its rules.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+from spark_queue.config import QueueConfig
+from spark_queue.rules import Ack, Admitted, Dead, NewItem, Outcome, Release, retry_draw
+
+TERMINAL = ("acked", "dead", "expired", "cancelled")
+Key = tuple[int, Hashable]
+
+
+@dataclass
+class Thing:
+    """An item of the naive queue."""
+
+    seq: int
+    new: NewItem
+    priority: int
+    key: Key
+    tag: float
+    accepted_at: float
+    available_at: float
+    origin: int | None
+    state: str = "ready"
+    lease: int | None = None
+    until: float = math.inf
+    attempts: int = 0
+    losses: int = 0
+
+
+@dataclass
+class Turn:
+    """An eligible item with the slot it takes and its rank in the order of service."""
+
+    thing: Thing
+    turn: float
+    slot: float
+    overdue: bool
+    rank: tuple[int, float]
+
+
+class NaiveQueue:
+    """A queue whose every answer is computed from all of its items."""
+
+    def __init__(self, config: QueueConfig) -> None:
+        self.config = config
+        self.things: list[Thing] = []
+        self.refused = 0
+        self.seq = 0
+        self.step = 0
+        self.now = -math.inf
+        self.paused = False
+        self.pointer: dict[int, tuple[float, int]] = defaultdict(lambda: (0.0, 0))
+        self.last: dict[Key, float] = defaultdict(float)
+        self.regular: dict[Key, float] = defaultdict(lambda: -math.inf)
+        self.overdue: dict[Key, float] = defaultdict(lambda: -math.inf)
+
+    def begin(self, now: float = -math.inf) -> None:
+        """Count a step."""
+        self.step += 1
+        self.now = max(self.now, now)
+
+    def find(self, seq: int) -> Thing | None:
+        """Return the item with a seq."""
+        return next((thing for thing in self.things if thing.seq == seq), None)
+
+    def live(self) -> list[Thing]:
+        """Return the items that are ready or claimed."""
+        return [thing for thing in self.things if thing.state in ("ready", "claimed")]
+
+    def admit(self, items: Iterable[NewItem], now: float) -> list[Admitted]:
+        """Enqueue items."""
+        self.begin(now)
+        return [self._admit(new, None) for new in items]
+
+    def redrive(self, seqs: Iterable[int], now: float, *, again: bool = False) -> list[Admitted]:
+        """Enqueue finished items again."""
+        self.begin(now)
+        answers = []
+        for seq in seqs:
+            thing = self.find(seq)
+            if thing is None or thing.state not in ("dead", "expired", "cancelled"):
+                continue
+            if not again and any(other.origin == seq for other in self.things):
+                continue
+            new, deadline = thing.new, thing.new.expires_at
+            repeated = NewItem(
+                payload=new.payload,
+                dedup_key=new.dedup_key,
+                fair_key=new.fair_key,
+                group_key=new.group_key,
+                priority=new.priority,
+                cost=new.cost,
+                expires_at=None if deadline is None or deadline <= self.now else deadline,
+            )
+            answers.append(self._admit(repeated, seq))
+        return answers
+
+    def claim(
+        self, now: float, limit: int, *, lease: float | None = None, run: int = 1
+    ) -> tuple[list[tuple[int, float]], list[int], list[int]]:
+        """Return what a claim serves (with turns), expires, and makes dead."""
+        self.begin(now)
+        if self.paused:
+            return [], [], []
+        expired = self._expire()
+        dead = self._bury()
+        served = self._serve(limit, run)
+        seconds = self.config.lease.total_seconds() if lease is None else lease
+        for turn in served:
+            turn.thing.losses += turn.thing.state == "claimed"
+            turn.thing.state = "claimed"
+            turn.thing.lease = self.step
+            turn.thing.until = self.now + seconds
+        return [(turn.thing.seq, turn.turn) for turn in served], expired, dead
+
+    def settle(self, lease: int, outcomes: Mapping[int, Outcome], now: float) -> list[int]:
+        """Apply outcomes, and return what was lost."""
+        self.begin(now)
+        lost = []
+        for seq, outcome in outcomes.items():
+            thing = self.find(seq)
+            if thing is None or thing.state != "claimed" or thing.lease != lease:
+                lost.append(seq)
+            else:
+                self._apply(thing, outcome)
+        return lost
+
+    def renew(self, lease: int, now: float, by: float, seqs: Iterable[int]) -> list[int]:
+        """Extend a lease, and return what was lost."""
+        self.begin(now)
+        lost = []
+        for seq in seqs:
+            thing = self.find(seq)
+            if thing is None or thing.state != "claimed" or thing.lease != lease:
+                lost.append(seq)
+            else:
+                thing.until = self.now + by
+        return lost
+
+    def cancel(self, seqs: Iterable[int], now: float) -> list[int]:
+        """Cancel live items, and return which."""
+        self.begin(now)
+        found = [t for seq in seqs if (t := self.find(seq)) is not None and t in self.live()]
+        for thing in found:
+            thing.state = "cancelled"
+        return [thing.seq for thing in found]
+
+    def expire(self, now: float) -> list[int]:
+        """Expire what is past its deadline, and return it."""
+        self.begin(now)
+        return self._expire()
+
+    def configure(self, config: QueueConfig) -> None:
+        """Change limits and weights."""
+        self.begin()
+        before, self.config = self.config, config
+        for key in {*self.last, *self.regular, *self.overdue}:
+            old, new = _weight(before, key[1]), _weight(config, key[1])
+            pointer = self.pointer[key[0]][0]
+            for turns in (self.last, self.regular, self.overdue):
+                turns[key] = pointer + (turns[key] - pointer) * (old / new)
+            for thing in self.live():
+                if thing.key == key:
+                    thing.tag = pointer + (thing.tag - pointer) * (old / new)
+
+    def counts(self) -> dict[str, int]:
+        """Count the items by state."""
+        states = [thing.state for thing in self.things]
+        found = {state: states.count(state) for state in ("ready", "claimed", *TERMINAL)}
+        return {**found, "enqueued": len(self.things), "refused": self.refused}
+
+    def eligible(self, run: int) -> list[Thing]:
+        """Return what may be claimed, limits of the whole queue aside."""
+        found = []
+        for group in {_group(self.config, thing) for thing in self.live()}:
+            members = [t for t in self.live() if _group(self.config, t) == group]
+            if group is None:
+                found += [thing for thing in members if self._is_claimable(thing)]
+            else:
+                found += self._eligible_members(members, run)
+        return sorted(found, key=lambda thing: thing.seq)
+
+    def _is_lost(self, thing: Thing) -> bool:
+        return thing.state == "claimed" and thing.until <= self.now
+
+    def _is_claimable(self, thing: Thing) -> bool:
+        is_due = thing.state == "ready" and thing.available_at <= self.now
+        return is_due or self._is_lost(thing)
+
+    def _eligible_members(self, members: list[Thing], run: int) -> list[Thing]:
+        in_flight = [t for t in members if t.state == "claimed"]
+        held = [t for t in in_flight if not self._is_lost(t)]
+        if run > 1 and held:
+            return []
+        allowance = self.config.group_limit * run
+        free, again = allowance - len(in_flight), allowance - len(held)
+        found = []
+        for thing in sorted(members, key=lambda t: t.seq):
+            if thing.state == "ready" and not self._is_claimable(thing):
+                if self.config.on_failure == "block":
+                    break
+            elif thing.state == "ready" and free > 0:
+                free -= 1
+                found.append(thing)
+            elif self._is_lost(thing) and again > 0:
+                again -= 1
+                found.append(thing)
+        return found
+
+    def _serve(self, limit: int, run: int) -> list[Turn]:
+        eligible, room = self.eligible(run), math.inf
+        if self.config.max_in_flight is not None:
+            in_flight = [t for t in self.things if t.state == "claimed"]
+            room = max(0, self.config.max_in_flight - len(in_flight))
+        served = self._pass(eligible, limit, room) if room else []
+        done = [turn.thing for turn in served]
+        lost = [t for t in eligible if t.state == "claimed" and t not in done]
+        return served + self._pass(lost, limit - len(served), math.inf)
+
+    def _pass(self, eligible: list[Thing], limit: int, room: float) -> list[Turn]:
+        served: list[Turn] = []
+        for turn in self._in_order(eligible):
+            room -= turn.thing.state == "ready"
+            if room < 0 or len(served) >= limit:
+                break
+            served.append(turn)
+        for turn in served:
+            self._hand_out(turn)
+        return served
+
+    def _in_order(self, eligible: list[Thing]) -> list[Turn]:
+        turns = []
+        for key in {thing.key for thing in eligible}:
+            turns += self._take_slots(key, [thing for thing in eligible if thing.key == key])
+        turns.sort(key=lambda turn: turn.thing.seq)
+        last: dict[Hashable, Turn] = {}
+        for turn in turns:
+            group = _group(self.config, turn.thing)
+            earlier = last.get(group) if group is not None else None
+            if earlier is not None:
+                turn.rank = max(turn.rank, earlier.rank)
+                if earlier.thing.priority == turn.thing.priority:
+                    turn.turn = max(turn.turn, earlier.turn)
+            last[group] = turn
+        return sorted(turns, key=lambda turn: (turn.rank, turn.thing.seq))
+
+    def _take_slots(self, key: Key, things: list[Thing]) -> list[Turn]:
+        pointer = self.pointer[key[0]]
+        on_time = [t for t in things if (t.tag, t.seq) > pointer and t.tag > self.regular[key]]
+        slots = [(thing.tag, False) for thing in on_time]
+        at = None
+        for thing in things:
+            if thing not in on_time:
+                inc = thing.new.cost / _weight(self.config, key[1])
+                at = max(pointer[0], self.overdue[key] + inc) if at is None else at + inc
+                slots.append((at, True))
+        return [
+            Turn(thing, turn, turn, overdue, (-key[0], turn))
+            for thing, (turn, overdue) in zip(things, sorted(slots), strict=True)
+        ]
+
+    def _hand_out(self, turn: Turn) -> None:
+        thing = turn.thing
+        handed = self.overdue if turn.overdue else self.regular
+        handed[thing.key] = max(handed[thing.key], turn.slot)
+        at = self.pointer[thing.priority]
+        self.pointer[thing.priority] = max(at, (turn.turn, thing.seq))
+
+    def _expire(self) -> list[int]:
+        found = [
+            thing
+            for thing in self.live()
+            if thing.state == "ready" or self._is_lost(thing)
+            if thing.new.expires_at is not None and thing.new.expires_at <= self.now
+        ]
+        for thing in found:
+            thing.state = "expired"
+        return [t.seq for t in sorted(found, key=lambda t: (t.new.expires_at, t.seq))]
+
+    def _bury(self) -> list[int]:
+        allowed = math.inf if self.config.max_losses is None else self.config.max_losses
+        found = [t for t in self.things if self._is_lost(t) and t.losses + 1 >= allowed]
+        for thing in found:
+            thing.state = "dead"
+            thing.losses += 1
+        return [thing.seq for thing in found]
+
+    def _apply(self, thing: Thing, outcome: Outcome) -> None:
+        if isinstance(outcome, Ack):
+            thing.state = "acked"
+        elif isinstance(outcome, Dead):
+            thing.state = "dead"
+        elif isinstance(outcome, Release):
+            thing.state = "ready"
+        else:
+            thing.attempts += 1
+            most = math.inf if self.config.max_attempts is None else self.config.max_attempts
+            thing.state = "dead" if thing.attempts >= most else "ready"
+            draw = retry_draw(thing.seq, thing.attempts)
+            delay = self.config.retry.delay_after(thing.attempts, draw)
+            thing.available_at = self.now + delay.total_seconds()
+
+    def _admit(self, new: NewItem, origin: int | None) -> Admitted:
+        self.seq += 1
+        holder = self._holder(new.dedup_key, origin)
+        if holder is not None:
+            self.refused += 1
+            return Admitted(seq=self.seq, duplicate_of=holder, origin=origin)
+        priority = new.priority if self.config.priority is not None else 0
+        group = new.group_key if self.config.group_key is not None else None
+        ahead = [
+            thing
+            for thing in self.live()
+            if group is not None and thing.new.group_key == group
+            if (thing.tag, thing.seq) > self.pointer[thing.priority]
+        ]
+        if ahead:
+            priority = min(priority, ahead[-1].priority)
+        key = (priority, new.fair_key if self.config.fair_key is not None else None)
+        inc = new.cost / _weight(self.config, key[1])
+        self.last[key] = tag = max(self.pointer[priority][0], self.last[key]) + inc
+        if ahead and ahead[-1].priority == priority:
+            tag = max(tag, ahead[-1].tag)
+        available_at = -math.inf if new.available_at is None else new.available_at
+        self.things.append(Thing(self.seq, new, priority, key, tag, self.now, available_at, origin))
+        return Admitted(seq=self.seq, origin=origin)
+
+    def _holder(self, dedup_key: Hashable, origin: int | None) -> int | None:
+        if dedup_key is None or self.config.dedup_key is None:
+            return None
+        same = [thing for thing in self.things if thing.new.dedup_key == dedup_key]
+        if not same or same[-1].seq == origin:
+            return None
+        scope, holder = self.config.dedup_scope, same[-1]
+        holds = holder in self.live() or scope == "forever"
+        if isinstance(scope, timedelta):
+            holds = holds or holder.accepted_at + scope.total_seconds() > self.now
+        return holder.seq if holds else None
+
+
+def _group(config: QueueConfig, thing: Thing) -> Hashable:
+    return None if config.group_key is None else thing.new.group_key
+
+
+def _weight(config: QueueConfig, fair_key: Hashable) -> float:
+    return config.weights.get(fair_key, 1.0) if isinstance(fair_key, str) else 1.0

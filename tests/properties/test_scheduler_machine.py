@@ -1,0 +1,310 @@
+"""The scheduler against the naive queue, and against the laws, in random scenarios."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from datetime import timedelta
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from spark_queue.config import QueueConfig, RetryPolicy
+from spark_queue.rules import Ack, Dead, Grant, Nack, NewItem, Outcome, Release, Scheduler
+from tests.properties.naive import TERMINAL, NaiveQueue
+
+# Powers of two, whose sums and quotients are exact, so that both sides must agree to the last bit.
+WEIGHTS = st.dictionaries(st.sampled_from("ab"), st.sampled_from([0.5, 1.0, 2.0, 4.0]))
+
+CONFIGS = st.builds(
+    QueueConfig,
+    dedup_key=st.just("d"),
+    dedup_scope=st.sampled_from(["live", "live", "forever", timedelta(seconds=8)]),
+    fair_key=st.just("f"),
+    group_key=st.sampled_from([None, "g", "g"]),
+    priority=st.sampled_from([None, "p"]),
+    weights=WEIGHTS,
+    max_in_flight=st.sampled_from([None, None, 2, 4]),
+    lease=st.sampled_from([timedelta(seconds=3), timedelta(seconds=9)]),
+    max_attempts=st.sampled_from([None, 2, 3]),
+    max_losses=st.sampled_from([None, 2, 3]),
+    retry=st.sampled_from(
+        [RetryPolicy(delay=timedelta(0)), RetryPolicy(backoff="linear", jitter=0.5)]
+    ),
+    on_failure=st.sampled_from(["block", "skip"]),
+)
+
+NEW_ITEMS = st.builds(
+    NewItem,
+    payload=st.integers(0, 9),
+    dedup_key=st.sampled_from([None, None, None, 1, 2, 3, 4]),
+    fair_key=st.sampled_from([None, "a", "b", "c"]),
+    group_key=st.sampled_from([None, None, "", "x", "y"]),
+    priority=st.sampled_from([0, 0, 1]),
+    cost=st.sampled_from([1.0, 1.0, 1.0, 2.0, 0.5]),
+    available_at=st.sampled_from([None, None, None, 5.0, 20.0]),
+    expires_at=st.sampled_from([None, None, None, None, 12.0, 30.0]),
+)
+
+OUTCOMES = st.sampled_from([Ack(), Ack(), Nack("no"), Release(), Dead("bad")])
+
+
+class SchedulerMachine(RuleBasedStateMachine):
+    """Does the same to both queues, and compares what they answer and what they are left with."""
+
+    @initialize(config=CONFIGS)
+    def open_queues(self, config: QueueConfig) -> None:
+        """Open both queues."""
+        self.now = 0.0
+        self.scheduler = Scheduler(config)
+        self.naive = NaiveQueue(config)
+        self.lean: Scheduler | None = Scheduler(config, keep_finished=False)
+        self.grants: list[Grant] = []
+        self.finished: dict[int, str] = {}
+
+    @rule(items=st.lists(NEW_ITEMS, max_size=6))
+    def admit(self, items: list[NewItem]) -> None:
+        """Rows get the same seqs and the same holders."""
+        admitted = self.scheduler.admit(items, self.now)
+        assert admitted == self.naive.admit(items, self.now)
+        if self.lean is not None:
+            assert self.lean.admit(items, self.now) == admitted
+
+    @rule(
+        limit=st.integers(0, 6),
+        run=st.sampled_from([1, 1, 2, 3]),
+        lease=st.sampled_from([None, 1.0, 5.0]),
+    )
+    def claim(self, limit: int, run: int, lease: float | None) -> None:
+        """Claims serve the same items at the same turns, and end the same ones."""
+        before = self.in_flight_by_group()
+        running = {thing.seq for thing in self.naive.things if thing.state == "claimed"}
+        grant = self.scheduler.claim(self.now, limit, run=run, lease=lease)
+        served, expired, dead = self.naive.claim(self.now, limit, run=run, lease=lease)
+        assert [(item.seq, item.turn) for item in grant.items] == served
+        assert (list(grant.expired), list(grant.dead)) == (expired, dead)
+        assert grant.lease == self.naive.step
+        if self.lean is not None:
+            assert self.lean.claim(self.now, limit, run=run, lease=lease) == grant
+        self.grants = [grant, *self.grants][:4]
+        self.check_groups(grant, before, running, run)
+        self.check_places(grant)
+
+    @rule(
+        items=st.lists(NEW_ITEMS, min_size=3, max_size=10),
+        limits=st.lists(st.integers(1, 4), min_size=1, max_size=4),
+        run=st.sampled_from([1, 1, 1, 2]),
+        outcomes=st.lists(OUTCOMES, min_size=4, max_size=4),
+        by=st.sampled_from([0.0, 0.0, 1.0, 4.0]),
+    )
+    def work(
+        self,
+        items: list[NewItem],
+        limits: list[int],
+        run: int,
+        outcomes: list[Outcome],
+        by: float,
+    ) -> None:
+        """Work as a worker does: take and settle what comes, and let a lease run out at times."""
+        self.admit(items)
+        for limit in limits:
+            self.claim(limit, run, None)
+            seqs = [item.seq for item in self.grants[0].items]
+            what = dict(zip(seqs[: limit if by else limit - 1], outcomes, strict=False))
+            self.finish(self.grants[0], what)
+            self.now += by
+
+    @precondition(lambda self: self.grants)
+    @rule(data=st.data(), outcomes=st.lists(OUTCOMES, min_size=1, max_size=6))
+    def settle(self, data: st.DataObject, outcomes: list[Outcome]) -> None:
+        """Settles count for the same items; a second settle of one lease is lost."""
+        grant = data.draw(st.sampled_from(self.grants))
+        seqs = [item.seq for item in grant.items]
+        what = dict(zip(seqs, outcomes, strict=False))
+        self.finish(grant, what)
+
+    @precondition(lambda self: self.grants)
+    @rule(data=st.data(), by=st.sampled_from([1.0, 6.0]))
+    def renew(self, data: st.DataObject, by: float) -> None:
+        """Renewals lose the same items."""
+        grant = data.draw(st.sampled_from(self.grants))
+        seqs = [item.seq for item in grant.items]
+        lost = self.scheduler.renew(grant.lease, self.now, by, seqs)
+        assert list(lost) == self.naive.renew(grant.lease, self.now, by, seqs)
+        if self.lean is not None:
+            assert self.lean.renew(grant.lease, self.now, by, seqs) == lost
+
+    @rule(by=st.sampled_from([0.5, 1.0, 3.0, 10.0]))
+    def advance(self, by: float) -> None:
+        """Let time pass."""
+        self.now += by
+
+    @rule(seqs=st.lists(st.integers(1, 40), max_size=3, unique=True))
+    def cancel(self, seqs: list[int]) -> None:
+        """Cancel: both take the same items out."""
+        cancelled = self.scheduler.cancel(seqs, self.now)
+        assert list(cancelled) == self.naive.cancel(seqs, self.now)
+        if self.lean is not None:
+            assert self.lean.cancel(seqs, self.now) == cancelled
+
+    @rule(seqs=st.lists(st.integers(1, 40), max_size=4), again=st.booleans())
+    def redrive(self, seqs: list[int], *, again: bool) -> None:
+        """Redrive: both enqueue the same items again; a lean scheduler has forgotten them."""
+        self.lean = None
+        ours = self.scheduler.redrive(seqs, self.now, again=again)
+        assert ours == self.naive.redrive(seqs, self.now, again=again)
+
+    @rule()
+    def expire(self) -> None:
+        """Expire: both find the same items past their deadline."""
+        expired = self.scheduler.expire(self.now)
+        assert list(expired) == self.naive.expire(self.now)
+        if self.lean is not None:
+            assert self.lean.expire(self.now) == expired
+
+    @rule(paused=st.booleans())
+    def pause(self, *, paused: bool) -> None:
+        """Pause, or resume."""
+        for scheduler in filter(None, (self.scheduler, self.lean)):
+            (scheduler.pause if paused else scheduler.resume)()
+        self.naive.begin()
+        self.naive.paused = paused
+
+    @rule(
+        weights=WEIGHTS,
+        group_limit=st.sampled_from([1, 1, 2, 3]),
+        max_in_flight=st.sampled_from([None, None, 1, 3]),
+        max_losses=st.sampled_from([None, 1, 3]),
+        on_failure=st.sampled_from(["block", "skip"]),
+    )
+    def configure(self, group_limit: int, **changes: Any) -> None:
+        """Change what may be changed."""
+        if self.scheduler.config.group_key is not None:
+            changes["group_limit"] = group_limit
+        config = self.scheduler.config.changed(**changes)
+        for scheduler in filter(None, (self.scheduler, self.lean)):
+            scheduler.configure(config)
+        self.naive.configure(config)
+
+    @rule()
+    def restart(self) -> None:
+        """Restart: a scheduler restored from its snapshot, as JSON, goes on in its place."""
+        plain = json.loads(json.dumps(self.scheduler.snapshot()))
+        again = Scheduler.restore(self.scheduler.config, plain)
+        assert again.snapshot() == plain
+        self.scheduler = again
+
+    @rule()
+    def explain(self) -> None:
+        """Explain: what is called runnable is what a claim of everything takes."""
+        runnable = {
+            thing.seq
+            for thing in self.naive.things
+            if self.scheduler.explain(thing.seq, self.now).reason == "runnable"
+        }
+        plain = self.scheduler.snapshot()
+        copy = Scheduler.restore(self.scheduler.config, plain)
+        taken = {item.seq for item in copy.claim(self.now, 1000).items}
+        assert taken <= runnable
+        if self.scheduler.config.max_in_flight is None:
+            assert taken == runnable
+        assert self.scheduler.snapshot() == plain
+
+    @invariant()
+    def states_agree(self) -> None:
+        """Both queues have the same items in the same states."""
+        for thing in self.naive.things:
+            item = self.scheduler.item(thing.seq)
+            assert item is not None
+            assert (item.state, item.attempts, item.losses) == (
+                thing.state,
+                thing.attempts,
+                thing.losses,
+            )
+            if thing.state not in TERMINAL:
+                assert (item.tag, item.priority) == (thing.tag, thing.priority)
+
+    @invariant()
+    def nothing_is_lost(self) -> None:
+        """Law 1: every accepted item is in exactly one state."""
+        counts = dataclasses.asdict(self.scheduler.counts())
+        assert counts == self.naive.counts()
+        states = ("ready", "claimed", *TERMINAL)
+        assert counts["enqueued"] == sum(counts[state] for state in states)
+
+    @invariant()
+    def keys_are_distinct(self) -> None:
+        """Law 3: at most one live item per key."""
+        keys = [t.new.dedup_key for t in self.naive.live() if t.new.dedup_key is not None]
+        assert len(keys) == len(set(keys))
+
+    @invariant()
+    def leases_exclude(self) -> None:
+        """Law 2: an item is under the one lease that its last claim gave it."""
+        for grant in self.grants:
+            for item in grant.items:
+                view = self.scheduler.item(item.seq)
+                assert view is not None
+                assert view.lease is None or view.lease >= grant.lease
+
+    @invariant()
+    def ends_are_final(self) -> None:
+        """Law 8: a terminal state is never left."""
+        now = {t.seq: t.state for t in self.naive.things if t.state in TERMINAL}
+        assert self.finished.items() <= now.items()
+        self.finished = now
+
+    def finish(self, grant: Grant, what: dict[int, Outcome]) -> None:
+        """Settle a grant in all queues, and compare what was lost."""
+        settled = self.scheduler.settle(grant.lease, what, self.now)
+        assert list(settled.lost) == self.naive.settle(grant.lease, what, self.now)
+        if self.lean is not None:
+            assert self.lean.settle(grant.lease, what, self.now) == settled
+
+    def check_places(self, grant: Grant) -> None:
+        """Law 6: without groups and limits, the items of a key are served in their own order."""
+        config = self.scheduler.config
+        if config.group_key is not None or config.max_in_flight is not None:
+            return
+        for item in grant.items:
+            for thing in self.naive.live():
+                if thing.key == (item.priority, item.fair_key) and thing.seq < item.seq:
+                    assert thing.state == "claimed" or thing.available_at > self.now
+
+    def in_flight_by_group(self) -> dict[Any, int]:
+        """Count the claimed items of each group."""
+        found: dict[Any, int] = {}
+        for thing in self.naive.things:
+            if thing.state == "claimed" and thing.new.group_key is not None:
+                found[thing.new.group_key] = found.get(thing.new.group_key, 0) + 1
+        return found
+
+    def check_groups(
+        self, grant: Grant, before: dict[Any, int], running: set[int], run: int
+    ) -> None:
+        """Law 4: no claim goes over the group's limit, and members start in seq order."""
+        config = self.scheduler.config
+        if config.group_key is None:
+            return
+        after = self.in_flight_by_group()
+        for group in {item.group_key for item in grant.items} - {None}:
+            assert after[group] <= max(config.group_limit * run, before.get(group, 0))
+            started = {item.seq for item in grant.items if item.group_key == group} - running
+            left = [
+                thing.seq
+                for thing in self.naive.things
+                if thing.new.group_key == group and thing.state == "ready"
+                if config.on_failure == "block" or thing.available_at <= self.now
+            ]
+            assert not started or not left or max(started) < min(left)
+
+
+TestScheduler = SchedulerMachine.TestCase
+TestScheduler.settings = settings(
+    max_examples=150,
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)

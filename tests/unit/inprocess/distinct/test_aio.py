@@ -1,0 +1,242 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+from queue import Empty
+from typing import Any
+
+import pytest
+
+from spark_queue.errors import InvalidArgumentError, QueueShutDownError
+from spark_queue.inprocess.distinct import AioTake, DistinctQueue
+from spark_queue.waiting.loops import end_of
+from spark_queue.waiting.timer import ManualTimer
+from tests.unit.inprocess.distinct.work import Failing, WorkError
+from tests.unit.waiting.tickets.crew import Crew
+from tests.unit.waiting.tickets.stage import line_of
+
+F = [1, 5, 2, 6, 4, 3]
+
+
+def filled() -> DistinctQueue[Any]:
+    """Make a queue with the base fill."""
+    queue: DistinctQueue[Any] = DistinctQueue(timer=ManualTimer())
+    queue.add_all(F)
+    return queue
+
+
+async def work(take: AioTake[Any]) -> list[Any]:
+    """Take, and be done."""
+    async with take as items:
+        return list(items)
+
+
+async def begun(take: AioTake[Any]) -> asyncio.Task[list[Any]]:
+    """Start to take, and come to where that waits."""
+    task = asyncio.create_task(work(take))
+    await asyncio.sleep(0)
+    return task
+
+
+def test_a_scope_of_a_coroutine() -> None:
+    """DQ-02, DQ-03: a coroutine's scope ends as a thread's does, well and badly."""
+
+    async def scenario() -> None:
+        queue = filled()
+        async with queue.aio.take(3) as items:
+            assert items == [1, 5, 2]
+            assert queue.in_progress == [1, 5, 2]
+            items.nack(5)
+        assert queue.queued == [5, 6, 4, 3]
+        with Failing():
+            async with queue.aio.take(1):
+                raise WorkError
+        assert queue.queued == [5, 6, 4, 3]
+        assert queue.facts(5).failures == 2
+
+    asyncio.run(scenario())
+
+
+def test_a_cancelled_worker_gives_back() -> None:
+    """DQ-04: a coroutine that is cancelled in its scope returns its elements, untried."""
+
+    async def scenario() -> None:
+        queue = filled()
+
+        async def hang() -> None:
+            async with queue.aio.take(3):
+                await asyncio.Event().wait()
+
+        worker = asyncio.create_task(hang())
+        await asyncio.sleep(0)
+        assert (queue.queued, queue.in_progress) == ([6, 4, 3], [1, 5, 2])
+        worker.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await worker
+        assert (queue.queued, queue.in_progress) == (F, [])
+        assert queue.facts(1).failures == 0
+
+    asyncio.run(scenario())
+
+
+def test_threads_and_coroutines_wait_in_one_line() -> None:
+    """DQ-06: whoever waits is served in the order in which they came, thread or coroutine."""
+
+    async def scenario() -> None:
+        queue: DistinctQueue[Any] = DistinctQueue()
+        threads = Crew(line_of(queue, "takers"))
+
+        def in_thread() -> list[Any]:
+            with queue.take(2) as items:
+                return list(items)
+
+        first = await begun(queue.aio.take(2))
+        threads.waits(in_thread)
+        third = await begun(queue.aio.take(5, timeout=50))
+        thread = threading.Thread(target=queue.add_all, args=(F,))
+        thread.start()
+        assert (await first, await third) == ([1, 5], [4, 3])
+        assert threads.outcomes() == [[2, 6]]
+        thread.join()
+        assert len(queue) == 0
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("moment", ["before the elements", "after the elements"])
+def test_a_cancelled_taker_takes_nothing(moment: str) -> None:
+    """DQ-17: elements handed to coroutines that are cancelled at that moment return in order."""
+
+    async def scenario() -> None:
+        queue: DistinctQueue[Any] = DistinctQueue()
+        takers = [await begun(queue.aio.take(2)) for _ in range(2)]
+        if moment == "after the elements":
+            queue.add_all(F)
+            assert queue.queued == [4, 3]
+        for taker in takers:
+            taker.cancel()
+        await asyncio.gather(*takers, return_exceptions=True)
+        if moment == "before the elements":
+            queue.add_all(F)
+        assert (queue.queued, queue.in_progress, queue.waiter_count) == (F, [], 0)
+        assert queue.facts(1).failures == 0
+
+    asyncio.run(scenario())
+
+
+def test_a_coroutine_waits_no_longer_than_it_may() -> None:
+    """A coroutine's take ends with nothing at its deadline, and at once where it may not wait."""
+
+    async def scenario() -> None:
+        timer = ManualTimer()
+        queue: DistinctQueue[Any] = DistinctQueue(timer=timer)
+        taker = await begun(queue.aio.take(1, timeout=5))
+        timer.advance(5)
+        with pytest.raises(Empty):
+            await taker
+        with pytest.raises(Empty):
+            await work(queue.aio.take(1, timeout=0))
+        assert (queue.waiter_count, len(timer)) == (0, 0)
+
+    asyncio.run(scenario())
+
+
+def test_batches_of_a_coroutine() -> None:
+    """DQ-07: a loop of scopes, which ends when the queue is shut down and empty."""
+
+    async def scenario() -> None:
+        queue: DistinctQueue[int] = DistinctQueue()
+        queue.add_all(range(1, 8))
+        threading.Timer(0.005, queue.shutdown).start()
+        sums = []
+        async for take in queue.aio.batches(3):
+            with take as items:
+                sums.append(sum(items))
+        assert sums == [6, 15, 7]
+        assert len(queue) == 0
+
+    asyncio.run(scenario())
+
+
+def test_batches_that_are_left_give_back() -> None:
+    """A turn that is not entered, or a loop that is closed, leaves its elements queued."""
+
+    async def scenario() -> None:
+        queue = filled()
+        batches: Any = queue.aio.batches(2)
+        assert await anext(batches) == [1, 5]
+        assert queue.in_progress == [1, 5]
+        assert await anext(batches) == [1, 5]
+        await batches.aclose()
+        assert (queue.queued, queue.in_progress) == (F, [])
+
+    asyncio.run(scenario())
+
+
+def test_a_shutdown_wakes_coroutines() -> None:
+    """Who waits when the queue is shut down gets an error."""
+
+    async def scenario() -> None:
+        queue: DistinctQueue[Any] = DistinctQueue()
+        taker = await begun(queue.aio.take(1))
+        queue.shutdown()
+        with pytest.raises(QueueShutDownError):
+            await taker
+
+    asyncio.run(scenario())
+
+
+def test_a_take_is_used_once() -> None:
+    """A coroutine's take cannot be entered again, during its scope or after it."""
+
+    async def scenario() -> None:
+        queue = filled()
+        take = queue.aio.take(2)
+        async with take:
+            with pytest.raises(InvalidArgumentError, match="was used"):
+                await work(take)
+            assert queue.in_progress == [1, 5]
+        with pytest.raises(InvalidArgumentError, match="was used"):
+            await work(take)
+
+    asyncio.run(scenario())
+
+
+def test_an_element_for_a_closed_loop_is_queued() -> None:
+    """When nobody waits but a coroutine that can never run again, what is added is queued."""
+    queue: DistinctQueue[Any] = DistinctQueue()
+    loop = asyncio.new_event_loop()
+    lost = loop.create_task(work(queue.aio.take(2)))
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
+    queue.add(1)
+    assert (queue.queued, queue.in_progress) == ([1], [])
+    lost.get_coro().close()
+
+
+@pytest.mark.parametrize("bulk", [False, True])
+def test_a_taker_whose_loop_was_closed_is_passed_over(bulk: bool) -> None:  # noqa: FBT001
+    """Elements do not go to a coroutine that can never run again, but to the next in line."""
+    queue: DistinctQueue[Any] = DistinctQueue()
+    loop = asyncio.new_event_loop()
+    lost = loop.create_task(work(queue.aio.take(2)))
+    loop.run_until_complete(asyncio.sleep(0))
+    # As it is while another thread closes the loop, and has not come to its end.
+    end_of(loop).calls.clear()
+    loop.close()
+    crew = Crew(line_of(queue, "takers"))
+
+    def take() -> list[Any]:
+        with queue.take(2) as items:
+            return list(items)
+
+    crew.waits(take)
+    if bulk:
+        queue.add_all([1, 5, 2])
+    else:
+        queue.add(1)
+    assert crew.outcomes() == [[1, 5] if bulk else [1]]
+    assert queue.queued == ([2] if bulk else [])
+    assert queue.in_progress == []
+    lost.get_coro().close()
+    assert queue.in_progress == []

@@ -1,0 +1,125 @@
+"""The journaled queue for coroutines."""
+
+from __future__ import annotations
+
+import asyncio
+import queue as stdlib
+
+import pytest
+
+from spark_queue.errors import QueueFullError, QueueShutDownError
+from spark_queue.journal import JournaledQueue, MemoryJournal, QueueOptions, Read
+from spark_queue.waiting.timer import SHARED_TIMER
+from tests.unit.inprocess.broker.stage import until
+from tests.unit.journal.stage import Gate, Stage, drain, put_all
+
+
+def test_put_and_get() -> None:
+    """Coroutines wait for durability, and for items."""
+
+    async def main() -> tuple[int, Read[str], list[str]]:
+        queue: JournaledQueue[str] = JournaledQueue(MemoryJournal())
+        reader = await queue.aio.reader("r")
+        taker = asyncio.create_task(reader.aio.get())
+        await asyncio.sleep(0)
+        item = await queue.aio.put("a")
+        read = await taker
+        await queue.aio.sync()
+        await queue.aio.checkpoint()
+        await queue.aio.reader("other")
+        await queue.aio.drop_reader("other")
+        names = queue.readers()
+        await queue.aio.close()
+        return item, read, names
+
+    item, read, names = asyncio.run(main())
+    assert (item, read.item, names) == (1, "a", ["r"])
+
+
+def test_deadlines() -> None:
+    """A wait ends at its deadline, or at once."""
+
+    async def main() -> None:
+        with JournaledQueue[str](MemoryJournal(), timer=SHARED_TIMER) as queue:
+            reader = queue.reader()
+            for timeout in (0, 0.01):
+                with pytest.raises(stdlib.Empty):
+                    await reader.aio.get(timeout)
+            queue.put("a")
+            assert (await reader.aio.get(peek=True)).item == "a"
+
+    asyncio.run(main())
+
+
+def test_a_cancelled_wait_takes_nothing(stage: Stage) -> None:
+    """An item that came at the last moment goes back."""
+    queue = stage.queue()
+    reader = queue.reader()
+
+    async def main() -> None:
+        waits = asyncio.create_task(reader.aio.get())
+        await asyncio.sleep(0)
+        assert reader.waiter_count == 1
+        put_all(queue, "a")
+        waits.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waits
+
+    asyncio.run(main())
+    assert (reader.waiter_count, reader.open_items) == (0, 0)
+    assert drain(reader) == ["a"]
+
+
+def test_waiting_for_room(stage: Stage) -> None:
+    """A coroutine waits for room without blocking its loop; a cancelled one puts nothing."""
+    journal = stage.journal()
+    queue = stage.queue(journal, options=QueueOptions(durability="memory", max_pending=1))
+    gate = Gate(journal, "commit")
+
+    async def main() -> int:
+        await queue.aio.put("1")
+        with pytest.raises(QueueFullError):
+            await queue.aio.put("no room", timeout=0)
+        waits = asyncio.create_task(queue.aio.put("2"))
+        cancelled = asyncio.create_task(queue.aio.put("3"))
+        await asyncio.sleep(0)
+        assert len(queue._desk.entrance.producers.tickets) == 2
+        cancelled.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await cancelled
+        gate.open()
+        return await waits
+
+    assert asyncio.run(main()) == 2
+    assert drain(queue.reader()) == ["1", "2"]
+
+
+def test_a_loop_that_is_gone_takes_nothing(stage: Stage) -> None:
+    """An item is not handed to a coroutine whose loop was closed."""
+    queue = stage.queue()
+    reader = queue.reader()
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(reader.aio.get())
+    loop.call_soon(loop.stop)
+    loop.run_forever()
+    until(lambda: reader.waiter_count == 1)
+    loop.close()
+    put_all(queue, "a")
+    assert (reader.waiter_count, reader.open_items) == (0, 0)
+    assert drain(reader) == ["a"]
+    task._log_destroy_pending = False  # type: ignore[attr-defined]
+
+
+def test_close_from_a_coroutine(stage: Stage) -> None:
+    """Waiters hear of it."""
+    queue = stage.queue()
+    reader = queue.reader()
+
+    async def main() -> None:
+        waits = asyncio.create_task(reader.aio.get())
+        await asyncio.sleep(0)
+        await queue.aio.close()
+        with pytest.raises(QueueShutDownError):
+            await waits
+
+    asyncio.run(main())

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from spark_queue.processing.apart import Died, answers
+
+
+def _told(work: Callable[[], Iterator[bytes]]) -> list[str]:
+    return [str(a) if isinstance(a, Died) else a.decode() for a in answers(work)]
+
+
+def test_what_the_work_yields_comes_back() -> None:
+    """Answers of any length arrive in order, from another process."""
+    mine = str(os.getpid()).encode()
+
+    def work() -> Iterator[bytes]:
+        yield str(os.getppid()).encode()
+        yield b"x" * 300_000
+
+    assert list(answers(work)) == [mine, b"x" * 300_000]
+
+
+@pytest.mark.parametrize(
+    ("end", "told"),
+    [
+        (lambda: os._exit(0), "exit code 0"),
+        (lambda: os._exit(3), "exit code 3"),
+        (lambda: os.kill(os.getpid(), signal.SIGKILL), "SIGKILL"),
+        (lambda: os.kill(os.getpid(), signal.SIGTERM), "SIGTERM"),
+    ],
+)
+def test_what_was_finished_is_kept(end: Callable[[], None], told: str) -> None:
+    """A child that dies has given what it had, and how it died comes last."""
+
+    def work() -> Iterator[bytes]:
+        yield b"one"
+        end()
+        yield b"two"
+
+    assert _told(work) == ["one", told]
+
+
+def test_an_orphan_that_holds_the_pipe_does_not_keep_us_waiting() -> None:
+    """A child is over when it has ended, even if a process that it started goes on."""
+
+    def work() -> Iterator[bytes]:
+        yield b"one"
+        if os.fork() == 0:
+            time.sleep(30)
+            os._exit(0)
+        os._exit(1)
+
+    began = time.monotonic()
+    assert _told(work) == ["one", "exit code 1"]
+    assert time.monotonic() - began < 20
+
+
+def test_nobody_left_to_listen_ends_the_child() -> None:
+    """Who stops reading ends the work, and leaves no process behind."""
+
+    def work() -> Iterator[bytes]:
+        yield str(os.getpid()).encode()
+        time.sleep(60)
+
+    told = answers(work)
+    child = int(next(told))  # type: ignore[arg-type]
+    told.close()  # type: ignore[attr-defined]
+    with pytest.raises(ProcessLookupError):
+        os.kill(child, 0)
+
+
+def test_a_child_does_not_outlive_its_parent(tmp_path: Path) -> None:
+    """Where the worker is killed, what it had worked on elsewhere stops, too."""
+    program = """
+        import os, pathlib, sys, time
+        from spark_queue.processing.apart import answers
+
+        def work():
+            pathlib.Path(sys.argv[1]).write_text(str(os.getpid()))
+            time.sleep(60)
+            yield b""
+
+        list(answers(work))
+    """
+    note = tmp_path / "child"
+    command = [sys.executable, "-c", textwrap.dedent(program), str(note)]
+    with subprocess.Popen(command) as parent:  # noqa: S603 - the program above
+        _until(lambda: note.exists() and bool(note.read_text()))
+        parent.kill()
+    child = int(note.read_text())
+    _until(lambda: not _runs(child))
+
+
+def _until(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def _runs(pid: int) -> bool:
+    """Tell whether a process is there, and is not one that has ended and was not waited for."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return False
+    return state != "Z"

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import logging
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from spark_queue.processing.learnt import Learnt, WorkerDied
+
+CRASH = RuntimeError("Job aborted: Python worker exited unexpectedly (crashed)")
+
+
+class FakeStage:
+    """A stage that has the rows it was given, whatever it is asked."""
+
+    def __init__(self, *rows: tuple[int, int]) -> None:
+        self._rows = list(rows)
+        self.asked: list[str] = []
+
+    def where(self, condition: str) -> FakeStage:
+        """Note what was asked."""
+        self.asked.append(condition)
+        return self
+
+    def select(self, *_: str) -> FakeStage:
+        """Have the columns that there are."""
+        return self
+
+    def collect(self) -> list[tuple[int, int]]:
+        """Return the rows."""
+        return self._rows
+
+    def isEmpty(self) -> bool:  # noqa: N802 - as a frame spells it
+        """Tell whether there are rows."""
+        return not self._rows
+
+
+@pytest.fixture
+def learnt() -> Learnt:
+    """Return what a worker knows that is told not to wait."""
+    stop = threading.Event()
+    stop.set()
+    return Learnt(stop)
+
+
+def test_after_a_death_items_run_apart(learnt: Learnt) -> None:
+    """Once a worker has died, and wherever an item was lost before, handlers run in children."""
+    assert learnt.apart(losses=0) is None
+    assert learnt.apart(losses=1) == {}
+    learnt.look_at(ValueError("something else"), None)
+    assert learnt.apart(losses=0) is None
+    with pytest.raises(WorkerDied):
+        learnt.look_at(CRASH, None)
+    assert learnt.apart(losses=0) == {}
+
+
+def test_a_worker_that_dies_all_the_same_is_an_error(learnt: Learnt) -> None:
+    """Where handlers ran in children already, more of the same would not end."""
+    learnt.look_at(CRASH, {})
+    assert learnt.apart(losses=0) is None
+
+
+def test_nobody_works_on_the_items_when_they_are_given_back() -> None:
+    """The other workers of the task that failed have the time in which Spark ends them."""
+    waited: list[float] = []
+    learnt = Learnt(SimpleNamespace(wait=waited.append))  # type: ignore[arg-type]
+    with pytest.raises(WorkerDied):
+        learnt.look_at(CRASH, None)
+    assert waited == [5.0]
+
+
+def test_a_call_that_killed_is_halved(learnt: Learnt) -> None:
+    """Items of a call of several are given to calls of half as many the next time."""
+    stage: Any = FakeStage((4, 9), (7, 9), (8, 3))
+    learnt.divided(stage)
+    assert learnt.apart(losses=1) == {4: 4, 7: 4, 8: 1}
+    stage = FakeStage((4, 4))
+    learnt.divided(stage)
+    assert learnt.apart(losses=1) == {4: 2, 7: 4, 8: 1}
+    assert stage.asked == ["together > 1"]
+
+
+def test_tasks_that_ran_again_are_told_of(learnt: Learnt, caplog: pytest.LogCaptureFixture) -> None:
+    """Where a cluster ran tasks again, it is said what becomes of their items."""
+    with caplog.at_level(logging.WARNING):
+        learnt.missed(12)
+    assert "12 item(s) were in tasks that Spark ran again" in caplog.text
+    assert learnt.apart(losses=0) == {}
+
+
+def test_rows_that_nobody_asked_for_are_told_of_once(learnt: Learnt) -> None:
+    """A handler that returns rows without ``returns`` is noticed by the first claim."""
+    stage: Any = FakeStage((1, 1))
+    assert learnt.gave_rows(stage)
+    assert not learnt.gave_rows(stage)
+    with pytest.warns(UserWarning, match="returns rows, which are dropped"):
+        learnt.warn_of_rows()
+
+
+def test_nobody_is_warned_for_nothing() -> None:
+    """A handler that returns nothing is as it should be."""
+    stage: Any = FakeStage()
+    assert not Learnt(threading.Event()).gave_rows(stage)

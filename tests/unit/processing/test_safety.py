@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import sys
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from spark_queue.delta.replica.request import Request
+from spark_queue.errors import InvalidArgumentError, InvalidConfigError, UnsafeSessionError
+from spark_queue.ingest import ingest
+from spark_queue.processing.worker import ItemHandler, Work, process
+
+
+def _queue(**conf: str) -> Any:
+    """Return what a worker sees of a queue before it does anything: its session's settings."""
+    settings = SimpleNamespace(get=lambda name, default=None: conf.get(name, default))
+    return SimpleNamespace(store=SimpleNamespace(spark=SimpleNamespace(conf=settings)))
+
+
+def _work(handler: ItemHandler) -> Work:
+    request = Request(
+        limit=1, lease=timedelta(minutes=1), worker_id="w", run=1, claim_id="c", repeatable=False
+    )
+    return Work(handler=handler, request=request)
+
+
+def test_a_speculative_session_is_refused() -> None:
+    """Where Spark may run a task twice, a handler would run twice for one lease."""
+    queue = _queue(**{"spark.speculation": "true"})
+
+    with pytest.raises(UnsafeSessionError, match=r"spark\.speculation.*twice"):
+        process(queue, _work(lambda _: None), time_limit=None, stop=None, on_claim=None)
+
+
+def test_a_handler_that_does_not_pickle_is_refused() -> None:
+    """What cannot be sent to executors is named before anything is claimed."""
+    lines = (n for n in range(3))
+
+    with pytest.raises(InvalidArgumentError, match="cannot be sent to executors"):
+        process(
+            _queue(), _work(lambda _: {"n": next(lines)}), time_limit=None, stop=None, on_claim=None
+        )
+
+
+@pytest.mark.parametrize("package", ["pandas", "pyarrow"])
+def test_a_driver_without_a_package_of_spark_s_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, package: str
+) -> None:
+    """What Spark needs to run a handler is asked for before a queue is made or claimed from."""
+    monkeypatch.setitem(sys.modules, package, None)
+    said = f"(?i)cannot run handlers.*{package}.*pip install"
+
+    with pytest.raises(InvalidConfigError, match=said):
+        process(_queue(), _work(lambda _: None), time_limit=None, stop=None, on_claim=None)
+    with pytest.raises(InvalidConfigError, match=said):
+        ingest(SimpleNamespace(), tmp_path, "./q", "./out")  # type: ignore[arg-type]

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from spark_queue.rules import Ack, Admitted, Dead, NewItem, Outcome, Release, Scheduler
+from tests.unit.rules.steps import admit, claim, scheduler_of, settle
+
+A, B, NULL = NewItem(dedup_key="a"), NewItem(dedup_key="b"), NewItem()
+
+
+def holders(scheduler: Scheduler, *items: NewItem, now: float = 0.0) -> list[int | None]:
+    """Enqueue items, and return what each is a duplicate of."""
+    return [admitted.duplicate_of for admitted in scheduler.admit(items, now)]
+
+
+def test_admit_refuses_a_row_when_the_batch_has_its_key_already() -> None:
+    """The first row of a batch wins; every row has a seq, refused ones too."""
+    scheduler = scheduler_of()
+    assert scheduler.admit([A, B, A], 0.0) == [
+        Admitted(seq=1),
+        Admitted(seq=2),
+        Admitted(seq=3, duplicate_of=1),
+    ]
+    assert (scheduler.counts().enqueued, scheduler.counts().refused) == (2, 1)
+
+
+def test_admit_accepts_rows_when_their_key_is_none() -> None:
+    """A missing key is never a duplicate."""
+    assert holders(scheduler_of(), NULL, NULL) == [None, None]
+
+
+def test_admit_refuses_a_row_when_the_holder_is_claimed() -> None:
+    """A key is taken while its item is ready or claimed, also when its lease ran out."""
+    scheduler = scheduler_of()
+    admit(scheduler, A)
+    claim(scheduler)
+    assert holders(scheduler, A, now=99.0) == [1]
+
+
+@pytest.mark.parametrize("outcome", [Ack(), Dead()])
+def test_admit_accepts_a_row_when_the_holder_is_finished(outcome: Outcome) -> None:
+    """A terminal state frees the key."""
+    scheduler = scheduler_of()
+    admit(scheduler, A)
+    settle(scheduler, *claim(scheduler), outcome=outcome)
+    assert holders(scheduler, A) == [None]
+
+
+def test_admit_refuses_a_row_when_the_holder_was_released() -> None:
+    """A released item keeps its key."""
+    scheduler = scheduler_of()
+    admit(scheduler, A)
+    settle(scheduler, *claim(scheduler), outcome=Release())
+    assert holders(scheduler, A) == [1]
+
+
+def test_claim_frees_a_key_when_its_item_expired() -> None:
+    """Time alone frees no key; the claim that logs the expiry does."""
+    scheduler = scheduler_of()
+    admit(scheduler, NewItem(dedup_key="a", expires_at=5.0))
+    assert holders(scheduler, A, now=5.0) == [1]
+    assert scheduler.claim(5.0, 0).expired == (1,)
+    assert holders(scheduler, A, now=5.0) == [None]
+
+
+def test_admit_refuses_a_row_when_the_window_is_open() -> None:
+    """A duration holds the key that long from the enqueue, whatever became of the item."""
+    scheduler = scheduler_of(dedup_scope=timedelta(seconds=10))
+    admit(scheduler, A, now=1.0)
+    settle(scheduler, *claim(scheduler, now=1.0), now=2.0)
+    assert holders(scheduler, A, now=10.5) == [1]
+    assert holders(scheduler, A, now=11.0) == [None]
+
+
+def test_admit_refuses_a_row_when_the_window_is_over_but_the_item_is_live() -> None:
+    """A live item keeps its key beyond the duration."""
+    scheduler = scheduler_of(dedup_scope=timedelta(seconds=10))
+    admit(scheduler, A)
+    assert holders(scheduler, A, now=50.0) == [1]
+    settle(scheduler, *claim(scheduler, now=50.0), now=50.0)
+    assert holders(scheduler, A, now=50.0) == [None]
+
+
+def test_admit_refuses_a_row_for_ever_when_the_scope_says_so() -> None:
+    """With the scope "forever" an accepted key is never accepted again."""
+    scheduler = scheduler_of(dedup_scope="forever")
+    admit(scheduler, A)
+    settle(scheduler, *claim(scheduler))
+    scheduler.purge([1])
+    assert holders(scheduler, A, now=1e9) == [1]
+
+
+@pytest.mark.parametrize("scope", ["live", "forever", timedelta(days=1)])
+def test_redrive_passes_the_key_on_when_its_item_is_dead(
+    scope: str | timedelta,
+) -> None:
+    """An item is no duplicate of the one it repeats, but if asked for again, one of the first."""
+    scheduler = scheduler_of(dedup_scope=scope)
+    admit(scheduler, A)
+    settle(scheduler, *claim(scheduler), outcome=Dead("bad"))
+    assert scheduler.redrive([1], 1.0) == [Admitted(seq=2, origin=1)]
+    assert scheduler.redrive([1], 1.0) == []
+    again = scheduler.redrive([1], 1.0, again=True)
+    assert again == [Admitted(seq=3, origin=1, duplicate_of=2)]
+    assert scheduler.state(1) == "dead"
+
+
+def test_redrive_keeps_the_key_when_the_window_of_the_old_item_ends() -> None:
+    """The new item holds the key as long as it is live, longer than the old one's window."""
+    scheduler = scheduler_of(dedup_scope=timedelta(seconds=8))
+    admit(scheduler, NewItem(dedup_key="k"))
+    settle(scheduler, *claim(scheduler), outcome=Dead())
+    scheduler.redrive([1], 5.0)
+    (again,) = scheduler.admit([NewItem(dedup_key="k")], 20.0)
+    assert again.duplicate_of == 2
+
+
+def test_admit_ignores_keys_when_the_queue_names_none() -> None:
+    """Without a dedup_key in the configuration nothing is a duplicate."""
+    assert holders(scheduler_of(dedup_key=None), A, A) == [None, None]

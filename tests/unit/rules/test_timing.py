@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+from spark_queue.rules import Ack, NewItem
+from tests.unit.rules.steps import admit, claim, drain, scheduler_of, settle
+
+
+def test_claim_leaves_an_item_when_its_time_has_not_come() -> None:
+    """An item is claimable from its available_at on, that instant included."""
+    scheduler = scheduler_of()
+    admit(scheduler, NewItem(available_at=5.0))
+    assert claim(scheduler, now=4.9) == []
+    assert claim(scheduler, now=5.0) == [1]
+
+
+def test_claim_serves_a_delayed_item_before_later_ones_of_its_key_when_it_is_due() -> None:
+    """A delayed item keeps its place."""
+    scheduler = scheduler_of()
+    admit(scheduler, NewItem(available_at=5.0), NewItem(), NewItem())
+    assert claim(scheduler, 1) == [2]
+    assert claim(scheduler, 9, now=5.0) == [1, 3]
+
+
+def test_claim_counts_the_latest_time_when_time_runs_backwards() -> None:
+    """A clock that jumps back frees nothing and holds nothing back."""
+    scheduler = scheduler_of()
+    admit(scheduler, NewItem(available_at=5.0), now=6.0)
+    grant = scheduler.claim(1.0, 1)
+    assert [item.seq for item in grant.items] == [1]
+    assert grant.lease_expires_at == 16.0
+
+
+def test_claim_expires_an_item_when_its_deadline_is_now() -> None:
+    """QS-18: a deadline is passed at its instant; expiries are in order of deadline, then seq."""
+    scheduler = scheduler_of()
+    admit(scheduler, *[NewItem(expires_at=at) for at in (10.0, 5.0, 10.0, 11.0)])
+    assert scheduler.claim(10.0, 0).expired == (2, 1, 3)
+    assert [scheduler.state(seq) for seq in (1, 2, 3, 4)] == [*["expired"] * 3, "ready"]
+
+
+def test_claim_lets_an_item_finish_when_its_deadline_passes_meanwhile() -> None:
+    """QS-10: a claimed item does not expire while its lease runs."""
+    scheduler = scheduler_of()
+    admit(scheduler, NewItem(expires_at=5.0))
+    claim(scheduler)
+    assert scheduler.expire(6.0) == ()
+    assert settle(scheduler, 1, now=6.0) == ()
+
+
+def test_claim_expires_a_lost_item_when_its_deadline_passed_meanwhile() -> None:
+    """An item whose lease ran out after its deadline is expired, not claimed again."""
+    scheduler = scheduler_of()
+    admit(scheduler, NewItem(expires_at=5.0))
+    claim(scheduler)
+    grant = scheduler.claim(10.0, 9)
+    assert (grant.items, grant.expired) == ((), (1,))
+
+
+def test_expire_logs_everything_that_is_past_its_deadline() -> None:
+    """QS-16, QS-17: expiry needs no claim, and takes delayed items too."""
+    scheduler = scheduler_of()
+    admit(scheduler, NewItem(expires_at=10.0, available_at=99.0), NewItem(expires_at=30.0))
+    assert scheduler.expire(9.0) == ()
+    assert scheduler.expire(20.0) == (1,)
+    assert scheduler.expire(20.0) == ()
+    assert drain(scheduler, 20.0) == [2]
+
+
+def test_claim_takes_an_item_again_when_its_lease_ran_out() -> None:
+    """A lease ends at its instant; the next claim supersedes it and charges a loss."""
+    scheduler = scheduler_of()
+    admit(scheduler, NewItem())
+    first = scheduler.claim(0.0, 9, worker_id="one")
+    assert claim(scheduler, now=9.9) == []
+    second = scheduler.claim(10.0, 9, worker_id="two")
+    assert [(item.losses, item.attempts) for item in second.items] == [(1, 0)]
+    assert scheduler.settle(first.lease, {1: Ack()}, 10.0).lost == (1,)
+    assert scheduler.settle(second.lease, {1: Ack()}, 10.0).lost == ()
+
+
+def test_settle_counts_when_the_lease_ran_out_but_nobody_claimed_since() -> None:
+    """A late ack counts until a later claim takes the item."""
+    scheduler = scheduler_of()
+    admit(scheduler, NewItem())
+    claim(scheduler)
+    claim(scheduler, 0, now=50.0)
+    assert settle(scheduler, 1, now=50.0) == ()
+    assert scheduler.state(1) == "acked"
+
+
+def test_renew_holds_the_items_longer() -> None:
+    """A renewed lease runs from now on, by the queue's length or by a given one."""
+    scheduler = scheduler_of()
+    admit(scheduler, NewItem(), NewItem())
+    lease = scheduler.claim(0.0, 9).lease
+    assert scheduler.renew(lease, 5.0, 20.0, [1]) == ()
+    assert claim(scheduler, now=15.0) == [2]
+    assert scheduler.renew(lease, 15.0, seqs=[1, 2]) == (2,)
+    assert scheduler.renew(lease, 16.0) == ()
+    assert claim(scheduler, now=25.5) == [2]
+    assert claim(scheduler, now=26.0) == [1]
+
+
+def test_renew_revives_a_lease_when_it_ran_out_but_nobody_claimed_since() -> None:
+    """A late renewal counts until a later claim takes the item."""
+    scheduler = scheduler_of()
+    admit(scheduler, NewItem())
+    lease = scheduler.claim(0.0, 9).lease
+    claim(scheduler, 0, now=12.0)
+    assert scheduler.renew(lease, 12.0, seqs=[1]) == ()
+    assert claim(scheduler, now=13.0) == []
+
+
+def test_next_event_at_is_the_earliest_of_delays_leases_and_deadlines() -> None:
+    """QS-11 to QS-15: it follows what comes and goes, and is none when time changes nothing."""
+    scheduler = scheduler_of()
+    assert scheduler.next_event_at(0.0) is None
+    admit(scheduler, NewItem(expires_at=50.0), NewItem(available_at=20.0), NewItem())
+    assert scheduler.next_event_at(0.0) == 20.0
+    scheduler.cancel([2], 0.0)
+    assert scheduler.next_event_at(0.0) == 50.0
+    claim(scheduler)
+    assert scheduler.next_event_at(0.0) == 10.0
+    assert scheduler.next_event_at(12.0) == 12.0
+    settle(scheduler, 1, 3)
+    assert scheduler.next_event_at(0.0) is None
+
+
+def test_next_event_at_is_none_when_the_queue_is_paused() -> None:
+    """Time alone ends no pause."""
+    scheduler = scheduler_of()
+    admit(scheduler, NewItem(available_at=20.0))
+    scheduler.pause()
+    assert scheduler.next_event_at(0.0) is None

@@ -1,0 +1,239 @@
+from __future__ import annotations
+
+from spark_queue.rules import NewItem, Release
+from tests.unit.rules.steps import admit, claim, drain, fair, scheduler_of, settle
+
+
+def test_claim_serves_keys_in_rounds_when_all_are_waiting() -> None:
+    """FQ-06: one item per key and round, rounds in the order of arrival."""
+    scheduler = scheduler_of()
+    admit(scheduler, *fair("ABAABCCCC"))
+    assert drain(scheduler) == [1, 2, 6, 3, 5, 7, 4, 8, 9]
+
+
+def test_claim_serves_a_newcomer_in_the_next_round() -> None:
+    """FQ-27: a key that arrives during a round waits for the rest of it."""
+    scheduler = scheduler_of()
+    admit(scheduler, *fair("ABA"))
+    assert claim(scheduler, 1) == [1]
+    admit(scheduler, *fair("C"))
+    assert drain(scheduler) == [2, 3, 4]
+
+
+def test_claim_serves_a_late_small_key_next_when_another_has_a_backlog() -> None:
+    """Claims of one item remember who was served: a newcomer does not wait for 50 older items."""
+    scheduler = scheduler_of()
+    admit(scheduler, *fair("A" * 50))
+    claim(scheduler, 1)
+    admit(scheduler, *fair("B"))
+    assert 51 in [*claim(scheduler, 1), *claim(scheduler, 1)]
+
+
+def test_claim_serves_another_key_soon_when_a_batch_was_released() -> None:
+    """ADR 3: 200 items that came back to A do not make B's one item wait for all of them."""
+    scheduler = scheduler_of()
+    admit(scheduler, *fair("A" * 200))
+    settle(scheduler, *claim(scheduler, 200), outcome=Release())
+    admit(scheduler, *fair("B"))
+    first = [claim(scheduler, 1)[0] for _ in range(4)]
+    assert 201 in first
+    assert [seq for seq in first if seq != 201] == [1, 2, 3]
+
+
+def test_claim_gives_one_overdue_turn_a_round_when_a_key_has_returned_items() -> None:
+    """A key with returned items has its regular turn and one overdue turn in each round."""
+    scheduler = scheduler_of()
+    admit(scheduler, *fair("AAAA"))
+    settle(scheduler, *claim(scheduler, 4), outcome=Release())
+    admit(scheduler, *fair("AAABBB"))
+    keys = [item.fair_key for item in scheduler.claim(0.0, 8).items]
+    assert keys == ["A", "A", "A", "B", "A", "A", "B", "A"]
+
+
+def test_claim_serves_a_returned_item_before_later_ones_of_its_key() -> None:
+    """A released item returns to its own place within its key."""
+    scheduler = scheduler_of()
+    admit(scheduler, *fair("AAABB"))
+    assert claim(scheduler, 3) == [1, 4, 2]
+    settle(scheduler, 1, outcome=Release())
+    assert drain(scheduler) == [1, 5, 3]
+
+
+def test_claim_takes_items_as_overdue_when_lost_ones_went_ahead_of_them() -> None:
+    """While no slot is free lost items move the pointer, and may pass items that wait for one."""
+    scheduler = scheduler_of(max_in_flight=2)
+    admit(scheduler, *fair("AABB"))
+    assert claim(scheduler, 2) == [1, 3]
+    assert [(item.seq, item.turn) for item in scheduler.claim(10.0, 2).items] == [(1, 1), (3, 1)]
+    assert [(item.seq, item.turn) for item in scheduler.claim(20.0, 2).items] == [(1, 2), (3, 2)]
+    settle(scheduler, 1, 3, now=20.0)
+    # A's tag, 2, has been passed at (2, 3), and its next overdue turn is 3; B's is not passed.
+    assert [(item.seq, item.turn) for item in scheduler.claim(20.0, 2).items] == [(4, 2), (2, 3)]
+
+
+def test_claim_serves_by_seq_when_lost_items_went_ahead_of_all_others() -> None:
+    """Items of other keys that the pointer passed meanwhile are served in order of arrival."""
+    scheduler = scheduler_of(max_in_flight=1)
+    admit(scheduler, NewItem(fair_key="E", available_at=5.0), *fair("AC"))
+    assert [claim(scheduler, 1, now=at) for at in (0.0, 10.0, 20.0)] == [[2], [2], [2]]
+    settle(scheduler, 2, now=20.0)
+    assert drain(scheduler, 20.0) == [1, 3]
+
+
+def test_claim_serves_by_seq_when_overdue_and_regular_turns_are_equal() -> None:
+    """An overdue item is served at the pointer, by seq with whoever else is due there."""
+    scheduler = scheduler_of()
+    admit(scheduler, *fair("XXYY"), NewItem(fair_key="N", available_at=5.0))
+    assert claim(scheduler, 3) == [1, 3, 2]
+    served = scheduler.claim(5.0, 2).items
+    assert [(item.seq, item.turn) for item in served] == [(4, 2.0), (5, 2.0)]
+
+
+def test_claim_leaves_the_pointer_when_a_member_is_served_at_an_earlier_turn() -> None:
+    """A member that waits for one of lower priority moves the pointer of its own never back."""
+    scheduler = scheduler_of()
+    admit(scheduler, NewItem(cost=5.0, group_key="x"))
+    settle(scheduler, *claim(scheduler), outcome=Release())
+    # The first member was passed, so it binds nobody; it is still to be served before the second.
+    admit(scheduler, NewItem(group_key="x", fair_key="A", priority=9))
+    admit(scheduler, *[NewItem(fair_key="A", priority=9) for _ in range(2)])
+    served = [(item.seq, item.turn) for item in scheduler.claim(0.0, 9, run=2).items]
+    assert served == [(3, 2.0), (4, 3.0), (1, 5.0), (2, 1.0)]
+    admit(scheduler, *[NewItem(fair_key=key, priority=9) for key in "AB"])
+    assert [(item.seq, item.turn) for item in scheduler.claim(0.0, 9).items] == [(5, 4.0), (6, 4.0)]
+
+
+def test_claim_uses_the_regular_turn_when_an_overdue_one_of_the_key_is_equal() -> None:
+    """What is overdue costs a key no regular turn: that one is used first, the other is left."""
+    scheduler = scheduler_of()
+    admit(scheduler, *fair("B"), NewItem(fair_key="B", cost=0.5, available_at=5.0))
+    admit(scheduler, *fair("CC"), NewItem(fair_key="B", available_at=5.0))
+    assert claim(scheduler, 3) == [1, 3, 4]
+    # B's lost item takes turn 2, so that its next overdue turn is 2.5, as is the tag of item 5.
+    assert drain(scheduler, 10.0) == [1, 3, 2, 4, 5]
+
+
+def test_claim_gives_a_regular_turn_once_when_another_item_took_it() -> None:
+    """The item whose tag an earlier one of its key used is overdue, though nothing passed it."""
+    scheduler = scheduler_of()
+    admit(scheduler, *fair("AA"))
+    for turn in (1.0, 1.0, 2.0):
+        assert [(item.seq, item.turn) for item in scheduler.claim(0.0, 1).items] == [(1, turn)]
+        settle(scheduler, 1, outcome=Release())
+    assert [(item.seq, item.turn) for item in scheduler.claim(0.0, 2).items] == [(1, 2), (2, 3)]
+
+
+def test_claim_serves_by_seq_when_the_pointer_has_passed_overdue_turns() -> None:
+    """Keys whose next turns the pointer has passed are all due at it, in order of arrival."""
+    scheduler = scheduler_of()
+    admit(scheduler, NewItem(fair_key="A", cost=0.5), NewItem(fair_key="B", cost=0.25))
+    admit(scheduler, *fair("CC"))
+    assert claim(scheduler, 3) == [2, 1, 3]
+    settle(scheduler, 1, 2, outcome=Release())
+    assert claim(scheduler, 2) == [1, 2]
+    assert claim(scheduler, 1) == [4]
+    settle(scheduler, 1, 2, outcome=Release())
+    assert [(item.seq, item.turn) for item in scheduler.claim(0.0, 2).items] == [(1, 2), (2, 2)]
+
+
+def test_claim_advances_a_key_by_its_cost_over_its_weight() -> None:
+    """A key of weight 2 has two turns a round; an item of cost 2 takes two turns."""
+    scheduler = scheduler_of(weights={"A": 2.0})
+    admit(scheduler, *fair("AAAABB"))
+    assert drain(scheduler) == [1, 2, 5, 3, 4, 6]
+    admit(scheduler, NewItem(fair_key="C", cost=2.0), *fair("DDD"))
+    assert drain(scheduler) == [8, 7, 9, 10]
+
+
+def test_configure_weighs_the_backlog_anew_when_a_weight_changes() -> None:
+    """The next claim serves the backlog by the new weight; the order within the key stays."""
+    scheduler = scheduler_of()
+    admit(scheduler, *fair("AAAAAABBBBBB"))
+    assert claim(scheduler, 2) == [1, 7]
+    scheduler.configure(scheduler.config.changed(weights={"A": 2.0}))
+    assert claim(scheduler, 6) == [2, 3, 8, 4, 5, 9]
+    scheduler.configure(scheduler.config.changed(weights={}))
+    assert claim(scheduler, 4) == [6, 10, 11, 12]
+
+
+def test_configure_stretches_turns_around_the_pointer() -> None:
+    """A tag above the pointer V becomes V + (tag - V) * old weight / new weight."""
+    scheduler = scheduler_of()
+    admit(scheduler, *fair("AAAAA"))
+    claim(scheduler, 1)
+    scheduler.configure(scheduler.config.changed(weights={"A": 0.5}))
+    items = [scheduler.item(seq) for seq in (2, 3, 4, 5)]
+    assert [item.tag for item in items if item] == [3.0, 5.0, 7.0, 9.0]
+
+
+def test_configure_weighs_a_key_anew_when_it_has_no_items() -> None:
+    """A key whose items were cancelled goes on from its last turn, on the scale of its weight."""
+    scheduler = scheduler_of()
+    scheduler.cancel(admit(scheduler, *fair("AAAA")), 0.0)
+    scheduler.configure(scheduler.config.changed(weights={"A": 2.0}))
+    admit(scheduler, *fair("A"))
+    item = scheduler.item(5)
+    assert item is not None
+    assert item.tag == 2.5
+
+
+def test_configure_moves_a_key_forward_when_it_stood_behind_another() -> None:
+    """A key whose weight grows comes before one that had an earlier turn until then."""
+    scheduler = scheduler_of()
+    admit(scheduler, *fair("BBBAAA"))
+    assert claim(scheduler, 2) == [1, 4]
+    scheduler.configure(scheduler.config.changed(weights={"A": 2.0}))
+    assert drain(scheduler) == [5, 2, 6, 3]
+
+
+def test_configure_remembers_an_idle_key_until_its_new_end() -> None:
+    """A key without items, whose last turn moved away, goes on from there for longer."""
+    scheduler = scheduler_of()
+    scheduler.cancel(admit(scheduler, *fair("AAAA")), 0.0)
+    scheduler.configure(scheduler.config.changed(weights={"A": 0.5}))
+    admit(scheduler, *fair("BBBBB"))
+    drain(scheduler)
+    admit(scheduler, *fair("A"))
+    item = scheduler.item(10)
+    assert item is not None
+    assert item.tag == 10.0
+
+
+def test_a_finished_item_keeps_its_tag_when_weights_change() -> None:
+    """What was served was served at its turn, whatever its key weighs later, or weighed before."""
+    scheduler = scheduler_of()
+    admit(scheduler, *fair("AAA"))
+    scheduler.configure(scheduler.config.changed(weights={"A": 2.0}))
+    settle(scheduler, *claim(scheduler, 1))
+    scheduler.configure(scheduler.config.changed(weights={"A": 4.0}))
+    tags = [item.tag for seq in (1, 2) if (item := scheduler.item(seq))]
+    assert tags == [0.5, 0.75]
+
+
+def test_claim_serves_a_higher_priority_first() -> None:
+    """A higher number goes first, whatever the round; each priority has rounds of its own."""
+    scheduler = scheduler_of()
+    admit(scheduler, *fair("AAB"))
+    admit(scheduler, *[NewItem(fair_key=key, priority=5) for key in "AAB"])
+    assert drain(scheduler) == [4, 6, 5, 1, 3, 2]
+
+
+def test_claim_ignores_keys_when_the_queue_names_none() -> None:
+    """Without a fair_key and a priority the queue is one line."""
+    scheduler = scheduler_of(fair_key=None, priority=None)
+    admit(scheduler, *fair("AAB"), NewItem(priority=9))
+    assert drain(scheduler) == [1, 2, 3, 4]
+
+
+def test_admit_lets_null_keys_share_one_key() -> None:
+    """FQ-21: items without a key take turns as one key."""
+    scheduler = scheduler_of()
+    admit(scheduler, NewItem(), NewItem(), *fair("A"))
+    assert drain(scheduler) == [1, 3, 2]
+
+
+def test_admit_takes_keys_as_equal_when_python_does() -> None:
+    """1 and 1.0 are one key."""
+    scheduler = scheduler_of()
+    admit(scheduler, NewItem(fair_key=1), NewItem(fair_key=1.0), NewItem(fair_key="1"))
+    assert drain(scheduler) == [1, 3, 2]
