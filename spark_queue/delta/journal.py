@@ -23,10 +23,11 @@ from spark_queue.delta.commands import admin, checkpoint, readers
 from spark_queue.delta.input import values
 from spark_queue.delta.input.sizes import bytes_of
 from spark_queue.delta.ownership import HOLD, Tenure
-from spark_queue.delta.store.store import Store, is_small, tries
+from spark_queue.delta.steps import Step, is_small, on_items, on_status
+from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import rows
 from spark_queue.delta.tables.facts import logger
-from spark_queue.delta.tables.heads import QueueHead, following
+from spark_queue.delta.tables.heads import QueueHead, StatusHead, following
 from spark_queue.delta.tables.native import Natives
 from spark_queue.delta.tables.schema import (
     ACKED,
@@ -251,20 +252,20 @@ class DeltaJournal:
     # What is written
 
     def _put(self, puts: Sequence[Entry[Any]]) -> None:
-        started = time.monotonic()
-        for count in tries("put"):
-            with self._store.writing("queue"):
-                before = self._store.queue_head()
-                self._tenure.require_held(before)
-                head = self._after(before, puts)
-                written = self._put_rows(puts, before.gen)
-                at = time.monotonic()
-                if self._store.commit_queue(head, written, small=is_small(len(puts))):
-                    self._tenure.was_renewed(at)
-                    self._entered(before.gen, puts[0].id)
-                    facts = {"inserted": len(puts)}
-                    self._store.report("queue", head.step, "put", facts, started, count)
-                    return
+        def decided(before: QueueHead) -> Step[QueueHead, tuple[int, float]]:
+            self._tenure.require_held(before)
+            head = self._after(before, puts)
+            return Step(
+                head=head,
+                rows=self._put_rows(puts, before.gen),
+                small=is_small(len(puts)),
+                counts={"inserted": len(puts)},
+                answer=(before.gen, time.monotonic()),
+            )
+
+        gen, at = on_items(self._store, "put", decided)
+        self._tenure.was_renewed(at)
+        self._entered(gen, puts[0].id)
 
     def _after(self, before: QueueHead, puts: Sequence[Entry[Any]]) -> QueueHead:
         now = self._store.clock.now()
@@ -306,29 +307,27 @@ class DeltaJournal:
         return {name: [put.item[name] for put in puts] for name in names}
 
     def _mark(self, place: Store, marks: Marks, done_to: int) -> None:
-        started = time.monotonic()
-        for count in tries("settle"):
-            with place.writing("status"):
-                before = place.status_head()
-                self._tenure.require_held(before)
-                ended = {
-                    ACKED: marks.acked,
-                    EXPIRED: marks.expired,
-                    CANCELLED: marks.discarded,
-                    DEAD: marks.punted,
-                }
-                written = self._mark_rows(ended, marks.returned)
-                total = sum(map(len, ended.values())) + len(marks.returned)
-                counts = {state: len(seqs) for state, seqs in ended.items() if seqs}
-                head = following(
-                    before,
-                    finished=before.finishing(counts),
-                    log_rows=before.log_rows + total,
-                    pointers=before.advanced({0: (float(done_to), done_to)}),
-                )
-                if place.commit_status(head, written, small=is_small(total)):
-                    place.report("status", head.step, "settle", counts, started, count)
-                    return
+        ended = {
+            ACKED: marks.acked,
+            EXPIRED: marks.expired,
+            CANCELLED: marks.discarded,
+            DEAD: marks.punted,
+        }
+        total = sum(map(len, ended.values())) + len(marks.returned)
+        counts = {state: len(seqs) for state, seqs in ended.items() if seqs}
+
+        def decided(before: StatusHead) -> Step[StatusHead, None]:
+            self._tenure.require_held(before)
+            head = following(
+                before,
+                finished=before.finishing(counts),
+                log_rows=before.log_rows + total,
+                pointers=before.advanced({0: (float(done_to), done_to)}),
+            )
+            rows = self._mark_rows(ended, marks.returned)
+            return Step(head=head, rows=rows, small=is_small(total), counts=counts, answer=None)
+
+        on_status(place, "settle", decided)
 
     def _mark_rows(
         self, ended: Mapping[str, Sequence[int]], returned: Mapping[int, int]

@@ -30,7 +30,7 @@ from pyspark.sql.types import (
 )
 
 from spark_queue.clock import Clock, SystemClock
-from spark_queue.delta.store.store import tries
+from spark_queue.delta.steps import until_done
 from spark_queue.delta.tables import lock
 from spark_queue.delta.tables.address import TableAddress
 from spark_queue.delta.tables.heads import new_token
@@ -209,15 +209,18 @@ class DeltaIdempotencyKeyStore:
             self._head = None
         lock.lock_for_writing(self._address.target, self._directory)
         keys = {call.key for call in calls}
-        for _ in tries("idempotency keys"):
-            head = self._newest(keys)
-            before = self._rules.snapshot()
-            answers = [_asked(call, self._rules) for call in calls]
-            changes = self._changes(before, keys)
-            if not changes or self._written(head, changes):
-                return answers
-            self._head = None
-        raise AssertionError
+        return until_done("idempotency keys", lambda: self._tried(calls, keys))
+
+    def _tried(self, calls: list[_Call], keys: set[str]) -> list[_Answer] | None:
+        """Ask the rules as of the newest step; ``None`` where the next one was lost."""
+        head = self._newest(keys)
+        before = self._rules.snapshot()
+        answers = [_asked(call, self._rules) for call in calls]
+        changes = self._changes(before, keys)
+        if not changes or self._written(head, changes):
+            return answers
+        self._head = None
+        return None
 
     def _newest(self, keys: Iterable[str]) -> KeysHead:
         """Return the newest head; the rules then know the keys as of its step."""

@@ -12,8 +12,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_queue.delta.plans import fold
+from spark_queue.delta.steps import Answer, Step, on_items, on_status, once_on_items
 from spark_queue.delta.store import fencing
-from spark_queue.delta.store.store import Store, tries
+from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import logger
 from spark_queue.delta.tables.heads import QueueHead, StatusHead, following
 from spark_queue.delta.tables.schema import CLAIMED, ITEM, READY, SCHEDULE
@@ -112,32 +113,31 @@ class Tenure:
 
     def take_position(self, place: Store) -> None:
         """Log the holder in a reader's log; what was claimed there is ready again, uncharged."""
-        for _ in tries("take over"):
-            with place.writing("status"):
-                before = place.status_head()
-                rows = _claimed(place, before)
-                count = 0 if rows is None else rows.count()
-                head = following(before, claimed=0, log_rows=before.log_rows + count)
-                if place.commit_status(self.renewed(head), rows):
-                    return
+
+        def decided(before: StatusHead) -> Step[StatusHead, None]:
+            rows = _claimed(place, before)
+            count = 0 if rows is None else rows.count()
+            head = following(before, claimed=0, log_rows=before.log_rows + count)
+            return Step(head=self.renewed(head), rows=rows, answer=None)
+
+        on_status(place, "take over", decided)
 
     def _take_items(self) -> QueueHead:
         """Log who holds the queue now; return the head before."""
-        for _ in tries("take over"):
-            with self._store.writing("queue"):
-                before = self._store.queue_head()
-                self._is_shared = not self._store.is_only_writer()
-                if self._committed(before):
-                    fencing.leave(before.hold.by)
-                    return before
-        raise AssertionError
 
-    def _committed(self, before: QueueHead) -> bool:
-        at = time.monotonic()
-        if not self._store.commit_queue(self.renewed(following(before)), None):
-            return False
+        def decided(before: QueueHead) -> Step[QueueHead, tuple[QueueHead, float]]:
+            self._is_shared = not self._store.is_only_writer()
+            return self._holding(before)
+
+        before, at = on_items(self._store, "take over", decided)
         self.was_renewed(at)
-        return True
+        fencing.leave(before.hold.by)
+        return before
+
+    def _holding(self, before: QueueHead) -> Step[QueueHead, tuple[QueueHead, float]]:
+        """Return the step that renews the hold; it answers what was before, and since when."""
+        at = time.monotonic()
+        return Step(head=self.renewed(following(before)), answer=(before, at))
 
     def _outwait(self, before: QueueHead) -> None:
         """Wait until a former front of another process hands out nothing any more."""
@@ -154,23 +154,25 @@ class Tenure:
 
     def _renew(self) -> None:
         try:
-            with self._store.writing("queue"):
-                head = self._store.queue_head()
-                self.require_held(head)
-                self._committed(head)
+            renewed = once_on_items(self._store, "renew the hold", self._still_holding)
+            if renewed is not None:
+                self.was_renewed(renewed[1])
         except FencedError as exc:
             logger.warning("%s: %s", self._store.name, exc)
         except Exception as exc:  # noqa: BLE001 - the next renewal may go well
             logger.warning("%s could not be held longer: %s", self._store.name, exc)
 
+    def _still_holding(self, before: QueueHead) -> Step[QueueHead, tuple[QueueHead, float]]:
+        self.require_held(before)
+        return self._holding(before)
+
     def _free(self) -> None:
-        for _ in tries("free"):
-            with self._store.writing("queue"):
-                before = self._store.queue_head()
-                if before.hold.by != self._token:
-                    return
-                if self._store.commit_queue(fencing.freed(following(before)), None):
-                    return
+        def decided(before: QueueHead) -> Answer[None]:
+            if before.hold.by != self._token:
+                return Answer(answer=None)
+            return Step(head=fencing.freed(following(before)), answer=None)
+
+        on_items(self._store, "free", decided)
 
     def _lose(self) -> None:
         self._over.set()

@@ -23,7 +23,8 @@ from spark_queue.delta.commands.claims import new_claim_id
 from spark_queue.delta.commands.evidence import Output
 from spark_queue.delta.commands.settle import Settled, Verdict
 from spark_queue.delta.replica.request import Request
-from spark_queue.delta.store.store import Store, is_small
+from spark_queue.delta.steps import is_small
+from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import logger
 from spark_queue.delta.views import items
 from spark_queue.delta.views.standing import Standing, standing

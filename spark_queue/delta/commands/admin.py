@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
+from typing import TypeVar
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -16,7 +17,8 @@ from spark_queue.delta.commands import checkpoint
 from spark_queue.delta.input.columns import require_keys, require_user_schema
 from spark_queue.delta.plans import limits, snapshot
 from spark_queue.delta.replica.columns import status_table
-from spark_queue.delta.store.store import Store, is_small, tries
+from spark_queue.delta.steps import Answer, Step, is_small, on_status
+from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import lock
 from spark_queue.delta.tables.heads import StatusHead, following
 from spark_queue.delta.tables.schema import (
@@ -35,6 +37,8 @@ from spark_queue.delta.tables.schema import (
 )
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.errors import QueueExistsError
+
+_T = TypeVar("_T")
 
 #: Changes the settings, given those in force and the head they are in force at.
 Change = Callable[[Settings, StatusHead], Settings]
@@ -97,30 +101,22 @@ def drop(store: Store) -> None:
 
 def configure(store: Store, change: Change, action: str = "configure") -> int:
     """Log another configuration, in force from this step on; return the step."""
-    started = time.monotonic()
-    for count in tries(action):
-        with store.writing("status"):
-            before = store.status_head()
-            old = store.settings(before)
-            new = change(old, before)
-            row = config_row(store, new, store.clock.now())
-            head = following(before)
-            if new.stretches != old.stretches:
-                # Tags above the pointer are stretched, so the fold must start at the pointer.
-                stage = checkpoint.staged(store, before, old)
-                head, row = stage.head, row.unionByName(stage.rows, allowMissingColumns=True)
-            head = _in_force(head)
-            if store.commit_status(head, row):
-                store.remember(head.step, new)
-                store.report("status", head.step, action, {}, started, count)
-                return head.step
-    raise AssertionError
 
+    def decided(before: StatusHead) -> Step[StatusHead, tuple[int, Settings]]:
+        old = store.settings(before)
+        new = change(old, before)
+        row = config_row(store, new, store.clock.now())
+        head = following(before)
+        if new.stretches != old.stretches:
+            # Tags above the pointer are stretched, so the fold must start at the pointer.
+            stage = checkpoint.staged(store, before, old)
+            head, row = stage.head, row.unionByName(stage.rows, allowMissingColumns=True)
+        head = replace(head, config_step=head.step)
+        return Step(head=head, rows=row, counts={}, answer=(head.step, new))
 
-def _in_force(head: StatusHead) -> StatusHead:
-    from dataclasses import replace  # noqa: PLC0415
-
-    return replace(head, config_step=head.step)
+    step, settings = on_status(store, action, decided)
+    store.remember(step, settings)
+    return step
 
 
 def _first_row(settings: Settings, now: datetime) -> pa.Table:
@@ -185,38 +181,44 @@ def end(
     error : str, optional
         Why.
     """
-    started = time.monotonic()
     now = store.clock.now()
-    for count in tries(action):
-        with store.writing("status"):
-            before = store.status_head()
-            found = (
-                find()
-                .select("_seq", "_gen", "_state", "_attempts", "_losses", *SCHEDULE)
-                .localCheckpoint()
-            )
-            was = {r[0]: r[1] for r in found.groupBy("_state").count().collect()}
-            total = sum(was.values())
-            if total == 0:
-                return 0, 0
-            head = following(
-                before,
-                claimed=before.claimed - was.get(CLAIMED, 0),
-                finished=before.finishing({state: total}),
-                log_rows=before.log_rows + total,
-            )
-            rows = found.withColumns(
-                {
-                    "_kind": F.lit(ITEM),
-                    "_state": F.lit(state),
-                    "_at": F.lit(now),
-                    "_error": F.lit(error).cast("string"),
-                }
-            )
-            if store.commit_status(head, rows, small=is_small(total)):
-                store.report("status", head.step, action, {state: total}, started, count)
-                return head.step, total
-    raise AssertionError
+
+    def decided(before: StatusHead) -> Answer[tuple[int, int]]:
+        found = find().select("_seq", "_gen", "_state", "_attempts", "_losses", *SCHEDULE)
+        found, was = _counted(found)
+        total = sum(was.values())
+        if total == 0:
+            return Answer(answer=(0, 0))
+        head = following(
+            before,
+            claimed=before.claimed - was.get(CLAIMED, 0),
+            finished=before.finishing({state: total}),
+            log_rows=before.log_rows + total,
+        )
+        rows = found.withColumns(
+            {
+                "_kind": F.lit(ITEM),
+                "_state": F.lit(state),
+                "_at": F.lit(now),
+                "_error": F.lit(error).cast("string"),
+            }
+        )
+        return _moved(head, rows, state, total, (head.step, total))
+
+    return on_status(store, action, decided)
+
+
+def _counted(found: DataFrame) -> tuple[DataFrame, dict[str, int]]:
+    """Return items, computed, and how many of them there are by state."""
+    found = found.localCheckpoint()
+    return found, {row[0]: row[1] for row in found.groupBy("_state").count().collect()}
+
+
+def _moved(
+    head: StatusHead, rows: DataFrame, state: str, total: int, answer: _T
+) -> Step[StatusHead, _T]:
+    """Return the step by which so many items come to a state."""
+    return Step(head=head, rows=rows, small=is_small(total), counts={state: total}, answer=answer)
 
 
 def finished(store: Store, where: str) -> DataFrame:
@@ -226,34 +228,26 @@ def finished(store: Store, where: str) -> DataFrame:
 
 def revive(store: Store, where: str) -> int:
     """Make finished items that were not acked ready again; return how many."""
-    started = time.monotonic()
     ended = tuple(s for s in TERMINAL if s != ACKED)
-    for count in tries("redrive"):
-        with store.writing("status"):
-            before = store.status_head()
-            found = matching(store, where, ended).select("_seq", "_gen", "_state", *SCHEDULE)
-            found = found.localCheckpoint()
-            was = {row[0]: row[1] for row in found.groupBy("_state").count().collect()}
-            total: int = sum(was.values())
-            if total == 0:
-                return 0
-            head = following(
-                before,
-                finished=before.finishing({state: -n for state, n in was.items()}),
-                log_rows=before.log_rows + total,
-            )
-            columns = {
-                "_kind": F.lit(ITEM),
-                "_state": F.lit(READY),
-                "_at": F.lit(store.clock.now()),
-            }
-            nothing = {"_attempts": F.lit(0), "_losses": F.lit(0)}
-            gone = {"_available_at": _never(), "_expires_at": _never()}
-            rows = found.withColumns({**columns, **nothing, **gone})
-            if store.commit_status(head, rows, small=is_small(total)):
-                store.report("status", head.step, "redrive", {READY: total}, started, count)
-                return total
-    raise AssertionError
+
+    def decided(before: StatusHead) -> Answer[int]:
+        found = matching(store, where, ended).select("_seq", "_gen", "_state", *SCHEDULE)
+        found, was = _counted(found)
+        total = sum(was.values())
+        if total == 0:
+            return Answer(answer=0)
+        head = following(
+            before,
+            finished=before.finishing({state: -n for state, n in was.items()}),
+            log_rows=before.log_rows + total,
+        )
+        columns = {"_kind": F.lit(ITEM), "_state": F.lit(READY), "_at": F.lit(store.clock.now())}
+        nothing = {"_attempts": F.lit(0), "_losses": F.lit(0)}
+        gone = {"_available_at": _never(), "_expires_at": _never()}
+        rows = found.withColumns({**columns, **nothing, **gone})
+        return _moved(head, rows, READY, total, total)
+
+    return on_status(store, "redrive", decided)
 
 
 def _never() -> Column:

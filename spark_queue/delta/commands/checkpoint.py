@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_queue.delta.plans import fold, tags
-from spark_queue.delta.store.store import Store, is_long, tries
+from spark_queue.delta.steps import Step, on_status
+from spark_queue.delta.store.store import Store, is_long
 from spark_queue.delta.tables.heads import Checkpoint, StatusHead, following
 from spark_queue.delta.tables.recent import STATE
 from spark_queue.delta.tables.schema import CLAIMED, OPEN, OPEN_LANE, READY, SCHEDULE, SERVED
@@ -68,16 +68,18 @@ def staged(store: Store, head: StatusHead, settings: Settings) -> Staged:
 
 def checkpoint(store: Store) -> int:
     """Write a checkpoint as a step of its own, and return the number of the step."""
-    started = time.monotonic()
-    for count in tries("checkpoint"):
-        with store.writing("status"):
-            head = store.status_head()
-            stage = staged(store, head, store.settings(head))
-            if store.commit_status(stage.head, stage.rows, small=False):
-                facts = {"fold": head.log_rows}
-                store.report("status", stage.head.step, "checkpoint", facts, started, count)
-                return stage.head.step
-    raise AssertionError
+
+    def decided(head: StatusHead) -> Step[StatusHead, int]:
+        stage = staged(store, head, store.settings(head))
+        return Step(
+            head=stage.head,
+            rows=stage.rows,
+            small=False,
+            counts={"fold": head.log_rows},
+            answer=stage.head.step,
+        )
+
+    return on_status(store, "checkpoint", decided)
 
 
 def is_due(head: StatusHead, limit: int) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -16,8 +15,9 @@ from spark_queue.delta.replica import claiming
 from spark_queue.delta.replica.claiming import LEASE_LOST, Chosen
 from spark_queue.delta.replica.request import Request
 from spark_queue.delta.replica.state import Granted as Memory
+from spark_queue.delta.steps import Answer, Step, is_small, on_status
 from spark_queue.delta.store import replicas
-from spark_queue.delta.store.store import Store, is_small, tries
+from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import StatusHead, following
 from spark_queue.delta.tables.schema import CLAIMED, DEAD, ITEM, READY, SCHEDULE
 from spark_queue.delta.tables.settings import Settings
@@ -37,30 +37,31 @@ class Granted:
 
 def claim(store: Store, request: Request) -> Granted:
     """Lease the next items, as one step; a claim that gets nothing writes nothing."""
-    started = time.monotonic()
     now = store.clock.now()
     nothing = Granted(
         step=0, count=0, claim_id=request.claim_id, claimed_at=now, lease_expires_at=now
     )
     planned = _Planned(store, request, now)
-    for count in tries("claim"):
-        with store.writing("status"):
-            store.require_whole()
-            same = same_claim(store, request.claim_id) if request.repeatable else None
-            if same is not None:
-                return same
-            head = store.status_head()
-            settings = store.settings(head)
-            stage = _chosen(store, head, settings, request, now) or planned.at(head, settings)
-            if stage is None or stage.total() == 0:
-                return nothing
-            after = logged(head, stage)
-            if store.commit_status(
-                after, _to_log(stage, request, now, after.step), small=is_small(stage.total())
-            ):
-                store.report("status", after.step, "claim", stage.by_state(), started, count)
-                return granted(stage, request, now, after.step)
-    raise AssertionError
+
+    def decided(head: StatusHead) -> Answer[Granted]:
+        store.require_whole()
+        same = same_claim(store, request.claim_id) if request.repeatable else None
+        if same is not None:
+            return Answer(answer=same)
+        settings = store.settings(head)
+        stage = _chosen(store, head, settings, request, now) or planned.at(head, settings)
+        if stage is None or stage.total() == 0:
+            return Answer(answer=nothing)
+        after = logged(head, stage)
+        return Step(
+            head=after,
+            rows=_to_log(stage, request, now, after.step),
+            small=is_small(stage.total()),
+            counts=stage.by_state(),
+            answer=granted(stage, request, now, after.step),
+        )
+
+    return on_status(store, "claim", decided)
 
 
 class _Planned:

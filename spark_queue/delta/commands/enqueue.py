@@ -19,27 +19,22 @@ from pyspark.sql import functions as F
 from spark_queue.delta.commands import readers, trim
 from spark_queue.delta.commands.refusals import Rules, refused
 from spark_queue.delta.input.columns import OrderBy, keyed, require_same_texts
-from spark_queue.delta.plans import tags
+from spark_queue.delta.plans import placing
 from spark_queue.delta.plans.stage import Stage, collected, evaluated, staged
 from spark_queue.delta.replica import entering
 from spark_queue.delta.replica.entering import Entered
+from spark_queue.delta.steps import Answer, Step, is_small, on_items
 from spark_queue.delta.store import replicas
-from spark_queue.delta.store.store import Store, is_small, tries
+from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import logger
 from spark_queue.delta.tables.heads import QueueHead, StatusHead, following
 from spark_queue.delta.tables.schema import (
-    GROUP,
     ITEM,
-    KEY,
-    META_LANE,
     QUEUE_COLUMNS,
     REFUSED,
-    REFUSED_LANE,
 )
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.errors import DuplicateItemError
-
-_LINE = ("_priority", "_fair_key")
 
 #: Rows up to which a frame is brought here, to be decided without Spark.
 _FEW = 5_000
@@ -104,19 +99,11 @@ def enqueue(
     # Before anybody has to wait for this step: what is large takes long.
     if frame.is_empty():
         return _NOTHING
-    for count in tries("enqueue"):
-        with store.writing("queue"):
-            done = _try_once(store, frame, status, settings, now, rules, batch)
-        if done is _NOTHING:
-            return done
-        if done is not None:
-            counts = {"inserted": done.inserted, "duplicates": done.duplicates}
-            if done.refused:
-                counts["refused"] = done.refused
-            store.report("queue", done.step, "enqueue", counts, started, count)
-            _trim(store)
-            return done
-    raise AssertionError
+    command = _Enqueue(store, frame, status, settings, now, rules, batch)
+    done = on_items(store, "enqueue", command.decided, started=started)
+    if done.step:
+        _trim(store)
+    return done
 
 
 def _trim(store: Store) -> None:
@@ -147,34 +134,6 @@ class _Frame:
         return self._stage
 
 
-def _try_once(
-    store: Store,
-    frame: _Frame,
-    status: StatusHead,
-    settings: Settings,
-    now: datetime,
-    rules: Rules,
-    batch: StreamBatch | None,
-) -> Enqueued | None:
-    before = store.queue_head()
-    if batch is not None and batch.is_in(before):
-        return _NOTHING
-    found = None
-    if rules.redriven_since is None or before.step <= rules.redriven_since:
-        found = _entered(store, frame, settings, before, now)
-    if found is not None:
-        return _commit_entered(store, found, status, before, now, rules, batch)
-    stage = frame.stage()
-    left_out = refused(store, stage, settings, before, now, rules)
-    status = replace(status, pointers=readers.slowest(store))
-    rows, tops = _rows(store, stage, left_out.rows, status, settings, before, now)
-    facts = _Facts(stage.count, left_out.duplicates, left_out.full, tops)
-    head = _following(before, facts, status, now, batch)
-    if not store.commit_queue(head, rows, small=is_small(stage.count)):
-        return None
-    return facts.enqueued(head.step)
-
-
 @dataclass(frozen=True, slots=True)
 class _Facts:
     """What is to be said of a step beside its rows."""
@@ -192,171 +151,86 @@ class _Facts:
             step=step, inserted=self.inserted(), duplicates=self.duplicates, refused=self.full
         )
 
-
-def _following(
-    before: QueueHead, facts: _Facts, status: StatusHead, now: datetime, batch: StreamBatch | None
-) -> QueueHead:
-    return following(
-        before,
-        last_seq=before.last_seq + facts.rows,
-        items=before.items + facts.inserted(),
-        refused=before.refused + facts.duplicates + facts.full,
-        tops=_higher(before.tops, facts.tops),
-        status_step=status.step,
-        gen_since=before.gen_since or now.isoformat(),
-        streams=before.streams if batch is None else {**before.streams, batch.query: batch.number},
-    )
-
-
-def _entered(
-    store: Store, frame: _Frame, settings: Settings, before: QueueHead, now: datetime
-) -> Entered | None:
-    """Decide a small step in this process; ``None`` where Spark has to."""
-    if frame.rows is None or not replicas.is_wanted(store):
-        return None
-    # What is asked of the readers may make their logs, for which others may wait.
-    every, pointers = list(readers.every(store)), readers.slowest(store)
-    with store.cache().lock:
-        replica = replicas.of_all(store, every)
-        if replica is None:
-            return None
-        return entering.entered(replica, settings.config, frame.rows, before, pointers, now)
-
-
-def _commit_entered(
-    store: Store,
-    found: Entered,
-    status: StatusHead,
-    before: QueueHead,
-    now: datetime,
-    rules: Rules,
-    batch: StreamBatch | None,
-) -> Enqueued | None:
-    if found.duplicates and rules.on_duplicate == "raise":
-        key, holder = found.first_duplicate()
-        raise DuplicateItemError(len(found.duplicates), f"key {key!r} of seq {holder}")
-    facts = _Facts(found.count, len(found.duplicates), 0, found.tops)
-    head = _following(before, facts, status, now, batch)
-    if not store.commit_queue(head, found.rows):
-        return None
-    return replace(facts.enqueued(head.step), rows=found.rows)
-
-
-def _rows(
-    store: Store,
-    stage: Stage,
-    left_out: DataFrame | None,
-    status: StatusHead,
-    settings: Settings,
-    before: QueueHead,
-    now: datetime,
-) -> tuple[DataFrame, dict[int, float]]:
-    """Return the rows of the step, and the highest tag that it gives at each priority."""
-    accepted = stage.rows
-    if left_out is not None:
-        accepted = accepted.join(left_out, "_pos", "left_anti")
-    placed = _placed(accepted, stage.count, _ends(store, before), status, settings, before)
-    seq = (F.col("_pos") + before.last_seq).alias("_seq")
-    logged = {"_seq": seq, "_enqueued_at": F.lit(now)}
-    items = placed.items.withColumns(
-        {**logged, "_gen": F.lit(before.gen), "_kind": F.lit(ITEM)}
-    ).drop("_pos")
-    # A sort by one number is a radix sort; by two columns it compares rows.
-    order = ["_round"] if settings.config.priority is None else ["_priority", "_round"]
-    step = items.sortWithinPartitions(*order)
-    if left_out is not None:
-        others = stage.rows.join(left_out, "_pos").withColumns(
-            {**logged, "_gen": F.lit(REFUSED_LANE), "_kind": F.lit(REFUSED)}
-        )
-        step = step.unionByName(others.drop("_pos"), allowMissingColumns=True)
-    for frame in placed.ends():
-        step = step.unionByName(frame, allowMissingColumns=True)
-    return step, _tops(placed, settings, before.last_seq + stage.count)
+    def counts(self) -> dict[str, int]:
+        """Return what is told of the step."""
+        counts = {"inserted": self.inserted(), "duplicates": self.duplicates}
+        return {**counts, "refused": self.full} if self.full else counts
 
 
 @dataclass(frozen=True, slots=True)
-class _Placed:
-    """Rows with their place in the order, and where their lines and groups end now."""
+class _Enqueue:
+    """A frame on its way into the item log."""
 
-    items: DataFrame
-    spans: DataFrame | None = None
-    members: DataFrame | None = None
+    store: Store
+    frame: _Frame
+    status: StatusHead
+    settings: Settings
+    now: datetime
+    rules: Rules
+    batch: StreamBatch | None
 
-    def ends(self) -> list[DataFrame]:
-        """Return the rows to log beside the items."""
-        ends = []
-        if self.spans is not None:
-            ends.append(_meta(self.spans.select(*_LINE, F.col("_end").alias("_round")), KEY))
-        if self.members is not None:
-            ends.append(_meta(self.members, GROUP))
-        return ends
+    def decided(self, before: QueueHead) -> Answer[Enqueued]:
+        """Decide the step on the newest head: in this process, or by Spark."""
+        if self.batch is not None and self.batch.is_in(before):
+            return Answer(answer=_NOTHING)
+        found = self._entered(before)
+        return self._by_spark(before) if found is None else self._here(before, found)
 
+    def _entered(self, before: QueueHead) -> Entered | None:
+        """Decide a small step in this process; ``None`` where Spark has to."""
+        since = self.rules.redriven_since
+        if since is not None and before.step > since:
+            return None
+        store, frame = self.store, self.frame
+        if frame.rows is None or not replicas.is_wanted(store):
+            return None
+        # What is asked of the readers may make their logs, for which others may wait.
+        every, pointers = list(readers.every(store)), readers.slowest(store)
+        with store.cache().lock:
+            replica = replicas.of_all(store, every)
+            if replica is None:
+                return None
+            config = self.settings.config
+            return entering.entered(replica, config, frame.rows, before, pointers, self.now)
 
-def _ends(store: Store, before: QueueHead) -> DataFrame:
-    """Return the rows of the log that say where lines and groups end; a new queue has none."""
-    log = store.queue.read()
-    if not before.items:
-        return log.limit(0)
-    return log.where((F.col("_gen") == META_LANE) & (F.col("_step") <= before.step))
+    def _here(self, before: QueueHead, found: Entered) -> Step[QueueHead, Enqueued]:
+        if found.duplicates and self.rules.on_duplicate == "raise":
+            key, holder = found.first_duplicate()
+            raise DuplicateItemError(len(found.duplicates), f"key {key!r} of seq {holder}")
+        facts = _Facts(found.count, len(found.duplicates), 0, found.tops)
+        head = self._following(before, facts)
+        answer = replace(facts.enqueued(head.step), rows=found.rows)
+        return Step(head=head, rows=found.rows, counts=facts.counts(), answer=answer)
 
+    def _by_spark(self, before: QueueHead) -> Step[QueueHead, Enqueued]:
+        store, stage = self.store, self.frame.stage()
+        left_out = refused(store, stage, self.settings, before, self.now, self.rules)
+        status = replace(self.status, pointers=readers.slowest(store))
+        rows, tops = placing.rows_of(
+            store, stage, left_out.rows, status, self.settings, before, self.now
+        )
+        facts = _Facts(stage.count, left_out.duplicates, left_out.full, tops)
+        head = self._following(before, facts)
+        return Step(
+            head=head,
+            rows=rows,
+            small=is_small(stage.count),
+            counts=facts.counts(),
+            answer=facts.enqueued(head.step),
+        )
 
-def _placed(
-    accepted: DataFrame,
-    rows: int,
-    log: DataFrame,
-    status: StatusHead,
-    settings: Settings,
-    before: QueueHead,
-) -> _Placed:
-    config = settings.config
-    # In one line without priorities, the items of a group are in seq order anyway.
-    clamped = config.group_key is not None and (
-        config.fair_key is not None or config.priority is not None
-    )
-    if not clamped:
-        return _tagged(accepted, rows, log, status, settings, before)
-    group_ends = tags.group_ends(accepted, log, settings, status.pointers).localCheckpoint()
-    lowered = tags.lowered(accepted, group_ends)
-    placed = _tagged(lowered, rows, log, status, settings, before)
-    items = tags.raised(placed.items, group_ends, settings).localCheckpoint()
-    return replace(placed, items=items, members=_last_members(items, before))
-
-
-def _tagged(
-    accepted: DataFrame,
-    rows: int,
-    log: DataFrame,
-    status: StatusHead,
-    settings: Settings,
-    before: QueueHead,
-) -> _Placed:
-    if settings.config.fair_key is None:
-        # One line, whose tag is the seq and whose end need not be kept.
-        seq = F.col("_pos") + before.last_seq
-        return _Placed(accepted.withColumn("_round", seq.cast("double")))
-    spans = tags.key_spans(accepted, log, settings, status.pointers).localCheckpoint()
-    return _Placed(tags.tagged(accepted, spans, rows), spans)
-
-
-def _last_members(items: DataFrame, before: QueueHead) -> DataFrame:
-    placed = F.struct(*_LINE, "_round", "_pos")
-    last = items.where(F.col("_group_key").isNotNull()).groupBy("_group_key")
-    members = last.agg(F.max_by(placed, "_pos").alias("_last")).select("_group_key", "_last.*")
-    return members.withColumn("_seq", F.col("_pos") + before.last_seq).drop("_pos")
-
-
-def _meta(rows: DataFrame, kind: str) -> DataFrame:
-    return rows.withColumns({"_gen": F.lit(META_LANE), "_kind": F.lit(kind)})
-
-
-def _tops(placed: _Placed, settings: Settings, last_seq: int) -> dict[int, float]:
-    """Return the highest tag of the step at each priority."""
-    if placed.spans is not None:
-        ends = placed.spans.groupBy("_priority").agg(F.max("_end"))
-        return {row[0]: row[1] for row in ends.collect()}
-    if settings.config.priority is None:
-        return {0: float(last_seq)}
-    return {r[0]: float(last_seq) for r in placed.items.select("_priority").distinct().collect()}
+    def _following(self, before: QueueHead, facts: _Facts) -> QueueHead:
+        batch, streams = self.batch, before.streams
+        return following(
+            before,
+            last_seq=before.last_seq + facts.rows,
+            items=before.items + facts.inserted(),
+            refused=before.refused + facts.duplicates + facts.full,
+            tops=_higher(before.tops, facts.tops),
+            status_step=self.status.step,
+            gen_since=before.gen_since or self.now.isoformat(),
+            streams=streams if batch is None else {**streams, batch.query: batch.number},
+        )
 
 
 def _higher(a: Mapping[int, float], b: Mapping[int, float]) -> dict[int, float]:

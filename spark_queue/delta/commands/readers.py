@@ -6,7 +6,6 @@ that an enqueue, a registration and the drop of old items are ordered by their s
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -17,7 +16,8 @@ from pyspark.sql import functions as F
 
 from spark_queue.delta.commands import admin
 from spark_queue.delta.plans.dedup import View
-from spark_queue.delta.store.store import Store, names_of, tries
+from spark_queue.delta.steps import Answer, Step, on_items, once_on_status
+from spark_queue.delta.store.store import Store, names_of
 from spark_queue.delta.tables.facts import logger
 from spark_queue.delta.tables.heads import (
     Checkpoint,
@@ -87,48 +87,43 @@ def register(
     InvalidArgumentError
         When it takes over, and is told to start elsewhere.
     """
-    started = time.monotonic()
-    for count in tries("register"):
-        with store.writing("queue"):
-            before = store.queue_head()
-            number, readers = _with(
-                store, before, name, config, start, streams=streams, takes_over=takes_over
-            )
-            if readers == before.readers:
-                return prepared(store.of_reader(number))
-            last = max(before.last_reader, number)
-            head = following(before, readers=readers, last_reader=last)
-            if store.commit_queue(head, None):
-                store.report("queue", head.step, f"reader {name!r}", {}, started, count)
-                return prepared(store.of_reader(number), is_new=True)
-    raise AssertionError
+
+    def decided(before: QueueHead) -> Answer[tuple[int, bool]]:
+        number, readers = _with(
+            store, before, name, config, start, streams=streams, takes_over=takes_over
+        )
+        if readers == before.readers:
+            return Answer(answer=(number, False))
+        last = max(before.last_reader, number)
+        head = following(before, readers=readers, last_reader=last)
+        return Step(head=head, counts={}, answer=(number, True))
+
+    number, is_new = on_items(store, f"reader {name!r}", decided)
+    return prepared(store.of_reader(number), is_new=is_new)
 
 
 def change(store: Store, number: int, name: str, config: ReaderConfig) -> None:
     """Give a reader another name or configuration."""
-    started = time.monotonic()
-    for count in tries("change reader"):
-        with store.writing("queue"):
-            before = store.queue_head()
-            facts = replace(before.readers[number], name=name, config=config.to_dict())
-            head = following(before, readers={**before.readers, number: facts})
-            if store.commit_queue(head, None):
-                store.report("queue", head.step, f"reader {name!r}", {}, started, count)
-                return
+
+    def decided(before: QueueHead) -> Step[QueueHead, None]:
+        facts = replace(before.readers[number], name=name, config=config.to_dict())
+        head = following(before, readers={**before.readers, number: facts})
+        return Step(head=head, counts={}, answer=None)
+
+    on_items(store, f"reader {name!r}", decided)
 
 
 def drop(store: Store, name: str) -> None:
     """Forget a reader, and remove its status log; the queue's configuration stays."""
-    started = time.monotonic()
     number = find(store, name).reader
-    for count in tries("drop reader"):
-        with store.writing("queue"):
-            before = store.queue_head()
-            readers = {n: facts for n, facts in before.readers.items() if n != number}
-            head = following(before, readers=readers)
-            if len(readers) == len(before.readers) or store.commit_queue(head, None):
-                store.report("queue", head.step, f"drop reader {name!r}", {}, started, count)
-                break
+
+    def decided(before: QueueHead) -> Answer[None]:
+        readers = {n: facts for n, facts in before.readers.items() if n != number}
+        if len(readers) == len(before.readers):
+            return Answer(answer=None)
+        return Step(head=following(before, readers=readers), counts={}, answer=None)
+
+    on_items(store, f"drop reader {name!r}", decided)
     if number:
         remove(store.of_reader(number))
 
@@ -167,21 +162,19 @@ def advance(store: Store, step: int) -> None:
     InvalidArgumentError
         When the item log has no such step.
     """
-    started = time.monotonic()
     at = store.queue.head_at(step)
     if at is None:
         raise InvalidArgumentError(f"step is {step}: the item log has no such step")
-    for count in tries("advance"):
-        with store.writing("queue"):
-            before = store.queue_head()
-            facts = before.readers[store.reader]
-            if facts.since_step >= step:
-                return
-            moved = replace(facts, since_step=step, since_items=at.items)
-            head = following(before, readers={**before.readers, store.reader: moved})
-            if store.commit_queue(head, None):
-                store.report("queue", head.step, f"reader {facts.name!r}", {}, started, count)
-                return
+
+    def decided(before: QueueHead) -> Answer[None]:
+        facts = before.readers[store.reader]
+        if facts.since_step >= step:
+            return Answer(answer=None)
+        moved = replace(facts, since_step=step, since_items=at.items)
+        head = following(before, readers={**before.readers, store.reader: moved})
+        return Step(head=head, counts={}, answer=None)
+
+    on_items(store, f"reader {store.registered().name!r}", decided)
 
 
 def slowest(store: Store) -> Mapping[int, Pointer]:
@@ -213,10 +206,8 @@ def prepared(store: Store, *, is_new: bool = False) -> Store:
             store.reader,
         )
     store.status.create(STATUS_COLUMNS, replaces=False)
-    with store.writing("status"):
-        if store.status_head().step == 0:
-            # Whoever loses this step was about to write the same.
-            store.commit_status(*_beginning(store))
+    # Whoever loses this step was about to write the same.
+    once_on_status(store, "beginning", lambda head: _beginning(store, head))
     return store
 
 
@@ -232,14 +223,17 @@ def stream(store: Store) -> DataFrame:
     )
 
 
-def _beginning(store: Store) -> tuple[StatusHead, DataFrame]:
+def _beginning(store: Store, before: StatusHead) -> Answer[None]:
     """Return the first step of a reader: the queue's settings, at the reader's start."""
+    if before.step:
+        return Answer(answer=None)
     first = store.of_reader(0)
     facts = store.registered()
     begins = Checkpoint(queue_step=facts.since_step, pointers=facts.pointers)
-    head = following(StatusHead(), config_step=1, pointers=facts.pointers, checkpoint=begins)
+    head = following(before, config_step=1, pointers=facts.pointers, checkpoint=begins)
     settings: Settings = replace(first.settings(first.status_head()), paused=False)
-    return head, admin.config_row(store, settings, store.clock.now())
+    row = admin.config_row(store, settings, store.clock.now())
+    return Step(head=head, rows=row, answer=None)
 
 
 def _with(

@@ -6,7 +6,6 @@ claimed it since, and it has not ended. What a later claim has taken is reported
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -21,8 +20,9 @@ from spark_queue.delta.plans import limits
 from spark_queue.delta.replica import settling
 from spark_queue.delta.replica.settling import LOSE, Judged
 from spark_queue.delta.replica.state import Replica
+from spark_queue.delta.steps import Answer, Step, is_small, on_status
 from spark_queue.delta.store import replicas
-from spark_queue.delta.store.store import Store, is_small, tries
+from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import recent
 from spark_queue.delta.tables.heads import StatusHead, following
 from spark_queue.delta.tables.schema import ACKED, CLAIMED, DEAD, ITEM, READY, TERMINAL
@@ -188,21 +188,23 @@ def _not_yet_settled(mine: DataFrame) -> DataFrame:
 
 def settle(store: Store, lease: int, verdict: Verdict, *, action: str = "settle") -> Settled:
     """Write what became of the items of a lease, as one step."""
-    started = time.monotonic()
     now = store.clock.now()
-    for count in tries(action):
-        with store.writing("status"):
-            head = store.status_head()
-            stage = _judged(store, head, lease, verdict, now) or staged(
-                store, head, lease, verdict, now
-            )
-            if not stage.counts:
-                return stage.settled(0)
-            after = logged(head, stage)
-            if store.commit_status(after, stage.rows, small=is_small(stage.total())):
-                store.report("status", after.step, action, stage.counts, started, count)
-                return stage.settled(after.step)
-    raise AssertionError
+
+    def decided(head: StatusHead) -> Answer[Settled]:
+        stage = _judged(store, head, lease, verdict, now)
+        stage = stage or staged(store, head, lease, verdict, now)
+        if not stage.counts:
+            return Answer(answer=stage.settled(0))
+        after = logged(head, stage)
+        return Step(
+            head=after,
+            rows=stage.rows,
+            small=is_small(stage.total()),
+            counts=stage.counts,
+            answer=stage.settled(after.step),
+        )
+
+    return on_status(store, action, decided)
 
 
 def judged_here(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -18,11 +17,15 @@ from spark_queue.delta.replica.claiming import Chosen
 from spark_queue.delta.replica.columns import status_table
 from spark_queue.delta.replica.request import Request
 from spark_queue.delta.replica.settling import Judged
+from spark_queue.delta.steps import Answer, Step, is_small, once_on_status
 from spark_queue.delta.store import replicas
-from spark_queue.delta.store.store import Store, is_small
+from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import recent
 from spark_queue.delta.tables.heads import StatusHead
 from spark_queue.delta.tables.schema import READY
+
+#: Nothing is written: settling and claiming are two steps.
+_NEITHER: Answer[tuple[Settled, Granted] | None] = Answer(answer=None)
 
 
 def settle_and_claim(
@@ -37,27 +40,19 @@ def settle_and_claim(
         would be in the step twice; others hold claims, which may have lapsed; there is nothing to
         claim; a checkpoint is due; or the step was lost to another writer.
     """
-    started = time.monotonic()
     now = store.clock.now()
-    with store.writing("status"):
-        head = store.status_head()
+
+    def decided(head: StatusHead) -> Answer[tuple[Settled, Granted] | None]:
         if checkpoint.is_due(head, request.limit):
-            return None
+            return _NEITHER
         both = _here(store, head, lease, verdict, request, now)
         if both is None:
             both = _by_spark(store, head, lease, verdict, request, now)
         if both is None or not both.fits(head):
-            return None
-        done, stage = both.done, both.stage
-        after = claims.logged(both.settled, stage)
-        if not store.commit_status(after, both.rows, small=is_small(both.total())):
-            return None
-    counts = {**done.counts, **stage.by_state()}
-    store.report("status", after.step, "settle and claim", counts, started, 1)
-    settled = settle.Settled(
-        step=after.step, counts=done.counts, lost=done.lost, failed=done.failed
-    )
-    return settled, claims.granted(stage, request, now, after.step)
+            return _NEITHER
+        return both.step(request, now)
+
+    return once_on_status(store, "settle and claim", decided)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +70,20 @@ class _Both:
         others = self.done.total() != head.claimed
         return READY not in self.done.counts and not others and self.stage.total() > 0
 
-    def total(self) -> int:
-        """Return how many rows would be written."""
-        return self.done.total() + self.stage.total()
+    def step(
+        self, request: Request, now: datetime
+    ) -> Step[StatusHead, tuple[Settled, Granted] | None]:
+        """Return the step that writes both."""
+        done, stage = self.done, self.stage
+        after = claims.logged(self.settled, stage)
+        settled = Settled(step=after.step, counts=done.counts, lost=done.lost, failed=done.failed)
+        return Step(
+            head=after,
+            rows=self.rows,
+            small=is_small(done.total() + stage.total()),
+            counts={**done.counts, **stage.by_state()},
+            answer=(settled, claims.granted(stage, request, now, after.step)),
+        )
 
 
 def _here(

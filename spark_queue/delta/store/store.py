@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
@@ -19,9 +17,9 @@ from spark_queue.clock import Clock
 from spark_queue.delta.replica.state import ENTERED, FOLLOWED, Replica, Row
 from spark_queue.delta.store import fencing, memory
 from spark_queue.delta.store.memory import Cache, Position, Tail
-from spark_queue.delta.tables import facts, glance, lock, native, paths, recent, traces, whole
+from spark_queue.delta.tables import glance, lock, native, paths, recent, traces, whole
 from spark_queue.delta.tables.address import QueueAddress
-from spark_queue.delta.tables.facts import Listener, LogName, StepFacts
+from spark_queue.delta.tables.facts import Listener, LogName
 from spark_queue.delta.tables.glance import Glance
 from spark_queue.delta.tables.heads import (
     QueueHead,
@@ -39,20 +37,10 @@ from spark_queue.errors import (
     LogDamagedError,
     QueueNotFoundError,
     ReaderNotFoundError,
-    StepLostError,
     UnsafeSessionError,
 )
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.session import SMALL_STEPS
-
-#: How often a step is tried against other writers before the caller is told.
-MAX_TRIES = 20
-
-#: Steps of up to this many rows are written as one file.
-_SMALL = 100_000
-
-#: The longest pause, in seconds, before a lost step is tried again.
-_MAX_PAUSE = 0.5
 
 _Head = TypeVar("_Head", QueueHead, StatusHead)
 _Seen = TypeVar("_Seen")
@@ -499,31 +487,6 @@ class Store:
             rows = self.spark.createDataFrame(rows)
         return log.commit(head, rows, small=small)
 
-    def report(
-        self,
-        log: LogName,
-        step: int,
-        action: str,
-        counts: Mapping[str, int],
-        started: float,
-        tried: int,
-    ) -> None:
-        """Tell the logger and the listener what a step did; ``started`` is a monotonic time.
-
-        The step is committed. A listener that fails is logged, and keeps nobody from what is theirs
-        by that step: a claim whose holder never heard of it would wait for its lease to run out.
-        """
-        done = StepFacts(
-            queue=self.name,
-            log=log,
-            step=step,
-            action=action,
-            counts=dict(counts),
-            seconds=time.monotonic() - started,
-            tries=tried,
-        )
-        facts.tell(done, self.listener)
-
     def require_not_held(self, head: QueueHead | StatusHead) -> None:
         """Raise where a step would follow upon one of a front that still holds the queue."""
         if head.hold.by in ("", self.holder):
@@ -629,25 +592,6 @@ def names_of(readers: Mapping[int, Registered]) -> list[str]:
     return [reader.name for reader in readers.values() if reader.name]
 
 
-def is_small(rows: int) -> bool:
-    """Tell whether a step has so few rows that it is written as one file."""
-    return rows <= _SMALL
-
-
 def is_long(head: StatusHead) -> bool:
     """Tell whether more was written since the checkpoint than a process keeps at hand."""
     return head.log_rows > memory.MAX_TAIL
-
-
-def tries(what: str) -> Iterator[int]:
-    """Count the tries at a step, with a drawn pause between them.
-
-    Raises
-    ------
-    StepLostError
-        After :data:`MAX_TRIES` lost steps.
-    """
-    for count in range(1, MAX_TRIES + 1):
-        yield count
-        time.sleep(random.uniform(0, min(_MAX_PAUSE, 0.01 * 2**count)))  # noqa: S311
-    raise StepLostError(what, MAX_TRIES)

@@ -24,8 +24,9 @@ from spark_queue.delta.commands import (
     trim,
 )
 from spark_queue.delta.plans import snapshot
-from spark_queue.delta.store.store import Store, tries
-from spark_queue.delta.tables.heads import following
+from spark_queue.delta.steps import Answer, Step, on_items, report
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.heads import QueueHead, following
 from spark_queue.delta.tables.schema import CLAIMED, ITEM, OPEN_LANE, READY, TERMINAL
 from spark_queue.results import Maintained
 
@@ -104,16 +105,13 @@ def drop_finished(store: Store, retention: timedelta, archive_to: str | None) ->
 
 
 def _close_generation(store: Store, now: datetime, retention: timedelta) -> None:
-    for _ in tries("close generation"):
-        with store.writing("queue"):
-            before = store.queue_head()
-            if before.gen_since is None:
-                return
-            since = datetime.fromisoformat(before.gen_since)
-            if now - since < retention / _GENERATIONS:
-                return
-            if store.commit_queue(following(before, gen=before.gen + 1, gen_since=None), None):
-                return
+    def decided(before: QueueHead) -> Answer[None]:
+        since = before.gen_since
+        if since is None or now - datetime.fromisoformat(since) < retention / _GENERATIONS:
+            return Answer(answer=None)
+        return Step(head=following(before, gen=before.gen + 1, gen_since=None), answer=None)
+
+    on_items(store, "close generation", decided)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,26 +190,22 @@ def _drop(store: Store, gen: _Generation, asked: Collection[int], archive_to: st
 
 def _raise_floor(store: Store, gen: _Generation, asked: Collection[int]) -> bool:
     """Log that the items of a generation may be gone; False where a new reader needs them."""
-    started = time.monotonic()
-    for count in tries("drop generation"):
-        with store.writing("queue"):
-            before = store.queue_head()
-            if before.floor_step >= gen.last_step:
-                return True
-            late = before.readers.keys() - asked
-            if any(before.readers[number].since_step < gen.last_step for number in late):
-                return False
-            head = following(
-                before,
-                forgotten=before.forgotten + gen.items,
-                floor_step=gen.last_step,
-                floor_items=before.floor_items + gen.items,
-            )
-            if store.commit_queue(head, None):
-                facts = {"dropped": gen.items}
-                store.report("queue", head.step, "drop generation", facts, started, count)
-                return True
-    raise AssertionError
+
+    def decided(before: QueueHead) -> Answer[bool]:
+        if before.floor_step >= gen.last_step:
+            return Answer(answer=True)
+        late = before.readers.keys() - asked
+        if any(before.readers[number].since_step < gen.last_step for number in late):
+            return Answer(answer=False)
+        head = following(
+            before,
+            forgotten=before.forgotten + gen.items,
+            floor_step=gen.last_step,
+            floor_items=before.floor_items + gen.items,
+        )
+        return Step(head=head, counts={"dropped": gen.items}, answer=True)
+
+    return on_items(store, "drop generation", decided)
 
 
 def _archive(store: Store, gen: _Generation, archive_to: str) -> None:
@@ -237,7 +231,7 @@ def purge(store: Store, where: str) -> int:
         with reader.writing("status"):
             reader.status.remove(seqs)
             reader.rewritten()
-    store.report("queue", store.queue_head().step, "purge", {"purged": count}, started, 1)
+    report(store, "queue", store.queue_head().step, "purge", {"purged": count}, started)
     return count
 
 

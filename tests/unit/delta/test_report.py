@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from spark_queue.clock import ManualClock
+from spark_queue.delta import steps
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.delta.tables.facts import StepFacts
@@ -21,7 +22,7 @@ def test_a_listener_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> No
     spark: Any = None
     store = Store(spark, QueueAddress("/tables/q"), ManualClock(), listener)
 
-    store.report("status", 3, "claim", {"claimed": 2}, 0.0, 1)
+    steps.report(store, "status", 3, "claim", {"claimed": 2}, 0.0)
 
     assert (told[0].step, told[0].counts) == (3, {"claimed": 2})
     assert "/tables/q: the listener failed" in caplog.text

@@ -1,0 +1,100 @@
+"""One step: decided on the newest head, committed, told; decided anew where it was lost."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from spark_queue.delta import steps
+from spark_queue.delta.steps import Answer, Step
+from spark_queue.delta.tables.facts import StepFacts
+from spark_queue.delta.tables.heads import QueueHead, following
+from spark_queue.errors import StepLostError
+
+
+class Log:
+    """A store whose next steps are taken by others, so many times."""
+
+    name = "q"
+
+    def __init__(self, lost: int = 0) -> None:
+        self.lost = lost
+        self.head = QueueHead()
+        self.told: list[StepFacts] = []
+        self.listener = self.told.append
+        self.is_locked = False
+
+    @contextmanager
+    def writing(self, which: str) -> Iterator[None]:
+        assert which == "queue"
+        self.is_locked = True
+        yield
+        self.is_locked = False
+
+    def queue_head(self) -> QueueHead:
+        assert self.is_locked
+        return self.head
+
+    def commit_queue(self, head: QueueHead, rows: object, *, small: bool) -> bool:
+        assert self.is_locked
+        assert (rows, small) == (None, True)
+        is_ours, self.lost = self.lost == 0, max(0, self.lost - 1)
+        self.head = head if is_ours else following(self.head)
+        return is_ours
+
+
+@pytest.fixture(autouse=True)
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Count the pauses, and make none."""
+    made: list[float] = []
+    monkeypatch.setattr(time, "sleep", made.append)
+    return made
+
+
+def _next(before: QueueHead) -> Step[QueueHead, int]:
+    head = following(before)
+    return Step(head=head, counts={"items": 1}, answer=head.step)
+
+
+def test_a_lost_step_is_decided_anew_on_the_winner(pauses: list[float]) -> None:
+    """Whoever loses a step waits a drawn time outside of the lock, and decides on what won."""
+    log: Any = Log(lost=2)
+    assert steps.on_items(log, "put", _next) == 3
+    assert [(told.step, told.tries, told.counts) for told in log.told] == [(3, 3, {"items": 1})]
+    assert len(pauses) == 2
+    assert all(0 <= pause <= 0.5 for pause in pauses)
+
+
+def test_an_answer_needs_no_step() -> None:
+    """What is decided to be nothing writes nothing, and nobody is told."""
+    log: Any = Log()
+    assert steps.on_items(log, "put", lambda _: Answer(answer="as it is")) == "as it is"
+    assert (log.head.step, log.told) == (0, [])
+
+
+def test_a_step_without_counts_is_told_to_nobody() -> None:
+    """What the library does for itself is a step, and no news."""
+    log: Any = Log()
+    steps.on_items(log, "free", lambda before: Step(head=following(before), answer=None))
+    assert (log.head.step, log.told) == (1, [])
+
+
+def test_a_step_that_is_always_lost_ends_with_an_error(pauses: list[float]) -> None:
+    """After twenty lost steps the caller is told, and nothing was written."""
+    log: Any = Log(lost=100)
+    with pytest.raises(StepLostError, match="put"):
+        steps.on_items(log, "put", _next)
+    assert len(pauses) == steps.MAX_TRIES
+    assert log.told == []
+
+
+def test_a_step_that_is_tried_once_answers_with_nothing_when_lost(pauses: list[float]) -> None:
+    """What can wait for the next time is not tried again."""
+    log: Any = Log(lost=1)
+    assert steps.once_on_items(log, "renew", _next) is None
+    assert steps.once_on_items(log, "renew", _next) == 2
+    assert pauses == []
