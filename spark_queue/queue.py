@@ -111,7 +111,7 @@ class DeltaQueue(Consuming):
             When a column has a name that belongs to the queue, or one with a dot or a backtick.
         """
         columns, settings = require_user_schema(parsed(schema)), require_config(config)
-        store = Store(spark, QueueAddress(name_or_path), clock or SystemClock(), listener)
+        store = Store.of(spark, QueueAddress(name_or_path), clock or SystemClock(), listener)
         admin.create(store, columns, settings)
         return cls(store)
 
@@ -133,14 +133,14 @@ class DeltaQueue(Consuming):
         FormatVersionError
             When a newer release wrote it.
         """
-        store = Store(spark, QueueAddress(name_or_path), clock or SystemClock(), listener)
+        store = Store.of(spark, QueueAddress(name_or_path), clock or SystemClock(), listener)
         store.settings(store.require_exists())
         return cls(store)
 
     @classmethod
     def exists(cls, spark: SparkSession, name_or_path: str) -> bool:
         """Tell whether there is a queue of this name or path."""
-        return Store(spark, QueueAddress(name_or_path), SystemClock()).exists()
+        return Store.of(spark, QueueAddress(name_or_path), SystemClock()).exists()
 
     @classmethod
     def drop(cls, spark: SparkSession, name_or_path: str) -> None:
@@ -155,7 +155,7 @@ class DeltaQueue(Consuming):
         FencedError
             When a front holds it.
         """
-        store = Store(spark, QueueAddress(name_or_path), SystemClock())
+        store = Store.of(spark, QueueAddress(name_or_path), SystemClock())
         store.require_exists()
         admin.drop(store)
 

@@ -24,6 +24,7 @@ from spark_queue.delta.input import values
 from spark_queue.delta.input.sizes import bytes_of
 from spark_queue.delta.ownership import HOLD, Tenure
 from spark_queue.delta.steps import Step, is_small, on_items, on_status
+from spark_queue.delta.store.lanes import stop_writing_natively, write_natively
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import rows
 from spark_queue.delta.tables.facts import logger
@@ -102,7 +103,7 @@ class DeltaJournal:
         self._commits = 0
         self._tidied = 0
         if native:
-            self._store.write_natively()
+            write_natively(self._store)
 
     @property
     def schema(self) -> StructType:
@@ -139,8 +140,8 @@ class DeltaJournal:
             if not marks.is_empty():
                 self._mark(self._store.of_reader(reader), marks, group.heads.get(reader, 0))
         self._commits += 1
-        if self._store.natives is not None and self._commits % _MANY == 0:
-            self._tidy_natively(self._store.natives)
+        if self._store.handle.natives is not None and self._commits % _MANY == 0:
+            self._tidy_natively(self._store.handle.natives)
 
     def load(self, first: int, limit: int) -> Sequence[Entry[Any]]:
         """Return the next entries from an id on, in order; an empty answer is the end."""
@@ -194,7 +195,7 @@ class DeltaJournal:
     def _tidy(self) -> None:
         if self._retention is not None:
             maintain.drop_finished(self._store, self._retention, self._archive_to)
-        if self._store.natives is None:
+        if self._store.handle.natives is None:
             maintain.compact(self._store)
 
     def _tidy_natively(self, natives: Natives) -> None:
@@ -211,7 +212,7 @@ class DeltaJournal:
     def erase(self) -> None:
         """Remove the queue and everything in it."""
         self._tenure.end_with_the_queue()
-        self._store.stop_writing_natively()
+        stop_writing_natively(self._store)
         admin.drop(self._store)
 
     def close(self) -> None:
@@ -219,7 +220,7 @@ class DeltaJournal:
         try:
             self._tenure.end()
         finally:
-            self._store.stop_writing_natively()
+            stop_writing_natively(self._store)
             self._store.forget()
 
     def is_held(self) -> bool:

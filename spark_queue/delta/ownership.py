@@ -52,7 +52,7 @@ class Tenure:
         self._hold = hold
         self._sleep = sleep
         self._token = fencing.new_holder()
-        store.holder = self._token
+        store.handle.holder = self._token
         self._until = 0.0
         self._is_shared = True
         self._over = threading.Event()

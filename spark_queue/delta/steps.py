@@ -15,6 +15,7 @@ from typing import Generic, TypeVar
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from spark_queue.delta.store.committing import commit_items, commit_status
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import LogName, StepFacts, tell
 from spark_queue.delta.tables.heads import QueueHead, StatusHead
@@ -176,7 +177,7 @@ def _on_items(store: Store, decide: Decide[QueueHead, _T]) -> Answer[_T] | None:
         decided = decide(store.queue_head())
         if not isinstance(decided, Step):
             return decided
-        ours = store.commit_queue(decided.head, decided.rows, small=decided.small)
+        ours = commit_items(store, decided.head, decided.rows, small=decided.small)
         return decided if ours else None
 
 
@@ -185,7 +186,7 @@ def _on_status(store: Store, decide: Decide[StatusHead, _T]) -> Answer[_T] | Non
         decided = decide(store.status_head())
         if not isinstance(decided, Step):
             return decided
-        ours = store.commit_status(decided.head, decided.rows, small=decided.small)
+        ours = commit_status(store, decided.head, decided.rows, small=decided.small)
         return decided if ours else None
 
 

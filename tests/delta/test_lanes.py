@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_queue import DeltaQueue
+from spark_queue.delta.store.lanes import rewriting
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import lock, made
 
@@ -77,7 +78,7 @@ def test_files_are_not_rewritten_beside_a_native_step(queue: DeltaQueue) -> None
     queue.claim(1)
     store = queue.main_store
     free = []
-    with store.rewriting("status"):
+    with rewriting(store, "status"):
         other = threading.Thread(target=lambda: free.append(_is_free(store)))
         other.start()
         other.join()
@@ -88,7 +89,7 @@ def test_files_are_not_rewritten_beside_a_native_step(queue: DeltaQueue) -> None
 
 def _is_free(store: Store) -> bool:
     """Tell whether this thread could write a step of the status log now."""
-    turn = lock.log_lock(f"{store._place()}/status of 0")
+    turn = lock.log_lock(f"{store.handle.place.name()}/status of 0")
     got = turn.acquire(blocking=False)
     if got:
         turn.release()

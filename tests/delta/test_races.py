@@ -51,10 +51,10 @@ def _between(queue: DeltaQueue, log: str, step: Callable[[], object]) -> None:
 
     def hook(point: str) -> None:
         if point == log:
-            queue.store.hook = None
+            queue.store.handle.hook = None
             step()
 
-    queue.store.hook = hook
+    queue.store.handle.hook = hook
 
 
 @pytest.mark.parametrize(

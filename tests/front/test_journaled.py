@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig
+from spark_queue.delta.store.lanes import rewriting
 from spark_queue.delta.upkeep import maintain
 from spark_queue.errors import FencedError, InvalidArgumentError, SchemaMismatchError
 from spark_queue.front.journaled import journaled_queue
@@ -155,7 +156,7 @@ def test_one_directory_is_one_queue(
     other.enqueue(spark.createDataFrame([(b"one",)], "data binary"))
 
     assert queue.store.queue_head().last_seq == 1
-    assert queue.store.location() != other.store.location()
+    assert queue.store.handle.place.location() != other.store.handle.place.location()
 
 
 def test_readers_are_those_of_the_queue(
@@ -277,7 +278,7 @@ def test_upkeep_by_another_handle_takes_turns_with_a_native_front(
     front = journaled_queue(spark, queue_path, clock=clock, native=True)
     store = DeltaQueue.open(spark, queue_path, clock=clock).main_store
     puts = [front.put(bytes([n])) for n in range(3)]
-    with store.rewriting("queue"), store.rewriting("status"):
+    with rewriting(store, "queue"), rewriting(store, "status"):
         waiting = front.put(b"late")
         with pytest.raises(TimeoutError):
             waiting.result(0.3)

@@ -18,6 +18,7 @@ from spark_queue.delta.input.columns import require_keys, require_user_schema
 from spark_queue.delta.plans import limits, snapshot
 from spark_queue.delta.replica.columns import status_table
 from spark_queue.delta.steps import Answer, Step, is_small, on_status
+from spark_queue.delta.store.committing import commit_status, require_not_held
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import lock
 from spark_queue.delta.tables.heads import StatusHead, following
@@ -63,14 +64,14 @@ def _make(store: Store, schema: StructType, settings: Settings) -> None:
     store.status.create(STATUS_COLUMNS, replaces=store.status.exists())
     with store.writing("status"):
         head = following(StatusHead(), config_step=1)
-        if not store.commit_status(head, _first_row(settings, store.clock.now())):
+        if not commit_status(store, head, _first_row(settings, store.clock.now())):
             raise QueueExistsError(store.name)
         store.begin(settings)
 
 
 def _require_free(store: Store) -> None:
     """Refuse a place that is taken; what a crash inside ``create`` left there is not in the way."""
-    file = store.address.plain_file()
+    file = store.handle.address.plain_file()
     if file is not None:
         raise QueueExistsError(
             store.name, f"{str(file)!r} is a plain file: move it, or use another path"
@@ -89,7 +90,7 @@ def drop(store: Store) -> None:
         When a front holds the queue.
     """
     with store.writing("status"), store.writing("queue"):
-        store.require_not_held(store.queue_head())
+        require_not_held(store, store.queue_head())
         numbers = [number for number in store.queue_head().readers if number]
         store.forget()
         for reader in map(store.of_reader, numbers):

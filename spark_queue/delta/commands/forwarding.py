@@ -65,7 +65,7 @@ def _targets(limits: ReaderConfig) -> list[str]:
 
 
 def _place(store: Store, target: str) -> Store:
-    return Store(store.spark, QueueAddress(target), store.clock, store.listener)
+    return Store.of(store.spark, QueueAddress(target), store.clock, store.listener)
 
 
 def _tried(store: Store, limits: ReaderConfig, target: str) -> int:
@@ -78,7 +78,7 @@ def _tried(store: Store, limits: ReaderConfig, target: str) -> int:
 
 def _sent(store: Store, limits: ReaderConfig, target: str) -> int:
     place = _place(store, target)
-    source = f"{store.location()}+{store.reader}"
+    source = f"{store.handle.place.location()}+{store.reader}"
     head = store.status_head()
     since = place.queue_head().streams.get(source, 0)
     if head.step <= since:

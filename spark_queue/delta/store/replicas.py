@@ -72,7 +72,7 @@ def of_all(store: Store, every: Sequence[Store]) -> Replica | None:
 
 def is_possible(store: Store) -> bool:
     """Tell whether the session, and the place of the queue, let steps be decided here."""
-    if store.natives is not None or not store.is_local():
+    if store.handle.natives is not None or not store.handle.place.is_local():
         return False
     return store.spark.conf.get(SMALL_STEPS, "memory") != "spark"
 

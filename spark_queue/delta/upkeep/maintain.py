@@ -25,6 +25,7 @@ from spark_queue.delta.commands import (
 )
 from spark_queue.delta.plans import snapshot
 from spark_queue.delta.steps import Answer, Step, on_items, report
+from spark_queue.delta.store.lanes import rewriting
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import QueueHead, following
 from spark_queue.delta.tables.schema import CLAIMED, ITEM, OPEN_LANE, READY, TERMINAL
@@ -57,10 +58,10 @@ def maintain(
 
 def compact(store: Store) -> None:
     """Merge the small files of a queue's logs."""
-    with store.rewriting("queue"):
+    with rewriting(store, "queue"):
         store.queue.compact()
     for reader in readers.every(store):
-        with reader.rewriting("status"):
+        with rewriting(reader, "status"):
             reader.status.compact()
 
 
@@ -179,10 +180,10 @@ def _drop(store: Store, gen: _Generation, asked: Collection[int], archive_to: st
     if not _raise_floor(store, gen, asked):
         return False
     # Items next: a status row without its item says nothing, an item without its rows is ready.
-    with store.rewriting("queue"):
+    with rewriting(store, "queue"):
         store.queue.delete(f"_gen = {gen.number}")
     for reader in readers.every(store):
-        with reader.rewriting("status"):
+        with rewriting(reader, "status"):
             reader.status.delete(f"_gen = {gen.number}")
         reader.rewritten()
     return True

@@ -20,7 +20,7 @@ def test_a_listener_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> No
         raise RuntimeError("no disk for metrics")
 
     spark: Any = None
-    store = Store(spark, QueueAddress("/tables/q"), ManualClock(), listener)
+    store = Store.of(spark, QueueAddress("/tables/q"), ManualClock(), listener)
 
     steps.report(store, "status", 3, "claim", {"claimed": 2}, 0.0)
 

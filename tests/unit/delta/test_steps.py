@@ -39,7 +39,7 @@ class Log:
         assert self.is_locked
         return self.head
 
-    def commit_queue(self, head: QueueHead, rows: object, *, small: bool) -> bool:
+    def commit(self, head: QueueHead, rows: object, *, small: bool) -> bool:
         assert self.is_locked
         assert (rows, small) == (None, True)
         is_ours, self.lost = self.lost == 0, max(0, self.lost - 1)
@@ -49,9 +49,10 @@ class Log:
 
 @pytest.fixture(autouse=True)
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Count the pauses, and make none."""
+    """Count the pauses, and make none; commit to the log above."""
     made: list[float] = []
     monkeypatch.setattr(time, "sleep", made.append)
+    monkeypatch.setattr(steps, "commit_items", Log.commit)
     return made
 
 

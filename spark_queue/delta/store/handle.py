@@ -1,0 +1,50 @@
+"""What the stores of all readers of a queue share, as long as one handle of it is in use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from pyspark.sql import SparkSession
+
+from spark_queue.clock import Clock
+from spark_queue.delta.store.place import Place
+from spark_queue.delta.tables.address import QueueAddress
+from spark_queue.delta.tables.facts import Listener
+from spark_queue.delta.tables.native import Natives
+
+#: Called between the staging of a step and its commit; tests put another party's step there.
+Hook = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class Handle:
+    """A queue in the hands of somebody.
+
+    Attributes
+    ----------
+    spark : SparkSession
+        The caller's session.
+    address : QueueAddress
+        The queue's name or path.
+    clock : Clock
+        Asked once by each operation.
+    listener : callable, optional
+        Called with :class:`StepFacts` after every step.
+    holder : str
+        The front that this handle writes for; empty for none.
+    natives : Natives, optional
+        The logs, where steps are committed without Spark.
+    """
+
+    spark: SparkSession
+    address: QueueAddress
+    clock: Clock
+    listener: Listener | None = None
+    hook: Hook | None = None
+    holder: str = ""
+    natives: Natives | None = None
+    place: Place = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.place = Place(self.spark, self.address)

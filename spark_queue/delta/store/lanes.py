@@ -1,0 +1,60 @@
+"""Who commits the steps of a queue: Spark, or this process by itself; and who rewrites files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables import lock, native
+from spark_queue.delta.tables.facts import LogName
+from spark_queue.delta.tables.log import STALENESS, is_fresh
+from spark_queue.delta.tables.native import Natives
+from spark_queue.errors import UnsafeSessionError
+
+
+def write_natively(store: Store) -> None:
+    """Commit steps without Spark from now on, where it is not Spark that has their rows.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When the queue is not on this machine's disk, or ``deltalake`` is not installed.
+    UnsafeSessionError
+        When the session may read a table as it was some time ago.
+    """
+    if not is_fresh(store.spark):
+        raise UnsafeSessionError(STALENESS, "native commits would be read late; unset it")
+    with store.writing("queue"):
+        natives = Natives()
+        natives.of(store.queue)
+    with _rewrites(store):
+        native.begin(store.handle.place.name())
+    store.handle.natives = natives
+
+
+def stop_writing_natively(store: Store) -> None:
+    """Commit all steps by Spark again."""
+    if store.handle.natives is not None:
+        store.handle.natives = None
+        native.end(store.handle.place.name())
+
+
+@contextmanager
+def rewriting(store: Store, which: LogName) -> Iterator[None]:
+    """Hold the right to rewrite files of a log: steps wait where they are written natively."""
+    place = store.handle.place
+    with _rewrites(store):
+        if not place.is_local() and not native.is_written_natively(place.name()):
+            yield
+            return
+        with store.writing(which):
+            try:
+                yield
+            finally:
+                store.cache().drop_replicas()
+
+
+def _rewrites(store: Store) -> AbstractContextManager[object]:
+    """Return the lock of those who rewrite: natives may begin only when nobody does."""
+    return lock.log_lock(f"{store.handle.place.name()}/rewrites")

@@ -1,0 +1,75 @@
+"""Where a queue is, which one is there, and whether other processes can write to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from spark_queue.delta.tables import lock, traces
+from spark_queue.delta.tables.address import QueueAddress
+from spark_queue.delta.tables.heads import status_head
+from spark_queue.delta.tables.log import Log
+
+
+class Place:
+    """The place of a queue's tables.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        The caller's session.
+    address : QueueAddress
+        The queue's name or path.
+    """
+
+    def __init__(self, spark: SparkSession, address: QueueAddress) -> None:
+        self._first = Log(spark, address.status, status_head)
+        self._is_path = address.is_path
+        self._location: str | None = None
+        self._key: str | None = None
+        self._birth: tuple[int, int] | None = None
+
+    def location(self) -> str:
+        """Return where the queue is, as its catalog or path says."""
+        if self._location is None:
+            self._location, self._key = self._first.detail()
+            self._birth = traces.birth(lock.local_directory(self._location))
+        return self._location
+
+    def identity(self) -> str:
+        """Return what names the queue in this process, for what is remembered of it.
+
+        Beside its place that is the id of its first status log: what is made anew there is another
+        queue. On this machine's disk it is noticed by whoever had the old one in hand, too.
+        """
+        birth = traces.birth(self.directory())
+        if birth is not None and birth != self._birth:
+            self._location = None
+            self.location()
+        return f"{self.name()} {self._key}"
+
+    def name(self) -> str:
+        """Return where the queue is, as one of many ways to spell that, for the locks on it."""
+        directory = self.directory()
+        return self.location() if directory is None else str(directory.resolve())
+
+    def directory(self) -> Path | None:
+        """Return the directory of the first status log, if that is on this machine's disk."""
+        return lock.local_directory(self.location())
+
+    def directory_of(self, log: Log[Any]) -> Path | None:
+        """Return the directory of a log on this machine's disk."""
+        first = self.directory()
+        if first is None or not self._is_path:
+            return None if first is None else log.directory()
+        return first.parent / log.address.target.rpartition("/")[2]
+
+    def is_local(self) -> bool:
+        """Tell whether the queue is on this machine's disk."""
+        return self.directory() is not None
+
+    def is_ours(self) -> bool:
+        """Tell whether nobody but this process can write: the queue is on its disk, and locked."""
+        return lock.is_held(self.directory())
