@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Any
@@ -144,6 +145,20 @@ def require_change(where: object, **flags: object) -> None:
     require_text("where", where)
     for name, value in flags.items():
         require_flag(name, value)
+
+
+def require_as_of(as_of: object) -> None:
+    """Raise where a moment to look back at is neither a step nor an instant."""
+    if as_of is not None:
+        require_moment("as_of", as_of)
+
+
+def require_end(time_limit: object, stop: object) -> None:
+    """Raise where what ends the work is neither a time nor an event."""
+    if time_limit is not None:
+        require_duration("time_limit", time_limit, least=timedelta(0))
+    if stop is not None and not isinstance(stop, threading.Event):
+        raise InvalidArgumentError(f"stop is {stop!r}: it must be a threading.Event")
 
 
 def require_upkeep(retention: object, archive_to: object) -> None:

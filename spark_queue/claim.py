@@ -12,9 +12,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import IntegralType
 
 from spark_queue.checks import require_duration, require_string
-from spark_queue.delta.commands import forwarding, settle
+from spark_queue.delta.commands import checkpoint, claims, forwarding, settle
 from spark_queue.delta.commands.claims import Granted
 from spark_queue.delta.commands.settle import Verdict
+from spark_queue.delta.replica.request import Request
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.views import items
 from spark_queue.errors import InvalidArgumentError, LeaseLostError, SchemaMismatchError
@@ -218,6 +219,15 @@ class Claim:
             f"<b>Claim</b> of {self.count} item(s), lease {self.lease}, "
             f"until {self.lease_expires_at.isoformat(' ', 'seconds')}"
         )
+
+
+def claimed(store: Store, request: Request) -> Claim:
+    """Lease items as a request says; what a reader cannot keep goes where it is to go."""
+    if checkpoint.is_due(store.status_head(), request.limit):
+        checkpoint.checkpoint(store)
+    claim = Claim(store, claims.claim(store, request))
+    forwarding.forward(store)
+    return claim
 
 
 def _checked(outcomes: DataFrame) -> DataFrame:

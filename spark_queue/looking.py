@@ -7,7 +7,7 @@ from datetime import datetime
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from spark_queue.checks import require_moment, require_seq
+from spark_queue import checks
 from spark_queue.config import QueueConfig
 from spark_queue.delta.plans import snapshot
 from spark_queue.delta.store.store import Store
@@ -17,12 +17,15 @@ from spark_queue.results import Explanation, QueueStats
 
 
 class Looking:
-    """The reading side of a queue: nothing here writes."""
+    """What one of its readers sees of a queue: nothing here writes."""
+
+    def __init__(self, store: Store) -> None:
+        self._seen = store
 
     @property
     def _store(self) -> Store:
-        """The queue as the reader sees it that is looked at."""
-        raise NotImplementedError
+        """The queue as the reader sees it."""
+        return self._seen
 
     @property
     def _main(self) -> Store:
@@ -68,7 +71,7 @@ class Looking:
         InvalidArgumentError
             When the queue has no such step, or a time has no offset.
         """
-        _require_as_of(as_of)
+        checks.require_as_of(as_of)
         cut = cut_at(self._store, as_of)
         return snapshot.status(cut.queue, cut.status)
 
@@ -85,7 +88,7 @@ class Looking:
 
     def stats(self, as_of: AsOf = None) -> QueueStats:
         """Count the items per state and per fair key; ``as_of`` as for :meth:`status`."""
-        _require_as_of(as_of)
+        checks.require_as_of(as_of)
         return inspect.stats(self._store, cut_at(self._store, as_of))
 
     def instant_of(self, step: int) -> datetime:
@@ -100,15 +103,15 @@ class Looking:
 
     def explain(self, seq: int) -> Explanation:
         """Say why an item is not running: by whom it is held, and until when."""
-        require_seq("seq", seq)
+        checks.require_seq("seq", seq)
         return inspect.explain(self._store, seq)
 
     def history(self, seq: int) -> DataFrame:
         """Return every transition of an item, oldest first."""
-        require_seq("seq", seq)
+        checks.require_seq("seq", seq)
         return snapshot.history(self._store, seq)
 
 
-def _require_as_of(as_of: object) -> None:
-    if as_of is not None:
-        require_moment("as_of", as_of)
+def store_of(seen: Looking) -> Store:
+    """Return the logs behind what is seen, for rooms of the library that step over it."""
+    return seen._store  # noqa: SLF001

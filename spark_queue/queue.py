@@ -12,7 +12,6 @@ from pyspark.sql.types import StructType
 from spark_queue import checks, streams
 from spark_queue.clock import Clock, SystemClock
 from spark_queue.config import QueueConfig, require_config
-from spark_queue.consuming import Consuming
 from spark_queue.delta.commands import admin, enqueue, forwarding, frames, readers
 from spark_queue.delta.commands.readers import Start
 from spark_queue.delta.commands.refusals import OnDuplicate, OnFull, Rules
@@ -22,7 +21,7 @@ from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.delta.tables.facts import Listener
 from spark_queue.delta.upkeep import maintain
-from spark_queue.reader import Reader
+from spark_queue.reader import Reader, Working
 from spark_queue.reader_config import ReaderConfig, require_reader
 from spark_queue.results import EnqueueResult, Maintained
 
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class DeltaQueue(Consuming):
+class DeltaQueue(Working):
     """A queue on two Delta tables: distinct, fair by key, serial per group, as configured.
 
     Make one with :meth:`create` or :meth:`open`. A handle is cheap, may be used by several
@@ -53,11 +52,6 @@ class DeltaQueue(Consuming):
     def __init__(self, store: Store) -> None:
         self._any_reader = store
         self._default: Store | None = None
-
-    @property
-    def main_store(self) -> Store:
-        """The logs behind the queue, whoever reads it; for the library's own use."""
-        return self._any_reader
 
     @property
     def _main(self) -> Store:
@@ -398,3 +392,8 @@ class DeltaQueue(Consuming):
 
     def __repr__(self) -> str:
         return f"DeltaQueue({self.name!r})"
+
+
+def main_store_of(queue: DeltaQueue) -> Store:
+    """Return the logs behind a queue, whoever reads it, for rooms of the library."""
+    return queue._main  # noqa: SLF001

@@ -1,19 +1,327 @@
-"""One reader of a queue: it sees every item, and keeps a position of its own."""
+"""A queue as one of its readers works it off, and as an operator changes it."""
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Literal, overload
 
-from spark_queue.checks import require_change, require_seq
-from spark_queue.consuming import AsReader
-from spark_queue.delta.commands import admin, readers
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import StructType
+
+from spark_queue import checks, streams
+from spark_queue.claim import Claim, claimed
+from spark_queue.config import LiveSettings
+from spark_queue.delta.commands import admin, enqueue, readers
+from spark_queue.delta.commands.refusals import Rules
 from spark_queue.delta.views import lag
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.looking import Looking
+from spark_queue.processing import worker
+from spark_queue.processing.handlers import AnyHandler, BatchHandler, ItemHandler, TableT
+from spark_queue.processing.options import (
+    Asked,
+    HandlerOptions,
+    ProcessOptions,
+    StreamOptions,
+    request,
+)
+from spark_queue.processing.worker import ProcessResult
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.results import Lag
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
-class Reader(AsReader):
+
+class Working(Looking):
+    """What a reader does with a queue, and an operator for it."""
+
+    def claim(
+        self,
+        limit: int,
+        *,
+        lease: timedelta | None = None,
+        worker_id: str = "",
+        run: int = 1,
+        claim_id: str | None = None,
+    ) -> Claim:
+        """Lease the next items, in fair order.
+
+        Parameters
+        ----------
+        limit : int
+            How many items at most.
+        lease : timedelta, optional
+            How long they are held; the queue's ``lease`` by default.
+        worker_id : str
+            Who holds them, as :meth:`status` shows it.
+        run : int
+            How many consecutive items of one group may be leased together, to be worked off in
+            order; 1 by default.
+        claim_id : str, optional
+            Makes the claim repeatable: claiming again with the same id gives the same items, also
+            after a crash between the commit and its answer.
+
+        Returns
+        -------
+        Claim
+            Perhaps an empty one. Items that are delayed, expired, paused, leased or held by their
+            group are not in it.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When ``limit`` or ``run`` is below 1 or ``lease`` is not above zero.
+        """
+        checks.require_claim(limit, lease, run, worker_id, claim_id)
+        return claimed(self._store, request(self._store, limit, lease, worker_id, run, claim_id))
+
+    @overload
+    def process(
+        self,
+        handler: ItemHandler,
+        *,
+        per: Literal["item"] = "item",
+        max_per_group: int | None = None,
+        **options: Unpack[ProcessOptions],
+    ) -> ProcessResult: ...
+
+    @overload
+    def process(
+        self,
+        handler: BatchHandler[TableT],
+        *,
+        per: Literal["batch"],
+        **options: Unpack[ProcessOptions],
+    ) -> ProcessResult: ...
+
+    def process(
+        self,
+        handler: AnyHandler,
+        *,
+        per: Literal["item", "batch"] = "item",
+        limit: int = 10_000,
+        max_per_group: int | None = None,
+        lease: timedelta | None = None,
+        worker_id: str | None = None,
+        returns: StructType | str | None = None,
+        output: str | None = None,
+        time_limit: timedelta | None = None,
+        stop: threading.Event | None = None,
+        on_claim: Callable[[ProcessResult], None] | None = None,
+    ) -> ProcessResult:
+        """Claim items, run a handler for them on the executors, settle them, and so on.
+
+        Parameters
+        ----------
+        handler : callable
+            Runs on executors, and must pickle. With ``per="item"`` it gets one item as a dict (the
+            user's columns, ``_seq``, ``_lease``, ``_attempts``); with ``per="batch"`` a
+            ``pyarrow.Table`` of them. What it raises fails the item, or all items of the batch;
+            ``raise Reject(...)`` sends it to the dead letters at once. It runs once for a lease.
+            An item that ends its Python worker is charged a loss, up to ``max_losses``.
+        per : "item" or "batch"
+            What one call gets.
+        limit : int
+            How many items one claim takes at most; a large claim costs little more than a small.
+        max_per_group : int, optional
+            How many consecutive items of one group a claim may take, to be worked off one after
+            another. By default all that come next, up to ``limit``; with ``per="batch"`` one, as a
+            failed batch could not stop its groups.
+        lease : timedelta, optional
+            How long a claim holds; it is renewed while the handler runs.
+        worker_id : str, optional
+            Who holds the items; host and process id by default.
+        returns : StructType or str, optional
+            The columns of what the handler returns: a dict for an item, or a table with ``_seq``.
+            An item whose result has other columns, or values of other types, has failed.
+        output : str, optional
+            A Delta table (name, or path with a ``/``) that gets the returned rows, with ``_seq``
+            and ``_claim_id``. Each item's row is there exactly once, through any crash.
+        time_limit : timedelta, optional
+            No further claim after this long.
+        stop : threading.Event, optional
+            No further claim once it is set. On the main thread, SIGTERM and SIGINT also release
+            what is being worked on; then SIGTERM ends the program with code 143 (``SystemExit``),
+            unless it has a handler of its own.
+        on_claim : callable, optional
+            Called after each settled claim with the result so far, on a thread of the queue's own.
+
+        Returns
+        -------
+        ProcessResult
+            Counts, and why it ended: where items are left that may not run, what they wait for.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When the handler does not pickle, ``output`` is given without ``returns``, or
+            ``max_per_group`` is above 1 for batches.
+        InvalidConfigError
+            When the driver lacks what Spark needs to run a handler: pandas, for example.
+        UnsafeSessionError
+            When the session runs tasks speculatively.
+        """
+        asked = Asked(handler, per, limit, max_per_group, lease, worker_id, returns, output)
+        asked.check(on_claim)
+        checks.require_end(time_limit, stop)
+        store, work = self._store, asked.of(self._store)
+        return worker.process(store, work, time_limit=time_limit, stop=stop, on_claim=on_claim)
+
+    @overload
+    def process_stream(
+        self,
+        handler: ItemHandler,
+        checkpoint: str,
+        *,
+        per: Literal["item"] = "item",
+        max_per_group: int | None = None,
+        **options: Unpack[StreamOptions],
+    ) -> StreamingQuery: ...
+
+    @overload
+    def process_stream(
+        self,
+        handler: BatchHandler[TableT],
+        checkpoint: str,
+        *,
+        per: Literal["batch"],
+        **options: Unpack[StreamOptions],
+    ) -> StreamingQuery: ...
+
+    def process_stream(
+        self,
+        handler: AnyHandler,
+        checkpoint: str,
+        *,
+        trigger: timedelta = timedelta(seconds=10),
+        name: str | None = None,
+        on_claim: Callable[[ProcessResult], None] | None = None,
+        **options: Unpack[HandlerOptions],
+    ) -> StreamingQuery:
+        """Start a query whose every micro-batch claims, processes and settles.
+
+        A heartbeat sets it off: a micro-batch works the queue off, and stops claiming when a
+        trigger's time is over, so that its progress is seen.
+
+        Parameters
+        ----------
+        checkpoint : str
+            A directory that is this query's own. It holds the heartbeat only: what was worked on
+            and what came of it is in the queue.
+        trigger : timedelta
+            How often to look for items, and how long a micro-batch goes on claiming.
+        name : str, optional
+            The query's name in Spark's own displays.
+        handler, per, limit, max_per_group, lease, returns, output, on_claim
+            As for :meth:`process`.
+
+        Returns
+        -------
+        StreamingQuery
+            A query like any other. Stopped in the middle of a claim, it gives the claim back, or
+            its lease runs out.
+
+        Raises
+        ------
+        InvalidArgumentError, UnsafeSessionError
+            As for :meth:`process`; or when no checkpoint is named or ``trigger`` is not above zero.
+        """
+        asked = Asked(handler, **options)
+        asked.check(on_claim)
+        streams.require_query(checkpoint, trigger, name)
+        worker.require_safe(self._store, asked.of(self._store))
+
+        def process(spark: SparkSession, time_limit: timedelta) -> ProcessResult:
+            store = self._store.in_session(spark)
+            work = asked.of(store)
+            return worker.process(store, work, time_limit=time_limit, stop=None, on_claim=on_claim)
+
+        return streams.process_stream(
+            self._store.spark, process, checkpoint, trigger=trigger, name=name
+        )
+
+    def cancel(self, where: str, *, dry_run: bool = False) -> int:
+        """End every ready or claimed item for which a SQL predicate is true.
+
+        Parameters
+        ----------
+        where : str
+            A predicate over the columns of :meth:`status`, such as ``tenant = 'a' AND _seq < 100``.
+        dry_run : bool
+            Only count.
+
+        Returns
+        -------
+        int
+            How many items it is about. A holder of such an item gets ``LeaseLostError``.
+        """
+        checks.require_change(where, dry_run=dry_run)
+        if dry_run:
+            return admin.matching(self._store, where, ("ready", "claimed")).count()
+        return admin.cancel(self._store, where)[1]
+
+    def redrive(self, where: str, *, dry_run: bool = False, again: bool = False) -> int:
+        """Enqueue dead, expired or cancelled items again, as new items that name the old.
+
+        An item is redriven once: one that has a successor (:meth:`dead`) is passed over. Whether
+        the key of an item was taken meanwhile is decided as for any enqueue.
+
+        Parameters
+        ----------
+        where, dry_run
+            As for :meth:`cancel`.
+        again : bool
+            Redrive also what was redriven before.
+
+        Returns
+        -------
+        int
+            How many items it is about.
+        """
+        checks.require_change(where, dry_run=dry_run, again=again)
+        since = self._store.queue_head().step
+        frame = admin.redrivable(self._store, where, again=again)
+        if dry_run:
+            return frame.count()
+        rules = Rules(redriven_since=None if again else since)
+        return enqueue.enqueue(
+            self._store, frame, order_by=None, rules=rules, extra=("_origin",)
+        ).inserted
+
+    def configure(self, **settings: Unpack[LiveSettings]) -> int:
+        """Change live settings (see ``LIVE_SETTINGS``) from the next step on.
+
+        Returns
+        -------
+        int
+            The step from which they are in force: a claim after it sees them.
+
+        Raises
+        ------
+        InvalidConfigError
+            When a setting is unknown, fixed at creation, or out of its range.
+        """
+        self.config.changed(**settings)
+        return admin.configure(
+            self._store,
+            lambda old, at: old.reconfigured(old.config.changed(**settings), at.pointers),
+        )
+
+    def pause(self) -> int:
+        """Stop giving out items; what is claimed goes on. Returns the step it is in force from."""
+        return admin.configure(self._store, lambda old, _: replace(old, paused=True), "pause")
+
+    def resume(self) -> int:
+        """Give out items again. Returns the step it is in force from."""
+        return admin.configure(self._store, lambda old, _: replace(old, paused=False), "resume")
+
+
+class Reader(Working):
     """A queue as one of its readers sees it; made by :meth:`DeltaQueue.reader`.
 
     What it claims, settles, retries, buries, pauses and configures is its own: no other reader
@@ -50,10 +358,8 @@ class Reader(AsReader):
 
         Parameters
         ----------
-        where : str
-            A predicate over the columns of :meth:`status`.
-        dry_run : bool
-            Only count.
+        where, dry_run
+            As for :meth:`cancel`.
         again : bool
             Makes no difference: what is ready again is not over, and has no successor.
 
@@ -62,7 +368,7 @@ class Reader(AsReader):
         int
             How many items it is about. They keep their place, and their attempts start anew.
         """
-        require_change(where, dry_run=dry_run)
+        checks.require_change(where, dry_run=dry_run)
         if dry_run:
             return admin.redrivable(self._store, where, again=True).count()
         return admin.revive(self._store, where)
@@ -75,7 +381,7 @@ class Reader(AsReader):
         InvalidArgumentError
             When the reader claims, or the item log has no such step.
         """
-        require_seq("step", step)
+        checks.require_seq("step", step)
         self._require_streams()
         readers.advance(self._store, step)
 
@@ -87,8 +393,7 @@ class Reader(AsReader):
     def _require_streams(self) -> None:
         if not self._store.registered().streams:
             raise InvalidArgumentError(
-                f"reader {self.reader!r} claims its items: only one that was made by read_stream "
-                "is read as a stream"
+                f"reader {self.reader!r} claims its items: use one that read_stream has made"
             )
 
     def __repr__(self) -> str:

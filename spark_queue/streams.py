@@ -41,10 +41,7 @@ def enqueue_stream(
     name: str | None,
 ) -> StreamingQuery:
     """Start a query that enqueues each micro-batch as one step."""
-    _require_checkpoint(checkpoint)
-    if trigger is not None:
-        require_duration("trigger", trigger)
-    require_string("name", name)
+    require_query(checkpoint, trigger, name, ends=True)
     _require_stream(df)
     # What does not fit is told now, and not by a query that stops.
     schema, settings = store.user_schema(), store.settings(store.status_head())
@@ -69,15 +66,20 @@ def process_stream(
     name: str | None,
 ) -> StreamingQuery:
     """Start a query whose every micro-batch works the queue off."""
-    _require_checkpoint(checkpoint)
-    if trigger <= timedelta(0):
-        raise InvalidArgumentError(f"trigger is {trigger}: it must be above zero")
     beats = spark.readStream.format("rate").option("rowsPerSecond", 1).load()
 
     def work(batch: DataFrame, _number: int) -> None:
         process(batch.sparkSession, trigger)
 
     return _started(beats, work, checkpoint, trigger, name)
+
+
+def require_query(checkpoint: object, trigger: object, name: object, *, ends: bool = False) -> None:
+    """Raise where a query has no place or no pace; without a pace, one that ``ends`` runs once."""
+    _require_checkpoint(checkpoint)
+    if trigger is not None or not ends:
+        require_duration("trigger", trigger)
+    require_string("name", name)
 
 
 def query_id(spark: SparkSession, checkpoint: str) -> str:

@@ -21,13 +21,14 @@ from spark_queue.cli.plain import plain
 from spark_queue.cli.progress import claim_progress
 from spark_queue.cli.scope import Json, Name, Reader, Verbose, command
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.looking import store_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from spark_queue.consuming import Consuming
     from spark_queue.queue import DeltaQueue
+    from spark_queue.reader import Working
     from spark_queue.results import EnqueueResult
 
 _DryRun = Annotated[bool, typer.Option("--dry-run", help="Only count.")]
@@ -160,9 +161,9 @@ def process(
         scope.terminal.show(done, *show_counts.processed(plain(done)))
 
 
-def outstanding(queue: Consuming) -> int:
+def outstanding(queue: Working) -> int:
     """Return how many items are not finished, from the heads of the two logs."""
-    return queue.store.outstanding(queue.store.status_head())
+    return store_of(queue).outstanding(store_of(queue).status_head())
 
 
 def redrive(

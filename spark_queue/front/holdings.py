@@ -9,9 +9,10 @@ from datetime import timedelta
 from functools import partial
 
 from spark_queue.claim import Claim
-from spark_queue.consuming import Consuming
 from spark_queue.delta.commands.settle import NAMED
 from spark_queue.errors import LeaseLostError
+from spark_queue.looking import store_of
+from spark_queue.reader import Working
 
 logger = logging.getLogger(__name__)
 
@@ -37,13 +38,13 @@ class Holdings:
 
     Parameters
     ----------
-    source : Consuming
+    source : Working
         Where they come from.
     """
 
-    def __init__(self, source: Consuming) -> None:
+    def __init__(self, source: Working) -> None:
         self._name = source.name
-        self._clock = source.store.clock
+        self._clock = store_of(source).clock
         self._held: dict[int, _Held] = {}
 
     def add(self, claim: Claim, seqs: Iterable[int]) -> None:

@@ -16,7 +16,7 @@ from spark_queue.delta.tables.schema import OPTIONAL_COLUMNS
 from spark_queue.errors import SchemaMismatchError
 from spark_queue.front.gather import Gather, promise, settle
 from spark_queue.journal.copies import own
-from spark_queue.queue import DeltaQueue
+from spark_queue.queue import DeltaQueue, main_store_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class Intake:
             name: [item.get(name) for item in items] for name in (*self._schema.names, *given)
         }
         table = rows.table(len(items), columns, self._columns)
-        return self._into.main_store.spark.createDataFrame(table)
+        return main_store_of(self._into).spark.createDataFrame(table)
 
 
 def _require_cost(cost: float | None) -> None:

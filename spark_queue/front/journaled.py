@@ -15,7 +15,7 @@ from spark_queue.delta.journal import DeltaJournal
 from spark_queue.errors import QueueExistsError, QueueNotFoundError
 from spark_queue.journal import JournaledQueue, QueueOptions, ReaderHooks
 from spark_queue.journal.options import require_name
-from spark_queue.queue import DeltaQueue
+from spark_queue.queue import DeltaQueue, main_store_of
 from spark_queue.reader_config import ReaderConfig
 
 #: How often a front checkpoints its positions unless it is told otherwise.
@@ -86,7 +86,7 @@ def journaled_queue(
     name = require_name(_name_of(name_or_path))
     queue = _opened(spark, name_or_path, schema, now)
     journal = DeltaJournal(
-        queue.main_store, retention=retention, archive_to=archive_to, native=native
+        main_store_of(queue), retention=retention, archive_to=archive_to, native=native
     )
     return JournaledQueue(
         journal,

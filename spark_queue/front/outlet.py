@@ -15,7 +15,6 @@ from typing import Literal
 
 from pyspark.sql import DataFrame, Row
 
-from spark_queue.consuming import Consuming
 from spark_queue.delta.commands import recovery
 from spark_queue.delta.commands.settle import NAMED
 from spark_queue.delta.views import items
@@ -23,7 +22,9 @@ from spark_queue.errors import LeaseLostError, QueueShutDownError
 from spark_queue.front.gather import Gather, promise, settle
 from spark_queue.front.holdings import Holdings, tried
 from spark_queue.inprocess.blocking import BlockingQueue
+from spark_queue.looking import store_of
 from spark_queue.processing import worker
+from spark_queue.reader import Working
 from spark_queue.waiting import aio
 from spark_queue.waiting.timer import Timeout, seconds
 
@@ -70,7 +71,7 @@ class Outlet:
 
     Parameters
     ----------
-    source : Consuming
+    source : Working
         The queue, or one of its readers.
     prefetch : int
         How many items a claim takes at most.
@@ -81,7 +82,7 @@ class Outlet:
     """
 
     def __init__(
-        self, source: Consuming, prefetch: int, lease: timedelta | None, max_group: int
+        self, source: Working, prefetch: int, lease: timedelta | None, max_group: int
     ) -> None:
         self._source = source
         self._prefetch = prefetch
@@ -157,7 +158,7 @@ class Outlet:
 
     def run(self, poll_every: timedelta) -> None:
         """Work until closed; then write what was said, and give the rest back."""
-        tried(self._source.name, lambda: recovery.recover(self._source.store))
+        tried(self._source.name, lambda: recovery.recover(store_of(self._source)))
         while not self._said.is_done:
             self._look()
             group = self._said.take(min(poll_every, self._holdings.rest()).total_seconds())
@@ -201,7 +202,7 @@ class Outlet:
         if claim.count == 0:
             return
         try:
-            rows = items.in_order(self._source.store, claim.lease).collect()
+            rows = items.in_order(store_of(self._source), claim.lease).collect()
         except BaseException:
             # Nobody can get what was not read; it must not wait for the end of its lease.
             claim.release()
@@ -254,7 +255,7 @@ class Outlet:
 
     def _frame(self, outcomes: Sequence[Outcome]) -> DataFrame:
         rows = [(o.delivery.seq, o.said, o.error) for o in outcomes]
-        spark = self._source.store.spark
+        spark = store_of(self._source).spark
         return spark.createDataFrame(rows, "_seq long, outcome string, error string")
 
 

@@ -18,6 +18,7 @@ from spark_queue.ingest.discovery import FILE_CONFIG, FILE_SCHEMA, file_rows
 from spark_queue.ingest.facts import FACTS_SCHEMA, file_facts
 from spark_queue.ingest.summary import IngestSummary, by_type, summarised
 from spark_queue.ingest.tree import walk
+from spark_queue.looking import store_of
 from spark_queue.processing.needs import require_for_handlers
 from spark_queue.processing.worker import ProcessResult
 from spark_queue.queue import DeltaQueue
@@ -153,7 +154,7 @@ def _opened(spark: SparkSession, queue: str) -> DeltaQueue:
 
 def _unfinished(queue: DeltaQueue) -> int:
     """Return how many items are not finished, from the heads of the two logs."""
-    return queue.store.outstanding(queue.store.status_head())
+    return store_of(queue).outstanding(store_of(queue).status_head())
 
 
 def inserted(entered: EnqueueResult, discovered: Mapping[str, int]) -> Mapping[str, int]:

@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Literal
 
 from pyspark import cloudpickle
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from spark_queue.claim import Claim
+from spark_queue.claim import Claim, claimed
 from spark_queue.delta.commands import forwarding, recovery, settle, settle_and_claim
 from spark_queue.delta.commands.claims import new_claim_id
 from spark_queue.delta.commands.evidence import Output
@@ -31,30 +31,10 @@ from spark_queue.delta.views.standing import Standing, standing
 from spark_queue.errors import InvalidArgumentError, UnsafeSessionError
 from spark_queue.processing import interrupts
 from spark_queue.processing.executor import Apart, Runner, outcomes, run_batches, run_items
+from spark_queue.processing.handlers import AnyHandler
 from spark_queue.processing.learnt import Learnt, WorkerDied
 from spark_queue.processing.needs import require_for_handlers
 from spark_queue.rules.model import Reason
-
-
-class Table(Protocol):
-    """What a type checker is told of a ``pyarrow.Table``, whose package may have no types."""
-
-    @property
-    def num_rows(self) -> int:
-        """How many items it has."""
-        ...
-
-
-TableT = TypeVar("TableT", bound=Table)
-
-#: A handler of one item: the item as a dict; a dict with the columns of ``returns``, or nothing.
-ItemHandler = Callable[[dict[str, Any]], Mapping[str, Any] | None]
-
-#: A handler of many: a table of items; a table with ``_seq`` and the columns of ``returns``.
-BatchHandler = Callable[[TableT], TableT | None]
-
-#: Either of them, where ``per`` says which.
-AnyHandler = ItemHandler | BatchHandler[Any]
 
 #: Why processing ended. Of a queue that is paused or waits nothing could be claimed, though it is
 #: not empty.
@@ -123,26 +103,13 @@ class Work:
     output: Output | None = None
 
 
-class Source(Protocol):
-    """A queue, as far as a worker needs one."""
-
-    @property
-    def store(self) -> Store:
-        """The logs of the queue."""
-        ...
-
-    def claim_as(self, request: Request) -> Claim:
-        """Claim as a request says."""
-        ...
-
-
 def worker_id() -> str:
     """Return an id for this process, from which another can tell whether it still runs."""
     return f"{socket.gethostname()}/{os.getpid()}"
 
 
 def process(
-    queue: Source,
+    store: Store,
     work: Work,
     *,
     time_limit: timedelta | None,
@@ -150,18 +117,18 @@ def process(
     on_claim: Callable[[ProcessResult], None] | None,
 ) -> ProcessResult:
     """Claim, run and settle until the queue is empty, the time is up, or someone stops it."""
-    require_safe(queue, work)
+    require_safe(store, work)
 
     def run(stop: threading.Event) -> ProcessResult:
-        return _processed(queue, work, time_limit, stop, on_claim)
+        return _processed(store, work, time_limit, stop, on_claim)
 
     if threading.current_thread() is threading.main_thread():
-        return interrupts.interruptible(queue.store.spark, run, stop)
+        return interrupts.interruptible(store.spark, run, stop)
     return run(stop or threading.Event())
 
 
 def _processed(
-    queue: Source,
+    store: Store,
     work: Work,
     time_limit: timedelta | None,
     stop: threading.Event,
@@ -170,22 +137,22 @@ def _processed(
     started = time.monotonic()
     result = ProcessResult()
     if work.output is not None:
-        work.output.ensure(_no_results(queue, work))
+        work.output.ensure(_no_results(store, work))
         work = replace(work, request=replace(work.request, output=work.output.lasting_name()))
     deadline = None if time_limit is None else started + time_limit.total_seconds()
     learnt = Learnt(stop)
-    ahead = _Ahead(queue, work, lambda: _reason_to_stop(deadline, stop) is None)
+    ahead = _Ahead(store, work, lambda: _reason_to_stop(deadline, stop) is None)
     with ahead:
         while (reason := _reason_to_stop(deadline, stop)) is None:
-            claim = ahead.take() or _next_claim(queue, work)
+            claim = ahead.take() or _next_claim(store, work)
             if claim.count == 0:
                 reason = "empty"
                 break
-            done = _work_off(queue, claim, work, ahead, learnt)
+            done = _work_off(store, claim, work, ahead, learnt)
             result = result.plus(done, time.monotonic() - started)
             if on_claim is not None:
                 on_claim(result)
-    left = standing(queue.store) if reason == "empty" else Standing()
+    left = standing(store) if reason == "empty" else Standing()
     if left.waiting:
         reason = "paused" if "paused" in left.waiting else "waiting"
     return replace(
@@ -203,8 +170,8 @@ class _Ahead:
     Leaving the block gives it back, if nobody took it: uncharged, as if it had not been made.
     """
 
-    def __init__(self, queue: Source, work: Work, may_go_on: Callable[[], bool]) -> None:
-        self._queue = queue
+    def __init__(self, store: Store, work: Work, may_go_on: Callable[[], bool]) -> None:
+        self._store = store
         self._work = work
         self._may_go_on = may_go_on
         self._claim: Claim | None = None
@@ -216,7 +183,7 @@ class _Ahead:
 
     def settled(self, claim: Claim, verdict: Verdict) -> Settled:
         """Settle a claim, and make the next one in the same step, if that is possible."""
-        store = self._queue.store
+        store = self._store
         if self._may_go_on():
             both = settle_and_claim.settle_and_claim(
                 store, claim.lease, verdict, _request(self._work)
@@ -232,7 +199,7 @@ class _Ahead:
     def __exit__(self, *_: object) -> None:
         left = self.take()
         if left is not None and left.count:
-            recovery.abandon(self._queue.store, left.lease, left.id)
+            recovery.abandon(self._store, left.lease, left.id)
 
 
 def _reason_to_stop(deadline: float | None, stop: threading.Event) -> Stopped | None:
@@ -243,32 +210,32 @@ def _reason_to_stop(deadline: float | None, stop: threading.Event) -> Stopped | 
     return None
 
 
-def _next_claim(queue: Source, work: Work) -> Claim:
+def _next_claim(store: Store, work: Work) -> Claim:
     """Claim, after settling what the claims of dead holders have to show for themselves."""
-    recovery.recover(queue.store)
-    return queue.claim_as(_request(work))
+    recovery.recover(store)
+    return claimed(store, _request(work))
 
 
 def _request(work: Work) -> Request:
     return replace(work.request, claim_id=new_claim_id())
 
 
-def _work_off(queue: Source, claim: Claim, work: Work, ahead: _Ahead, learnt: Learnt) -> Settled:
+def _work_off(store: Store, claim: Claim, work: Work, ahead: _Ahead, learnt: Learnt) -> Settled:
     try:
         with _renewing(claim):
-            stage = _handled(queue, claim, work, learnt)
+            stage = _handled(store, claim, work, learnt)
             if work.output is not None and not _written(work.output, stage, claim):
                 logger.warning("%s was taken over while it worked; its output is dropped", claim)
                 return Settled(step=0, counts={}, lost=())
             # Asked before the settle: what follows a commit must not keep its news back.
             unasked = work.returns is None and learnt.gave_rows(stage)
             done = ahead.settled(claim, _verdict(stage, claim.count))
-        forwarding.forward(queue.store)
+        forwarding.forward(store)
     except WorkerDied:
         logger.warning("a worker died of an item of %s: it runs again, each item apart", claim)
-        return recovery.abandon(queue.store, claim.lease, claim.id)
+        return recovery.abandon(store, claim.lease, claim.id)
     except BaseException:
-        recovery.abandon(queue.store, claim.lease, claim.id)
+        recovery.abandon(store, claim.lease, claim.id)
         raise
     if done.lost:
         logger.warning("%s lost %d item(s) while it worked on them", claim, len(done.lost))
@@ -297,12 +264,12 @@ def _written(output: Output, stage: DataFrame, claim: Claim) -> bool:
     return output.write(rows, claim.id)
 
 
-def _handled(queue: Source, claim: Claim, work: Work, learnt: Learnt) -> DataFrame:
-    with interrupts.cancelled_first(queue.store.spark):
-        leased = items.leased(queue.store, claim.lease)
+def _handled(store: Store, claim: Claim, work: Work, learnt: Learnt) -> DataFrame:
+    with interrupts.cancelled_first(store.spark):
+        leased = items.leased(store, claim.lease)
         apart = learnt.apart(leased.losses)
         try:
-            stage = _mapped(leased.rows, _runner(queue, work, apart), work).localCheckpoint()
+            stage = _mapped(leased.rows, _runner(store, work, apart), work).localCheckpoint()
         except Exception as exc:
             learnt.look_at(exc, apart)
             raise
@@ -311,10 +278,10 @@ def _handled(queue: Source, claim: Claim, work: Work, learnt: Learnt) -> DataFra
     return stage
 
 
-def _runner(queue: Source, work: Work, apart: Apart | None) -> Runner:
+def _runner(store: Store, work: Work, apart: Apart | None) -> Runner:
     if work.per == "batch":
         return run_batches(work.handler, work.returns, apart=apart)
-    on_failure = queue.store.settings(queue.store.status_head()).config.on_failure
+    on_failure = store.settings(store.status_head()).config.on_failure
     return run_items(work.handler, work.returns, on_failure=on_failure, apart=apart)
 
 
@@ -334,13 +301,13 @@ def _spread(frame: DataFrame, together: Column) -> DataFrame:
     return frame.repartition(int(partitions), together)
 
 
-def _no_results(queue: Source, work: Work) -> DataFrame:
+def _no_results(store: Store, work: Work) -> DataFrame:
     columns = [] if work.returns is None else work.returns.fields
     marks = [StructField("_seq", LongType()), StructField("_claim_id", StringType())]
-    return queue.store.spark.createDataFrame([], StructType([*columns, *marks]))
+    return store.spark.createDataFrame([], StructType([*columns, *marks]))
 
 
-def require_safe(queue: Source, work: Work) -> None:
+def require_safe(store: Store, work: Work) -> None:
     """Raise where work could not be done, or could be done twice, before anything is claimed.
 
     Raises
@@ -362,7 +329,7 @@ def require_safe(queue: Source, work: Work) -> None:
             f"handler {work.handler!r} cannot be sent to executors: {exc}; "
             "make what it needs inside it"
         ) from exc
-    if str(queue.store.spark.conf.get("spark.speculation", "false")).lower() == "true":
+    if str(store.spark.conf.get("spark.speculation", "false")).lower() == "true":
         raise UnsafeSessionError(
             "spark.speculation", "a handler would run twice for one lease; set it to false"
         )

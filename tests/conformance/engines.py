@@ -17,6 +17,7 @@ from spark_queue.clock import ManualClock
 from spark_queue.config import LiveSettings, QueueConfig
 from spark_queue.delta.views.items import in_order
 from spark_queue.errors import LeaseLostError
+from spark_queue.looking import store_of
 from spark_queue.queue import DeltaQueue
 from spark_queue.rules import Ack, Dead, Grant, Nack, NewItem, Outcome, Release, Scheduler
 
@@ -349,5 +350,5 @@ class DeltaHeld:
     def _in_order(self) -> list[str]:
         if self._claim.count == 0:
             return []
-        rows = in_order(self._engine.queue.store, self._claim.lease).select("_seq").collect()
+        rows = in_order(store_of(self._engine.queue), self._claim.lease).select("_seq").collect()
         return [self._engine.ids[row["_seq"]] for row in rows]

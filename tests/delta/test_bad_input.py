@@ -18,7 +18,7 @@ from spark_queue.errors import (
     SchemaMismatchError,
     SparkQueueError,
 )
-from spark_queue.queue import DeltaQueue
+from spark_queue.queue import DeltaQueue, main_store_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -93,7 +93,7 @@ def test_what_does_not_fit_is_named_and_nothing_is_written(
 ) -> None:
     """The error is the library's, names the column or the argument, and both logs stay as is."""
     calls = _calls(queue, spark)
-    heads = (queue.main_store.queue_head().step, queue.main_store.status_head().step)
+    heads = (main_store_of(queue).queue_head().step, main_store_of(queue).status_head().step)
     for frame, column in _enqueues(spark):
         with pytest.raises(SchemaMismatchError) as refused:
             queue.enqueue(frame)
@@ -112,7 +112,7 @@ def test_what_does_not_fit_is_named_and_nothing_is_written(
         DeltaQueue.open(spark, f"{place}/other")
 
     queue.close()
-    again = DeltaQueue.open(spark, queue.name).main_store
+    again = main_store_of(DeltaQueue.open(spark, queue.name))
     assert (again.queue_head().step, again.status_head().step) == heads
 
 

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from spark_queue.config import QueueConfig
 from spark_queue.delta.tables import lock, made
 from spark_queue.errors import QueueExistsError
+from spark_queue.looking import store_of
 from spark_queue.queue import DeltaQueue
 
 FRAMES = 3
@@ -82,13 +83,13 @@ def _drain(queue: DeltaQueue, done: threading.Event) -> list[int]:
 def _assert_laws(queue: DeltaQueue, items: int, paused: list[tuple[int, int]]) -> None:
     stats = queue.stats()
     assert (stats.enqueued, stats.acked, stats.claimed) == (items, items, 0)
-    log = queue.store.status.read()
+    log = store_of(queue).status.read()
     heads = log.where("_kind = 'head'").select("_step").collect()
     assert sorted(row[0] for row in heads) == list(range(1, len(heads) + 1))
     rows = log.where("_kind = 'item'").select("_step", "_seq", "_state", "_group_key").collect()
     steps = sorted(tuple(row) for row in rows)
     _replay(steps, lambda step: any(start < step < end for start, end in paused))
-    keys = queue.store.queue.read().where("_kind = 'item'").groupBy("_dedup_key").count()
+    keys = store_of(queue).queue.read().where("_kind = 'item'").groupBy("_dedup_key").count()
     assert keys.where(F.col("count") > 1).count() == 0
 
 

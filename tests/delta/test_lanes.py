@@ -11,6 +11,7 @@ from spark_queue import DeltaQueue
 from spark_queue.delta.store.lanes import rewriting
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import lock, made
+from spark_queue.queue import main_store_of
 
 
 @pytest.fixture
@@ -23,7 +24,7 @@ def queue(spark: SparkSession, queue_path: str) -> DeltaQueue:
 
 def _engines(queue: DeltaQueue) -> list[str]:
     """Return who made each commit of the status log, the creation of the table left out."""
-    spark, path = queue.main_store.spark, f"{queue.name}/status"
+    spark, path = main_store_of(queue).spark, f"{queue.name}/status"
     rows = spark.sql(f"DESCRIBE HISTORY delta.`{path}`").orderBy("version").collect()
     return ["spark" if "Spark" in (row["engineInfo"] or "") else "native" for row in rows[1:]]
 
@@ -76,7 +77,7 @@ def test_a_table_that_asks_for_more_is_left_to_spark(
 def test_files_are_not_rewritten_beside_a_native_step(queue: DeltaQueue) -> None:
     """On a local disk whoever rewrites files keeps steps waiting: Spark's commit would undo one."""
     queue.claim(1)
-    store = queue.main_store
+    store = main_store_of(queue)
     free = []
     with rewriting(store, "status"):
         other = threading.Thread(target=lambda: free.append(_is_free(store)))

@@ -21,6 +21,7 @@ from spark_queue.errors import (
     SchemaMismatchError,
     UnsafeSessionError,
 )
+from spark_queue.looking import store_of
 from spark_queue.queue import DeltaQueue
 
 MINUTE = timedelta(minutes=1)
@@ -154,7 +155,7 @@ def test_frames_that_do_not_fit_are_refused(spark: SparkSession, queue: DeltaQue
     with pytest.raises(InvalidArgumentError, match="order_by"):
         queue.enqueue(spark.createDataFrame([(1, "a", "g")], SCHEMA), order_by="nope")
     assert queue.stats().enqueued == 0
-    assert queue.store.queue_head().step == 0
+    assert store_of(queue).queue_head().step == 0
 
 
 def test_arguments_out_of_range_are_refused(queue: DeltaQueue) -> None:

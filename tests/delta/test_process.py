@@ -15,6 +15,7 @@ from spark_queue.delta.commands import recovery
 from spark_queue.delta.store import memory
 from spark_queue.delta.tables.facts import StepFacts
 from spark_queue.errors import Reject
+from spark_queue.looking import store_of
 from spark_queue.processing import learnt, worker
 from spark_queue.queue import DeltaQueue
 
@@ -59,7 +60,7 @@ def test_a_settle_and_the_next_claim_are_one_step(
     assert _actions(steps) == ["claim", *["settle and claim"] * 3, "settle"]
     assert set(_states(queue).values()) == {("acked", 0, 0)}
     # What Spark estimates of the remembered rows does not multiply from step to step.
-    queue.store.recent(queue.store.status_head()).explain("cost")
+    store_of(queue).recent(store_of(queue).status_head()).explain("cost")
     assert re.search(r"sizeInBytes=[\d.]+ [KMG]?i?B", capsys.readouterr().out)
 
 

@@ -21,6 +21,7 @@ from spark_queue.delta.tables import made
 from spark_queue.delta.tables.heads import StatusHead
 from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.native import NativeLog
+from spark_queue.looking import store_of
 from spark_queue.queue import DeltaQueue
 
 pytestmark = pytest.mark.usefixtures("by_spark")
@@ -51,10 +52,10 @@ def _between(queue: DeltaQueue, log: str, step: Callable[[], object]) -> None:
 
     def hook(point: str) -> None:
         if point == log:
-            queue.store.handle.hook = None
+            store_of(queue).handle.hook = None
             step()
 
-    queue.store.handle.hook = hook
+    store_of(queue).handle.hook = hook
 
 
 @pytest.mark.parametrize(
@@ -108,14 +109,14 @@ def test_a_step_that_was_skipped_silently_is_noticed(
 ) -> None:
     """A writer whose number is taken before it starts is skipped by Delta, and tries again."""
     other = DeltaQueue.open(spark, queue.name, clock=clock)
-    stale = queue.store.status_head()
+    stale = store_of(queue).status_head()
     other.pause()
     other.resume()
     heads = [stale]
-    fresh = queue.store.status_head
-    monkeypatch.setattr(queue.store, "status_head", lambda: heads.pop() if heads else fresh())
+    fresh = store_of(queue).status_head
+    monkeypatch.setattr(store_of(queue), "status_head", lambda: heads.pop() if heads else fresh())
     assert _ids(queue.claim(3)) == [1, 2, 3]
-    claimed = queue.store.status.read().where("_state = 'claimed'")
+    claimed = store_of(queue).status.read().where("_state = 'claimed'")
     assert claimed.groupBy("_seq").count().where("count > 1").count() == 0
 
 
@@ -138,10 +139,10 @@ def test_a_claim_whose_answer_was_lost_can_be_asked_for_again(
             queue.claim(2, claim_id="mine")
         patch.setattr(made, "is_installed", lambda: False)
         patch.setattr(Log, "_is_ours", crash_of_spark)
-        queue.store.forget()
+        store_of(queue).forget()
         with pytest.raises(ConnectionError):
             queue.claim(2, claim_id="other")
-    queue.store.forget()
+    store_of(queue).forget()
     again = queue.claim(3, claim_id="mine")
     assert _ids(again) == [1, 2]
     assert again.ack().acked == 2
@@ -166,7 +167,7 @@ def test_a_source_that_changes_is_read_once(spark: SparkSession, queue: DeltaQue
 
 def test_an_enqueue_does_not_lose_to_compaction(spark: SparkSession, queue: DeltaQueue) -> None:
     """Upkeep that lands in the middle of a step costs it nothing."""
-    _between(queue, "queue", queue.store.queue.compact)
+    _between(queue, "queue", store_of(queue).queue.compact)
     assert queue.enqueue(spark.range(20, 22)).inserted == 2
     _between(queue, "status", queue.maintain)
     assert queue.claim(9).count == 5

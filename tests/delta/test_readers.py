@@ -11,7 +11,6 @@ from pyspark.sql import SparkSession
 
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig, RetryPolicy
-from spark_queue.consuming import Consuming
 from spark_queue.errors import (
     InvalidArgumentError,
     InvalidConfigError,
@@ -19,7 +18,9 @@ from spark_queue.errors import (
     ReaderFullError,
     ReaderNotFoundError,
 )
+from spark_queue.looking import store_of
 from spark_queue.queue import DeltaQueue
+from spark_queue.reader import Working
 from spark_queue.reader_config import ReaderConfig
 
 MINUTE = timedelta(minutes=1)
@@ -38,7 +39,7 @@ def _put(queue: DeltaQueue, *ids: int) -> None:
     queue.enqueue(frame, order_by="id")
 
 
-def _get(reader: Consuming, limit: int = 10) -> list[int]:
+def _get(reader: Working, limit: int = 10) -> list[int]:
     """Claim and ack; return the ids in order."""
     with reader.claim(limit) as claim:
         return _ids(claim.items.orderBy("_seq").select("id").collect())
@@ -127,7 +128,7 @@ def test_a_reader_starts_where_it_is_told(jobs: DeltaQueue, clock: ManualClock) 
     clock.advance(MINUTE)
     noon = clock.now()
     clock.advance(MINUTE)
-    step = first.store.queue_head().step
+    step = store_of(first).queue_head().step
     _put(jobs, 2)
 
     assert _get(jobs.reader("all", start="beginning")) == [1, 2]
@@ -408,7 +409,7 @@ def test_a_reader_can_be_a_stream(spark: SparkSession, jobs: DeltaQueue, place: 
     assert run() == [1, 2, 3]
     reader = jobs.reader("stream")
     assert reader.lag().items == 3
-    reader.advance(reader.store.queue_head().step)
+    reader.advance(store_of(reader).queue_head().step)
     assert reader.lag().items == 0
     with pytest.raises(InvalidArgumentError, match="claims its items"):
         jobs.reader("claims").advance(1)

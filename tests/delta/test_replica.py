@@ -14,6 +14,7 @@ from spark_queue import DeltaQueue, QueueConfig
 from spark_queue.claim import Claim
 from spark_queue.clock import ManualClock
 from spark_queue.config import RetryPolicy
+from spark_queue.looking import store_of
 from spark_queue.session import SMALL_STEPS
 
 MINUTE = timedelta(minutes=1)
@@ -46,9 +47,9 @@ def _planner(spark: SparkSession, name: str) -> Iterator[None]:
 
 
 def _enqueue(queue: DeltaQueue, *rows: tuple[Any, ...], ttl: float | None = None) -> None:
-    now = queue.store.clock.now()
+    now = store_of(queue).clock.now()
     expires_at = None if ttl is None else now + timedelta(seconds=ttl)
-    frame = queue.store.spark.createDataFrame(rows, _COLUMNS)
+    frame = store_of(queue).spark.createDataFrame(rows, _COLUMNS)
     frame = frame.withColumn("expires_at", F.lit(expires_at).cast("timestamp"))
     queue.enqueue(frame, order_by="id")
 
@@ -86,7 +87,7 @@ def _history(queue: DeltaQueue, clock: ManualClock) -> list[Callable[[], object]
 
 
 def _rows(queue: DeltaQueue, log: str) -> list[dict[str, Any]]:
-    frame = queue.store.queue.read() if log == "queue" else queue.store.status.read()
+    frame = store_of(queue).queue.read() if log == "queue" else store_of(queue).status.read()
     kept = [name for name in frame.columns if name not in _DRAWN]
     rows = frame.where("_kind <> 'head'").select(*kept).collect()
     return sorted((row.asDict() for row in rows), key=lambda row: (row["_step"], repr(row)))

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from spark_queue.config import QueueConfig, RetryPolicy
 from spark_queue.errors import LeaseLostError, QueueShutDownError, SchemaMismatchError
 from spark_queue.front.durable import DurableQueue, FrontOptions
+from spark_queue.looking import store_of
 from spark_queue.queue import DeltaQueue
 
 CONFIG = QueueConfig(
@@ -200,7 +201,7 @@ def test_many_threads_share_steps(front: DurableQueue, files: DeltaQueue) -> Non
 
     assert sorted(done) == list(range(200))
     assert files.stats().acked == 200
-    assert files.store.status_head().step < 100
+    assert store_of(files).status_head().step < 100
 
 
 def test_coroutines_share_the_queue(front: DurableQueue) -> None:

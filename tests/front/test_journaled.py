@@ -19,7 +19,8 @@ from spark_queue.delta.upkeep import maintain
 from spark_queue.errors import FencedError, InvalidArgumentError, SchemaMismatchError
 from spark_queue.front.journaled import journaled_queue
 from spark_queue.journal import JournaledQueue, QueueOptions
-from spark_queue.queue import DeltaQueue
+from spark_queue.looking import store_of
+from spark_queue.queue import DeltaQueue, main_store_of
 from spark_queue.reader_config import ReaderConfig
 
 PATIENCE = 60.0
@@ -138,11 +139,11 @@ def test_a_front_keeps_the_queue_whoever_closes_or_drops_it(
     plain.close()
     with pytest.raises(FencedError):
         DeltaQueue.drop(spark, queue_path)
-    assert plain.store.is_only_writer()
+    assert store_of(plain).is_only_writer()
     assert jobs.put(b"one").result(PATIENCE) == 1
 
     jobs.close()
-    assert not plain.store.is_only_writer()
+    assert not store_of(plain).is_only_writer()
 
 
 def test_one_directory_is_one_queue(
@@ -155,8 +156,8 @@ def test_one_directory_is_one_queue(
 
     other.enqueue(spark.createDataFrame([(b"one",)], "data binary"))
 
-    assert queue.store.queue_head().last_seq == 1
-    assert queue.store.handle.place.location() != other.store.handle.place.location()
+    assert store_of(queue).queue_head().last_seq == 1
+    assert store_of(queue).handle.place.location() != store_of(other).handle.place.location()
 
 
 def test_readers_are_those_of_the_queue(
@@ -276,7 +277,7 @@ def test_upkeep_by_another_handle_takes_turns_with_a_native_front(
 ) -> None:
     """Files are rewritten between native commits, never beside one: no commit is lost."""
     front = journaled_queue(spark, queue_path, clock=clock, native=True)
-    store = DeltaQueue.open(spark, queue_path, clock=clock).main_store
+    store = main_store_of(DeltaQueue.open(spark, queue_path, clock=clock))
     puts = [front.put(bytes([n])) for n in range(3)]
     with rewriting(store, "queue"), rewriting(store, "status"):
         waiting = front.put(b"late")

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from spark_queue.delta.journal import DeltaJournal
 from spark_queue.journal import Group
-from spark_queue.queue import DeltaQueue
+from spark_queue.queue import DeltaQueue, main_store_of
 from tests.properties.test_journal_machine import JournalMachine
 
 #: How many histories; more of them are for a long run.
@@ -46,7 +46,7 @@ class DeltaJournalMachine(JournalMachine):
         self._made = DeltaQueue.create(spark, path, "item string")
 
     def _new_journal(self) -> Any:
-        return Breaking(self._made.main_store, native=next(self._lanes))
+        return Breaking(main_store_of(self._made), native=next(self._lanes))
 
     _next_journal = _new_journal
 
@@ -54,7 +54,7 @@ class DeltaJournalMachine(JournalMachine):
         return 0
 
     def _held(self) -> set[int]:
-        rows = self._made.main_store.queue.read().where(F.col("_kind") == "item")
+        rows = main_store_of(self._made).queue.read().where(F.col("_kind") == "item")
         return {row[0] for row in rows.select("_seq").collect()}
 
 

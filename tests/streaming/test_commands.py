@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_queue import DeltaQueue
+from spark_queue.looking import store_of
 
 
 def test_a_directory_goes_into_a_queue_and_is_worked_off(
@@ -45,7 +46,9 @@ def test_a_directory_goes_into_a_queue_and_is_worked_off(
 
 def _stop_when_done(spark: SparkSession, queue: DeltaQueue) -> None:
     deadline = time.monotonic() + 100
-    while queue.store.status_head().finished.get("acked", 0) < 3 and time.monotonic() < deadline:
+    while (
+        store_of(queue).status_head().finished.get("acked", 0) < 3 and time.monotonic() < deadline
+    ):
         time.sleep(0.2)
     for query in spark.streams.active:
         query.stop()

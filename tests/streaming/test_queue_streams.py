@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from spark_queue import DeltaQueue, QueueConfig
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError
+from spark_queue.looking import store_of
 from tests.streaming.feeds import Feed
 
 SCHEMA = "path string, tenant string"
@@ -47,13 +48,13 @@ def test_each_batch_of_a_stream_is_in_the_queue_once(
     for feed, name in ((one, "one"), (two, "two")):
         queue.enqueue_stream(feed.stream, f"{place}/{name}-ckpt").awaitTermination()
     assert paths(queue) == ["a1", "a2", "b1", "c1"]
-    before = queue.store.queue_head()
+    before = store_of(queue).queue_head()
     assert sorted(before.streams.values()) == [0, 1]
     # The batch was enqueued, and the query died before it could note that.
     for note in ("1", ".1.crc"):
         Path(f"{place}/one-ckpt/commits/{note}").unlink()
     queue.enqueue_stream(one.stream, f"{place}/one-ckpt").awaitTermination()
-    assert queue.store.queue_head().step == before.step
+    assert store_of(queue).queue_head().step == before.step
     one.put(_rows("d1"))
     queue.enqueue_stream(one.stream, f"{place}/one-ckpt").awaitTermination()
     assert paths(queue) == ["a1", "a2", "b1", "c1", "d1"]

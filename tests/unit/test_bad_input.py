@@ -19,11 +19,10 @@ from pyspark.sql.types import CharType, DataType, IntegerType, StructField, Stru
 
 from spark_queue.claim import Claim
 from spark_queue.config import QueueConfig, RetryPolicy
-from spark_queue.consuming import AsReader
 from spark_queue.delta.commands.claims import Granted
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError, SchemaMismatchError
 from spark_queue.queue import DeltaQueue
-from spark_queue.reader import Reader
+from spark_queue.reader import Reader, Working
 from spark_queue.reader_config import ReaderConfig
 
 DAY = timedelta(days=1)
@@ -43,7 +42,7 @@ class _Untouchable:
 
 NOBODY: Any = _Untouchable()
 QUEUE = DeltaQueue(NOBODY)
-READERS = AsReader(NOBODY)
+READERS = Working(NOBODY)
 READER = Reader(NOBODY)
 CLAIM = Claim(
     NOBODY, Granted(step=3, count=2, claim_id="c", claimed_at=NOON, lease_expires_at=NOON + DAY)

@@ -21,7 +21,7 @@ class Claims:
 
     def __init__(self) -> None:
         self.clock = ManualClock()
-        self.holdings = Holdings(cast("Any", SimpleNamespace(name="q", store=self)))
+        self.holdings = Holdings(cast("Any", SimpleNamespace(name="q", _store=self)))
         self.renewed: list[int] = []
 
     def hold(self, lease: int, seqs: list[int], *, fault: BaseException | None = None) -> None:

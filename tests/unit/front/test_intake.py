@@ -23,7 +23,7 @@ class FakeQueue:
     schema = SCHEMA
 
     def __init__(self) -> None:
-        self.main_store = SimpleNamespace(spark=self)
+        self._main = SimpleNamespace(spark=self)
         self.tables: list[Any] = []
         self.fault: Callable[[], object] = lambda: None
 

@@ -36,7 +36,7 @@ class FakeQueue:
 
     def __init__(self, count: int) -> None:
         self.clock = ManualClock()
-        self.store = SimpleNamespace(clock=self.clock, spark=self)
+        self._store = SimpleNamespace(clock=self.clock, spark=self)
         self.leases = dict.fromkeys(range(1, count + 1), 0)
         self.ends: dict[int, datetime] = {}
         self.acked: list[int] = []
@@ -399,7 +399,7 @@ def test_an_outlet_begins_with_what_others_left(start: Start) -> None:
     source, _ = start(1)
     _until(lambda: bool(source.rescued))
 
-    assert source.rescued == [source.store]
+    assert source.rescued == [source._store]
 
 
 def test_of_many_losses_nobody_is_told_that_all_is_well() -> None:

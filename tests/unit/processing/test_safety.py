@@ -11,13 +11,14 @@ import pytest
 from spark_queue.delta.replica.request import Request
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError, UnsafeSessionError
 from spark_queue.ingest import ingest
-from spark_queue.processing.worker import ItemHandler, Work, process
+from spark_queue.processing.handlers import ItemHandler
+from spark_queue.processing.worker import Work, process
 
 
 def _queue(**conf: str) -> Any:
     """Return what a worker sees of a queue before it does anything: its session's settings."""
     settings = SimpleNamespace(get=lambda name, default=None: conf.get(name, default))
-    return SimpleNamespace(store=SimpleNamespace(spark=SimpleNamespace(conf=settings)))
+    return SimpleNamespace(spark=SimpleNamespace(conf=settings))
 
 
 def _work(handler: ItemHandler) -> Work:
