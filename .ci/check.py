@@ -1,4 +1,4 @@
-"""Run every check of the project: format, lint, types, layers, cases, and all tests.
+"""Run every check of the project: format, lint, types, layers, cases, docs, and all tests.
 
 ``--fast`` leaves out what needs a JVM. All checks run, also after one has failed. Each gets a line
 with its seconds, what failed is shown in full, and the exit code is that of the first that failed.
@@ -61,6 +61,11 @@ _STATIC: tuple[tuple[Lane, ...], ...] = (
             Check("lint", ("ruff", "check", ".")),
             Check("layers", ("lint-imports",)),
             Check("cases", (sys.executable, ".ci/cases.py")),
+            Check(
+                "docs",
+                ("mkdocs", "build", "--quiet", "--strict", "--config-file", "conf/mkdocs.yml"),
+                env={"NO_MKDOCS_2_WARNING": "1"},
+            ),
         ),
         (Check("types", ("mypy",)),),
     ),

@@ -217,14 +217,15 @@ class Working(Looking):
             How often to look for items, and how long a micro-batch goes on claiming.
         name : str, optional
             The query's name in Spark's own displays.
-        handler, per, limit, max_per_group, lease, returns, output, on_claim
+        handler, on_claim
             As for :meth:`process`.
+        **options
+            Its per, limit, max_per_group, lease, returns and output.
 
         Returns
         -------
         StreamingQuery
-            A query like any other. Stopped in the middle of a claim, it gives the claim back, or
-            its lease runs out.
+            Stopped in the middle of a claim, it gives the claim back, or its lease runs out.
 
         Raises
         ------
@@ -324,8 +325,7 @@ class Working(Looking):
 class Reader(Working):
     """A queue as one of its readers sees it; made by :meth:`DeltaQueue.reader`.
 
-    What it claims, settles, retries, buries, pauses and configures is its own: no other reader
-    notices. The items are shared, and never rewritten by reading.
+    What it claims, settles, pauses and configures is its own; the items are shared.
     """
 
     @property

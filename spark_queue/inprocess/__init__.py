@@ -1,3 +1,55 @@
 """Queues for the threads and coroutines of one process: no Spark, and nothing outlives it."""
 
 from __future__ import annotations
+
+from spark_queue.inprocess.blocking import AioBlockingQueue, BlockingQueue
+from spark_queue.inprocess.broker import QueueBroker, Turn, current_turn
+from spark_queue.inprocess.distinct import AioDistinctQueue, DistinctQueue, Take
+from spark_queue.inprocess.fair import AioFairQueue, FairQueue
+from spark_queue.inprocess.guards import (
+    BoundedGuard,
+    ConcurrentGuard,
+    ExclusiveGuard,
+    Guard,
+    InProcessLock,
+    LockToken,
+    OnceGuard,
+)
+from spark_queue.inprocess.idempotency import (
+    IdempotencyKeyStore,
+    InMemoryIdempotencyKeyStore,
+    idempotent,
+)
+from spark_queue.inprocess.singular import (
+    PendingCalls,
+    SingularUpdateQueue,
+    WorkerPool,
+    WriteAheadLog,
+)
+
+__all__ = [
+    "AioBlockingQueue",
+    "AioDistinctQueue",
+    "AioFairQueue",
+    "BlockingQueue",
+    "BoundedGuard",
+    "ConcurrentGuard",
+    "DistinctQueue",
+    "ExclusiveGuard",
+    "FairQueue",
+    "Guard",
+    "IdempotencyKeyStore",
+    "InMemoryIdempotencyKeyStore",
+    "InProcessLock",
+    "LockToken",
+    "OnceGuard",
+    "PendingCalls",
+    "QueueBroker",
+    "SingularUpdateQueue",
+    "Take",
+    "Turn",
+    "WorkerPool",
+    "WriteAheadLog",
+    "current_turn",
+    "idempotent",
+]
