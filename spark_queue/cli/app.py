@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from spark_queue import __version__
-from spark_queue.cli import admin, ingest, items, readers, replay, settings, streams, views
+from spark_queue.cli.commands import admin, ingest, items, readers, replay, settings, streams, views
 
 #: Options that had another name once, which is still understood.
 _FORMER = {"out": "output"}

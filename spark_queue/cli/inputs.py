@@ -10,8 +10,8 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from spark_queue.cli.formats import Format, misfits
-from spark_queue.cli.words import VALUE_CHARS, clipped
+from spark_queue.cli.shown.formats import Format, misfits
+from spark_queue.cli.shown.words import VALUE_CHARS, clipped
 from spark_queue.delta.tables.schema import OPTIONAL_COLUMNS
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError, SparkQueueError
 

@@ -16,7 +16,7 @@ import typer
 
 from spark_queue.cli.exits import Terminated, exit_of
 from spark_queue.cli.place import placed
-from spark_queue.cli.terminal import Terminal
+from spark_queue.cli.shown.terminal import Terminal
 from spark_queue.errors import SetupError
 from spark_queue.java import java_problem
 

@@ -19,10 +19,10 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from spark_queue.cli import words
 from spark_queue.cli.place import placed
-from spark_queue.cli.plain import plain, rows
-from spark_queue.cli.terminal import Terminal
+from spark_queue.cli.shown import words
+from spark_queue.cli.shown.plain import plain, rows
+from spark_queue.cli.shown.terminal import Terminal
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from spark_queue.cli.progress import standing
-from spark_queue.cli.streams import Tally
+from spark_queue.cli.commands.streams import Tally
+from spark_queue.cli.shown.progress import standing
 from spark_queue.processing.worker import ProcessResult
 
 _STEPS = (

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from pyspark.sql.types import StructType
 
-from spark_queue.cli.settings import changes, config_text, given, read_weights
+from spark_queue.cli.commands.settings import changes, config_text, given, read_weights
 from spark_queue.config import QueueConfig, RetryPolicy
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError
 from spark_queue.queue import DeltaQueue

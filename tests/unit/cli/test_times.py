@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from spark_queue.cli.readers import news
-from spark_queue.cli.times import read_as_of, read_start
+from spark_queue.cli.commands.readers import news
+from spark_queue.cli.shown.times import read_as_of, read_start
 from spark_queue.errors import InvalidArgumentError
 
 

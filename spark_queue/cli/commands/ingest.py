@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from spark_queue.cli.progress import progress_bar
 from spark_queue.cli.scope import Json, Verbose, command
+from spark_queue.cli.shown.progress import progress_bar
 from spark_queue.errors import InvalidArgumentError
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from spark_queue.cli import show_counts, show_items
-from spark_queue.cli.plain import plain, rows
 from spark_queue.cli.scope import Json, Name, Reader, Verbose, command
-from spark_queue.cli.times import AsOf, read_as_of
+from spark_queue.cli.shown import show_counts, show_items
+from spark_queue.cli.shown.plain import plain, rows
+from spark_queue.cli.shown.times import AsOf, read_as_of
 from spark_queue.errors import InvalidArgumentError
 
 if TYPE_CHECKING:

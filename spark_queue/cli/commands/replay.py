@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from spark_queue.cli.scope import Json, Verbose, command
-from spark_queue.cli.terminal import compact_table
+from spark_queue.cli.shown.terminal import compact_table
 from spark_queue.errors import InvalidArgumentError
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from spark_queue.cli import words
-from spark_queue.cli.show_items import STATES
-from spark_queue.cli.terminal import compact_table
+from spark_queue.cli.shown import words
+from spark_queue.cli.shown.show_items import STATES
+from spark_queue.cli.shown.terminal import compact_table
 
 Plain = Mapping[str, Any]
 

@@ -10,8 +10,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from spark_queue.cli import words
-from spark_queue.cli.terminal import compact_table
+from spark_queue.cli.shown import words
+from spark_queue.cli.shown.terminal import compact_table
 
 Plain = Mapping[str, Any]
 

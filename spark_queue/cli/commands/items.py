@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from spark_queue.cli import show_counts
-from spark_queue.cli.formats import Format, format_of
 from spark_queue.cli.place import here
-from spark_queue.cli.plain import plain
-from spark_queue.cli.progress import claim_progress
 from spark_queue.cli.scope import Json, Name, Reader, Verbose, command
+from spark_queue.cli.shown import show_counts
+from spark_queue.cli.shown.formats import Format, format_of
+from spark_queue.cli.shown.plain import plain
+from spark_queue.cli.shown.progress import claim_progress
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.looking import store_of
 

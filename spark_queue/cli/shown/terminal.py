@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from spark_queue.cli.exits import exit_of, message_of
-from spark_queue.cli.plain import plain
+from spark_queue.cli.shown.plain import plain
 
 #: The narrowest that a column of texts gets, and the widest that it is made narrower for others.
 _FOLDED = 8

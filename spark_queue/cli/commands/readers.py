@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from spark_queue.cli import show_counts
 from spark_queue.cli.config_file import read_mapping
-from spark_queue.cli.plain import plain
 from spark_queue.cli.scope import Json, Name, Verbose, command
-from spark_queue.cli.times import read_start
+from spark_queue.cli.shown import show_counts
+from spark_queue.cli.shown.plain import plain
+from spark_queue.cli.shown.times import read_start
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.reader_config import ReaderConfig
 

@@ -9,11 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from spark_queue.cli import show_counts
-from spark_queue.cli.config_file import read_mapping
-from spark_queue.cli.plain import plain
-from spark_queue.cli.scope import Json, Name, Reader, Verbose, command
-from spark_queue.cli.settings import (
+from spark_queue.cli.commands.settings import (
     ConfigFile,
     GroupLimit,
     Lease,
@@ -25,6 +21,10 @@ from spark_queue.cli.settings import (
     given,
     read_weights,
 )
+from spark_queue.cli.config_file import read_mapping
+from spark_queue.cli.scope import Json, Name, Reader, Verbose, command
+from spark_queue.cli.shown import show_counts
+from spark_queue.cli.shown.plain import plain
 from spark_queue.config import QueueConfig
 from spark_queue.errors import InvalidArgumentError
 

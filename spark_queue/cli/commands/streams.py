@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from spark_queue.cli.formats import Format
-from spark_queue.cli.items import (
+from spark_queue.cli.commands.items import (
     Handler,
     Limit,
     MaxPerGroup,
@@ -22,8 +21,9 @@ from spark_queue.cli.items import (
     load_handler,
 )
 from spark_queue.cli.place import here
-from spark_queue.cli.progress import SETTLED
 from spark_queue.cli.scope import Json, Name, Scope, Verbose, command
+from spark_queue.cli.shown.formats import Format
+from spark_queue.cli.shown.progress import SETTLED
 from spark_queue.errors import InvalidArgumentError
 
 if TYPE_CHECKING:

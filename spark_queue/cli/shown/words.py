@@ -46,7 +46,7 @@ def size(count: int) -> str:
 
 
 def instant(text: str | None) -> str:
-    """Return a time of :func:`spark_queue.cli.plain.plain` to the second, with its offset."""
+    """Return a time of :func:`spark_queue.cli.shown.plain.plain` to the second, with its offset."""
     if text is None:
         return ""
     at = datetime.fromisoformat(text)

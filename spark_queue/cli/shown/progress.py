@@ -20,8 +20,8 @@ from rich.progress import (
 )
 from rich.table import Column
 
-from spark_queue.cli import show_counts, words
-from spark_queue.cli.terminal import Terminal
+from spark_queue.cli.shown import show_counts, words
+from spark_queue.cli.shown.terminal import Terminal
 
 if TYPE_CHECKING:
     from spark_queue.ingest.intake import Progress as Step
