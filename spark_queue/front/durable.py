@@ -13,9 +13,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.front.gather import Gather, promise
-from spark_queue.front.intake import Intake, Put, PutResult
-from spark_queue.front.outlet import Delivery, Outcome, Outlet
+from spark_queue.front.batcher import Gather, promise
+from spark_queue.front.consumer import Delivery, Outcome, Outlet
+from spark_queue.front.producer import Intake, Put, PutResult
 from spark_queue.queue import DeltaQueue
 from spark_queue.reader import Reader
 from spark_queue.waiting.aio import outcome

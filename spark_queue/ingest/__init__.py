@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spark_queue.ingest.discovery import FILE_CONFIG, FILE_SCHEMA, discover
 from spark_queue.ingest.facts import FACTS_SCHEMA, file_facts
-from spark_queue.ingest.intake import ingest
+from spark_queue.ingest.run import ingest
 from spark_queue.ingest.summary import IngestSummary, TenantSummary, TypeSummary
 
 __all__ = [

@@ -6,8 +6,8 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from spark_queue.journal.batches import Receipt
 from spark_queue.journal.deliveries import Read
+from spark_queue.journal.group_commit import Receipt
 from spark_queue.journal.options import Durability, ReaderHooks
 from spark_queue.journal.puts import Entrance
 from spark_queue.journal.reader_state import ReaderDesk

@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from spark_queue.errors import InvalidArgumentError, QueueFullError, SparkQueueError
-from spark_queue.journal.batches import DoneReceipt, Receipt
 from spark_queue.journal.copies import own
+from spark_queue.journal.group_commit import DoneReceipt, Receipt
 from spark_queue.journal.offsets import ReaderLine
 from spark_queue.journal.options import Durability, QueueOptions
 from spark_queue.journal.records import Entry

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Generic, Literal, TypeVar
 
-from spark_queue.journal.batches import Receipt
 from spark_queue.journal.deliveries import Read
+from spark_queue.journal.group_commit import Receipt
 from spark_queue.journal.handoff import Expired, Failed
 from spark_queue.journal.offsets import ReaderLine
 from spark_queue.journal.options import Durability, ReaderHooks

@@ -14,14 +14,14 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from spark_queue.clock import Clock
-from spark_queue.journal.batches import Cut, Ledger, settle_all
 from spark_queue.journal.cache import Shelf
 from spark_queue.journal.counters import Tally
 from spark_queue.journal.failures import ended_by
+from spark_queue.journal.group_commit import Cut, Ledger, settle_all
 from spark_queue.journal.options import Durability, QueueOptions
 from spark_queue.journal.puts import Entrance
 from spark_queue.journal.records import Journal
-from spark_queue.journal.writer import Clerk
+from spark_queue.journal.writer_thread import Clerk
 from spark_queue.waiting.limits import limit_of
 from spark_queue.waiting.timer import Alarm, Timeout, Timer, seconds
 

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 from spark_queue.config import QueueConfig
 from spark_queue.errors import LeaseLostError
+from spark_queue.front.consumer import Delivery
 from spark_queue.front.durable import DurableQueue, FrontOptions
-from spark_queue.front.outlet import Delivery
 from tests.conformance.engines import Capability, DeltaEngine, Row
 
 

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.ingest import TenantSummary, discover, ingest
-from spark_queue.ingest.intake import Progress
+from spark_queue.ingest.run import Progress
 from spark_queue.queue import DeltaQueue
 
 if TYPE_CHECKING:

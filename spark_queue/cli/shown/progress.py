@@ -24,7 +24,7 @@ from spark_queue.cli.shown import show_counts, words
 from spark_queue.cli.shown.terminal import Terminal
 
 if TYPE_CHECKING:
-    from spark_queue.ingest.intake import Progress as Step
+    from spark_queue.ingest.run import Progress as Step
     from spark_queue.processing.worker import ProcessResult
 
 _WORDS = {

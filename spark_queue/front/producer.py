@@ -14,7 +14,7 @@ from spark_queue.delta.input import values
 from spark_queue.delta.tables import rows
 from spark_queue.delta.tables.schema import OPTIONAL_COLUMNS
 from spark_queue.errors import SchemaMismatchError
-from spark_queue.front.gather import Gather, promise, settle
+from spark_queue.front.batcher import Gather, promise, settle
 from spark_queue.journal.copies import own
 from spark_queue.queue import DeltaQueue, main_store_of
 

@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql.types import LongType, StringType, StructType
 
 from spark_queue.errors import SchemaMismatchError
-from spark_queue.front.gather import Gather
-from spark_queue.front.intake import Intake, Put, PutResult
+from spark_queue.front.batcher import Gather
+from spark_queue.front.producer import Intake, Put, PutResult
 
 SCHEMA = StructType().add("id", LongType()).add("name", StringType())
 

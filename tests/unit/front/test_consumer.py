@@ -20,9 +20,9 @@ from spark_queue.delta.commands import recovery
 from spark_queue.delta.commands.settle import NAMED
 from spark_queue.delta.views import items
 from spark_queue.errors import LeaseLostError, QueueShutDownError
-from spark_queue.front.gather import promise
-from spark_queue.front.intake import Put
-from spark_queue.front.outlet import Delivery, Outcome, Outlet, Said
+from spark_queue.front.batcher import promise
+from spark_queue.front.consumer import Delivery, Outcome, Outlet, Said
+from spark_queue.front.producer import Put
 
 PATIENCE = 10.0
 LEASE = timedelta(seconds=60)

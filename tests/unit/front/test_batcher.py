@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from spark_queue.errors import DeadlockError, QueueFullError, QueueShutDownError
-from spark_queue.front.gather import Gather, promise, settle
+from spark_queue.front.batcher import Gather, promise, settle
 
 PATIENCE = 10.0
 LONG = timedelta(hours=1)

@@ -11,7 +11,7 @@ import pytest
 
 from spark_queue.clock import ManualClock
 from spark_queue.errors import LeaseLostError
-from spark_queue.front.holdings import Holdings
+from spark_queue.front.leases import Holdings
 
 LEASE = timedelta(seconds=30)
 

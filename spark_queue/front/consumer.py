@@ -19,8 +19,8 @@ from spark_queue.delta.commands import recovery
 from spark_queue.delta.commands.settle import NAMED
 from spark_queue.delta.views import items
 from spark_queue.errors import LeaseLostError, QueueShutDownError
-from spark_queue.front.gather import Gather, promise, settle
-from spark_queue.front.holdings import Holdings, tried
+from spark_queue.front.batcher import Gather, promise, settle
+from spark_queue.front.leases import Holdings, tried
 from spark_queue.inprocess.blocking import BlockingQueue
 from spark_queue.looking import store_of
 from spark_queue.processing import worker

@@ -8,8 +8,8 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from spark_queue.errors import FencedError
-from spark_queue.journal.batches import Cut, settle_all
 from spark_queue.journal.failures import ended_by
+from spark_queue.journal.group_commit import Cut, settle_all
 from spark_queue.journal.reader_state import ReaderDesk
 from spark_queue.journal.records import Entry
 from spark_queue.journal.state import QueueDesk
