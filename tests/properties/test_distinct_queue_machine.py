@@ -130,7 +130,7 @@ class DistinctQueueMachine(RuleBasedStateMachine):
     def wait(self, count: int, timeout: float | None) -> None:
         """Join the line of takers."""
         ticket = FakeTicket(line_of(self.queue, "takers"), self.queue.take(count))
-        self.queue._desk.ask(ticket, timeout)
+        self.queue._state.ask(ticket, timeout)
         until = math.inf if timeout is None else self.timer.now() + timeout
         self.waiting.append((ticket, until))
 
@@ -227,7 +227,7 @@ class DistinctQueueMachine(RuleBasedStateMachine):
     def serves_in_turn(self) -> None:
         """Nobody waits while something is queued, and who is served was first in line."""
         assert not (self.waiting and self._queued())
-        assert [ticket for ticket, _ in self.waiting] == list(self.queue._desk.takers.tickets)
+        assert [ticket for ticket, _ in self.waiting] == list(self.queue._state.takers.tickets)
         assert all(ticket.rung == 1 for ticket in self.served)
         assert len(self.timer) <= len(self.waiting) + len(self.served)
 
@@ -236,7 +236,7 @@ class DistinctQueueMachine(RuleBasedStateMachine):
         if not hasattr(self, "queue"):
             return
         for take in [*self.open, *(ticket.wants for ticket in self.served)]:
-            self.queue._desk.take_back(take)
+            self.queue._state.take_back(take)
         expected = [thing.item for thing in self.things]
         if not self.waiting and expected:
             with self.queue.take(99) as items:

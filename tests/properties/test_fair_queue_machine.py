@@ -129,7 +129,7 @@ class FairQueueMachine(RuleBasedStateMachine):
     def wait_for_an_item(self, timeout: float | None) -> None:
         """Join the line of takers."""
         ticket = FakeTicket(line_of(self.queue, "takers"))
-        self.queue._desk.ask_item(ticket, timeout)
+        self.queue._state.ask_item(ticket, timeout)
         self.takers.append((ticket, self._until(timeout)))
 
     @precondition(lambda self: not self.closed and not self._has_slot() and self.limit > 0)
@@ -137,7 +137,7 @@ class FairQueueMachine(RuleBasedStateMachine):
     def wait_for_a_slot(self, key: str, timeout: float | None) -> None:
         """Join the line of producers."""
         ticket = FakeTicket(line_of(self.queue, "producers"), self._item(key))
-        self.queue._desk.ask_slot(ticket, timeout)
+        self.queue._state.ask_slot(ticket, timeout)
         self.producers.append((ticket, self._until(timeout)))
 
     @precondition(lambda self: self.let_in)
@@ -147,7 +147,7 @@ class FairQueueMachine(RuleBasedStateMachine):
         ticket = data.draw(st.sampled_from(self.let_in))
         self.let_in.remove(ticket)
         with suppress(QueueShutDownError), ticket:
-            self.queue._desk.fill_slot(ticket)
+            self.queue._state.fill_slot(ticket)
             assert not self.closed
             self._accept(ticket.wants)
             self._admit()
@@ -238,9 +238,9 @@ class FairQueueMachine(RuleBasedStateMachine):
     @invariant()
     def serves_in_turn(self) -> None:
         """Who is served was first in line, and was told once; everybody else waits."""
-        desk = self.queue._desk
-        assert [ticket for ticket, _ in self.takers] == list(desk.takers.tickets)
-        assert [ticket for ticket, _ in self.producers] == list(desk.producers.tickets)
+        state = self.queue._state
+        assert [ticket for ticket, _ in self.takers] == list(state.takers.tickets)
+        assert [ticket for ticket, _ in self.producers] == list(state.producers.tickets)
         assert all(ticket.rung == 1 for ticket in (*self.handed, *self.let_in))
         assert not any(ticket.rung for ticket, _ in (*self.takers, *self.producers))
 
@@ -248,7 +248,7 @@ class FairQueueMachine(RuleBasedStateMachine):
     def forgets_keys(self) -> None:
         """Only keys with items leave a trace."""
         keys = {item[0] for item in self.rounds.selected} | set(self.rounds.queued)
-        assert set(self.queue._desk.rounds._last) <= keys
+        assert set(self.queue._state.rounds._last) <= keys
 
 
 TestFairQueueMachine = FairQueueMachine.TestCase

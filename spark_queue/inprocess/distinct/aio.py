@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Generic, TypeVar
 
 from spark_queue.errors import QueueShutDownError
-from spark_queue.inprocess.distinct.state import DistinctDesk
+from spark_queue.inprocess.distinct.state import DistinctState
 from spark_queue.inprocess.distinct.take import AioTake, ReadyTake, aio_fill, prepare
 from spark_queue.waiting.timer import Timeout
 
@@ -33,12 +33,12 @@ class AioDistinctQueue(Generic[T]):
     ['a', 'b']
     """
 
-    def __init__(self, desk: DistinctDesk[T]) -> None:
-        self._desk = desk
+    def __init__(self, state: DistinctState[T]) -> None:
+        self._state = state
 
     def take(self, max: int, timeout: Timeout = None) -> AioTake[T]:  # noqa: A002 - the word for it
         """Make the scope of a take as :meth:`DistinctQueue.take` does, for ``async with``."""
-        return prepare(AioTake(), self._desk, max, timeout)
+        return prepare(AioTake(), self._state, max, timeout)
 
     def batches(
         self,
@@ -49,7 +49,7 @@ class AioDistinctQueue(Generic[T]):
 
         Each turn of the ``async for`` enters its take by a plain ``with``, which does not wait.
         """
-        prepare(ReadyTake(), self._desk, max, timeout)
+        prepare(ReadyTake(), self._state, max, timeout)
         return self._batches(max, timeout)
 
     async def _batches(
@@ -58,7 +58,7 @@ class AioDistinctQueue(Generic[T]):
         timeout: Timeout,
     ) -> AsyncIterator[ReadyTake[T]]:
         while True:
-            take: ReadyTake[T] = prepare(ReadyTake(), self._desk, max, timeout)
+            take: ReadyTake[T] = prepare(ReadyTake(), self._state, max, timeout)
             try:
                 await aio_fill(take)
             except (queue.Empty, QueueShutDownError):
@@ -66,4 +66,4 @@ class AioDistinctQueue(Generic[T]):
             try:
                 yield take
             finally:
-                self._desk.take_back(take)
+                self._state.take_back(take)

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 from spark_queue.errors import InvalidArgumentError, QueueShutDownError
 from spark_queue.inprocess.distinct.aio import AioDistinctQueue
 from spark_queue.inprocess.distinct.facts import DistinctSnapshot, Element, Entry, snapshot_of
-from spark_queue.inprocess.distinct.state import DistinctDesk
+from spark_queue.inprocess.distinct.state import DistinctState
 from spark_queue.inprocess.distinct.take import ReadyTake, Take, fill, prepare, wanted_of
 from spark_queue.waiting.timer import SHARED_TIMER, Timeout, Timer, seconds
 
@@ -54,45 +54,45 @@ class DistinctQueue(Generic[T]):
     """
 
     def __init__(self, *, timer: Timer = SHARED_TIMER) -> None:
-        self._desk: DistinctDesk[T] = DistinctDesk(timer)
+        self._state: DistinctState[T] = DistinctState(timer)
 
     def __repr__(self) -> str:
         state = "shut down" if self.is_shutdown else "open"
-        queued = len(self._desk.fresh) + len(self._desk.returned)
+        queued = len(self._state.fresh) + len(self._state.returned)
         return f"<DistinctQueue {state} queued={queued} in_progress={len(self) - queued}>"
 
     def __len__(self) -> int:
         """Return how many elements are here, queued or in progress."""
-        return len(self._desk.live)
+        return len(self._state.live)
 
     def __contains__(self, item: object) -> bool:
         """Tell whether an equal element is here, queued or in progress."""
-        return item in self._desk.live
+        return item in self._state.live
 
     @property
     def aio(self) -> AioDistinctQueue[T]:
         """The same queue, for coroutines."""
-        return AioDistinctQueue(self._desk)
+        return AioDistinctQueue(self._state)
 
     @property
     def queued(self) -> list[T]:
         """The elements that wait, in the order in which they will be taken."""
-        return self._desk.items(in_progress=False)
+        return self._state.items(in_progress=False)
 
     @property
     def in_progress(self) -> list[T]:
         """The elements that takes hold, in the order in which they were added."""
-        return self._desk.items(in_progress=True)
+        return self._state.items(in_progress=True)
 
     @property
     def waiter_count(self) -> int:
         """How many wait for an element."""
-        return len(self._desk.takers.tickets)
+        return len(self._state.takers.tickets)
 
     @property
     def is_shutdown(self) -> bool:
         """Whether elements are refused for good."""
-        return self._desk.closed
+        return self._state.closed
 
     def add(self, item: T) -> bool:
         """Add an element at the end, unless an equal one is here; never wait.
@@ -110,26 +110,26 @@ class DistinctQueue(Generic[T]):
         InvalidArgumentError
             When the element cannot be hashed.
         """
-        desk = self._desk
+        state = self._state
         try:
-            desk.lock.acquire()
-            if item in desk.live:
-                return desk.refuse(item)
-            # What the desk does to insert an element, without a call.
-            now = desk.now
+            state.lock.acquire()
+            if item in state.live:
+                return state.refuse(item)
+            # What its state does to insert an element, without a call.
+            now = state.now
             entry: Entry[T] = Entry()
             entry.item = item
             entry.facts = now()
             entry.take = None
-            if desk.alert:
-                desk.hand_over(entry)
+            if state.alert:
+                state.hand_over(entry)
             else:
-                desk.live[item] = entry
-                desk.fresh.append(entry)
+                state.live[item] = entry
+                state.fresh.append(entry)
         except TypeError as error:
             raise _no_element(item, error) from error
         finally:
-            desk.lock.release()
+            state.lock.release()
         return True
 
     def add_all(self, items: Iterable[T]) -> list[T]:
@@ -150,7 +150,7 @@ class DistinctQueue(Generic[T]):
         items = list(items)
         for item in items:
             _require_hashable(item)
-        return self._desk.admit(items)
+        return self._state.admit(items)
 
     def take(self, max: int, timeout: Timeout = None) -> Take[T]:  # noqa: A002 - the word for it
         """Make the scope of a take; entering it takes up to so many elements, in their order.
@@ -181,7 +181,7 @@ class DistinctQueue(Generic[T]):
         """
         # As `prepare` does, without the price of its call.
         take: Take[T] = Take()
-        take.desk = self._desk
+        take.queue_state = self._state
         take.wanted = 1 if max == 1 else wanted_of(max)
         take.patience = None if timeout is None else seconds("timeout", timeout)
         return take
@@ -218,12 +218,12 @@ class DistinctQueue(Generic[T]):
         15
         7
         """
-        prepare(ReadyTake(), self._desk, max, timeout)
+        prepare(ReadyTake(), self._state, max, timeout)
         return self._batches(max, timeout)
 
     def _batches(self, max: int, timeout: Timeout) -> Iterator[ReadyTake[T]]:  # noqa: A002
         while True:
-            take: ReadyTake[T] = prepare(ReadyTake(), self._desk, max, timeout)
+            take: ReadyTake[T] = prepare(ReadyTake(), self._state, max, timeout)
             try:
                 fill(take)
             except (queue.Empty, QueueShutDownError):
@@ -231,14 +231,14 @@ class DistinctQueue(Generic[T]):
             try:
                 yield take
             finally:
-                self._desk.take_back(take)
+                self._state.take_back(take)
 
     def snapshot(self) -> DistinctSnapshot:
         """Return what is here at one instant, with times and counts, as a copy.
 
         It holds everybody up for about a microsecond per element.
         """
-        return snapshot_of(self._desk.elements())
+        return snapshot_of(self._state.elements())
 
     def facts(self, item: T) -> Element[T]:
         """Return the times and counts of one element.
@@ -248,14 +248,14 @@ class DistinctQueue(Generic[T]):
         InvalidArgumentError
             When no equal element is here.
         """
-        return self._desk.element(item)
+        return self._state.element(item)
 
     def shutdown(self) -> None:
         """Refuse new elements, and end every wait with an error.
 
         What is queued can still be taken, takes go on, and what they give back can be taken too.
         """
-        self._desk.close()
+        self._state.close()
 
 
 def _require_hashable(item: object) -> None:

@@ -1,4 +1,4 @@
-"""Where the elements of a distinct queue are, and where they meet those who wait for them.
+"""State of a distinct queue: its elements, and those who wait for them.
 
 The order of service is ``returned``, by place, and then ``fresh``: whatever was ever taken stood
 before everything that was not. So an element needs no place until it is taken, and a return costs
@@ -29,7 +29,7 @@ from spark_queue.waiting.timer import SHARED_TIMER, Timer
 T = TypeVar("T")
 
 
-class DistinctDesk(Generic[T]):
+class DistinctState(Generic[T]):
     """The state of a distinct queue under its one lock, for fronts of any kind.
 
     A taker waits only while nothing is queued: whoever brings an element serves those who wait in

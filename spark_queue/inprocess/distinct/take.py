@@ -12,7 +12,7 @@ from spark_queue.waiting.tickets import TaskTicket, ThreadTicket
 from spark_queue.waiting.timer import Timeout, seconds
 
 if TYPE_CHECKING:
-    from spark_queue.inprocess.distinct.state import DistinctDesk
+    from spark_queue.inprocess.distinct.state import DistinctState
 
 T = TypeVar("T")
 
@@ -25,9 +25,9 @@ class Batch(list[T]):
     """
 
     # The queue sets them all when it makes a take: an `__init__` would cost a tenth of one.
-    __slots__ = ("desk", "entry", "held", "patience", "place", "taken_at", "wanted")
+    __slots__ = ("entry", "held", "patience", "place", "queue_state", "taken_at", "wanted")
 
-    desk: DistinctDesk[T]
+    queue_state: DistinctState[T]
     #: How many elements to take at most; 0 once they are taken.
     wanted: int
     #: Seconds to wait at most for the first of them; ``None`` for ever.
@@ -54,7 +54,7 @@ class Batch(list[T]):
         InvalidArgumentError
             When this take does not hold it, or not any more.
         """
-        self.desk.ack(self, item)
+        self.queue_state.ack(self, item)
 
     def nack(self, item: T) -> None:
         """Settle an element as failed: it returns to its place now, with one failure more.
@@ -64,7 +64,7 @@ class Batch(list[T]):
         InvalidArgumentError
             When this take does not hold it, or not any more.
         """
-        self.desk.give_back(self, item, failed=True)
+        self.queue_state.give_back(self, item, failed=True)
 
     def release(self, item: T) -> None:
         """Give an element back untried: it returns to its place now, and nothing is counted.
@@ -74,7 +74,7 @@ class Batch(list[T]):
         InvalidArgumentError
             When this take does not hold it, or not any more.
         """
-        self.desk.give_back(self, item, failed=False)
+        self.queue_state.give_back(self, item, failed=False)
 
 
 class Take(Batch[T]):
@@ -83,30 +83,30 @@ class Take(Batch[T]):
     __slots__ = ()
 
     def __enter__(self) -> Take[T]:
-        desk, unused = self.desk, self.wanted
+        state, unused = self.queue_state, self.wanted
         try:
-            if unused == 1 and desk.fresh:
+            if unused == 1 and state.fresh:
                 try:
-                    desk.lock.acquire()
-                    if desk.fresh and not desk.returned:
-                        # What the desk does to lend one element that was never taken before.
-                        entry = desk.fresh[0]
-                        now = desk.now
+                    state.lock.acquire()
+                    if state.fresh and not state.returned:
+                        # What the state does to lend one element that was never taken before.
+                        entry = state.fresh[0]
+                        now = state.now
                         self.taken_at = now()
-                        self.place = desk.places = desk.places + 1
+                        self.place = state.places = state.places + 1
                         self.entry = entry
                         self.wanted = 0
                         self.append(entry.item)
                         entry.take = self
-                        desk.fresh.popleft()
+                        state.fresh.popleft()
                         return self
                 finally:
-                    desk.lock.release()
+                    state.lock.release()
             if unused:
                 fill(self)
         except BaseException:
             # An interrupt must find it either queued or in a scope that will end.
-            desk.take_back(self)
+            state.take_back(self)
             raise
         if not unused:
             raise was_used(self)
@@ -117,16 +117,16 @@ class Take(Batch[T]):
     ) -> None:
         entry = self.entry
         if kind is not None or entry is None:
-            self.desk.end(self, kind)
+            self.queue_state.end(self, kind)
         elif entry.take is self:
             # One element is done in one step, which needs no lock.
             entry.take = GONE
-            live, item = self.desk.live, entry.item
+            live, item = self.queue_state.live, entry.item
             if live.get(item) is entry:
                 del live[item]
             else:
                 # Its hash has changed, or it equals another by now, which stays.
-                self.desk.reindex()
+                self.queue_state.reindex()
 
 
 class ReadyTake(Batch[T]):
@@ -143,7 +143,7 @@ class ReadyTake(Batch[T]):
     def __exit__(
         self, kind: type[BaseException] | None, error: object, trace: TracebackType | None
     ) -> None:
-        self.desk.end(self, kind)
+        self.queue_state.end(self, kind)
 
 
 class AioTake(Batch[T]):
@@ -158,13 +158,13 @@ class AioTake(Batch[T]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: object, trace: TracebackType | None
     ) -> None:
-        self.desk.end(self, kind)
+        self.queue_state.end(self, kind)
 
 
 B = TypeVar("B", bound=Batch[Any])
 
 
-def prepare(take: B, desk: DistinctDesk[Any], wanted: int, timeout: Timeout) -> B:
+def prepare(take: B, state: DistinctState[Any], wanted: int, timeout: Timeout) -> B:
     """Tell a take what it is to take, and return it.
 
     Raises
@@ -172,7 +172,7 @@ def prepare(take: B, desk: DistinctDesk[Any], wanted: int, timeout: Timeout) -> 
     InvalidArgumentError
         When the number is below 1 or the timeout negative.
     """
-    take.desk = desk
+    take.queue_state = state
     take.wanted = wanted_of(wanted)
     take.patience = seconds("timeout", timeout)
     return take
@@ -193,17 +193,17 @@ def wanted_of(wanted: object) -> int:
 
 def fill(take: Batch[T]) -> None:
     """Take the elements of a take, and block while there is none."""
-    ticket = ThreadTicket(take.desk.takers, take)
+    ticket = ThreadTicket(take.queue_state.takers, take)
     with ticket:
-        take.desk.ask(ticket, take.patience)
+        take.queue_state.ask(ticket, take.patience)
         ticket.wait()
 
 
 async def aio_fill(take: Batch[T]) -> None:
     """Take the elements of a take, and suspend while there is none."""
-    ticket = TaskTicket(take.desk.takers, take)
+    ticket = TaskTicket(take.queue_state.takers, take)
     with ticket:
-        take.desk.ask(ticket, take.patience)
+        take.queue_state.ask(ticket, take.patience)
         await ticket.wait()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
-from spark_queue.inprocess.fair.state import NOTHING, FairDesk
+from spark_queue.inprocess.fair.state import NOTHING, FairState
 from spark_queue.waiting.tickets import TaskTicket
 from spark_queue.waiting.timer import Timeout, seconds
 
@@ -30,38 +30,38 @@ class AioFairQueue(Generic[T]):
     'a'
     """
 
-    def __init__(self, desk: FairDesk[T]) -> None:
-        self._desk = desk
+    def __init__(self, state: FairState[T]) -> None:
+        self._state = state
 
     async def put(self, item: T, timeout: Timeout = None) -> AioFairQueue[T]:
         """Add an item as :meth:`FairQueue.put` does, and return this front."""
         patience = seconds("timeout", timeout)
-        if not self._desk.offer(item):
+        if not self._state.offer(item):
             await self._wait_to_put(item, patience)
         return self
 
     async def _wait_to_put(self, item: T, patience: float | None) -> None:
-        ticket = TaskTicket(self._desk.producers, item)
+        ticket = TaskTicket(self._state.producers, item)
         with ticket:
-            self._desk.ask_slot(ticket, patience)
+            self._state.ask_slot(ticket, patience)
             await ticket.wait()
-            self._desk.fill_slot(ticket)
+            self._state.fill_slot(ticket)
 
     async def get(self, timeout: Timeout = None) -> T:
         """Take the next item as :meth:`FairQueue.get` does."""
         patience = seconds("timeout", timeout)
-        item = self._desk.poll()
+        item = self._state.poll()
         return await self._wait_to_get(patience) if item is NOTHING else item
 
     async def _wait_to_get(self, patience: float | None) -> T:
-        ticket = TaskTicket(self._desk.takers)
+        ticket = TaskTicket(self._state.takers)
         with ticket:
-            item = self._desk.ask_item(ticket, patience)
+            item = self._state.ask_item(ticket, patience)
             return (await ticket.wait())[2] if item is NOTHING else item
 
     async def join(self) -> None:
         """Wait as :meth:`FairQueue.join` does."""
-        ticket = TaskTicket(self._desk.joiners)
+        ticket = TaskTicket(self._state.joiners)
         with ticket:
-            self._desk.ask_idle(ticket)
+            self._state.ask_idle(ticket)
             await ticket.wait()

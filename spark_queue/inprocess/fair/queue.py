@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.inprocess.fair.aio import AioFairQueue
 from spark_queue.inprocess.fair.rounds import FairSnapshot, snapshot_of
-from spark_queue.inprocess.fair.state import NOTHING, FairDesk
+from spark_queue.inprocess.fair.state import NOTHING, FairState
 from spark_queue.waiting.tickets import ThreadTicket
 from spark_queue.waiting.timer import SHARED_TIMER, Timeout, Timer, seconds
 
@@ -78,7 +78,7 @@ class FairQueue(Generic[T]):
         if not callable(key):
             raise InvalidArgumentError(f"key is {key!r}: it must be a function of an item")
         self._limit = _limit(limit)
-        self._desk: FairDesk[T] = FairDesk(key, limit, timer)
+        self._state: FairState[T] = FairState(key, limit, timer)
 
     def __repr__(self) -> str:
         state = "shut down" if self.is_shutdown else "open"
@@ -86,7 +86,7 @@ class FairQueue(Generic[T]):
 
     def __len__(self) -> int:
         """Return how many items are queued."""
-        return self._desk.size()
+        return self._state.size()
 
     def __bool__(self) -> bool:
         """Return true: ``queue or other`` is a queue that is given, empty or not."""
@@ -95,7 +95,7 @@ class FairQueue(Generic[T]):
     @property
     def aio(self) -> AioFairQueue[T]:
         """The same queue, for coroutines."""
-        return AioFairQueue(self._desk)
+        return AioFairQueue(self._state)
 
     @property
     def limit(self) -> int | None:
@@ -109,7 +109,7 @@ class FairQueue(Generic[T]):
     @limit.setter
     def limit(self, limit: int | None) -> None:
         self._limit = _limit(limit)
-        self._desk.resize(limit)
+        self._state.resize(limit)
 
     @property
     def maxsize(self) -> int:
@@ -128,12 +128,12 @@ class FairQueue(Generic[T]):
     @property
     def is_shutdown(self) -> bool:
         """Whether items are refused for good."""
-        return self._desk.closed
+        return self._state.closed
 
     @property
     def unfinished_tasks(self) -> int:
         """How many items were put and not said to be done, by :meth:`task_done`."""
-        return self._desk.unfinished()
+        return self._state.unfinished()
 
     def put(
         self,
@@ -169,16 +169,16 @@ class FairQueue(Generic[T]):
             two items were given.
         """
         patience = None if block is True and timeout is None else _patience(block, timeout)
-        if not self._desk.offer(item):
+        if not self._state.offer(item):
             self._wait_to_put(item, patience)
         return self
 
     def _wait_to_put(self, item: T, patience: float | None) -> None:
-        ticket = ThreadTicket(self._desk.producers, item)
+        ticket = ThreadTicket(self._state.producers, item)
         with ticket:
-            self._desk.ask_slot(ticket, patience)
+            self._state.ask_slot(ticket, patience)
             ticket.wait()
-            self._desk.fill_slot(ticket)
+            self._state.fill_slot(ticket)
 
     def put_nowait(self, item: T) -> FairQueue[T]:
         """Add an item if there is a slot for it; see :meth:`put`."""
@@ -208,13 +208,13 @@ class FairQueue(Generic[T]):
             When the timeout is negative, or ``block`` is no bool.
         """
         patience = None if block is True and timeout is None else _patience(block, timeout)
-        item = self._desk.poll()
+        item = self._state.poll()
         return self._wait_to_get(patience) if item is NOTHING else item
 
     def _wait_to_get(self, patience: float | None) -> T:
-        ticket = ThreadTicket(self._desk.takers)
+        ticket = ThreadTicket(self._state.takers)
         with ticket:
-            item = self._desk.ask_item(ticket, patience)
+            item = self._state.ask_item(ticket, patience)
             return ticket.wait()[2] if item is NOTHING else item
 
     def get_nowait(self) -> T:
@@ -223,7 +223,7 @@ class FairQueue(Generic[T]):
 
     def qsize(self) -> int:
         """Return how many items are queued: those of the present round and all others."""
-        return self._desk.size()
+        return self._state.size()
 
     def empty(self) -> bool:
         """Tell whether nothing is queued now."""
@@ -238,7 +238,7 @@ class FairQueue(Generic[T]):
 
         It takes time in proportion to the items, most of it without holding anybody up.
         """
-        return snapshot_of(self._desk.copy())
+        return snapshot_of(self._state.copy())
 
     def task_done(self) -> None:
         """Say that an item which was taken is done; see :meth:`queue.Queue.task_done`.
@@ -248,13 +248,13 @@ class FairQueue(Generic[T]):
         InvalidArgumentError
             When it is called more often than items were put.
         """
-        self._desk.task_done()
+        self._state.task_done()
 
     def join(self) -> None:
         """Wait until every item that was put is done, by :meth:`task_done` or by being dropped."""
-        ticket = ThreadTicket(self._desk.joiners)
+        ticket = ThreadTicket(self._state.joiners)
         with ticket:
-            self._desk.ask_idle(ticket)
+            self._state.ask_idle(ticket)
             ticket.wait()
 
     def shutdown(
@@ -270,7 +270,7 @@ class FairQueue(Generic[T]):
         immediate : bool
             Whether what is queued is dropped, and counts as done, or can still be taken (default).
         """
-        self._desk.close(drop=immediate)
+        self._state.close(drop=immediate)
 
 
 def _limit(limit: object) -> int | None:

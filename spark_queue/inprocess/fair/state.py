@@ -1,4 +1,4 @@
-"""Where producers and takers of a fair queue meet: its items, its limit, and those who wait."""
+"""State of a fair queue under its one lock: its items, its limit, and those who wait."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Handed = tuple[int, Hashable, T]
 NOTHING: Final[Any] = object()
 
 
-class FairDesk(Generic[T]):
+class FairState(Generic[T]):
     """The state of a fair queue under its one lock, for fronts of any kind.
 
     Two rules hold whenever the lock is free, so that nobody waits for what is there: a taker waits

@@ -21,7 +21,7 @@ R = TypeVar("R")
 _log = logging.getLogger(__name__)
 
 
-class _Shelf(Generic[A]):
+class _FreeResources(Generic[A]):
     """The resources that nobody uses now; once it is shut, what comes back is not kept."""
 
     def __init__(self, *, reuse: bool) -> None:
@@ -90,7 +90,7 @@ class BoundedGuard(Generic[A]):
     ) -> None:
         self._create = create
         self._close_resource = close_resource
-        self._shelf: _Shelf[A] = _Shelf(reuse=reuse)
+        self._free: _FreeResources[A] = _FreeResources(reuse=reuse)
         self._broker = QueueBroker(max_resources, max_waiting, timer=timer)
 
     @property
@@ -125,12 +125,12 @@ class BoundedGuard(Generic[A]):
 
     def close_free(self) -> None:
         """Close the resources that nobody uses, and from now on each that comes back."""
-        for resource in self._shelf.shut():
+        for resource in self._free.shut():
             self._close(resource)
 
     def _blocking(self, operation: Callable[[A, AbortSignal], Any]) -> Callable[[Turn], Any]:
         def task(turn: Turn) -> Any:
-            free = self._shelf.take()
+            free = self._free.take()
             resource = free[0] if free else cast("A", self._create())
             try:
                 return operation(resource, turn.signal)
@@ -143,7 +143,7 @@ class BoundedGuard(Generic[A]):
         self, operation: Callable[[A, AbortSignal], Any]
     ) -> Callable[[Turn], Awaitable[Any]]:
         async def task(turn: Turn) -> Any:
-            free = self._shelf.take()
+            free = self._free.take()
             resource = free[0] if free else await _resolved(self._create())
             try:
                 return await operation(resource, turn.signal)
@@ -153,7 +153,7 @@ class BoundedGuard(Generic[A]):
         return task
 
     def _give_back(self, resource: A) -> None:
-        if not self._shelf.put(resource):
+        if not self._free.put(resource):
             self._close(resource)
 
     def _close(self, resource: A) -> None:

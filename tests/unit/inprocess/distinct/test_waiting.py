@@ -48,7 +48,7 @@ def work(queue: DistinctQueue[Any], count: int, timeout: float | None = None) ->
 def wait(queue: DistinctQueue[Any], count: int = 1) -> FakeTicket:
     """Let a taker join the line who only writes down that it is rung."""
     ticket = FakeTicket(line_of(queue, "takers"), queue.take(count))
-    queue._desk.ask(ticket, None)
+    queue._state.ask(ticket, None)
     return ticket
 
 
@@ -218,7 +218,7 @@ def test_waits_leave_nothing_behind(queue: DistinctQueue[Any], timer: ManualTime
     for take in takes:
         ticket = FakeTicket(line_of(queue, "takers"), take)
         with Failing(standard.Empty), ticket:
-            queue._desk.ask(ticket, 1)
+            queue._state.ask(ticket, 1)
             timer.advance(1)
             ticket._raise()
         assert ticket.rung == 1
@@ -240,7 +240,7 @@ def test_an_add_is_cheap_again_when_nobody_waits(
     timer.advance(1)
     crew.outcomes()
     assert queue.add(1)
-    assert not queue._desk.alert
+    assert not queue._state.alert
     assert queue.queued == [1]
 
 
@@ -263,7 +263,7 @@ def test_an_interrupt_while_a_scope_ends_does_not_keep_it_open(
 ) -> None:
     """A scope of several elements that is interrupted while it ends has ended, all the same."""
     queue.add_all(F)
-    desk, now = queue._desk, queue._desk.now
+    state, now = queue._state, queue._state.now
     interrupts = [KeyboardInterrupt]
 
     def interrupted() -> float:
@@ -272,7 +272,7 @@ def test_an_interrupt_while_a_scope_ends_does_not_keep_it_open(
         return now()
 
     with Failing(KeyboardInterrupt), queue.take(3):
-        desk.now = interrupted
+        state.now = interrupted
         raise WorkError
     assert (queue.queued, queue.in_progress) == (F, [])
 
@@ -282,13 +282,13 @@ def test_an_interrupt_while_a_take_begins_leaves_its_element_queued(
 ) -> None:
     """A take that is interrupted before it has its element leaves it where it was."""
     queue.add_all([1, 5])
-    desk, now = queue._desk, queue._desk.now
+    state, now = queue._state, queue._state.now
 
     def interrupted() -> float:
-        desk.now = now
+        state.now = now
         raise KeyboardInterrupt
 
-    desk.now = interrupted
+    state.now = interrupted
     with pytest.raises(KeyboardInterrupt):
         queue.take(1).__enter__()
     assert (queue.queued, queue.in_progress) == ([1, 5], [])

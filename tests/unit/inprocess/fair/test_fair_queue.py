@@ -346,7 +346,7 @@ def test_counts_and_snapshots_are_of_one_instant() -> None:
 
     def turn() -> None:
         while not stop.is_set():
-            with queue._desk._lock:
+            with queue._state._lock:
                 queue.put(queue.get())
 
     thread = threading.Thread(target=turn)

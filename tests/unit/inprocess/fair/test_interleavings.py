@@ -104,7 +104,7 @@ def test_an_interrupt_loses_no_slot(meeting: Meeting, monkeypatch: pytest.Monkey
     while not queue.empty():
         queue.get_nowait()
     assert queue.put_nowait("A3").full()
-    assert queue._desk._room == 1
+    assert queue._state._room == 1
     assert_nobody_waits(queue)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from spark_queue.errors import InvalidArgumentError, QueueFullError, QueueShutDownError
 from spark_queue.inprocess.fair import FairQueue
-from spark_queue.inprocess.fair.state import FairDesk
+from spark_queue.inprocess.fair.state import FairState
 from spark_queue.waiting.tickets import ThreadTicket
 from spark_queue.waiting.timer import ManualTimer
 from tests.unit.waiting.tickets.crew import Crew
@@ -225,17 +225,17 @@ def test_an_interrupt_after_a_put_frees_no_slot(
 ) -> None:
     """A producer who is interrupted when its item is queued already does not free the slot."""
     fill(fair)
-    fill_slot = FairDesk.fill_slot
+    fill_slot = FairState.fill_slot
 
     def interrupted(*arguments: Any) -> None:
         fill_slot(*arguments)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(ThreadTicket, "wait", lambda _: fair.get())
-    monkeypatch.setattr(FairDesk, "fill_slot", interrupted)
+    monkeypatch.setattr(FairState, "fill_slot", interrupted)
     with pytest.raises(KeyboardInterrupt):
         fair.put("B1")
-    assert (len(fair), fair.full(), fair._desk._room) == (2, True, 2)
+    assert (len(fair), fair.full(), fair._state._room) == (2, True, 2)
 
 
 def test_a_waiting_put_whose_key_fails_gives_up_the_slot(timer: ManualTimer) -> None:
@@ -441,4 +441,4 @@ def test_producers_and_takers_of_a_small_queue() -> None:
             numbers = [number for owner, number in mine if owner == key]
             assert numbers == sorted(numbers)
     assert fair.empty()
-    assert fair._desk._room == 3
+    assert fair._state._room == 3

@@ -110,7 +110,7 @@ class FakeTicket(Ticket[Any]):
 
 def line_of(queue: Any, name: str) -> TicketLine[Any]:
     """Return one of the lines of a queue."""
-    line: TicketLine[Any] = getattr(queue._desk, name)
+    line: TicketLine[Any] = getattr(queue._state, name)
     return line
 
 
