@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from spark_queue.inprocess.singular.requests import Reply
-from spark_queue.inprocess.singular.waits import Seat
+from spark_queue.inprocess.singular.waits import ExecutionContext
 from spark_queue.journal.offsets import ReaderLine
 from spark_queue.journal.options import Durability, QueueOptions
 from spark_queue.journal.records import Entry, Group
@@ -26,18 +26,18 @@ class Receipt(Reply[int]):
 
     item_id: int
 
-    def __init__(self, item: int, seat: Seat) -> None:
+    def __init__(self, item: int, context: ExecutionContext) -> None:
         super().__init__()
         self._state = RUNNING
         self.item_id = item
-        self.seat = seat
+        self.context = context
 
 
 class DoneReceipt(Receipt):
     """A receipt that is done from the start."""
 
     # What a future sets and settles, said once for all: it would be a quarter of a put.
-    seat = Seat("nowhere")
+    context = ExecutionContext("nowhere")
     _state = FINISHED
     _exception = None
 
@@ -85,11 +85,11 @@ class Ledger(Generic[T]):
 
     __slots__ = (
         "_bytes",
+        "_context",
         "_durability",
         "_marks",
         "_max_bytes",
         "_max_items",
-        "_seat",
         "is_urgent",
         "puts",
         "receipts",
@@ -97,11 +97,11 @@ class Ledger(Generic[T]):
         "unsettled",
     )
 
-    def __init__(self, options: QueueOptions, seat: Seat) -> None:
+    def __init__(self, options: QueueOptions, context: ExecutionContext) -> None:
         self._max_items = limit_of("max_group_items", options.max_group_items)
         self._max_bytes = limit_of("max_group_bytes", options.max_group_bytes)
         self._durability = options.durability
-        self._seat = seat
+        self._context = context
         self.room = limit_of("max_pending", options.max_pending)
         self.unsettled = 0
         self._start()
@@ -131,7 +131,7 @@ class Ledger(Generic[T]):
 
     def await_commit(self, item: int) -> Receipt:
         """Return the future of an item that is durable with this group."""
-        receipt = Receipt(item, self._seat)
+        receipt = Receipt(item, self._context)
         self.receipts.append(receipt)
         self.is_urgent = True
         return receipt

@@ -102,7 +102,7 @@ class QueueDesk(Generic[T]):
             limit_of("max_memory_items", options.max_memory_items),
             limit_of("max_memory_bytes", options.max_memory_bytes),
         )
-        self.ledger: Ledger[T] = Ledger(options, self.clerk.seat)
+        self.ledger: Ledger[T] = Ledger(options, self.clerk.context)
         self.readers: list[ReaderDesk[T]] = []
         self.entrance: Entrance[T] = Entrance(self, options, size_of)
         self.origins: dict[str, int] = {}

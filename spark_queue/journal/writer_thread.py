@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 from spark_queue.errors import QueueShutDownError
 from spark_queue.inprocess.singular.queue import SingularUpdateQueue
 from spark_queue.inprocess.singular.requests import Reply
-from spark_queue.inprocess.singular.waits import Seat, Wait, must_look
+from spark_queue.inprocess.singular.waits import ExecutionContext, Wait, must_look
 
 R = TypeVar("R")
 
@@ -29,7 +29,7 @@ class Clerk:
         self._calls: SingularUpdateQueue[Callable[[], Any], Any] = SingularUpdateQueue(
             self._make, capacity=None, name=name
         )
-        self.seat: Seat = self._calls.work.seat
+        self.context: ExecutionContext = self._calls.work.context
         self._calls.start()
 
     def _make(self, call: Callable[[], R]) -> R:
@@ -66,8 +66,8 @@ class Clerk:
         DeadlockError
             When a callback of a future, which the clerk runs, is about to wait for it.
         """
-        if must_look(self.seat):
-            with Wait(self.seat, blocks=True):
+        if must_look(self.context):
+            with Wait(self.context, blocks=True):
                 pass
 
     def leave(self) -> None:

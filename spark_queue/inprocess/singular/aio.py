@@ -90,7 +90,7 @@ class AioSingularUpdateQueue(Generic[T, R]):
         """
         entered = self._work.line.enter(item, seconds("timeout", timeout))
         try:
-            with Wait(self._work.seat, blocks=False):
+            with Wait(self._work.context, blocks=False):
                 reply = entered if isinstance(entered, Reply) else await outcome(entered)
                 return await outcome(reply)
         except BaseException:
@@ -100,8 +100,8 @@ class AioSingularUpdateQueue(Generic[T, R]):
 
     async def shutdown(self, *, drain: bool = True) -> None:
         """Shut the queue down as :meth:`SingularUpdateQueue.shutdown` does, and wait for it."""
-        seat = self._work.seat
-        is_handler = seat.task is not None and seat.task is asyncio.current_task()
+        context = self._work.context
+        is_handler = context.task is not None and context.task is asyncio.current_task()
         self._queue.shutdown(drain=drain, wait=False)
         if not is_handler:
             await outcome(self._work.ended)
@@ -143,7 +143,7 @@ class TaskWorker(Generic[T, R]):
         work.end()
 
     async def _run(self) -> None:
-        self._work.seat.sit(asyncio.current_task())
+        self._work.context.enter(asyncio.current_task())
         try:
             while await self._serve_next():
                 pass
@@ -203,7 +203,7 @@ async def _resolved(result: Any) -> Any:
 
 async def _admitted(admission: Admission[Any, Any]) -> None:
     try:
-        with Wait(admission.seat, blocks=False):
+        with Wait(admission.context, blocks=False):
             await outcome(admission)
     finally:
         admission.cancel()

@@ -140,14 +140,14 @@ class PoolWorker(Generic[T, R]):
 
     def _guarded(self, step: Callable[[], bool]) -> None:
         """Run a step; ``False`` from it says that another one will be scheduled later."""
-        self._work.seat.sit()
+        self._work.context.enter()
         goes_on = True
         try:
             goes_on = step()
         except BaseException as error:  # noqa: BLE001 - a callback's; nobody may be left waiting
             self._work.abort(error)
         finally:
-            self._work.seat.rise()
+            self._work.context.leave()
             if goes_on:
                 self._pool.schedule(self._turn)
 

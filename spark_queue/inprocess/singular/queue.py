@@ -18,7 +18,7 @@ from spark_queue.inprocess.singular.log import WriteAheadLog
 from spark_queue.inprocess.singular.pool import PoolWorker, WorkerPool
 from spark_queue.inprocess.singular.requests import Reply
 from spark_queue.inprocess.singular.thread import ThreadWorker
-from spark_queue.inprocess.singular.waits import Wait, seat_of_task
+from spark_queue.inprocess.singular.waits import Wait, context_of_task
 from spark_queue.inprocess.singular.work import Work
 from spark_queue.waiting.timer import SHARED_TIMER, Timeout, Timer, seconds
 
@@ -242,7 +242,7 @@ class SingularUpdateQueue(Generic[T, R]):
         self._close(drain=drain)
         if not wait or self.work.ended.done() or self._is_handler():
             return
-        with Wait(self.work.seat, blocks=True):
+        with Wait(self.work.context, blocks=True):
             self.work.ended.result()
 
     def _close(self, *, drain: bool) -> None:
@@ -260,7 +260,7 @@ class SingularUpdateQueue(Generic[T, R]):
             self.work.end()
 
     def _is_handler(self) -> bool:
-        seat = self.work.seat
-        if seat.task is not None:
-            return seat_of_task() is seat
-        return seat.thread == threading.get_ident()
+        context = self.work.context
+        if context.task is not None:
+            return context_of_task() is context
+        return context.thread == threading.get_ident()

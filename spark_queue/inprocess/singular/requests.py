@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from spark_queue.errors import QueueFullError, QueueShutDownError
-from spark_queue.inprocess.singular.waits import Seat, Wait, must_look
+from spark_queue.inprocess.singular.waits import ExecutionContext, Wait, must_look
 from spark_queue.waiting.calling import call_each
 from spark_queue.waiting.futures import LazyFuture
 from spark_queue.waiting.limits import limit_of
@@ -26,7 +26,7 @@ class Reply(LazyFuture[R]):
     A request that is cancelled before its turn is skipped.
     """
 
-    seat: Seat
+    context: ExecutionContext
 
     def result(self, timeout: float | None = None) -> R:
         """Return the reply; see :meth:`concurrent.futures.Future.result`.
@@ -36,9 +36,9 @@ class Reply(LazyFuture[R]):
         DeadlockError
             When the caller is the handler that would have to answer first.
         """
-        if not must_look(self.seat) or self.done():
+        if not must_look(self.context) or self.done():
             return super().result(timeout)
-        with Wait(self.seat, blocks=True):
+        with Wait(self.context, blocks=True):
             return super().result(timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
@@ -49,9 +49,9 @@ class Reply(LazyFuture[R]):
         DeadlockError
             When the caller is the handler that would have to answer first.
         """
-        if not must_look(self.seat) or self.done():
+        if not must_look(self.context) or self.done():
             return super().exception(timeout)
-        with Wait(self.seat, blocks=True):
+        with Wait(self.context, blocks=True):
             return super().exception(timeout)
 
 
@@ -60,7 +60,7 @@ class Admission(LineFuture[Reply[R]], Generic[T, R]):
 
     def __init__(self, queued: deque[tuple[T, Reply[R]]], item: T, reply: Reply[R]) -> None:
         super().__init__()
-        self.seat = reply.seat
+        self.context = reply.context
         self._queued = queued
         self._request = (item, reply)
 
@@ -73,7 +73,7 @@ class Admission(LineFuture[Reply[R]], Generic[T, R]):
             When the caller is the handler that would have to free the slot.
         """
         try:
-            with Wait(self.seat, blocks=True):
+            with Wait(self.context, blocks=True):
                 return self.result()
         finally:
             self.cancel()
@@ -93,9 +93,9 @@ class RequestLine(Generic[T, R]):
     The worker is woken by ``wake``, once for each time that it found nothing to take.
     """
 
-    def __init__(self, capacity: int | None, seat: Seat, timer: Timer) -> None:
+    def __init__(self, capacity: int | None, context: ExecutionContext, timer: Timer) -> None:
         self._capacity = limit_of("capacity", capacity)
-        self._seat = seat
+        self._context = context
         self._timer = timer
         # The lock guards everything below. Who finds no free slot joins the line under it, and who
         # frees a slot gives it to that line under it, so that no slot is free while one waits.
@@ -130,7 +130,7 @@ class RequestLine(Generic[T, R]):
             When the line is closed.
         """
         reply: Reply[R] = Reply()
-        reply.seat = self._seat
+        reply.context = self._context
         with self._lock:
             if self._closed_because is not None:
                 raise QueueShutDownError(self._closed_because)

@@ -28,7 +28,7 @@ class ThreadWorker(Generic[T, R]):
         self._thread.start()
 
     def _run(self) -> None:
-        self._work.seat.sit()
+        self._work.context.enter()
         try:
             while self._serve_next():
                 pass

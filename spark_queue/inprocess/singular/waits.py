@@ -1,4 +1,4 @@
-"""Who waits for whom, so that a handler that would wait for itself is told so instead."""
+"""Detection of waits in a circle: a handler that would wait for itself is told so instead."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 from spark_queue.errors import DeadlockError
 
-_SEAT: ContextVar[Seat | None] = ContextVar("spark_queue_seat", default=None)
+_CONTEXT: ContextVar[ExecutionContext | None] = ContextVar("spark_queue_context", default=None)
 
 
-class Seat:
+class ExecutionContext:
     """Where the handler of one queue runs now, and which queue it waits for meanwhile."""
 
     __slots__ = ("name", "task", "thread", "waits_for")
@@ -21,20 +21,20 @@ class Seat:
         self.name = name
         self.thread: int | None = None
         self.task: asyncio.Task[Any] | None = None
-        self.waits_for: Seat | None = None
+        self.waits_for: ExecutionContext | None = None
 
-    def sit(self, task: asyncio.Task[Any] | None = None) -> None:
+    def enter(self, task: asyncio.Task[Any] | None = None) -> None:
         """Say that the handler runs on this thread, in this task if it is given."""
         self.thread = threading.get_ident()
         self.task = task
-        _SEAT.set(self)
+        _CONTEXT.set(self)
 
-    def rise(self) -> None:
+    def leave(self) -> None:
         """Say that the handler has left this thread; it may run on another by now."""
         if self.thread == threading.get_ident():
             self.thread = self.task = None
-        if _SEAT.get() is self:
-            _SEAT.set(None)
+        if _CONTEXT.get() is self:
+            _CONTEXT.set(None)
 
 
 class Wait:
@@ -47,13 +47,13 @@ class Wait:
 
     __slots__ = ("_blocks", "_mine", "_target")
 
-    def __init__(self, target: Seat, *, blocks: bool) -> None:
+    def __init__(self, target: ExecutionContext, *, blocks: bool) -> None:
         self._target = target
         self._blocks = blocks
-        self._mine: Seat | None = None
+        self._mine: ExecutionContext | None = None
 
     def __enter__(self) -> None:
-        mine = self._mine = _SEAT.get() if self._blocks else seat_of_task()
+        mine = self._mine = _CONTEXT.get() if self._blocks else context_of_task()
         if mine is not None:
             # Told before the check, so that of two who close a circle at once one sees the other.
             mine.waits_for = self._target
@@ -68,29 +68,29 @@ class Wait:
         if self._mine is not None:
             self._mine.waits_for = None
 
-    def _is_circle(self, mine: Seat | None) -> bool:
+    def _is_circle(self, mine: ExecutionContext | None) -> bool:
         if self._blocks and self._target.thread == threading.get_ident():
             return True
         if mine is None:
             return False
-        seat: Seat | None = self._target
+        context: ExecutionContext | None = self._target
         seen = set[int]()
-        while seat is not None and id(seat) not in seen:
-            if seat is mine:
+        while context is not None and id(context) not in seen:
+            if context is mine:
                 return True
-            seen.add(id(seat))
-            seat = seat.waits_for
+            seen.add(id(context))
+            context = context.waits_for
         return False
 
 
-def must_look(target: Seat) -> bool:
+def must_look(target: ExecutionContext) -> bool:
     """Tell whether a blocking wait needs a :class:`Wait`: a quick no for most threads."""
-    return _SEAT.get() is not None or target.thread == threading.get_ident()
+    return _CONTEXT.get() is not None or target.thread == threading.get_ident()
 
 
-def seat_of_task() -> Seat | None:
-    """Return the seat whose handler the running task is; a task that it started is another."""
-    seat = _SEAT.get()
-    if seat is None or seat.task is None or seat.thread != threading.get_ident():
+def context_of_task() -> ExecutionContext | None:
+    """Return the context whose handler the running task is; a task that it started is another."""
+    context = _CONTEXT.get()
+    if context is None or context.task is None or context.thread != threading.get_ident():
         return None
-    return seat if seat.task is asyncio.current_task() else None
+    return context if context.task is asyncio.current_task() else None

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from spark_queue.inprocess.singular.log import WriteAheadLog
 from spark_queue.inprocess.singular.requests import Admission, Reply, RequestLine
-from spark_queue.inprocess.singular.waits import Seat
+from spark_queue.inprocess.singular.waits import ExecutionContext
 from spark_queue.waiting.calling import call_each
 from spark_queue.waiting.futures import LazyFuture
 from spark_queue.waiting.processes import settle_in
@@ -39,8 +39,8 @@ class Work(Generic[T, R]):
         self.name = name
         self.then = then
         self.log = log
-        self.seat = Seat(name)
-        self.line: RequestLine[T, R] = RequestLine(capacity, self.seat, timer)
+        self.context = ExecutionContext(name)
+        self.line: RequestLine[T, R] = RequestLine(capacity, self.context, timer)
         #: Done when the worker has left and will not come back.
         self.ended: Future[None] = LazyFuture()
         self.started = False
@@ -106,7 +106,7 @@ class Work(Generic[T, R]):
         try:
             self.line.close(f"queue {self.name!r} is shut down", drain=False)
         finally:
-            self.seat.rise()
+            self.context.leave()
             if not self.ended.done():
                 self.ended.set_result(None)
 
