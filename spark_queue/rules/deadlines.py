@@ -1,4 +1,4 @@
-"""Timing: delays, deadlines and leases, as heaps that the clock is held against."""
+"""Delays, deadlines and leases, as heaps that the clock is held against."""
 
 from __future__ import annotations
 

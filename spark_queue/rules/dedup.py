@@ -1,4 +1,4 @@
-"""Distinct: at most one item per key, while it is live, for a time, or for ever."""
+"""Dedup keys: at most one item per key, while it is live, for a time, or for ever."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions about a scheduler: they change nothing, and may be asked for any time."""
+"""Explanations of a scheduler: why an item is not running, and when that may change."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol
 from spark_queue.config import QueueConfig
 from spark_queue.rules.grouping import Member, in_the_way
 from spark_queue.rules.model import Explanation
-from spark_queue.rules.state import TERMINAL, Books
+from spark_queue.rules.state import TERMINAL, SchedulerState
 
 
 class Live(Member, Protocol):
@@ -57,17 +57,17 @@ class Situation:
         return limit is not None and self.in_flight >= limit
 
 
-def explain(books: Books, seq: int, now: float) -> Explanation:
+def explain(state: SchedulerState, seq: int, now: float) -> Explanation:
     """Say why an item is, or is not, running."""
-    record = books.records.get(seq)
+    record = state.records.get(seq)
     if record is None:
-        holder = books.refused.get(seq)
+        holder = state.refused.get(seq)
         if holder is None:
             return Explanation(reason="unknown")
         return Explanation(reason="duplicate", by=holder)
     if record.state in TERMINAL:
         return Explanation(reason="finished", state=record.state)
-    return explain_live(record, books.serial.members(record), _situation(books, now))
+    return explain_live(record, state.serial.members(record), _situation(state, now))
 
 
 def explain_live(item: Live, members: Iterable[Live], at: Situation) -> Explanation:
@@ -81,25 +81,25 @@ def explain_live(item: Live, members: Iterable[Live], at: Situation) -> Explanat
     members : iterable
         The live members of the item's group, in seq order; at least those that come first.
     """
-    state = item.state
-    if state == "claimed" and not item.ran_out(at.now):
-        return Explanation(reason="leased", until=item.lease_expires_at, state=state)
+    item_state = item.state
+    if item_state == "claimed" and not item.ran_out(at.now):
+        return Explanation(reason="leased", until=item.lease_expires_at, state=item_state)
     if at.paused:
-        return Explanation(reason="paused", state=state)
+        return Explanation(reason="paused", state=item_state)
     if item.has_expired(at.now):
-        return Explanation(reason="expired", state=state)
-    if state == "claimed" and at.is_worn_out(item):
-        return Explanation(reason="lease lost", state=state)
-    if state == "ready" and not item.is_due(at.now):
-        return Explanation(reason="delayed", until=item.available_at, state=state)
+        return Explanation(reason="expired", state=item_state)
+    if item_state == "claimed" and at.is_worn_out(item):
+        return Explanation(reason="lease lost", state=item_state)
+    if item_state == "ready" and not item.is_due(at.now):
+        return Explanation(reason="delayed", until=item.available_at, state=item_state)
     return _explain_place(item, members, at)
 
 
-def next_event_at(books: Books, now: float) -> float | None:
+def next_event_at(state: SchedulerState, now: float) -> float | None:
     """Return when time alone could make something claimable."""
-    if books.paused:
+    if state.paused:
         return None
-    at = books.timing.next_at()
+    at = state.timing.next_at()
     return None if at is None else max(at, now)
 
 
@@ -115,14 +115,14 @@ def _explain_place(item: Live, members: Iterable[Live], at: Situation) -> Explan
     return Explanation(reason="runnable", state=item.state)
 
 
-def _situation(books: Books, now: float) -> Situation:
+def _situation(state: SchedulerState, now: float) -> Situation:
     at = Situation(
-        config=books.config,
-        paused=books.paused,
-        now=max(now, books.clock),
-        in_flight=books.tally["claimed"],
+        config=state.config,
+        paused=state.paused,
+        now=max(now, state.clock),
+        in_flight=state.tally["claimed"],
     )
     if not at.is_full():
         return at
-    claimed = (books.records[seq] for seqs in books.leases.values() for seq in seqs)
+    claimed = (state.records[seq] for seqs in state.leases.values() for seq in seqs)
     return replace(at, in_flight=sum(not at.ends(record) for record in claimed))

@@ -1,4 +1,4 @@
-"""What goes into a scheduler and what it answers: plain, frozen data."""
+"""The data model of a scheduler: what goes in and what it answers, plain and frozen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The line: claimable items in their order of service, whatever the size of the backlog."""
+"""The ready index: claimable items in their order of service, whatever the size of the backlog."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from spark_queue.rules.ready import Line
 from spark_queue.rules.record import Record
 from spark_queue.rules.selection import Served, Service
 from spark_queue.rules.snapshot import dump, load
-from spark_queue.rules.state import TERMINAL, Books, check_hashable
+from spark_queue.rules.state import TERMINAL, SchedulerState, check_hashable
 
 
 class Scheduler:
@@ -63,22 +63,22 @@ class Scheduler:
     """
 
     def __init__(self, config: QueueConfig, *, keep_finished: bool = True) -> None:
-        self._books = Books(config, keep_finished=keep_finished)
+        self._state = SchedulerState(config, keep_finished=keep_finished)
 
     @property
     def config(self) -> QueueConfig:
         """The configuration in force."""
-        return self._books.config
+        return self._state.config
 
     @property
     def step(self) -> int:
         """The number of steps so far."""
-        return self._books.step
+        return self._state.step
 
     @property
     def paused(self) -> bool:
         """Whether claims are answered with nothing."""
-        return self._books.paused
+        return self._state.paused
 
     def admit(
         self,
@@ -101,9 +101,9 @@ class Scheduler:
         items = list(items)
         for new in items:
             check_hashable(new)
-        self._books.begin(now)
+        self._state.begin(now)
         named = origins or {}
-        return [self._books.admit(new, named.get(place)) for place, new in enumerate(items)]
+        return [self._state.admit(new, named.get(place)) for place, new in enumerate(items)]
 
     def claim(
         self,
@@ -144,22 +144,22 @@ class Scheduler:
         InvalidArgumentError
             When ``run`` or ``lease`` is out of its range.
         """
-        books = self._books
+        state = self._state
         if run < 1:
             raise InvalidArgumentError(f"run is {run}: it must be at least 1")
-        seconds = _seconds(lease, books.config)
-        if claim_id is not None and claim_id in books.grants:
-            return books.grants[claim_id]
-        step = books.begin(now)
-        expires_at = books.clock + seconds
+        seconds = _seconds(lease, state.config)
+        if claim_id is not None and claim_id in state.grants:
+            return state.grants[claim_id]
+        step = state.begin(now)
+        expires_at = state.clock + seconds
         grant = Grant(lease=step, lease_expires_at=expires_at)
-        if not books.paused:
+        if not state.paused:
             expired, dead = self._expire(), self._bury()
             self._regroup(run)
             leased = [self._lease(served, grant, worker_id) for served in self._serve(limit)]
             grant = dataclasses.replace(grant, items=tuple(leased), expired=expired, dead=dead)
         if claim_id is not None:
-            books.remember(claim_id, grant)
+            state.remember(claim_id, grant)
         return grant
 
     def settle(self, lease: int, outcomes: Mapping[int, Outcome], now: float) -> Settled:
@@ -167,10 +167,10 @@ class Scheduler:
 
         A lease that ran out still holds its items until a later claim takes them.
         """
-        self._books.begin(now)
+        self._state.begin(now)
         lost, dead = [], []
         for seq, outcome in outcomes.items():
-            record = self._books.holding(lease, seq)
+            record = self._state.holding(lease, seq)
             if record is None:
                 lost.append(seq)
             elif self._apply(record, outcome) == "dead":
@@ -188,26 +188,26 @@ class Scheduler:
 
         Without ``seqs`` everything that it still holds is renewed, and nothing is called lost.
         """
-        books = self._books
-        seconds = _seconds(by, books.config)
-        books.begin(now)
+        state = self._state
+        seconds = _seconds(by, state.config)
+        state.begin(now)
         lost = []
-        for seq in sorted(books.leases.get(lease, ())) if seqs is None else seqs:
-            record = books.holding(lease, seq)
+        for seq in sorted(state.leases.get(lease, ())) if seqs is None else seqs:
+            record = state.holding(lease, seq)
             if record is None:
                 lost.append(seq)
             else:
-                books.hold(record, lease, books.clock + seconds, record.worker_id)
+                state.hold(record, lease, state.clock + seconds, record.worker_id)
         return tuple(lost)
 
     def cancel(self, seqs: Iterable[int], now: float) -> tuple[int, ...]:
         """Take ready and claimed items out for good, and return which. Their holders lose them."""
-        self._books.begin(now)
+        self._state.begin(now)
         cancelled = []
         for seq in seqs:
-            record = self._books.records.get(seq)
+            record = self._state.records.get(seq)
             if record is not None and record.state not in TERMINAL:
-                self._books.finish(record, "cancelled")
+                self._state.finish(record, "cancelled")
                 cancelled.append(seq)
         return tuple(cancelled)
 
@@ -218,37 +218,37 @@ class Scheduler:
         asked for. A new item is available at once, and keeps a deadline only if it is still to
         come. It may be refused as a duplicate, but not because of the item it repeats.
         """
-        self._books.begin(now)
-        return self._books.redrive(seqs, again=again)
+        self._state.begin(now)
+        return self._state.redrive(seqs, again=again)
 
     def expire(self, now: float) -> tuple[int, ...]:
         """Make everything expired whose deadline has passed while it waited, and return which."""
-        self._books.begin(now)
+        self._state.begin(now)
         return self._expire()
 
     def purge(self, seqs: Iterable[int]) -> tuple[int, ...]:
         """Forget finished items and refused rows, and return which. Counters stay."""
-        books = self._books
-        books.begin()
+        state = self._state
+        state.begin()
         purged = []
         for seq in seqs:
-            record = books.records.get(seq)
+            record = state.records.get(seq)
             if record is not None and record.state in TERMINAL:
-                del books.records[seq]
+                del state.records[seq]
                 purged.append(seq)
-            elif books.refused.pop(seq, None) is not None:
+            elif state.refused.pop(seq, None) is not None:
                 purged.append(seq)
         return tuple(purged)
 
     def pause(self) -> None:
         """Grant nothing from the next claim on. Settling and renewing go on."""
-        self._books.begin()
-        self._books.paused = True
+        self._state.begin()
+        self._state.paused = True
 
     def resume(self) -> None:
         """Grant again."""
-        self._books.begin()
-        self._books.paused = False
+        self._state.begin()
+        self._state.paused = False
 
     def configure(self, config: QueueConfig) -> None:
         """Put changed live settings in force for the next step.
@@ -258,25 +258,25 @@ class Scheduler:
         InvalidConfigError
             When the configuration changes what is fixed at creation.
         """
-        books = self._books
+        state = self._state
         for field in dataclasses.fields(QueueConfig):
-            changed = getattr(config, field.name) != getattr(books.config, field.name)
+            changed = getattr(config, field.name) != getattr(state.config, field.name)
             if changed and field.name not in LIVE_SETTINGS:
                 raise InvalidConfigError(f"{field.name} is fixed when a queue is created")
-        books.begin()
-        books.config = config
-        for account in books.turns.reweigh(config.weights):
-            books.line.refresh(account)
-        self._regroup(books.run)
+        state.begin()
+        state.config = config
+        for account in state.turns.reweigh(config.weights):
+            state.line.refresh(account)
+        self._regroup(state.run)
 
     def state(self, seq: int) -> State | None:
         """Return an item's state; None for refused, forgotten and unknown ones."""
-        record = self._books.records.get(seq)
+        record = self._state.records.get(seq)
         return None if record is None else record.state
 
     def item(self, seq: int) -> Item | None:
         """Return an item as it stands; None for refused, forgotten and unknown ones."""
-        record = self._books.records.get(seq)
+        record = self._state.records.get(seq)
         return None if record is None else record.view()
 
     def last_tag(self, priority: int, fair_key: Hashable) -> float:
@@ -284,26 +284,26 @@ class Scheduler:
 
         It is that of the key's own line: an item may have got a later one, from its group.
         """
-        level = self._books.turns.levels.get(priority)
+        level = self._state.turns.levels.get(priority)
         account = None if level is None else level.accounts.get(fair_key)
         return 0.0 if account is None else account.last
 
     def counts(self) -> Counts:
         """Return how many items there are in each state, purged ones included."""
-        tally = self._books.tally
+        tally = self._state.tally
         return Counts(**{field.name: tally[field.name] for field in dataclasses.fields(Counts)})
 
     def explain(self, seq: int, now: float) -> Explanation:
         """Say why an item is, or is not, running. Costs a pass over its group and the leases."""
-        return explain.explain(self._books, seq, now)
+        return explain.explain(self._state, seq, now)
 
     def next_event_at(self, now: float) -> float | None:
         """Return when time alone could make something claimable; None for never."""
-        return explain.next_event_at(self._books, now)
+        return explain.next_event_at(self._state, now)
 
     def snapshot(self) -> dict[str, Any]:
         """Return everything as plain data, for JSON where the keys and payloads are."""
-        return dump(self._books)
+        return dump(self._state)
 
     @classmethod
     def restore(cls, config: QueueConfig, snapshot: Mapping[str, Any]) -> Scheduler:
@@ -312,68 +312,68 @@ class Scheduler:
         The configuration may differ from the snapshot's in live settings, as after ``configure``.
         """
         scheduler = cls(config, keep_finished=bool(snapshot["keep_finished"]))
-        load(scheduler._books, snapshot)
+        load(scheduler._state, snapshot)
         return scheduler
 
     def _expire(self) -> tuple[int, ...]:
-        books = self._books
-        books.timing.advance(books.clock, books.move)
-        expired = books.timing.past_deadline(books.clock)
+        state = self._state
+        state.timing.advance(state.clock, state.move)
+        expired = state.timing.past_deadline(state.clock)
         for record in expired:
-            books.finish(record, "expired")
+            state.finish(record, "expired")
         return tuple(record.seq for record in expired)
 
     def _bury(self) -> tuple[int, ...]:
-        books = self._books
-        dead = books.timing.worn_out(books.config.max_losses)
+        state = self._state
+        dead = state.timing.worn_out(state.config.max_losses)
         for record in dead:
             record.losses += 1
-            books.finish(record, "dead", "lease lost")
+            state.finish(record, "dead", "lease lost")
         return tuple(record.seq for record in dead)
 
     def _regroup(self, run: int) -> None:
-        config = self._books.config
-        self._books.run = run
+        config = self._state.config
+        self._state.run = run
         blocking = config.on_failure == "block"
-        self._books.serial.configure(limit=config.group_limit, blocking=blocking, run=run)
+        self._state.serial.configure(limit=config.group_limit, blocking=blocking, run=run)
 
     def _serve(self, limit: int) -> list[Served]:
-        books = self._books
-        room = books.room()
+        state = self._state
+        room = state.room()
         if room is None:
-            return self._pass(Service(books.line, books.serial.before), limit, None)
-        served = self._pass(Service(books.line, books.serial.before), limit, room) if room else []
+            return self._pass(Service(state.line, state.serial.before), limit, None)
+        served = self._pass(Service(state.line, state.serial.before), limit, room) if room else []
         lost = Service(self._lost_line(), self._lost_before)
         return served + self._pass(lost, limit - len(served), 0)
 
     def _pass(self, service: Service, limit: int, room: int | None) -> list[Served]:
-        books = self._books
+        state = self._state
         taken = service.take(limit, room)
         for served in taken:
-            books.turns.hand_out(
+            state.turns.hand_out(
                 served.record, served.turn, served.slot.turn, overdue=served.slot.overdue
             )
         service.close()
         return taken
 
     def _lost_line(self) -> Line:
-        books = self._books
-        line = Line(books.records)
-        for record in books.timing.lost():
-            if record in books.line:
+        state = self._state
+        line = Line(state.records)
+        for record in state.timing.lost():
+            if record in state.line:
                 line.add(record)
         return line
 
     def _lost_before(self, record: Record) -> Record | None:
-        earlier = self._books.serial.before(record)
-        while earlier is not None and not (earlier.place == "lost" and earlier in self._books.line):
-            earlier = self._books.serial.before(earlier)
+        earlier = self._state.serial.before(record)
+        while earlier is not None and not (earlier.place == "lost" and earlier in self._state.line):
+            earlier = self._state.serial.before(earlier)
         return earlier
 
     def _lease(self, served: Served, grant: Grant, worker_id: str) -> Leased:
         record = served.record
         record.losses += record.place == "lost"
-        self._books.hold(record, grant.lease, grant.lease_expires_at, worker_id)
+        self._state.hold(record, grant.lease, grant.lease_expires_at, worker_id)
         return Leased(
             seq=record.seq,
             payload=record.new.payload,
@@ -387,28 +387,28 @@ class Scheduler:
         )
 
     def _apply(self, record: Record, outcome: Outcome) -> State:
-        books = self._books
+        state = self._state
         if isinstance(outcome, Ack):
-            books.finish(record, "acked")
+            state.finish(record, "acked")
         elif isinstance(outcome, Dead):
-            books.finish(record, "dead", outcome.error)
+            state.finish(record, "dead", outcome.error)
         elif isinstance(outcome, Release):
-            books.give_back(record)
+            state.give_back(record)
         else:
             self._fail(record, outcome)
         return record.state
 
     def _fail(self, record: Record, outcome: Nack) -> None:
-        config = self._books.config
+        config = self._state.config
         record.attempts += 1
         record.error = outcome.error
         if config.max_attempts is not None and record.attempts >= config.max_attempts:
-            self._books.finish(record, "dead", outcome.error)
+            self._state.finish(record, "dead", outcome.error)
             return
         draw = retry_draw(record.seq, record.attempts)
         delay = config.retry.delay_after(record.attempts, draw)
-        record.available_at = self._books.clock + delay.total_seconds()
-        self._books.give_back(record)
+        record.available_at = self._state.clock + delay.total_seconds()
+        self._state.give_back(record)
 
 
 def _seconds(lease: float | None, config: QueueConfig) -> float:

@@ -1,4 +1,4 @@
-"""One claim's way through the line: who is served, at which turn."""
+"""Selection: which items of the line a claim serves, and at which turn."""
 
 from __future__ import annotations
 

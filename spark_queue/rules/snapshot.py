@@ -1,4 +1,4 @@
-"""A scheduler as plain data, and back."""
+"""Snapshots of a scheduler: its state as plain data, and back."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from spark_queue.rules.dedup import Holder
 from spark_queue.rules.fairness import Account, Level
 from spark_queue.rules.model import Grant, Leased, NewItem
 from spark_queue.rules.record import Record
-from spark_queue.rules.state import TERMINAL, Books
+from spark_queue.rules.state import TERMINAL, SchedulerState
 
 #: The format of a snapshot; a release reads its own and older ones.
 FORMAT = 1
 
-_BOOKS = ("step", "last_seq", "paused", "keep_finished")
+_STATE = ("step", "last_seq", "paused", "keep_finished")
 _ACCOUNT = ("weight", "base", "scale", "last", "regular", "overdue")
 _REQUIRED = ("seq", "raw_tag", "enqueued_at")
 
@@ -39,24 +39,24 @@ _RECORD: Mapping[str, Any] = {
 _NEW: Mapping[str, Any] = {field.name: field.default for field in dataclasses.fields(NewItem)}
 
 
-def dump(books: Books) -> dict[str, Any]:
-    """Return the books as plain data; what follows from it is left out."""
-    holders = {} if books.distinct is None else books.distinct.holders
+def dump(state: SchedulerState) -> dict[str, Any]:
+    """Return the state as plain data; what follows from it is left out."""
+    holders = {} if state.distinct is None else state.distinct.holders
     return {
         "format": FORMAT,
-        **{name: getattr(books, name) for name in _BOOKS},
-        "clock": _finite(books.clock),
-        "tally": dict(books.tally),
-        "levels": [_dump_level(level) for level in books.turns.levels.values()],
-        "items": [_dump_record(record) for record in books.records.values()],
-        "refused": [list(pair) for pair in books.refused.items()],
+        **{name: getattr(state, name) for name in _STATE},
+        "clock": _finite(state.clock),
+        "tally": dict(state.tally),
+        "levels": [_dump_level(level) for level in state.turns.levels.values()],
+        "items": [_dump_record(record) for record in state.records.values()],
+        "refused": [list(pair) for pair in state.refused.items()],
         "holders": [[key, h.seq, _finite(h.until), h.live] for key, h in holders.items()],
-        "grants": [[claim_id, dataclasses.asdict(g)] for claim_id, g in books.grants.items()],
+        "grants": [[claim_id, dataclasses.asdict(g)] for claim_id, g in state.grants.items()],
     }
 
 
-def load(books: Books, plain: Mapping[str, Any]) -> None:
-    """Fill empty books from plain data.
+def load(state: SchedulerState, plain: Mapping[str, Any]) -> None:
+    """Fill an empty state from plain data.
 
     Raises
     ------
@@ -67,19 +67,19 @@ def load(books: Books, plain: Mapping[str, Any]) -> None:
         raise InvalidArgumentError(
             f"the snapshot has format {plain.get('format')!r}, this release reads {FORMAT}"
         )
-    for name in _BOOKS:
-        setattr(books, name, plain[name])
-    books.clock = -math.inf if plain["clock"] is None else plain["clock"]
-    books.tally.update(plain["tally"])
+    for name in _STATE:
+        setattr(state, name, plain[name])
+    state.clock = -math.inf if plain["clock"] is None else plain["clock"]
+    state.tally.update(plain["tally"])
     for level in plain["levels"]:
-        _load_level(books, level)
+        _load_level(state, level)
     for item in plain["items"]:
-        _load_record(books, item)
-    books.refused.update((seq, holder) for seq, holder in plain["refused"])
-    _load_holders(books, plain["holders"])
+        _load_record(state, item)
+    state.refused.update((seq, holder) for seq, holder in plain["refused"])
+    _load_holders(state, plain["holders"])
     for claim_id, grant in plain["grants"]:
-        books.remember(claim_id, _load_grant(grant))
-    books.turns.rest_idle()
+        state.remember(claim_id, _load_grant(grant))
+    state.turns.rest_idle()
 
 
 def _dump_level(level: Level) -> dict[str, Any]:
@@ -108,36 +108,36 @@ def _unusual(of: object, usual: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, other in usual.items() if (value := getattr(of, name)) != other}
 
 
-def _load_level(books: Books, plain: Mapping[str, Any]) -> None:
+def _load_level(state: SchedulerState, plain: Mapping[str, Any]) -> None:
     level = Level(plain["priority"], plain["turn"], plain["seq"])
-    books.turns.levels[level.priority] = level
+    state.turns.levels[level.priority] = level
     for fair_key, *values in plain["accounts"]:
         account = level.accounts[fair_key] = Account(level, fair_key, 1.0)
         for name, value in zip(_ACCOUNT, values, strict=True):
             setattr(account, name, -math.inf if value is None else value)
-        account.reweigh(books.turns.weight(fair_key))
+        account.reweigh(state.turns.weight(fair_key))
 
 
-def _load_record(books: Books, plain: Mapping[str, Any]) -> None:
+def _load_record(state: SchedulerState, plain: Mapping[str, Any]) -> None:
     values = {**_RECORD, **plain}
     new, fair_key = NewItem(**values.pop("new")), values.pop("fair_key", None)
     if values["state"] in TERMINAL:
         closed = Account(Level(values["priority"]), fair_key, 1.0)
-        books.records[plain["seq"]] = Record(new=new, account=closed, place="done", **values)
+        state.records[plain["seq"]] = Record(new=new, account=closed, place="done", **values)
         return
-    account = books.turns.account(values["priority"], fair_key)
+    account = state.turns.account(values["priority"], fair_key)
     record = Record(new=new, account=account, **values)
     if record.lease is not None:
-        books.leases.setdefault(record.lease, set()).add(record.seq)
-    books.enter(record)
+        state.leases.setdefault(record.lease, set()).add(record.seq)
+    state.enter(record)
 
 
-def _load_holders(books: Books, plain: list[Any]) -> None:
-    if books.distinct is None:
+def _load_holders(state: SchedulerState, plain: list[Any]) -> None:
+    if state.distinct is None:
         return
-    unbounded = -math.inf if books.config.dedup_scope == "live" else math.inf
+    unbounded = -math.inf if state.config.dedup_scope == "live" else math.inf
     for key, seq, until, live in plain:
-        books.distinct.put(key, Holder(seq, unbounded if until is None else until, live))
+        state.distinct.put(key, Holder(seq, unbounded if until is None else until, live))
 
 
 def _load_grant(plain: Mapping[str, Any]) -> Grant:

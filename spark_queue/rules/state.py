@@ -1,4 +1,4 @@
-"""The books of a scheduler: its items and counters, and the transitions that all steps share."""
+"""The state of a scheduler: its items and counters, and the transitions that all steps share."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ TERMINAL: frozenset[str] = frozenset(get_args(Terminal))
 REDRIVABLE = TERMINAL - {"acked"}
 
 
-class Books:
-    """Items, counters, leases, and one object per rule, chosen when the books are opened.
+class SchedulerState:
+    """Items, counters, leases, and one object per rule, chosen when it is made.
 
     Attributes
     ----------

@@ -87,9 +87,9 @@ def test_finished_items_leave_nothing_behind_when_they_are_not_kept(scope: Any) 
     assert (plain["items"], plain["refused"], plain["grants"]) == ([], [], [])
     assert len(plain["holders"]) == (0 if scope == "live" else 1)
     assert len(plain["levels"][0]["accounts"]) <= 3
-    books = scheduler._books
-    assert not books.leases
-    assert not books._claim_ids
-    assert not books.line.levels
+    state = scheduler._state
+    assert not state.leases
+    assert not state._claim_ids
+    assert not state.line.levels
     assert scheduler.counts().acked == 60
     assert scheduler.redrive([2], 99.0) == []
