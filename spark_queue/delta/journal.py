@@ -22,7 +22,7 @@ from pyspark.sql.types import StructType
 from spark_queue.delta.commands import admin, checkpoint, readers
 from spark_queue.delta.input import values
 from spark_queue.delta.input.sizes import bytes_of
-from spark_queue.delta.ownership import HOLD, Tenure
+from spark_queue.delta.ownership import HOLD, Ownership
 from spark_queue.delta.steps import Step, is_small, on_items, on_status
 from spark_queue.delta.store.lanes import stop_writing_natively, write_natively
 from spark_queue.delta.store.store import Store
@@ -96,7 +96,7 @@ class DeltaJournal:
         #: Returns how many bytes an item counts, as a queue on Delta counts them; it must fit.
         self.size_of = values.measure(self._schema)
         self._columns = StructType([*QUEUE_COLUMNS.fields, *self._schema.fields])
-        self._tenure = Tenure(self._store, hold=hold, sleep=sleep)
+        self._ownership = Ownership(self._store, hold=hold, sleep=sleep)
         self._retention = retention
         self._archive_to = archive_to
         self._gens: list[tuple[int, int]] = []
@@ -112,7 +112,7 @@ class DeltaJournal:
 
     def recover(self) -> Recovered:
         """Take the queue over, release what anybody had claimed, and return what it holds."""
-        self._tenure.begin(lambda: list(readers.every(self._store)))
+        self._ownership.begin(lambda: list(readers.every(self._store)))
         self._gens = positions.generations(self._store)
         head = self._store.queue_head()
         marks = [positions.bookmark(place, self._schema) for place in readers.every(self._store)]
@@ -163,7 +163,7 @@ class DeltaJournal:
         step = newest.step if head >= newest.last_seq else positions.last_step(self._store, head)
         try:
             place = readers.register(self._store, name, config, step, takes_over=False)
-            self._tenure.take_position(place)
+            self._ownership.take_position(place)
             passed = positions.seqs_after(self._store, step, head)
             if passed:
                 self._mark(place, Marks(discarded=passed), head)
@@ -211,21 +211,21 @@ class DeltaJournal:
 
     def erase(self) -> None:
         """Remove the queue and everything in it."""
-        self._tenure.end_with_the_queue()
+        self._ownership.end_with_the_queue()
         stop_writing_natively(self._store)
         admin.drop(self._store)
 
     def close(self) -> None:
         """Give the queue up: anybody may write to it from now on."""
         try:
-            self._tenure.end()
+            self._ownership.end()
         finally:
             stop_writing_natively(self._store)
             self._store.forget()
 
     def is_held(self) -> bool:
         """Tell whether no other front can have taken the queue over."""
-        return self._tenure.is_held()
+        return self._ownership.is_held()
 
     def _collected(self, rows: DataFrame) -> list[Row]:
         size = bytes_of(self._schema).alias("_size")
@@ -254,7 +254,7 @@ class DeltaJournal:
 
     def _put(self, puts: Sequence[Entry[Any]]) -> None:
         def decided(before: QueueHead) -> Step[QueueHead, tuple[int, float]]:
-            self._tenure.require_held(before)
+            self._ownership.require_held(before)
             head = self._after(before, puts)
             return Step(
                 head=head,
@@ -265,7 +265,7 @@ class DeltaJournal:
             )
 
         gen, at = on_items(self._store, "put", decided)
-        self._tenure.was_renewed(at)
+        self._ownership.was_renewed(at)
         self._entered(gen, puts[0].id)
 
     def _after(self, before: QueueHead, puts: Sequence[Entry[Any]]) -> QueueHead:
@@ -278,7 +278,7 @@ class DeltaJournal:
             tops={0: float(last)},
             gen_since=before.gen_since or now.isoformat(),
         )
-        return self._tenure.renewed(head)
+        return self._ownership.renewed(head)
 
     def _entered(self, gen: int, seq: int) -> None:
         if not self._gens or self._gens[-1][1] != gen:
@@ -318,7 +318,7 @@ class DeltaJournal:
         counts = {state: len(seqs) for state, seqs in ended.items() if seqs}
 
         def decided(before: StatusHead) -> Step[StatusHead, None]:
-            self._tenure.require_held(before)
+            self._ownership.require_held(before)
             head = following(
                 before,
                 finished=before.finishing(counts),

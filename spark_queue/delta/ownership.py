@@ -1,4 +1,4 @@
-"""One front's time with a queue: taking it over, keeping it, and giving it up."""
+"""Ownership of a queue by one front: taking it over, keeping it, and giving it up."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ HOLD = timedelta(seconds=30)
 _RENEWALS = 3
 
 
-class Tenure:
-    """The time in which one front holds a queue.
+class Ownership:
+    """Ownership of a queue by one front, from its taking over to its giving up.
 
     Taking over is a step of each log: from then on no step of a former holder follows. What that
     one may still hand out ends with its hold, and is waited for.
@@ -38,7 +38,7 @@ class Tenure:
     Parameters
     ----------
     store : Store
-        The queue; the tenure writes its token into it.
+        The queue; the token of its owner is written into it.
     hold : timedelta
         How long the queue is held without renewing, where other processes can write to it.
     sleep : callable
