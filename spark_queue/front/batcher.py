@@ -1,4 +1,4 @@
-"""Where single things gather until they are written together."""
+"""Batches of single things, which gather until they are written together."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def settle(call: Callable[[U], None], outcome: U) -> None:
         logger.exception("a callback failed")
 
 
-class Gather(Generic[T]):
+class Batcher(Generic[T]):
     """A bounded line whose taker gets many at once.
 
     A group is cut when it has enough, or when its first thing has waited long enough; while the

@@ -1,4 +1,4 @@
-"""The way out: items are claimed ahead and handed out one by one; outcomes are written together."""
+"""The consumer of a front: it claims ahead, hands out one by one, and writes outcomes together."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from spark_queue.delta.commands import recovery
 from spark_queue.delta.commands.settle import NAMED
 from spark_queue.delta.views import items
 from spark_queue.errors import LeaseLostError, QueueShutDownError
-from spark_queue.front.batcher import Gather, promise, settle
-from spark_queue.front.leases import Holdings, tried
+from spark_queue.front.batcher import Batcher, promise, settle
+from spark_queue.front.leases import Leases, tried
 from spark_queue.inprocess.blocking import BlockingQueue
 from spark_queue.looking import store_of
 from spark_queue.processing import worker
@@ -66,7 +66,7 @@ class Outcome:
     """How often it could not be written."""
 
 
-class Outlet:
+class Consumer:
     """Claims ahead, hands out, renews, and settles, on one thread of its own.
 
     Parameters
@@ -88,8 +88,8 @@ class Outlet:
         self._prefetch = prefetch
         self._lease = lease
         self._ready: BlockingQueue[Delivery] = BlockingQueue()
-        self._said: Gather[Outcome] = Gather(max_group, _MAX_PENDING, timedelta(milliseconds=1))
-        self._holdings = Holdings(source)
+        self._said: Batcher[Outcome] = Batcher(max_group, _MAX_PENDING, timedelta(milliseconds=1))
+        self._leases = Leases(source)
         self._lock = threading.Lock()
         self._looks: list[Future[None]] = []
         self._is_over = False
@@ -99,7 +99,7 @@ class Outlet:
         patience = seconds("timeout", timeout)
         while True:
             delivery = self._looked_for() if patience == 0 else self._awaited(patience)
-            if self._holdings.is_live(delivery.lease, delivery.seq):
+            if self._leases.is_live(delivery.lease, delivery.seq):
                 return delivery
             self._let_go(delivery)
 
@@ -111,7 +111,7 @@ class Outlet:
             if patience == 0 and not self._ready.size():
                 await aio.outcome(self._next_look())
             delivery = await self._ready.aio.get(patience)
-            if self._holdings.is_live(delivery.lease, delivery.seq):
+            if self._leases.is_live(delivery.lease, delivery.seq):
                 return delivery
             self._let_go(delivery)
 
@@ -161,12 +161,12 @@ class Outlet:
         tried(self._source.name, lambda: recovery.recover(store_of(self._source)))
         while not self._said.is_done:
             self._look()
-            group = self._said.take(min(poll_every, self._holdings.rest()).total_seconds())
+            group = self._said.take(min(poll_every, self._leases.rest()).total_seconds())
             with self._said.busy():
                 self._write(group)
-            self._holdings.renew()
+            self._leases.renew()
         self._answer_looks()
-        self._holdings.give_back()
+        self._leases.give_back()
 
     def close(self) -> None:
         """Hand out nothing more, and let the thread end."""
@@ -207,7 +207,7 @@ class Outlet:
             # Nobody can get what was not read; it must not wait for the end of its lease.
             claim.release()
             raise
-        self._holdings.add(claim, [row["_seq"] for row in rows])
+        self._leases.add(claim, [row["_seq"] for row in rows])
         # A front that closes meanwhile gives back what it holds.
         with suppress(QueueShutDownError):
             for row in rows:
@@ -222,7 +222,7 @@ class Outlet:
             self._settle(lease, outcomes)
 
     def _settle(self, lease: int, outcomes: Sequence[Outcome]) -> None:
-        claim = self._holdings.claim_of(lease)
+        claim = self._leases.claim_of(lease)
         first = {outcome.delivery.seq: outcome for outcome in reversed(outcomes)}
         lost: set[int] = set()
         try:
@@ -237,7 +237,7 @@ class Outlet:
             return
         for outcome in outcomes:
             _answer(outcome, first[outcome.delivery.seq], lost)
-        self._holdings.close(lease, first)
+        self._leases.close(lease, first)
 
     def _fail(self, outcomes: Sequence[Outcome], error: BaseException) -> None:
         """Have outcomes written again; tell who waits once that failed too often.
@@ -251,7 +251,7 @@ class Outlet:
         self._said.put_back([one for one in outcomes if one.failures < _MAX_FAILURES])
         for one in given_up:
             settle(one.future.set_exception, error)
-            self._holdings.close(one.delivery.lease, [one.delivery.seq])
+            self._leases.close(one.delivery.lease, [one.delivery.seq])
 
     def _frame(self, outcomes: Sequence[Outcome]) -> DataFrame:
         rows = [(o.delivery.seq, o.said, o.error) for o in outcomes]

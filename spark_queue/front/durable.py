@@ -13,9 +13,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.front.batcher import Gather, promise
-from spark_queue.front.consumer import Delivery, Outcome, Outlet
-from spark_queue.front.producer import Intake, Put, PutResult
+from spark_queue.front.batcher import Batcher, promise
+from spark_queue.front.consumer import Consumer, Delivery, Outcome
+from spark_queue.front.producer import Producer, Put, PutResult
 from spark_queue.queue import DeltaQueue
 from spark_queue.reader import Reader
 from spark_queue.waiting.aio import outcome
@@ -98,13 +98,13 @@ class DurableQueue:
     ) -> None:
         chosen = options or FrontOptions()
         source = into if reader is None else reader
-        self._puts: Gather[Put] = Gather(chosen.max_group, chosen.max_pending, chosen.linger)
-        self._outlet = Outlet(source, chosen.prefetch, chosen.lease, chosen.max_group)
-        intake = Intake(into, self._puts, on_written=self._outlet.look_again)
+        self._puts: Batcher[Put] = Batcher(chosen.max_group, chosen.max_pending, chosen.linger)
+        self._consumer = Consumer(source, chosen.prefetch, chosen.lease, chosen.max_group)
+        producer = Producer(into, self._puts, on_written=self._consumer.look_again)
         self._threads = [
-            threading.Thread(target=intake.run, name="durable-queue-puts", daemon=True),
+            threading.Thread(target=producer.run, name="durable-queue-puts", daemon=True),
             threading.Thread(
-                target=self._outlet.run,
+                target=self._consumer.run,
                 args=(chosen.poll_every,),
                 name="durable-queue-claims",
                 daemon=True,
@@ -122,7 +122,7 @@ class DurableQueue:
     @property
     def aio(self) -> AioDurableQueue:
         """The same queue, for coroutines."""
-        return AioDurableQueue(self, self._outlet)
+        return AioDurableQueue(self, self._consumer)
 
     def put(self, item: Mapping[str, Any], timeout: Timeout = None) -> Future[PutResult]:
         """Add an item; wait only where too many wait to be written.
@@ -174,7 +174,7 @@ class DurableQueue:
         QueueShutDownError
             When the queue is closed.
         """
-        return self._outlet.get(timeout)
+        return self._consumer.get(timeout)
 
     @contextmanager
     def receive(self, timeout: Timeout = None) -> Iterator[Delivery]:
@@ -203,39 +203,39 @@ class DurableQueue:
             Done when that is durable; it fails with :class:`LeaseLostError` where somebody else had
             the item by then, and with what kept the outcome from being written.
         """
-        return self._outlet.settle(Outcome(delivery, "ack", None, promise()))
+        return self._consumer.settle(Outcome(delivery, "ack", None, promise()))
 
     def nack(self, delivery: Delivery, error: str) -> Future[None]:
         """Say that an item failed: it is retried, or dead. The future is as for :meth:`ack`."""
-        return self._outlet.settle(Outcome(delivery, "nack", _text(error), promise()))
+        return self._consumer.settle(Outcome(delivery, "nack", _text(error), promise()))
 
     def release(self, delivery: Delivery) -> Future[None]:
         """Give an item back to its place, uncharged. The future is as for :meth:`ack`."""
-        return self._outlet.settle(Outcome(delivery, "release", None, promise()))
+        return self._consumer.settle(Outcome(delivery, "release", None, promise()))
 
     def dead(self, delivery: Delivery, error: str) -> Future[None]:
         """Send an item to the dead letters. The future is as for :meth:`ack`."""
-        return self._outlet.settle(Outcome(delivery, "dead", _text(error), promise()))
+        return self._consumer.settle(Outcome(delivery, "dead", _text(error), promise()))
 
     def sync(self) -> None:
         """Return when everything that was put and settled before is durable, or has failed."""
         self._puts.join()
-        self._outlet.join()
+        self._consumer.join()
 
     def close(self) -> None:
         """Write what waits, give back what was not settled, and end. Idempotent."""
         self._puts.close()
         self._threads[0].join()
-        self._outlet.close()
+        self._consumer.close()
         self._threads[1].join()
 
 
 class AioDurableQueue:
     """The coroutines' front of a :class:`DurableQueue`: the same items, the same threads."""
 
-    def __init__(self, durable: DurableQueue, outlet: Outlet) -> None:
+    def __init__(self, durable: DurableQueue, consumer: Consumer) -> None:
         self._queue = durable
-        self._outlet = outlet
+        self._consumer = consumer
 
     async def put(self, item: Mapping[str, Any]) -> PutResult:
         """Add an item; return when it is durable, or refused."""
@@ -243,7 +243,7 @@ class AioDurableQueue:
 
     async def get(self, timeout: Timeout = None) -> Delivery:
         """Take the next item; a cancelled wait takes nothing."""
-        return await self._outlet.get_async(timeout)
+        return await self._consumer.get_async(timeout)
 
     async def ack(self, delivery: Delivery) -> None:
         """Say that an item is done; return when that is durable."""

@@ -1,4 +1,4 @@
-"""What a front holds: its claims, renewed as long as somebody works on one of their items."""
+"""The leases of a front: its claims, renewed as long as somebody works on one of their items."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _Held:
         return left <= self.lasts * (_RENEWALS - 1) / _RENEWALS
 
 
-class Holdings:
+class Leases:
     """The claims of one front. Changed by its one thread; anybody may ask what is live.
 
     Parameters

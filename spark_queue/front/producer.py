@@ -1,4 +1,4 @@
-"""The way in: puts that gathered become one enqueue, and each gets its own answer."""
+"""The producer of a front: puts that gathered become one enqueue, and each gets its own answer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from spark_queue.delta.input import values
 from spark_queue.delta.tables import rows
 from spark_queue.delta.tables.schema import OPTIONAL_COLUMNS
 from spark_queue.errors import SchemaMismatchError
-from spark_queue.front.batcher import Gather, promise, settle
+from spark_queue.front.batcher import Batcher, promise, settle
 from spark_queue.journal.copies import own
 from spark_queue.queue import DeltaQueue, main_store_of
 
@@ -44,21 +44,21 @@ class Put:
         return cls(own(dict(item)) if isinstance(item, Mapping) else item, promise())
 
 
-class Intake:
+class Producer:
     """Enqueues what gathers, one group after another.
 
     Parameters
     ----------
     into : DeltaQueue
         The queue.
-    puts : Gather
+    puts : Batcher
         Where puts wait.
     on_written : callable
         Called after each group that was written.
     """
 
     def __init__(
-        self, into: DeltaQueue, puts: Gather[Put], *, on_written: Callable[[], None]
+        self, into: DeltaQueue, puts: Batcher[Put], *, on_written: Callable[[], None]
     ) -> None:
         self._into = into
         self._puts = puts

@@ -1,4 +1,4 @@
-"""Where single things gather until they are written together."""
+"""Batches of single things, which gather until they are written together."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from datetime import timedelta
 import pytest
 
 from spark_queue.errors import DeadlockError, QueueFullError, QueueShutDownError
-from spark_queue.front.batcher import Gather, promise, settle
+from spark_queue.front.batcher import Batcher, promise, settle
 
 PATIENCE = 10.0
 LONG = timedelta(hours=1)
 SHORT = timedelta(milliseconds=1)
 
 
-def _joining(line: Gather[int]) -> tuple[threading.Event, threading.Thread]:
+def _joining(line: Batcher[int]) -> tuple[threading.Event, threading.Thread]:
     """Join a line on another thread, and tell when that returned."""
     joined = threading.Event()
 
@@ -37,7 +37,7 @@ class Taken:
         self.done = threading.Event()
 
 
-def _taking(line: Gather[int]) -> tuple[Taken, threading.Thread]:
+def _taking(line: Batcher[int]) -> tuple[Taken, threading.Thread]:
     """Take from a line on another thread."""
     taken = Taken()
 
@@ -52,7 +52,7 @@ def _taking(line: Gather[int]) -> tuple[Taken, threading.Thread]:
 
 def test_a_group_is_cut_when_it_is_full() -> None:
     """A full group waits for nothing more, and what is too much stays for the next."""
-    line: Gather[int] = Gather(3, 10, LONG)
+    line: Batcher[int] = Batcher(3, 10, LONG)
     for number in range(4):
         line.add(number)
 
@@ -64,7 +64,7 @@ def test_a_group_is_cut_when_it_is_full() -> None:
 
 def test_a_small_group_waits_a_little() -> None:
     """A group that is not full is cut when its time is up; an empty one when the taker's is."""
-    line: Gather[int] = Gather(3, 10, SHORT)
+    line: Batcher[int] = Batcher(3, 10, SHORT)
     assert line.take(timeout=0) == []
     line.add(1)
 
@@ -73,7 +73,7 @@ def test_a_small_group_waits_a_little() -> None:
 
 def test_who_finds_no_room_waits_or_is_told() -> None:
     """A line has room for so many; a taker makes room, and impatience is an error."""
-    line: Gather[int] = Gather(1, 1, SHORT)
+    line: Batcher[int] = Batcher(1, 1, SHORT)
     line.add(1)
     with pytest.raises(QueueFullError) as full:
         line.add(2, timeout=0)
@@ -88,7 +88,7 @@ def test_who_finds_no_room_waits_or_is_told() -> None:
 
 def test_a_closed_line_takes_nothing_more() -> None:
     """Closing ends every wait: of those who add, and of the taker, who gets what is left."""
-    line: Gather[int] = Gather(2, 1, LONG)
+    line: Batcher[int] = Batcher(2, 1, LONG)
     line.add(1)
     ended: list[BaseException] = []
 
@@ -110,7 +110,7 @@ def test_a_closed_line_takes_nothing_more() -> None:
 
 def test_a_join_waits_for_what_is_written() -> None:
     """A join returns when the group that was taken is written, and not before."""
-    line: Gather[int] = Gather(2, 10, SHORT)
+    line: Batcher[int] = Batcher(2, 10, SHORT)
     line.add(1)
     group = line.take()
     joined, thread = _joining(line)
@@ -123,7 +123,7 @@ def test_a_join_waits_for_what_is_written() -> None:
 
 def test_a_taker_can_be_woken() -> None:
     """A wake ends the wait of a taker with nothing, also when it comes first."""
-    line: Gather[int] = Gather(2, 10, LONG)
+    line: Batcher[int] = Batcher(2, 10, LONG)
     line.wake()
 
     assert line.take() == []
@@ -131,7 +131,7 @@ def test_a_taker_can_be_woken() -> None:
 
 def test_a_join_waits_for_nothing_that_came_later() -> None:
     """A join returns beside producers that never rest."""
-    line: Gather[int] = Gather(1, 10, SHORT)
+    line: Batcher[int] = Batcher(1, 10, SHORT)
     line.add(1)
     group = line.take()
     joined, thread = _joining(line)
@@ -147,7 +147,7 @@ def test_a_join_waits_for_nothing_that_came_later() -> None:
 
 def test_what_is_put_back_comes_first_and_is_waited_for() -> None:
     """Things of a group that are taken again keep their place, and are not counted as written."""
-    line: Gather[int] = Gather(3, 10, SHORT)
+    line: Batcher[int] = Batcher(3, 10, SHORT)
     for number in (1, 2, 3, 4):
         line.add(number)
     line.take()
@@ -165,7 +165,7 @@ def test_what_is_put_back_comes_first_and_is_waited_for() -> None:
 
 def test_a_join_waits_for_what_was_put_back() -> None:
     """What is put back has not been written, so that a join waits until it is."""
-    line: Gather[int] = Gather(3, 10, SHORT)
+    line: Batcher[int] = Batcher(3, 10, SHORT)
     for number in (1, 2, 3):
         line.add(number)
     line.take()
@@ -183,7 +183,7 @@ def test_a_join_waits_for_what_was_put_back() -> None:
 
 def test_a_wake_ends_one_wait() -> None:
     """After a wake the next taker waits again, until there is something."""
-    line: Gather[int] = Gather(1, 10, SHORT)
+    line: Batcher[int] = Batcher(1, 10, SHORT)
     line.wake()
     assert line.take() == []
     taken, thread = _taking(line)
@@ -197,7 +197,7 @@ def test_a_wake_ends_one_wait() -> None:
 
 def test_a_group_waits_for_more() -> None:
     """A group that is not full is cut when others have joined it, not at its first thing."""
-    line: Gather[int] = Gather(2, 10, LONG)
+    line: Batcher[int] = Batcher(2, 10, LONG)
     taken, thread = _taking(line)
     line.add(1)
 
@@ -211,7 +211,7 @@ def test_a_group_waits_for_more() -> None:
 @pytest.mark.parametrize("things", [[], [1]])
 def test_a_close_ends_the_wait_of_the_taker(things: list[int]) -> None:
     """Who waits for a first thing, or for more, gets what there is when the line is closed."""
-    line: Gather[int] = Gather(2, 10, LONG)
+    line: Batcher[int] = Batcher(2, 10, LONG)
     taken, thread = _taking(line)
     for thing in things:
         line.add(thing)
@@ -225,7 +225,7 @@ def test_a_close_ends_the_wait_of_the_taker(things: list[int]) -> None:
 
 def test_the_taker_is_told_that_it_would_wait_for_itself() -> None:
     """A callback on the taker's thread that needs room, or joins, gets an error and no deadlock."""
-    line: Gather[int] = Gather(1, 1, SHORT)
+    line: Batcher[int] = Batcher(1, 1, SHORT)
     line.add(1)
     line.take()
     line.add(2)

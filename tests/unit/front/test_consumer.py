@@ -1,4 +1,4 @@
-"""The way out of a front, over a queue in memory whose clock and faults are the test's."""
+"""The consumer of a front, over a queue in memory whose clock and faults are the test's."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from spark_queue.delta.commands.settle import NAMED
 from spark_queue.delta.views import items
 from spark_queue.errors import LeaseLostError, QueueShutDownError
 from spark_queue.front.batcher import promise
-from spark_queue.front.consumer import Delivery, Outcome, Outlet, Said
+from spark_queue.front.consumer import Consumer, Delivery, Outcome, Said
 from spark_queue.front.producer import Put
 
 PATIENCE = 10.0
@@ -126,13 +126,13 @@ class FakeRow(dict[str, Any]):
         return dict(self)
 
 
-Start = Callable[..., tuple[FakeQueue, Outlet]]
+Start = Callable[..., tuple[FakeQueue, Consumer]]
 
 
 @pytest.fixture
 def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
-    """Start an outlet over a fake queue; it is closed in the end."""
-    running: list[tuple[Outlet, threading.Thread]] = []
+    """Start a consumer over a fake queue; it is closed in the end."""
+    running: list[tuple[Consumer, threading.Thread]] = []
 
     def make(
         count: int,
@@ -140,7 +140,7 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
         lease: timedelta = LEASE,
         poll_every: timedelta = timedelta(milliseconds=5),
         prefetch: int | None = None,
-    ) -> tuple[FakeQueue, Outlet]:
+    ) -> tuple[FakeQueue, Consumer]:
         source = FakeQueue(count)
 
         def rows(_: object, lease: int) -> SimpleNamespace:
@@ -152,20 +152,20 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
         monkeypatch.setattr(items, "in_order", rows)
         monkeypatch.setattr(recovery, "recover", source.rescued.append)
         most = max(count, 1) if prefetch is None else prefetch
-        outlet = Outlet(cast("Any", source), most, lease, 100)
-        thread = threading.Thread(target=outlet.run, args=(poll_every,))
+        consumer = Consumer(cast("Any", source), most, lease, 100)
+        thread = threading.Thread(target=consumer.run, args=(poll_every,))
         thread.start()
-        running.append((outlet, thread))
-        return source, outlet
+        running.append((consumer, thread))
+        return source, consumer
 
     yield make
-    for outlet, thread in running:
-        outlet.close()
+    for consumer, thread in running:
+        consumer.close()
         thread.join(PATIENCE)
 
 
-def _say(outlet: Outlet, delivery: Delivery, said: Said = "ack") -> Future[None]:
-    return outlet.settle(Outcome(delivery, said, None, promise()))
+def _say(consumer: Consumer, delivery: Delivery, said: Said = "ack") -> Future[None]:
+    return consumer.settle(Outcome(delivery, said, None, promise()))
 
 
 def _until(condition: Callable[[], bool]) -> None:
@@ -192,8 +192,8 @@ def _stalled(source: FakeQueue) -> Iterator[threading.Event]:
 
 def test_what_came_too_late_to_be_handed_out_comes_again(start: Start) -> None:
     """An item whose lease ran out in memory is given back, and not kept by the next renewal."""
-    source, outlet = start(2)
-    first = outlet.get(PATIENCE)
+    source, consumer = start(2)
+    first = consumer.get(PATIENCE)
     entered, goes_on = threading.Event(), threading.Event()
 
     def stall() -> None:
@@ -201,24 +201,24 @@ def test_what_came_too_late_to_be_handed_out_comes_again(start: Start) -> None:
         goes_on.wait(PATIENCE)
 
     source.fault = stall
-    done = _say(outlet, first)
+    done = _say(consumer, first)
     assert entered.wait(PATIENCE)
     source.clock.advance(LEASE)
     with pytest.raises(queue.Empty):
-        outlet.get(0.01)
+        consumer.get(0.01)
 
     goes_on.set()
 
-    again = outlet.get(PATIENCE)
+    again = consumer.get(PATIENCE)
     assert done.result(PATIENCE) is None
     assert again.seq == 2
-    assert _say(outlet, again).result(PATIENCE) is None
+    assert _say(consumer, again).result(PATIENCE) is None
     assert source.acked == [1, 2]
 
 
 def test_an_outcome_that_was_not_written_is_written_again(start: Start) -> None:
     """A store that is away for a moment costs nobody their item."""
-    source, outlet = start(1)
+    source, consumer = start(1)
     faults = iter([OSError("away"), OSError("away")])
 
     def fail() -> None:
@@ -228,85 +228,85 @@ def test_an_outcome_that_was_not_written_is_written_again(start: Start) -> None:
 
     source.fault = fail
 
-    assert _say(outlet, outlet.get(PATIENCE)).result(PATIENCE) is None
+    assert _say(consumer, consumer.get(PATIENCE)).result(PATIENCE) is None
     assert source.acked == [1]
 
 
 def test_an_outcome_that_cannot_be_written_frees_its_item(start: Start) -> None:
     """Who waits is told why, and the item comes again once its lease is over."""
-    source, outlet = start(1)
+    source, consumer = start(1)
 
     def fail() -> None:
         raise OSError("the disk is gone")
 
     source.fault = fail
     with pytest.raises(OSError, match="the disk is gone"):
-        _say(outlet, outlet.get(PATIENCE)).result(PATIENCE)
+        _say(consumer, consumer.get(PATIENCE)).result(PATIENCE)
     source.fault = lambda: None
     source.clock.advance(LEASE)
 
-    assert _say(outlet, outlet.get(PATIENCE)).result(PATIENCE) is None
+    assert _say(consumer, consumer.get(PATIENCE)).result(PATIENCE) is None
     assert source.acked == [1]
 
 
 def test_of_a_large_claim_that_was_lost_nothing_is_handed_out(start: Start) -> None:
     """An error names a thousand items; where it does, the others may be lost as well."""
-    source, outlet = start(NAMED + 500)
-    first = outlet.get(PATIENCE)
+    source, consumer = start(NAMED + 500)
+    first = consumer.get(PATIENCE)
     source.steal()
     source.clock.advance(LEASE / 2)
     _until(lambda: source.renewals > 0)
     with pytest.raises(LeaseLostError):
-        _say(outlet, first).result(PATIENCE)
+        _say(consumer, first).result(PATIENCE)
 
     with pytest.raises(queue.Empty):
-        outlet.get(timedelta(0))
+        consumer.get(timedelta(0))
 
 
 def test_leases_are_renewed_however_seldom_the_queue_is_looked_at(start: Start) -> None:
-    """The outlet wakes for a lease before it has to be renewed."""
-    source, outlet = start(1, lease=timedelta(milliseconds=60), poll_every=HOUR)
-    delivery = outlet.get(PATIENCE)
+    """The consumer wakes for a lease before it has to be renewed."""
+    source, consumer = start(1, lease=timedelta(milliseconds=60), poll_every=HOUR)
+    delivery = consumer.get(PATIENCE)
     source.clock.advance(timedelta(milliseconds=40))
 
     _until(lambda: source.renewals > 0)
 
-    assert _say(outlet, delivery).result(PATIENCE) is None
+    assert _say(consumer, delivery).result(PATIENCE) is None
 
 
 def test_a_coroutine_without_patience_looks_once(start: Start) -> None:
     """Where items are claimed on demand, a get that does not wait demands one, too."""
-    _, outlet = start(1)
+    _, consumer = start(1)
 
-    assert asyncio.run(outlet.get_async(0)).seq == 1
+    assert asyncio.run(consumer.get_async(0)).seq == 1
     with pytest.raises(queue.Empty):
-        asyncio.run(outlet.get_async(timedelta(0)))
+        asyncio.run(consumer.get_async(timedelta(0)))
 
 
 def test_a_coroutine_gets_no_item_that_is_no_longer_held(start: Start) -> None:
     """What came too late to be handed out comes again to coroutines as well."""
-    source, outlet = start(2)
-    first = outlet.get(PATIENCE)
+    source, consumer = start(2)
+    first = consumer.get(PATIENCE)
     with _stalled(source) as entered:
-        done = _say(outlet, first)
+        done = _say(consumer, first)
         assert entered.wait(PATIENCE)
         source.clock.advance(LEASE)
         with pytest.raises(queue.Empty):
-            asyncio.run(outlet.get_async(0.01))
+            asyncio.run(consumer.get_async(0.01))
 
-    again = asyncio.run(outlet.get_async(PATIENCE))
+    again = asyncio.run(consumer.get_async(PATIENCE))
     assert (again.seq, done.result(PATIENCE)) == (2, None)
     assert again.lease != first.lease
 
 
 def test_of_two_outcomes_of_an_item_the_first_counts(start: Start) -> None:
     """Who says something of an item that is settled in the same group hears that it was late."""
-    source, outlet = start(2)
-    first, second = outlet.get(PATIENCE), outlet.get(PATIENCE)
+    source, consumer = start(2)
+    first, second = consumer.get(PATIENCE), consumer.get(PATIENCE)
     with _stalled(source) as entered:
-        _say(outlet, first)
+        _say(consumer, first)
         assert entered.wait(PATIENCE)
-        ack, release = _say(outlet, second), _say(outlet, second, "release")
+        ack, release = _say(consumer, second), _say(consumer, second, "release")
 
     assert ack.result(PATIENCE) is None
     with pytest.raises(LeaseLostError, match="settled before"):
@@ -316,7 +316,7 @@ def test_of_two_outcomes_of_an_item_the_first_counts(start: Start) -> None:
 
 def test_a_claim_whose_items_could_not_be_read_is_given_back(start: Start) -> None:
     """Nobody waits for the end of a lease that nobody works under."""
-    source, outlet = start(0)
+    source, consumer = start(0)
     faults = iter([OSError("away")])
 
     def fail() -> None:
@@ -327,74 +327,74 @@ def test_a_claim_whose_items_could_not_be_read_is_given_back(start: Start) -> No
     source.reading = fail
     source.leases[1] = 0
 
-    assert outlet.get(PATIENCE).lease == 2
+    assert consumer.get(PATIENCE).lease == 2
     assert source.releases == 1
 
 
 def test_one_at_a_time_is_on_demand(start: Start) -> None:
     """Where a claim takes one item, none is claimed before somebody asks for it."""
-    source, outlet = start(1)
-    looks = outlet._said.take
+    source, consumer = start(1)
+    looks = consumer._said.take
     looked: list[float] = []
 
     def count(timeout: float | None = None) -> list[Outcome]:
         looked.append(0.0)
         return looks(timeout)
 
-    outlet._said.take = count  # type: ignore[method-assign]
+    consumer._said.take = count  # type: ignore[method-assign]
     _until(lambda: len(looked) > 2)
 
     assert source.claims == 0
-    assert outlet.get(PATIENCE).seq == 1
+    assert consumer.get(PATIENCE).seq == 1
 
 
 def test_no_more_is_claimed_than_will_soon_be_taken(start: Start) -> None:
     """As long as half of a claim is ready there is no other one."""
-    source, outlet = start(12, prefetch=4)
-    taken = [outlet.get(PATIENCE).seq for _ in range(2)]
+    source, consumer = start(12, prefetch=4)
+    taken = [consumer.get(PATIENCE).seq for _ in range(2)]
     for _ in range(3):
-        outlet._next_look().result(PATIENCE)
+        consumer._next_look().result(PATIENCE)
 
     assert (taken, source.claims) == ([1, 2], 1)
-    assert [outlet.get(PATIENCE).seq for _ in range(10)] == list(range(3, 13))
+    assert [consumer.get(PATIENCE).seq for _ in range(10)] == list(range(3, 13))
 
 
 def test_a_claim_that_is_settled_is_not_renewed(start: Start) -> None:
     """When all of a claim was said and written, its lease may run out."""
-    source, outlet = start(1, prefetch=2)
-    assert _say(outlet, outlet.get(PATIENCE)).result(PATIENCE) is None
+    source, consumer = start(1, prefetch=2)
+    assert _say(consumer, consumer.get(PATIENCE)).result(PATIENCE) is None
     source.clock.advance(LEASE * 2 / 3)
     for _ in range(3):
-        outlet._next_look().result(PATIENCE)
+        consumer._next_look().result(PATIENCE)
 
     assert source.renewals == 0
 
 
-def test_an_outlet_that_ends_gives_back_what_it_holds(start: Start) -> None:
+def test_a_consumer_that_ends_gives_back_what_it_holds(start: Start) -> None:
     """What is ready goes to nobody once it is closed, and is free as soon as it has ended."""
-    source, outlet = start(3)
-    outlet.get(PATIENCE)
-    outlet.close()
+    source, consumer = start(3)
+    consumer.get(PATIENCE)
+    consumer.close()
 
     with pytest.raises(QueueShutDownError):
-        outlet.get(PATIENCE)
+        consumer.get(PATIENCE)
     _until(lambda: source.releases == 1)
     assert set(source.leases.values()) == {0}
 
 
-def test_who_looks_when_an_outlet_ends_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_looks_when_a_consumer_ends_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     """A look that was asked for after the last one waits for nothing, nor does a later one."""
     monkeypatch.setattr(recovery, "recover", lambda _: None)
-    outlet = Outlet(cast("Any", FakeQueue(0)), 1, LEASE, 100)
-    look = outlet._next_look()
-    outlet.close()
-    outlet.run(HOUR)
+    consumer = Consumer(cast("Any", FakeQueue(0)), 1, LEASE, 100)
+    look = consumer._next_look()
+    consumer.close()
+    consumer.run(HOUR)
 
     assert look.done()
-    assert outlet._next_look().done()
+    assert consumer._next_look().done()
 
 
-def test_an_outlet_begins_with_what_others_left(start: Start) -> None:
+def test_a_consumer_begins_with_what_others_left(start: Start) -> None:
     """Results that a process left behind are settled before anything is claimed."""
     source, _ = start(1)
     _until(lambda: bool(source.rescued))
@@ -405,14 +405,14 @@ def test_an_outlet_begins_with_what_others_left(start: Start) -> None:
 def test_of_many_losses_nobody_is_told_that_all_is_well() -> None:
     """An error names a thousand items: where it does, each outcome of the group counts as lost."""
     source = FakeQueue(NAMED + 5)
-    outlet = Outlet(cast("Any", source), NAMED + 5, LEASE, NAMED + 5)
+    consumer = Consumer(cast("Any", source), NAMED + 5, LEASE, NAMED + 5)
     claim = source.claim(NAMED + 5, lease=LEASE, worker_id="w")
-    outlet._holdings.add(cast("Any", claim), claim.seqs)
+    consumer._leases.add(cast("Any", claim), claim.seqs)
     source.steal()
     said: list[Outcome] = [
         Outcome(Delivery(seq, claim.lease, 0, {}), "ack", None, promise()) for seq in claim.seqs
     ]
-    outlet._settle(claim.lease, said)
+    consumer._settle(claim.lease, said)
 
     assert all(isinstance(one.future.exception(0), LeaseLostError) for one in said)
 

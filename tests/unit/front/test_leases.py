@@ -1,4 +1,4 @@
-"""What a front holds, over claims in memory."""
+"""The leases of a front, over claims in memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from spark_queue.clock import ManualClock
 from spark_queue.errors import LeaseLostError
-from spark_queue.front.leases import Holdings
+from spark_queue.front.leases import Leases
 
 LEASE = timedelta(seconds=30)
 
@@ -21,7 +21,7 @@ class Claims:
 
     def __init__(self) -> None:
         self.clock = ManualClock()
-        self.holdings = Holdings(cast("Any", SimpleNamespace(name="q", _store=self)))
+        self.leases = Leases(cast("Any", SimpleNamespace(name="q", _store=self)))
         self.renewed: list[int] = []
 
     def hold(self, lease: int, seqs: list[int], *, fault: BaseException | None = None) -> None:
@@ -37,11 +37,11 @@ class Claims:
         claim = SimpleNamespace(
             lease=lease, claimed_at=now, lease_expires_at=now + LEASE, renew=renew
         )
-        self.holdings.add(cast("Any", claim), seqs)
+        self.leases.add(cast("Any", claim), seqs)
 
     def live(self, lease: int, *seqs: int) -> list[bool]:
         """Return which items are live."""
-        return [self.holdings.is_live(lease, seq) for seq in seqs]
+        return [self.leases.is_live(lease, seq) for seq in seqs]
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def claims() -> Claims:
 def test_what_was_settled_is_no_longer_live(claims: Claims) -> None:
     """An item counts as held until it is settled, the others of its claim go on."""
     claims.hold(1, [1, 2])
-    claims.holdings.close(1, [1])
+    claims.leases.close(1, [1])
 
     assert claims.live(1, 1, 2) == [False, True]
 
@@ -72,7 +72,7 @@ def test_a_renewal_gives_up_what_is_lost(
     """Named items are given up, all of them where there may be more than an error names."""
     claims.hold(1, [1, 2_000], fault=fault())
     claims.clock.advance(LEASE / 2)
-    claims.holdings.renew()
+    claims.leases.renew()
 
     assert claims.live(1, 1, 2_000) == live
 
@@ -82,7 +82,7 @@ def test_a_renewal_that_fails_keeps_no_other_from_it(claims: Claims) -> None:
     claims.hold(1, [1], fault=OSError("away"))
     claims.hold(2, [2])
     claims.clock.advance(LEASE / 2)
-    claims.holdings.renew()
+    claims.leases.renew()
 
     assert claims.renewed == [1, 2]
 
@@ -94,6 +94,6 @@ def test_a_lease_is_renewed_after_a_third_of_it(
     """There is time for two more tries when the first one fails."""
     claims.hold(1, [1])
     claims.clock.advance(LEASE * part)
-    claims.holdings.renew()
+    claims.leases.renew()
 
     assert claims.renewed == renewed

@@ -1,4 +1,4 @@
-"""The way into a front, over a queue in memory."""
+"""The producer of a front, over a queue in memory."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql.types import LongType, StringType, StructType
 
 from spark_queue.errors import SchemaMismatchError
-from spark_queue.front.batcher import Gather
-from spark_queue.front.producer import Intake, Put, PutResult
+from spark_queue.front.batcher import Batcher
+from spark_queue.front.producer import Producer, Put, PutResult
 
 SCHEMA = StructType().add("id", LongType()).add("name", StringType())
 
@@ -42,13 +42,13 @@ class FakeQueue:
 
 
 class Door:
-    """An intake that works on the thread of the test."""
+    """A producer that works on the thread of the test."""
 
     def __init__(self) -> None:
         self.queue = FakeQueue()
-        self.line: Gather[Put] = Gather(10, 10, timedelta(milliseconds=1))
+        self.line: Batcher[Put] = Batcher(10, 10, timedelta(milliseconds=1))
         self.written = 0
-        self._intake = Intake(cast("Any", self.queue), self.line, on_written=self._count)
+        self._producer = Producer(cast("Any", self.queue), self.line, on_written=self._count)
 
     def _count(self) -> None:
         self.written += 1
@@ -59,7 +59,7 @@ class Door:
         for put in puts:
             self.line.add(put)
         self.line.close()
-        self._intake.run()
+        self._producer.run()
         return puts
 
 
