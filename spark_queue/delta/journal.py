@@ -43,7 +43,7 @@ from spark_queue.delta.tables.schema import (
 from spark_queue.delta.upkeep import maintain
 from spark_queue.delta.views import positions
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.journal.records import Bookmark, Entry, Group, Marks, Recovered
+from spark_queue.journal.records import Entry, Group, ReaderOffset, Recovered, Settlements
 from spark_queue.reader_config import ReaderConfig
 
 #: Rows of a reader's log from which its position is written anew.
@@ -115,13 +115,13 @@ class DeltaJournal:
         self._ownership.begin(lambda: list(readers.every(self._store)))
         self._gens = positions.generations(self._store)
         head = self._store.queue_head()
-        marks = [positions.bookmark(place, self._schema) for place in readers.every(self._store)]
+        offsets = [positions.offset(place, self._schema) for place in readers.every(self._store)]
         return Recovered(
             last_id=head.last_seq,
             first_id=self._gens[0][0] if self._gens else head.last_seq + 1,
-            readers=marks,
+            readers=offsets,
             origins=positions.origins(
-                self._store, min((mark.head for mark in marks), default=head.last_seq)
+                self._store, min((offset.head for offset in offsets), default=head.last_seq)
             ),
         )
 
@@ -136,9 +136,9 @@ class DeltaJournal:
         """
         if group.puts:
             self._put(group.puts)
-        for reader, marks in group.marks.items():
-            if not marks.is_empty():
-                self._mark(self._store.of_reader(reader), marks, group.heads.get(reader, 0))
+        for reader, settlements in group.settlements.items():
+            if not settlements.is_empty():
+                self._settle(self._store.of_reader(reader), settlements, group.heads.get(reader, 0))
         self._commits += 1
         if self._store.handle.natives is not None and self._commits % _MANY == 0:
             self._tidy_natively(self._store.handle.natives)
@@ -157,7 +157,7 @@ class DeltaJournal:
             first = last + 1 if beyond[0][0] is None else beyond[0][0]
         return []
 
-    def add_reader(self, name: str, config: ReaderConfig, *, head: int) -> Bookmark:
+    def add_reader(self, name: str, config: ReaderConfig, *, head: int) -> ReaderOffset:
         """Register a reader that starts behind an id."""
         newest = self._store.queue_head()
         step = newest.step if head >= newest.last_seq else positions.last_step(self._store, head)
@@ -166,8 +166,8 @@ class DeltaJournal:
             self._ownership.take_position(place)
             passed = positions.seqs_after(self._store, step, head)
             if passed:
-                self._mark(place, Marks(discarded=passed), head)
-            return positions.bookmark(place, self._schema)
+                self._settle(place, Settlements(discarded=passed), head)
+            return positions.offset(place, self._schema)
         except BaseException:
             # Registered and never read, it would keep every item for ever.
             with suppress(Exception):
@@ -307,14 +307,14 @@ class DeltaJournal:
             return {names[0]: [put.item for put in puts]}
         return {name: [put.item[name] for put in puts] for name in names}
 
-    def _mark(self, place: Store, marks: Marks, done_to: int) -> None:
+    def _settle(self, place: Store, settlements: Settlements, done_to: int) -> None:
         ended = {
-            ACKED: marks.acked,
-            EXPIRED: marks.expired,
-            CANCELLED: marks.discarded,
-            DEAD: marks.punted,
+            ACKED: settlements.acked,
+            EXPIRED: settlements.expired,
+            CANCELLED: settlements.discarded,
+            DEAD: settlements.punted,
         }
-        total = sum(map(len, ended.values())) + len(marks.returned)
+        total = sum(map(len, ended.values())) + len(settlements.returned)
         counts = {state: len(seqs) for state, seqs in ended.items() if seqs}
 
         def decided(before: StatusHead) -> Step[StatusHead, None]:
@@ -325,12 +325,12 @@ class DeltaJournal:
                 log_rows=before.log_rows + total,
                 pointers=before.advanced({0: (float(done_to), done_to)}),
             )
-            rows = self._mark_rows(ended, marks.returned)
+            rows = self._settled_rows(ended, settlements.returned)
             return Step(head=head, rows=rows, small=is_small(total), counts=counts, answer=None)
 
         on_status(place, "settle", decided)
 
-    def _mark_rows(
+    def _settled_rows(
         self, ended: Mapping[str, Sequence[int]], returned: Mapping[int, int]
     ) -> pa.Table:
         seqs = [*chain.from_iterable(ended.values()), *returned]

@@ -10,21 +10,27 @@ from spark_queue.journal.memory import MemoryJournal, MemoryStore
 from spark_queue.journal.options import Durability, QueueOptions, ReaderHooks
 from spark_queue.journal.queue import JournaledQueue
 from spark_queue.journal.reader import Reader
-from spark_queue.journal.records import Bookmark, Entry, Group, Journal, Marks, Recovered, origin_of
+from spark_queue.journal.records import (
+    Entry,
+    Group,
+    Journal,
+    ReaderOffset,
+    Recovered,
+    Settlements,
+    origin_of,
+)
 from spark_queue.journal.views import AutoCommitReader, Transaction
 
 __all__ = [
     "AioJournaledQueue",
     "AioReader",
     "AutoCommitReader",
-    "Bookmark",
     "Durability",
     "Entry",
     "Group",
     "Journal",
     "JournalFailedError",
     "JournaledQueue",
-    "Marks",
     "MemoryJournal",
     "MemoryStore",
     "QueueOptions",
@@ -32,8 +38,10 @@ __all__ = [
     "Read",
     "Reader",
     "ReaderHooks",
+    "ReaderOffset",
     "ReaderStats",
     "Recovered",
+    "Settlements",
     "Transaction",
     "origin_of",
 ]

@@ -67,7 +67,7 @@ class Cut(Generic[T]):
 
     def is_empty(self) -> bool:
         """Tell whether the group has nothing to make durable."""
-        return not (self.group.puts or self.group.marks)
+        return not (self.group.puts or self.group.settlements)
 
 
 class Ledger(Generic[T]):
@@ -87,9 +87,9 @@ class Ledger(Generic[T]):
         "_bytes",
         "_context",
         "_durability",
-        "_marks",
         "_max_bytes",
         "_max_items",
+        "_settlements",
         "is_urgent",
         "puts",
         "receipts",
@@ -110,13 +110,13 @@ class Ledger(Generic[T]):
         self.puts: list[Entry[T]] = []
         self.receipts: list[Receipt] = []
         self._bytes = 0
-        self._marks = 0
+        self._settlements = 0
         #: Whether the group need not wait for others to join it.
         self.is_urgent = False
 
     def is_empty(self) -> bool:
         """Tell whether nothing happened."""
-        return not (self.puts or self._marks)
+        return not (self.puts or self._settlements)
 
     def add(self, entry: Entry[T], durability: Durability | None) -> Receipt:
         """Note an item, and return the future of its id."""
@@ -136,17 +136,19 @@ class Ledger(Generic[T]):
         self.is_urgent = True
         return receipt
 
-    def note_marks(self, count: int = 1) -> None:
+    def note_settlements(self, count: int = 1) -> None:
         """Count what readers did."""
-        self._marks += count
-        if self._marks >= self._max_items:
+        self._settlements += count
+        if self._settlements >= self._max_items:
             self.is_urgent = True
 
     def cut(self, lines: Iterable[ReaderLine[T]], last_id: int) -> Cut[T]:
         """Begin a new group, and return the one that was gathered."""
-        marks = {line.number: cut for line in lines if (cut := line.cut_marks()) is not None}
+        settlements = {
+            line.number: cut for line in lines if (cut := line.cut_settlements()) is not None
+        }
         heads = {line.number: line.head for line in lines}
-        done = Cut(Group(self.puts, marks, heads), self.receipts, last_id)
+        done = Cut(Group(self.puts, settlements, heads), self.receipts, last_id)
         self.unsettled = len(self.puts)
         self._start()
         return done

@@ -11,28 +11,33 @@ from typing import Generic, TypeVar
 
 from spark_queue.clock import Clock, SystemClock
 from spark_queue.errors import FencedError
-from spark_queue.journal.records import Bookmark, Entry, Group, Marks, Recovered
+from spark_queue.journal.records import Entry, Group, ReaderOffset, Recovered, Settlements
 from spark_queue.reader_config import ReaderConfig
 
 T = TypeVar("T")
 
 
 @dataclasses.dataclass(slots=True)
-class _Mark:
+class _Position:
     """Where one reader is."""
 
     number: int
     name: str
     config: ReaderConfig
-    bookmark: Bookmark
+    offset: ReaderOffset
     head: int
     done: set[int]
     errors: dict[int, int]
 
-    def apply(self, marks: Marks) -> None:
-        for ids in (marks.acked, marks.expired, marks.discarded, marks.punted):
+    def apply(self, settlements: Settlements) -> None:
+        for ids in (
+            settlements.acked,
+            settlements.expired,
+            settlements.discarded,
+            settlements.punted,
+        ):
             self.done.update(item for item in ids if item > self.head)
-        self.errors.update(marks.returned)
+        self.errors.update(settlements.returned)
         while self.head + 1 in self.done:
             self.head += 1
             self.done.remove(self.head)
@@ -67,7 +72,7 @@ class MemoryStore(Generic[T]):
         self.last_id = 0
         self.passed = 0
         self.holder = 0
-        self._marks: dict[int, _Mark] = {}
+        self._positions: dict[int, _Position] = {}
         self._numbers = 0
 
     def take_over(self) -> int:
@@ -80,27 +85,30 @@ class MemoryStore(Generic[T]):
         """Return what is here."""
         with self._lock:
             first = self.entries[0].id if self.entries else self.last_id + 1
-            marks = list(self._marks.values())
+            positions = list(self._positions.values())
             return Recovered(
                 last_id=self.last_id,
                 first_id=first,
-                readers=[self._bookmark(mark) for mark in marks],
+                readers=[self._offset_at(position) for position in positions],
                 origins={
                     entry.origin: entry.id
                     for entry in self.entries
-                    if entry.origin is not None and any(mark.needs(entry.id) for mark in marks)
+                    if entry.origin is not None
+                    and any(position.needs(entry.id) for position in positions)
                 },
             )
 
-    def _bookmark(self, mark: _Mark) -> Bookmark:
-        waiting = [entry.size for entry in self._from(mark.head + 1) if mark.needs(entry.id)]
+    def _offset_at(self, position: _Position) -> ReaderOffset:
+        waiting = [
+            entry.size for entry in self._from(position.head + 1) if position.needs(entry.id)
+        ]
         return dataclasses.replace(
-            mark.bookmark,
-            name=mark.name,
-            config=mark.config,
-            head=mark.head,
-            done=frozenset(mark.done),
-            errors=dict(mark.errors),
+            position.offset,
+            name=position.name,
+            config=position.config,
+            head=position.head,
+            done=frozenset(position.done),
+            errors=dict(position.errors),
             items=len(waiting),
             bytes=sum(waiting),
         )
@@ -116,12 +124,12 @@ class MemoryStore(Generic[T]):
             if puts:
                 self.last_id = puts[-1].id
 
-    def add_marks(self, group: Group[T]) -> None:
+    def add_settlements(self, group: Group[T]) -> None:
         """Make durable what the readers did: the second half of a commit."""
         with self._lock:
-            for number, marks in group.marks.items():
-                if number in self._marks:
-                    self._marks[number].apply(marks)
+            for number, settlements in group.settlements.items():
+                if number in self._positions:
+                    self._positions[number].apply(settlements)
 
     def load(self, first: int, limit: int) -> Sequence[Entry[T]]:
         """Return the next entries."""
@@ -129,39 +137,39 @@ class MemoryStore(Generic[T]):
             at = bisect_left(self.entries, first, key=lambda entry: entry.id)
             return self.entries[at : at + limit]
 
-    def add_reader(self, name: str, config: ReaderConfig, head: int, now: datetime) -> Bookmark:
+    def add_reader(self, name: str, config: ReaderConfig, head: int, now: datetime) -> ReaderOffset:
         """Register a reader."""
         with self._lock:
             number = self._numbers
             self._numbers += 1
-            made = Bookmark(reader=number, name=name, config=config, created_at=now, head=head)
-            mark = _Mark(number, name, config, made, head, set(), {})
-            self._marks[number] = mark
-            return self._bookmark(mark)
+            made = ReaderOffset(reader=number, name=name, config=config, created_at=now, head=head)
+            position = _Position(number, name, config, made, head, set(), {})
+            self._positions[number] = position
+            return self._offset_at(position)
 
     def change_reader(self, reader: int, name: str, config: ReaderConfig) -> None:
         """Give a reader another name or configuration."""
         with self._lock:
-            mark = self._marks[reader]
-            mark.name, mark.config = name, config
+            position = self._positions[reader]
+            position.name, position.config = name, config
 
     def drop_reader(self, reader: int) -> None:
         """Forget a reader."""
         with self._lock:
-            del self._marks[reader]
+            del self._positions[reader]
 
     def checkpoint(self, passed: int) -> None:
         """Drop what every reader has passed."""
         with self._lock:
             self.passed = passed
-            for mark in self._marks.values():
-                mark.pass_by(passed)
+            for position in self._positions.values():
+                position.pass_by(passed)
             self.entries = list(self._from(passed + 1))
 
     def erase(self) -> None:
         """Forget everything."""
         with self._lock:
-            self.entries, self._marks, self.last_id = [], {}, 0
+            self.entries, self._positions, self.last_id = [], {}, 0
 
 
 class MemoryJournal(Generic[T]):
@@ -181,8 +189,8 @@ class MemoryJournal(Generic[T]):
     ----------
     store : MemoryStore
     before : callable
-        Called with the name of a call before it does anything, and with ``"marks"`` when a commit
-        has written the items of a group and not what became of others: may wait, or raise.
+        Called with the name of a call before it does anything, and with ``"settlements"`` when a
+        commit has written the items of a group and not what became of others: may wait, or raise.
 
     Examples
     --------
@@ -222,15 +230,15 @@ class MemoryJournal(Generic[T]):
         """
         self._enter("commit")
         self.store.add_puts(group.puts)
-        self._enter("marks")
-        self.store.add_marks(group)
+        self._enter("settlements")
+        self.store.add_settlements(group)
 
     def load(self, first: int, limit: int) -> Sequence[Entry[T]]:
         """Return the next entries from an id on."""
         self._enter("load")
         return self.store.load(first, limit)
 
-    def add_reader(self, name: str, config: ReaderConfig, *, head: int) -> Bookmark:
+    def add_reader(self, name: str, config: ReaderConfig, *, head: int) -> ReaderOffset:
         """Register a reader that starts behind an id."""
         self._enter("add_reader")
         return self.store.add_reader(name, config, head, self._clock.now())

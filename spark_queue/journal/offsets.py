@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 from spark_queue.journal.cache import Shelf
 from spark_queue.journal.counters import Counters, Tally
 from spark_queue.journal.deliveries import Read
-from spark_queue.journal.records import Bookmark, Entry, Marks
+from spark_queue.journal.records import Entry, ReaderOffset, Settlements
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ class ReaderLine(Generic[T]):
     open, away, stuck, back : dict
         Items that were taken and are not done, by id: handed out; on their way to another queue or
         in the hands of a hook; expired, with a hook that failed; and unread again.
-    marks : Marks
+    settlements : Settlements
         What happened since the last group was cut.
     """
 
@@ -54,38 +54,38 @@ class ReaderLine(Generic[T]):
         "errors",
         "head",
         "is_loading",
-        "marks",
         "name",
         "number",
         "open",
         "refill_at",
+        "settlements",
         "stuck",
     )
 
-    def __init__(self, bookmark: Bookmark, tally: Tally, shelf: Shelf[T]) -> None:
-        self.number = bookmark.reader
-        self.name = bookmark.name
-        self.config = bookmark.config
-        self.created_at = bookmark.created_at
-        self.head = bookmark.head
+    def __init__(self, offset: ReaderOffset, tally: Tally, shelf: Shelf[T]) -> None:
+        self.number = offset.reader
+        self.name = offset.name
+        self.config = offset.config
+        self.created_at = offset.created_at
+        self.head = offset.head
         self.done = set[int]()
-        self.errors = dict(bookmark.errors)
+        self.errors = dict(offset.errors)
         self.open: dict[int, Read[T]] = {}
         self.away: dict[int, Entry[T]] = {}
         self.stuck: dict[int, Entry[T]] = {}
         self.back: dict[int, Entry[T]] = {}
         self._order: list[int] = []
-        self.marks = Marks()
+        self.settlements = Settlements()
         self.counters = Counters()
         self._tally = tally
         self._shelf = shelf
         # With what was put since, it is what the reader has to do: a put touches no reader.
-        self._owed_items = bookmark.items - tally.items
-        self._owed_bytes = bookmark.bytes - tally.bytes
+        self._owed_items = offset.items - tally.items
+        self._owed_bytes = offset.bytes - tally.bytes
         self._put_base = (tally.items, tally.bytes)
         self.is_loading = False
         self.refill_at = math.inf
-        for item in sorted(bookmark.done):
+        for item in sorted(offset.done):
             if item > self.head:
                 self._mark_done(item)
         self.cursor = self.head + 1
@@ -212,17 +212,17 @@ class ReaderLine(Generic[T]):
 
     def fail(self, entry: Entry[T], errors: int) -> None:
         """Let an item that was taken be unread again, with its errors."""
-        self.errors[entry.id] = self.marks.returned[entry.id] = errors
+        self.errors[entry.id] = self.settlements.returned[entry.id] = errors
         self.put_back(entry)
 
     def settle(self, entry: Entry[T], into: list[int]) -> None:
-        """Count an item that was taken as done, for a reason: a list of the marks."""
+        """Count an item that was taken as done, for a reason: a list of the settlements."""
         item = entry.id
         into.append(item)
         self._owed_items -= 1
         self._owed_bytes -= entry.size
         if self.errors and self.errors.pop(item, None) is not None:
-            self.marks.returned.pop(item, None)
+            self.settlements.returned.pop(item, None)
         self._mark_done(item)
 
     def _mark_done(self, item: int) -> None:
@@ -239,12 +239,12 @@ class ReaderLine(Generic[T]):
         """Tell whether an item is done."""
         return item <= self.head or item in self.done
 
-    def cut_marks(self) -> Marks | None:
+    def cut_settlements(self) -> Settlements | None:
         """Return what happened since the last cut, ``None`` for nothing."""
-        if self.marks.is_empty():
+        if self.settlements.is_empty():
             return None
-        marks, self.marks = self.marks, Marks()
-        return marks
+        settlements, self.settlements = self.settlements, Settlements()
+        return settlements
 
     # What goes without being read
 
@@ -301,7 +301,7 @@ class ReaderLine(Generic[T]):
             if entry is None or entry.id == self._tally.last_id:
                 return
             self.take(entry)
-            self.settle(entry, self.marks.discarded)
+            self.settle(entry, self.settlements.discarded)
             self.counters.discarded += 1
 
     def lose_up_to(self, bound: int) -> int:
@@ -309,7 +309,7 @@ class ReaderLine(Generic[T]):
         count = 0
         while (entry := self.next_entry()) is not None and entry.id <= bound:
             self.take(entry)
-            self.settle(entry, self.marks.discarded)
+            self.settle(entry, self.settlements.discarded)
             count += 1
         self.counters.lost += count
         return count
@@ -325,10 +325,10 @@ class ReaderLine(Generic[T]):
             *(item for item in range(first, self.cursor) if not self.is_done(item)),
         ]
         self.back.clear()
-        self.marks.discarded += unread
+        self.settlements.discarded += unread
         for item in unread:
             self.errors.pop(item, None)
-            self.marks.returned.pop(item, None)
+            self.settlements.returned.pop(item, None)
             self._mark_done(item)
         self._owed_items = len(kept) - self._tally.items
         self._owed_bytes = sum(entry.size for entry in kept) - self._tally.bytes

@@ -201,7 +201,7 @@ class ReaderDesk(Generic[T]):
             return
         before = self.line.counters.discarded
         self.line.drop_oldest()
-        self.desk.note_marks(self.line.counters.discarded - before)
+        self.desk.note_settlements(self.line.counters.discarded - before)
         if self.line.is_overfull() and self.line.is_absent():
             self.want()
 
@@ -280,7 +280,7 @@ class ReaderDesk(Generic[T]):
             self._require_ours()
             count = self.line.flush()
             if count:
-                self.desk.note_marks(count)
+                self.desk.note_settlements(count)
         return count
 
     def discard_expired(self, limit: int | None) -> tuple[int, bool]:
@@ -313,7 +313,7 @@ class ReaderDesk(Generic[T]):
         with self.desk.lock:
             count = self.line.lose_up_to(bound)
             if count:
-                self.desk.note_marks(count)
+                self.desk.note_settlements(count)
             return self.line.cursor <= bound and self.line.is_absent()
 
     def take_all_back(self) -> None:

@@ -37,7 +37,7 @@ def origin_of(reader: str, item: int) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bookmark:
+class ReaderOffset:
     """What a journal knows of one reader."""
 
     reader: int
@@ -66,14 +66,14 @@ class Recovered:
     """The highest id that was ever given; 0 for a new journal."""
     first_id: int
     """The lowest id that may still be there: what is below was dropped, or archived."""
-    readers: Sequence[Bookmark]
+    readers: Sequence[ReaderOffset]
     """All readers. A journal that is new has none."""
     origins: Mapping[str, int] = field(default_factory=dict)
     """The ids of entries that have an origin and that some reader has not passed, by origin."""
 
 
 @dataclass(slots=True)
-class Marks:
+class Settlements:
     """What became of items of one reader, in one group. An id is in one of these at most."""
 
     acked: list[int] = field(default_factory=list)
@@ -94,11 +94,11 @@ class Marks:
 class Group(Generic[T]):
     """What is made durable together: the puts first, then what the readers did.
 
-    The two may fall apart in a crash, in this order only: no mark is durable whose item is not.
+    The two may fall apart in a crash, in this order only: no settlement is durable before its item.
     """
 
     puts: list[Entry[T]] = field(default_factory=list)
-    marks: dict[int, Marks] = field(default_factory=dict)
+    settlements: dict[int, Settlements] = field(default_factory=dict)
     """By the number of the reader."""
     heads: dict[int, int] = field(default_factory=dict)
     """Up to which id each reader is done once the group is durable, by its number."""
@@ -131,7 +131,7 @@ class Journal(Protocol[T]):
         """
         ...
 
-    def add_reader(self, name: str, config: ReaderConfig, *, head: int) -> Bookmark:
+    def add_reader(self, name: str, config: ReaderConfig, *, head: int) -> ReaderOffset:
         """Register a reader that starts behind an id; durable when this returns."""
         ...
 

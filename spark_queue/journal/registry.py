@@ -12,7 +12,7 @@ from spark_queue.journal.journal_writer import Errands
 from spark_queue.journal.offsets import ReaderLine
 from spark_queue.journal.options import ReaderHooks
 from spark_queue.journal.reader_state import ReaderDesk
-from spark_queue.journal.records import Bookmark, Recovered
+from spark_queue.journal.records import ReaderOffset, Recovered
 from spark_queue.journal.state import QueueDesk
 from spark_queue.reader_config import ReaderConfig
 
@@ -63,11 +63,11 @@ class Registry(Generic[T]):
         found = journal.recover()
         tally.last_id = tally.durable_id = found.last_id
         self._desk.origins = dict(found.origins)
-        bookmarks = list(found.readers)
-        if not bookmarks:
-            bookmarks.append(journal.add_reader("", self._config, head=found.last_id))
-        for bookmark in bookmarks:
-            self._install(self._line(_clamped(bookmark, found)), self._hooks)
+        offsets = list(found.readers)
+        if not offsets:
+            offsets.append(journal.add_reader("", self._config, head=found.last_id))
+        for offset in offsets:
+            self._install(self._line(_clamped(offset, found)), self._hooks)
         self._settle_replaced(found)
 
     def _settle_replaced(self, found: Recovered) -> None:
@@ -84,8 +84,8 @@ class Registry(Generic[T]):
             return
         for entry in self._desk.journal.load(old, 1):
             if entry.id == old:
-                line.settle(entry, line.marks.acked)
-                self._desk.note_marks()
+                line.settle(entry, line.settlements.acked)
+                self._desk.note_settlements()
 
     def load_heads(self) -> None:
         """Have the next item of each full reader in memory: if it has expired, there is room."""
@@ -187,13 +187,13 @@ class Registry(Generic[T]):
         self._errands.sync()
         line = self._follow(name, config, start)
         try:
-            bookmark = self._desk.journal.add_reader(name, config, head=line.head)
+            offset = self._desk.journal.add_reader(name, config, head=line.head)
         except BaseException:
             self._unfollow(line)
             raise
         with self._desk.lock:
-            line.number, line.created_at = bookmark.reader, bookmark.created_at
-            line.owe(bookmark.items, bookmark.bytes)
+            line.number, line.created_at = offset.reader, offset.created_at
+            line.owe(offset.items, offset.bytes)
             return self._install(line, hooks)
 
     def _follow(self, name: str, config: ReaderConfig, start: Start) -> ReaderLine[T]:
@@ -204,7 +204,7 @@ class Registry(Generic[T]):
             durable_id = desk.tally.durable_id
             wanted = start - 1 if isinstance(start, int) else _STARTS[start](durable_id)
             pending = desk.ledger.puts
-            bookmark = Bookmark(
+            offset = ReaderOffset(
                 reader=-1,
                 name=name,
                 config=config,
@@ -213,13 +213,13 @@ class Registry(Generic[T]):
                 items=len(pending),
                 bytes=sum(entry.size for entry in pending),
             )
-            line = self._line(bookmark)
+            line = self._line(offset)
             for entry in pending:
                 desk.shelf.add(entry)
             return line
 
-    def _line(self, bookmark: Bookmark) -> ReaderLine[T]:
-        line = ReaderLine(bookmark, self._desk.tally, self._desk.shelf)
+    def _line(self, offset: ReaderOffset) -> ReaderLine[T]:
+        line = ReaderLine(offset, self._desk.tally, self._desk.shelf)
         self._desk.shelf.followers.append(line)
         self._desk.shelf.note_missing(line.cursor, self._desk.tally.durable_id)
         return line
@@ -272,12 +272,12 @@ def require_start(start: object) -> None:
         raise InvalidArgumentError(f"start is {start!r}: it must be {known}, or the id of an item")
 
 
-def _clamped(bookmark: Bookmark, found: Recovered) -> Bookmark:
-    head = min(max(bookmark.head, found.first_id - 1), found.last_id)
-    done = frozenset(item for item in bookmark.done if head < item <= found.last_id)
+def _clamped(offset: ReaderOffset, found: Recovered) -> ReaderOffset:
+    head = min(max(offset.head, found.first_id - 1), found.last_id)
+    done = frozenset(item for item in offset.done if head < item <= found.last_id)
     errors = {
         item: count
-        for item, count in bookmark.errors.items()
+        for item, count in offset.errors.items()
         if head < item <= found.last_id and item not in done
     }
-    return dataclasses.replace(bookmark, head=head, done=done, errors=errors)
+    return dataclasses.replace(offset, head=head, done=done, errors=errors)

@@ -66,9 +66,9 @@ class Exits(Generic[T]):
                 closed = line.close_read(read)
                 entry = self._late_entry(read) if closed is None else closed.entry
             if entry is not None:
-                line.settle(entry, line.marks.acked)
+                line.settle(entry, line.settlements.acked)
                 line.counters.committed += 1
-                desk.note_marks()
+                desk.note_settlements()
         finally:
             desk.lock.release()
         return entry is not None or self._ignore("commit", read)
@@ -189,7 +189,7 @@ class Exits(Generic[T]):
             if self.desk.closed is not None:
                 return
             self.line.fail(read.entry, read.errors)
-            self.desk.note_marks()
+            self.desk.note_settlements()
             self._serve()
 
     def _has_returned(self, entry: Entry[T]) -> bool:
@@ -197,14 +197,14 @@ class Exits(Generic[T]):
         return self.line.away.pop(entry.id, None) is not None and self.desk.closed is None
 
     def _settle(self, entry: Entry[T], why: Literal["expired", "punted"]) -> None:
-        counters, marks = self.line.counters, self.line.marks
+        counters, settlements = self.line.counters, self.line.settlements
         if why == "expired":
             counters.expired += 1
-            self.line.settle(entry, marks.expired)
+            self.line.settle(entry, settlements.expired)
         else:
             counters.punted += 1
-            self.line.settle(entry, marks.punted)
-        self.desk.note_marks()
+            self.line.settle(entry, settlements.punted)
+        self.desk.note_settlements()
 
     def origin_of(self, entry: Entry[T]) -> str:
         """Return how an item of this reader is named where something stands for it."""

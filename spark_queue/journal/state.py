@@ -118,9 +118,9 @@ class QueueDesk(Generic[T]):
 
     # Groups
 
-    def note_marks(self, count: int = 1) -> None:
+    def note_settlements(self, count: int = 1) -> None:
         """Count what readers did, which is to be durable some time. Under the lock."""
-        self.ledger.note_marks(count)
+        self.ledger.note_settlements(count)
         if self.alarm is None or self.ledger.is_urgent:
             self.see_to_commit(self.durability)
 

@@ -33,8 +33,8 @@ class Breaking(DeltaJournal):
         """Commit a group, or a part of it."""
         self.before("commit")
         super().commit(Group(puts=group.puts))
-        self.before("marks")
-        super().commit(Group(marks=group.marks, heads=group.heads))
+        self.before("settlements")
+        super().commit(Group(settlements=group.settlements, heads=group.heads))
 
 
 class DeltaJournalMachine(JournalMachine):

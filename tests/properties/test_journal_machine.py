@@ -291,7 +291,7 @@ class JournalMachine(RuleBasedStateMachine):
         self._restart()
 
     @precondition(_is_time)
-    @rule(call=st.sampled_from(["commit", "marks", "marks"]))
+    @rule(call=st.sampled_from(["commit", "settlements", "settlements"]))
     def crash_in_a_commit(self, call: str) -> None:
         """End the process before a group is durable, or with half of it."""
 
@@ -303,7 +303,7 @@ class JournalMachine(RuleBasedStateMachine):
         try:
             self.queue.sync()
         except JournalFailedError:
-            if call == "marks":
+            if call == "settlements":
                 self.durable.items = list(self.now.items)
                 self.durable.origins = dict(self.now.origins)
         self._restart()
@@ -331,7 +331,7 @@ class JournalMachine(RuleBasedStateMachine):
     def crash_in_a_replacement(self, data: st.DataObject) -> None:
         """End the process when the new item is durable, and the ack of the old one is not."""
         self.replace(data)
-        self.crash_in_a_commit("marks")
+        self.crash_in_a_commit("settlements")
 
     # What always holds
 

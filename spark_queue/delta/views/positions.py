@@ -16,7 +16,7 @@ from spark_queue.delta.store.store import Store, is_long
 from spark_queue.delta.tables.heads import StatusHead
 from spark_queue.delta.tables.recent import since_checkpoint
 from spark_queue.delta.tables.schema import ITEM, READY, TERMINAL
-from spark_queue.journal.records import Bookmark
+from spark_queue.journal.records import ReaderOffset
 
 
 def generations(store: Store) -> list[tuple[int, int]]:
@@ -26,7 +26,7 @@ def generations(store: Store) -> list[tuple[int, int]]:
     return sorted((row[1], row[0]) for row in rows)
 
 
-def bookmark(place: Store, schema: StructType) -> Bookmark:
+def offset(place: Store, schema: StructType) -> ReaderOffset:
     """Return where a reader is: what it is done with, what it failed at, and how much waits."""
     head = place.status_head()
     facts = place.registered()
@@ -36,7 +36,7 @@ def bookmark(place: Store, schema: StructType) -> Bookmark:
     passed = max(begins, head.pointers.get(0, (0.0, begins))[1])
     behind = frozenset(seq for seq in done if seq > passed)
     back = [row[0] for row in rows if row[1] == READY and row[0] <= passed]
-    return Bookmark(
+    return ReaderOffset(
         reader=place.reader,
         name=facts.name,
         config=place.limits(),

@@ -14,12 +14,12 @@ from spark_queue.journal import (
     Entry,
     Group,
     JournaledQueue,
-    Marks,
     MemoryJournal,
     QueueOptions,
     Read,
     Reader,
     ReaderHooks,
+    Settlements,
 )
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.waiting.timer import ManualTimer
@@ -58,7 +58,7 @@ class Stage:
         if head is not None:
             journal.add_reader(name, ReaderConfig(), head=0)
         entries = [Entry(i, str(i) * KIB, self.clock.now(), KIB) for i in range(1, count + 1)]
-        done = Marks(acked=list(range(1, (head or 0) + 1)))
+        done = Settlements(acked=list(range(1, (head or 0) + 1)))
         journal.commit(Group(entries, {0: done}))
         return journal
 

@@ -245,7 +245,7 @@ def test_a_reader_that_is_made_after_items_were_read_misses_nothing(stage: Stage
     put_all(queue, "before")
 
     def meanwhile(call: str) -> None:
-        if call == "marks":
+        if call == "settlements":
             journal.before = lambda _: None
             put_all(queue, "meanwhile")
             drain(one)

@@ -238,8 +238,8 @@ def test_sync_waits_for_everything(stage: Stage) -> None:
     put_all(queue, "a", "b")
     queue.reader().commit(queue.reader().get())
     queue.sync()
-    [bookmark] = journal.store.recovered().readers
-    assert (journal.store.last_id, bookmark.head, bookmark.items) == (2, 1, 1)
+    [offset] = journal.store.recovered().readers
+    assert (journal.store.last_id, offset.head, offset.items) == (2, 1, 1)
 
 
 def test_a_close_makes_everything_durable(stage: Stage) -> None:

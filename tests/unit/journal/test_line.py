@@ -11,7 +11,7 @@ from spark_queue.clock import ManualClock
 from spark_queue.journal.cache import Shelf
 from spark_queue.journal.counters import Tally
 from spark_queue.journal.offsets import ReaderLine
-from spark_queue.journal.records import Bookmark, Entry
+from spark_queue.journal.records import Entry, ReaderOffset
 from spark_queue.reader_config import ReaderConfig
 
 NOW = ManualClock().now()
@@ -22,7 +22,7 @@ def line_at(head: int, ids: Iterable[int], done: Iterable[int] = ()) -> ReaderLi
     present = list(ids)
     shelf: Shelf[str] = Shelf(math.inf, math.inf)
     tally = Tally(last_id=max(present, default=head), durable_id=max(present, default=head))
-    bookmark = Bookmark(
+    offset = ReaderOffset(
         reader=1,
         name="r",
         config=ReaderConfig(),
@@ -31,7 +31,7 @@ def line_at(head: int, ids: Iterable[int], done: Iterable[int] = ()) -> ReaderLi
         done=frozenset(done),
         items=len([item for item in present if item > head and item not in done]),
     )
-    line = ReaderLine(bookmark, tally, shelf)
+    line = ReaderLine(offset, tally, shelf)
     shelf.followers.append(line)
     for item in present:
         shelf.add(Entry(item, str(item), NOW, 3))
@@ -52,7 +52,7 @@ def commit(line: ReaderLine[str], *items: int) -> None:
     for item in items:
         read = line.close_read(item)
         assert read is not None
-        line.settle(read.entry, line.marks.acked)
+        line.settle(read.entry, line.settlements.acked)
 
 
 def test_the_head_follows_when_the_gap_closes() -> None:
@@ -128,20 +128,20 @@ def test_a_gap_is_stepped_over() -> None:
     assert line.head == 5
 
 
-def test_an_ack_after_a_return_leaves_one_mark() -> None:
+def test_an_ack_after_a_return_leaves_one_settlement() -> None:
     """Of an item that came back and was done in one group, the journal hears the end only."""
     line = line_at(0, [1])
     take(line)
     read = line.close_read(1)
     assert read is not None
     line.fail(read.entry, 1)
-    assert line.marks.returned == {1: 1}
+    assert line.settlements.returned == {1: 1}
     take(line)
     commit(line, 1)
-    marks = line.cut_marks()
-    assert marks is not None
-    assert (marks.acked, marks.returned, line.errors) == ([1], {}, {})
-    assert line.cut_marks() is None
+    settlements = line.cut_settlements()
+    assert settlements is not None
+    assert (settlements.acked, settlements.returned, line.errors) == ([1], {}, {})
+    assert line.cut_settlements() is None
 
 
 def test_a_flush_forgets_what_failed() -> None:
@@ -152,6 +152,6 @@ def test_a_flush_forgets_what_failed() -> None:
     assert read is not None
     line.fail(read.entry, 3)
     assert line.flush() == 2
-    marks = line.cut_marks()
-    assert marks is not None
-    assert (sorted(marks.discarded), marks.returned, line.errors) == ([1, 2], {}, {})
+    settlements = line.cut_settlements()
+    assert settlements is not None
+    assert (sorted(settlements.discarded), settlements.returned, line.errors) == ([1, 2], {}, {})

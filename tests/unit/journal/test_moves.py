@@ -197,7 +197,7 @@ def test_replace_is_whole_after_a_crash_in_between(stage: Stage) -> None:
     reader = queue.reader()
     put_all(queue, "one", "other")
     queue.sync()
-    failing(journal, "marks", OSError("crash"))
+    failing(journal, "settlements", OSError("crash"))
     future = reader.replace(reader.get(), "two", durability="commit")
     assert future is not None
     assert isinstance(future.exception(5), OSError)

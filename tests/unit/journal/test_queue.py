@@ -21,8 +21,8 @@ def test_a_new_queue_has_a_default_reader_at_the_start(stage: Stage) -> None:
     journal = stage.journal()
     queue = stage.queue(journal)
     assert queue.readers() == [""]
-    [bookmark] = journal.store.recovered().readers
-    assert (bookmark.name, bookmark.head) == ("", 0)
+    [offset] = journal.store.recovered().readers
+    assert (offset.name, offset.head) == ("", 0)
     assert put_all(queue, "a") == [1]
 
 
@@ -51,7 +51,7 @@ def test_the_default_reader_comes_back_after_the_last_is_dropped(stage: Stage) -
     queue.reader("client1")
     queue.reader("client2")
     queue.drop_reader("client2")
-    assert [mark.name for mark in journal.store.recovered().readers] == ["client1"]
+    assert [offset.name for offset in journal.store.recovered().readers] == ["client1"]
     queue.drop_reader("client1")
     assert journal.store.recovered().readers == []
     put_all(queue, "nobody reads this")
@@ -99,8 +99,8 @@ def test_the_first_named_reader_takes_the_default_over(stage: Stage) -> None:
     assert not hello.commit(lost)
     assert unread(hello) == ["b", "c"]
     queue.sync()
-    [bookmark] = journal.store.recovered().readers
-    assert (bookmark.name, bookmark.head, bookmark.config.max_items) == ("hello", 1, 7)
+    [offset] = journal.store.recovered().readers
+    assert (offset.name, offset.head, offset.config.max_items) == ("hello", 1, 7)
 
 
 def test_the_default_reader_keeps_its_limits_when_it_is_named(stage: Stage) -> None:
@@ -157,7 +157,7 @@ def test_the_first_reader_goes_on_where_the_default_was(stage: Stage, start: str
     assert queue.readers() == ["first"]
 
 
-def test_without_bookmarks_a_journal_is_read_from_its_tail(stage: Stage, fill: Fill) -> None:
+def test_without_offsets_a_journal_is_read_from_its_tail(stage: Stage, fill: Fill) -> None:
     """Existing items are not delivered to a default reader that is new (JQ-05)."""
     queue = stage.queue(fill(8, None))
     assert (queue.items, queue.bytes) == (0, 0)

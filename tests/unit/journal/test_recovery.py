@@ -7,16 +7,16 @@ from datetime import timedelta
 import pytest
 
 from spark_queue.errors import FencedError
-from spark_queue.journal import Bookmark, JournaledQueue, MemoryJournal, QueueOptions, Recovered
+from spark_queue.journal import JournaledQueue, MemoryJournal, QueueOptions, ReaderOffset, Recovered
 from spark_queue.journal.registry import _clamped
 from spark_queue.reader_config import ReaderConfig
 from tests.unit.inprocess.broker.stage import until
 from tests.unit.journal.stage import Stage, drain, failing, put_all, unread
 
 
-def bookmark_of(journal: MemoryJournal[str], name: str = "") -> Bookmark:
+def offset_of(journal: MemoryJournal[str], name: str = "") -> ReaderOffset:
     """Return what the journal knows of a reader."""
-    return next(mark for mark in journal.store.recovered().readers if mark.name == name)
+    return next(offset for offset in journal.store.recovered().readers if offset.name == name)
 
 
 def test_one_of_four(stage: Stage) -> None:
@@ -43,8 +43,8 @@ def test_acks_out_of_order_survive(stage: Stage) -> None:
     queue.checkpoint()
     assert queue.items == 0
     queue.close()
-    bookmark = bookmark_of(journal)
-    assert (bookmark.head, bookmark.done, stage.again(journal).items) == (2, frozenset(), 0)
+    offset = offset_of(journal)
+    assert (offset.head, offset.done, stage.again(journal).items) == (2, frozenset(), 0)
 
 
 def test_a_committed_item_is_not_delivered_again(stage: Stage) -> None:
@@ -56,7 +56,7 @@ def test_a_committed_item_is_not_delivered_again(stage: Stage) -> None:
     reader.get()
     reader.commit(reader.get())
     queue.close()
-    assert bookmark_of(journal).done == {2}
+    assert offset_of(journal).done == {2}
     assert drain(stage.again(journal).reader()) == ["1", "3"]
 
 
@@ -115,10 +115,10 @@ def test_what_was_passed_is_dropped(stage: Stage) -> None:
     two.commit(two.get_many(2)[1])
     queue.checkpoint()
     assert [entry.id for entry in journal.store.entries] == [3, 4]
-    assert [bookmark_of(journal, name).head for name in ("one", "two")] == [4, 2]
+    assert [offset_of(journal, name).head for name in ("one", "two")] == [4, 2]
 
 
-def test_bookmarks_of_two_readers(stage: Stage) -> None:
+def test_offsets_of_two_readers(stage: Stage) -> None:
     """Each reader has its own head and done items (JN-11, JN-13)."""
     journal = stage.journal()
     queue = stage.queue(journal)
@@ -129,8 +129,8 @@ def test_bookmarks_of_two_readers(stage: Stage) -> None:
         reader.commit(reads[1])
         reader.commit(reads[0] if reader is one else reads[2])
     queue.sync()
-    bookmarks = [bookmark_of(journal, name) for name in ("client1", "client2")]
-    assert [(mark.head, set(mark.done)) for mark in bookmarks] == [(2, set()), (0, {2, 3})]
+    offsets = [offset_of(journal, name) for name in ("client1", "client2")]
+    assert [(offset.head, set(offset.done)) for offset in offsets] == [(2, set()), (0, {2, 3})]
 
 
 def test_a_checkpoint_without_change_writes_nothing(stage: Stage) -> None:
@@ -144,14 +144,14 @@ def test_a_checkpoint_without_change_writes_nothing(stage: Stage) -> None:
 
 
 def test_a_timer_writes_checkpoints(stage: Stage) -> None:
-    """The bookmark follows when the interval has passed, again and again (JQ-33, PS-01..03)."""
+    """The offset follows when the interval has passed, again and again (JQ-33, PS-01..03)."""
     journal = stage.journal()
     options = QueueOptions(durability="memory", checkpoint_interval=timedelta(milliseconds=5))
     queue = stage.queue(journal, options=options)
     for head in (1, 2):
         put_all(queue, "a")
         queue.reader().commit(queue.reader().get())
-        assert bookmark_of(journal).head == head - 1
+        assert offset_of(journal).head == head - 1
         until(lambda: len(stage.timer) == 1)
         stage.advance(0.005)
         until(lambda: journal.store.passed == head)  # noqa: B023 - used at once
@@ -185,11 +185,11 @@ def test_a_checkpoint_that_fails_is_tried_again(stage: Stage) -> None:
         (1, 0, 0, {}, (0, set())),
     ],
 )
-def test_a_bookmark_is_fitted_to_its_journal(
+def test_an_offset_is_fitted_to_its_journal(
     stage: Stage, first: int, last: int, head: int, done: set[int], expected: object
 ) -> None:
     """The head is within what is there; done items outside are forgotten (JN-16, JN-17, JQ-18)."""
-    bookmark = Bookmark(
+    offset = ReaderOffset(
         reader=1,
         name="r",
         config=ReaderConfig(),
@@ -197,8 +197,8 @@ def test_a_bookmark_is_fitted_to_its_journal(
         head=head,
         done=frozenset(done),
     )
-    found = Recovered(last_id=last, first_id=first, readers=[bookmark])
-    fitted = _clamped(bookmark, found)
+    found = Recovered(last_id=last, first_id=first, readers=[offset])
+    fitted = _clamped(offset, found)
     assert (fitted.head, set(fitted.done)) == expected
 
 
@@ -235,14 +235,14 @@ def test_ids_are_not_used_again(stage: Stage) -> None:
         assert put_all(queue, "3") == [3]
 
 
-def test_nothing_durable_is_lost_between_puts_and_marks(stage: Stage) -> None:
+def test_nothing_durable_is_lost_between_puts_and_settlements(stage: Stage) -> None:
     """A crash between the halves of a group leaves items without what became of them."""
     journal = stage.journal()
     queue = stage.queue(journal)
     reader = queue.reader()
     put_all(queue, "1", "2")
     reader.commit(reader.get())
-    failing(journal, "marks", OSError("crash"))
+    failing(journal, "settlements", OSError("crash"))
     with pytest.raises(Exception, match="crash"):
         queue.sync()
     assert drain(stage.again(journal).reader()) == ["1", "2"]
@@ -312,8 +312,8 @@ def test_what_a_dropped_reader_held_back_is_dropped(stage: Stage) -> None:
 
 
 def test_errors_of_what_is_done_are_forgotten(stage: Stage) -> None:
-    """A bookmark brings back the errors of items that wait, and of no others."""
-    bookmark = Bookmark(
+    """An offset brings back the errors of items that wait, and of no others."""
+    offset = ReaderOffset(
         reader=1,
         name="r",
         config=ReaderConfig(),
@@ -322,5 +322,5 @@ def test_errors_of_what_is_done_are_forgotten(stage: Stage) -> None:
         done=frozenset([4]),
         errors={1: 1, 3: 2, 4: 3, 9: 4},
     )
-    fitted = _clamped(bookmark, Recovered(last_id=5, first_id=1, readers=[bookmark]))
+    fitted = _clamped(offset, Recovered(last_id=5, first_id=1, readers=[offset]))
     assert fitted.errors == {3: 2}
