@@ -1,6 +1,6 @@
-"""The items of a queue that are in memory: one copy for all readers, and no more than fit.
+"""Entry cache: the items of a queue that are in memory, once for all readers, as many as fit.
 
-A reader takes items by id, upwards. So the shelf holds what lies ahead of some reader: an item
+A reader takes items by id, upwards. So the cache holds what lies ahead of some reader: an item
 leaves it once every reader has taken it (who holds it then, keeps it), or when there are too many
 and it is the one that will be needed last. What is not here is loaded from the journal again; what
 is not durable yet always is here.
@@ -25,7 +25,7 @@ _NOTHING = (0, 0)
 
 
 class Follower(Protocol):
-    """A reader as the shelf sees it."""
+    """A reader as the cache sees it."""
 
     cursor: int
     """It has taken everything below."""
@@ -33,7 +33,7 @@ class Follower(Protocol):
     """When its cursor gets here, what it needs next may not be in memory."""
 
 
-class Shelf(Generic[T]):
+class EntryCache(Generic[T]):
     """Items by id, the gaps between ids, and how much of it fits. Used under the queue's lock.
 
     Attributes

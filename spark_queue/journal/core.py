@@ -113,9 +113,9 @@ class Office(Generic[T]):
             return QueueStats(
                 items=sum(reader.items for reader in readers.values()),
                 bytes=sum(reader.bytes for reader in readers.values()),
-                pending=desk.ledger.pending,
-                memory_items=len(desk.shelf.entries),
-                memory_bytes=desk.shelf.bytes,
+                pending=desk.group_commit.pending,
+                memory_items=len(desk.cache.entries),
+                memory_bytes=desk.cache.bytes,
                 commits=self.errands.commits,
                 loads=self.errands.loads,
                 readers=readers,

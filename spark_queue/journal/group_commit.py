@@ -1,4 +1,4 @@
-"""The group that gathers: what is not durable yet, who waits for it, and when it is due."""
+"""Group commit: what is not durable yet, who waits for it, and when it is due."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ class Cut(Generic[T]):
         return not (self.group.puts or self.group.settlements)
 
 
-class Ledger(Generic[T]):
-    """What was done since the last group was cut. Used under the queue's lock.
+class GroupCommit(Generic[T]):
+    """The next group: what was done since the last one was cut. Used under the queue's lock.
 
     Attributes
     ----------

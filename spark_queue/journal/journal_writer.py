@@ -104,11 +104,11 @@ class Errands(Generic[T]):
 
     def load_now(self, reader: ReaderDesk[T]) -> None:
         """Load as :meth:`load` does, and raise what goes wrong."""
-        desk, shelf, line = self._desk, self._desk.shelf, reader.line
+        desk, cache, line = self._desk, self._desk.cache, reader.line
         with desk.lock:
-            count = shelf.block_size()
+            count = cache.block_size()
             durable_id = desk.tally.durable_id
-            first = line.cursor if line.is_absent() else shelf.first_missing(line, count)
+            first = line.cursor if line.is_absent() else cache.first_missing(line, count)
             end = line.cursor + count - 1
         entries: Sequence[Entry[T]] = ()
         if first is not None:
@@ -120,13 +120,13 @@ class Errands(Generic[T]):
         with desk.lock:
             line.is_loading = False
             if first is not None:
-                shelf.stock(first, entries, end)
+                cache.stock(first, entries, end)
                 # Past what is missing, so that what the reader needs next is not evicted below.
                 line.next_entry()
-            shelf.await_refill(line, end, count)
+            cache.await_refill(line, end, count)
             self._note_expiring(entries)
             desk.restock()
-            shelf.trim(durable_id)
+            cache.trim(durable_id)
 
     def _note_expiring(self, entries: Sequence[Entry[T]]) -> None:
         tally = self._desk.tally

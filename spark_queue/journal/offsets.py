@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from heapq import heappop, heappush
 from typing import Generic, TypeVar
 
-from spark_queue.journal.cache import Shelf
+from spark_queue.journal.cache import EntryCache
 from spark_queue.journal.counters import Counters, Tally
 from spark_queue.journal.deliveries import Read
 from spark_queue.journal.records import Entry, ReaderOffset, Settlements
@@ -38,11 +38,11 @@ class ReaderLine(Generic[T]):
     """
 
     __slots__ = (
+        "_cache",
         "_order",
         "_owed_bytes",
         "_owed_items",
         "_put_base",
-        "_shelf",
         "_tally",
         "away",
         "back",
@@ -62,7 +62,7 @@ class ReaderLine(Generic[T]):
         "stuck",
     )
 
-    def __init__(self, offset: ReaderOffset, tally: Tally, shelf: Shelf[T]) -> None:
+    def __init__(self, offset: ReaderOffset, tally: Tally, cache: EntryCache[T]) -> None:
         self.number = offset.reader
         self.name = offset.name
         self.config = offset.config
@@ -78,7 +78,7 @@ class ReaderLine(Generic[T]):
         self.settlements = Settlements()
         self.counters = Counters()
         self._tally = tally
-        self._shelf = shelf
+        self._cache = cache
         # With what was put since, it is what the reader has to do: a put touches no reader.
         self._owed_items = offset.items - tally.items
         self._owed_bytes = offset.bytes - tally.bytes
@@ -132,7 +132,7 @@ class ReaderLine(Generic[T]):
         return self._next_fresh()
 
     def _next_fresh(self) -> Entry[T] | None:
-        entries, last = self._shelf.entries, self._tally.last_id
+        entries, last = self._cache.entries, self._tally.last_id
         while self.cursor <= last:
             entry = entries.get(self.cursor)
             if entry is not None and self.cursor not in self.done and self.cursor > self.head:
@@ -149,13 +149,13 @@ class ReaderLine(Generic[T]):
         elif first in self.done:
             self.cursor = first + 1
         else:
-            end = self._shelf.gap_end(first)
+            end = self._cache.gap_end(first)
             if end is None:
                 return False
             for item in range(first, end + 1):
                 self._mark_done(item)
             self.cursor = end + 1
-        self._shelf.release_range(first, self.cursor - 1)
+        self._cache.release_range(first, self.cursor - 1)
         return True
 
     def is_absent(self) -> bool:
@@ -169,7 +169,7 @@ class ReaderLine(Generic[T]):
             del self.back[item]
             return
         self.cursor = item + 1
-        self._shelf.release(item)
+        self._cache.release(item)
 
     def errors_of(self, entry: Entry[T]) -> int:
         """Return how often an item has failed."""
@@ -332,7 +332,7 @@ class ReaderLine(Generic[T]):
             self._mark_done(item)
         self._owed_items = len(kept) - self._tally.items
         self._owed_bytes = sum(entry.size for entry in kept) - self._tally.bytes
-        self._shelf.release_range(first, self.cursor - 1)
+        self._cache.release_range(first, self.cursor - 1)
         self.counters.flushes += 1
         return count
 

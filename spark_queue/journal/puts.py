@@ -90,7 +90,7 @@ class Entrance(Generic[T]):
         desk = self._desk
         try:
             desk.lock.acquire()
-            if desk.ledger.room <= 0:
+            if desk.group_commit.room <= 0:
                 desk.require_open()
                 return None
             entry, durability = offer
@@ -135,27 +135,27 @@ class Entrance(Generic[T]):
 
     def _append(self, entry: Entry[T], durability: Durability | None) -> Receipt:
         desk = self._desk
-        tally, shelf, size = desk.tally, desk.shelf, entry.size
+        tally, cache, size = desk.tally, desk.cache, entry.size
         entry.id = item = tally.last_id + 1
         tally.last_id = item
         tally.items += 1
         tally.bytes += size
-        if shelf.followers:
-            shelf.entries[item] = entry
-            shelf.bytes += size
+        if cache.followers:
+            cache.entries[item] = entry
+            cache.bytes += size
         if entry.origin is not None:
             desk.origins[entry.origin] = entry.id
         if entry.expires_at is not None and not tally.has_expiring:
             tally.has_expiring = desk.alert = True
-        receipt = desk.ledger.add(entry, durability)
-        if desk.alarm is None or desk.ledger.is_urgent:
+        receipt = desk.group_commit.add(entry, durability)
+        if desk.alarm is None or desk.group_commit.is_urgent:
             desk.see_to_commit(durability or desk.durability)
         return receipt
 
     def _receipt_of(self, item: int) -> Receipt:
         if item <= self._desk.tally.durable_id:
             return DoneReceipt(item)
-        receipt = self._desk.ledger.await_commit(item)
+        receipt = self._desk.group_commit.await_commit(item)
         self._desk.ask_commit()
         return receipt
 
@@ -182,7 +182,7 @@ class Entrance(Generic[T]):
         """
         with self._desk.lock:
             self._desk.require_open()
-            receipt = self._enter(*ticket.wants) if self._desk.ledger.room > 0 else None
+            receipt = self._enter(*ticket.wants) if self._desk.group_commit.room > 0 else None
             if receipt is None:
                 self._join(ticket, patience)
         self._desk.see_off()
@@ -199,7 +199,7 @@ class Entrance(Generic[T]):
 
     def let_in(self) -> None:
         """Put what waits, as far as there is room now. Under the lock."""
-        while self.producers.tickets and self._desk.ledger.room > 0:
+        while self.producers.tickets and self._desk.group_commit.room > 0:
             ticket, _ = self.producers.tickets.popitem(last=False)
             entry, durability = ticket.wants
             entry.added_at = self._desk.clock.now()
@@ -209,7 +209,7 @@ class Entrance(Generic[T]):
                 ticket.fail(error)
 
     def _overflow(self, item: T) -> QueueFullError:
-        return QueueFullError(item, self._desk.ledger.pending)
+        return QueueFullError(item, self._desk.group_commit.pending)
 
 
 def _require_plain(expires_at: object, errors: object, origin: object) -> None:

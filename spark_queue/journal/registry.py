@@ -197,13 +197,13 @@ class Registry(Generic[T]):
             return self._install(line, hooks)
 
     def _follow(self, name: str, config: ReaderConfig, start: Start) -> ReaderLine[T]:
-        # From here on the shelf keeps what the reader will need: some of it is durable only after
+        # From here on the cache keeps what the reader will need: some of it is durable only after
         # the journal was asked, so that it would not be found there.
         desk = self._desk
         with desk.lock:
             durable_id = desk.tally.durable_id
             wanted = start - 1 if isinstance(start, int) else _STARTS[start](durable_id)
-            pending = desk.ledger.puts
+            pending = desk.group_commit.puts
             offset = ReaderOffset(
                 reader=-1,
                 name=name,
@@ -215,13 +215,13 @@ class Registry(Generic[T]):
             )
             line = self._line(offset)
             for entry in pending:
-                desk.shelf.add(entry)
+                desk.cache.add(entry)
             return line
 
     def _line(self, offset: ReaderOffset) -> ReaderLine[T]:
-        line = ReaderLine(offset, self._desk.tally, self._desk.shelf)
-        self._desk.shelf.followers.append(line)
-        self._desk.shelf.note_missing(line.cursor, self._desk.tally.durable_id)
+        line = ReaderLine(offset, self._desk.tally, self._desk.cache)
+        self._desk.cache.followers.append(line)
+        self._desk.cache.note_missing(line.cursor, self._desk.tally.durable_id)
         return line
 
     def _install(self, line: ReaderLine[T], hooks: ReaderHooks[T]) -> ReaderDesk[T]:
@@ -255,8 +255,8 @@ class Registry(Generic[T]):
 
     def _unfollow(self, line: ReaderLine[T]) -> None:
         with self._desk.lock:
-            self._desk.shelf.followers.remove(line)
-            self._desk.shelf.prune()
+            self._desk.cache.followers.remove(line)
+            self._desk.cache.prune()
             self._desk.watch()
 
     def _unknown(self, name: str) -> ReaderNotFoundError:

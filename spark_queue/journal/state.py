@@ -14,10 +14,10 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from spark_queue.clock import Clock
-from spark_queue.journal.cache import Shelf
+from spark_queue.journal.cache import EntryCache
 from spark_queue.journal.counters import Tally
 from spark_queue.journal.failures import ended_by
-from spark_queue.journal.group_commit import Cut, Ledger, settle_all
+from spark_queue.journal.group_commit import Cut, GroupCommit, settle_all
 from spark_queue.journal.options import Durability, QueueOptions
 from spark_queue.journal.puts import Entrance
 from spark_queue.journal.records import Journal
@@ -98,11 +98,11 @@ class QueueDesk(Generic[T]):
         self.lock = RLock()
         self.clerk = Clerk(f"journal of queue {name}", self.die)
         self.tally = Tally()
-        self.shelf: Shelf[T] = Shelf(
+        self.cache: EntryCache[T] = EntryCache(
             limit_of("max_memory_items", options.max_memory_items),
             limit_of("max_memory_bytes", options.max_memory_bytes),
         )
-        self.ledger: Ledger[T] = Ledger(options, self.clerk.context)
+        self.group_commit: GroupCommit[T] = GroupCommit(options, self.clerk.context)
         self.readers: list[ReaderDesk[T]] = []
         self.entrance: Entrance[T] = Entrance(self, options, size_of)
         self.origins: dict[str, int] = {}
@@ -120,13 +120,13 @@ class QueueDesk(Generic[T]):
 
     def note_settlements(self, count: int = 1) -> None:
         """Count what readers did, which is to be durable some time. Under the lock."""
-        self.ledger.note_settlements(count)
-        if self.alarm is None or self.ledger.is_urgent:
+        self.group_commit.note_settlements(count)
+        if self.alarm is None or self.group_commit.is_urgent:
             self.see_to_commit(self.durability)
 
     def see_to_commit(self, durability: Durability) -> None:
         """Have what was noted committed, at once or in time. Under the lock."""
-        if self.ledger.is_urgent:
+        if self.group_commit.is_urgent:
             self.ask_commit()
         elif durability != "memory":
             self.alarm = self.timer.call_at(self.timer.now() + self._interval, self._ring)
@@ -134,7 +134,7 @@ class QueueDesk(Generic[T]):
     def _ring(self) -> None:
         with self.lock:
             self.alarm = None
-            if not self.ledger.is_empty():
+            if not self.group_commit.is_empty():
                 self.ask_commit()
 
     def ask_commit(self) -> None:
@@ -148,14 +148,14 @@ class QueueDesk(Generic[T]):
         with self.lock:
             self._is_asked = False
             lines = [reader.line for reader in self.readers]
-            return self.ledger.cut(lines, self.tally.last_id)
+            return self.group_commit.cut(lines, self.tally.last_id)
 
     def settle(self, cut: Cut[T]) -> None:
         """Say that a group is durable, and let producers in who waited for it."""
         with self.lock:
-            self.ledger.settle()
+            self.group_commit.settle()
             self.tally.durable_id = cut.last_id
-            self.shelf.trim(cut.last_id)
+            self.cache.trim(cut.last_id)
             self.entrance.let_in()
 
     # Readers
@@ -207,7 +207,7 @@ class QueueDesk(Generic[T]):
             self.closed = why
         self.is_broken = self.is_broken or broken
         self.alert = True
-        self.ledger.close()
+        self.group_commit.close()
         self.entrance.producers.fail_all(self.closed)
         for reader in self.readers:
             reader.waiters.fail_all(self.closed)
@@ -222,7 +222,7 @@ class QueueDesk(Generic[T]):
     def fail_receipts(self) -> None:
         """Fail every future that waits for a commit, which nothing will come of."""
         with self.lock:
-            receipts = self.ledger.drop_receipts()
+            receipts = self.group_commit.drop_receipts()
         error = self.closed
         if error is not None:
             settle_all(receipts, lambda receipt: receipt.set_exception(error()))

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pytest
 
 from spark_queue.clock import ManualClock
-from spark_queue.journal.cache import Shelf
+from spark_queue.journal.cache import EntryCache
 from spark_queue.journal.counters import Tally
 from spark_queue.journal.offsets import ReaderLine
 from spark_queue.journal.records import Entry, ReaderOffset
@@ -20,7 +20,7 @@ NOW = ManualClock().now()
 def line_at(head: int, ids: Iterable[int], done: Iterable[int] = ()) -> ReaderLine[str]:
     """Make a line whose items are in memory."""
     present = list(ids)
-    shelf: Shelf[str] = Shelf(math.inf, math.inf)
+    cache: EntryCache[str] = EntryCache(math.inf, math.inf)
     tally = Tally(last_id=max(present, default=head), durable_id=max(present, default=head))
     offset = ReaderOffset(
         reader=1,
@@ -31,10 +31,10 @@ def line_at(head: int, ids: Iterable[int], done: Iterable[int] = ()) -> ReaderLi
         done=frozenset(done),
         items=len([item for item in present if item > head and item not in done]),
     )
-    line = ReaderLine(offset, tally, shelf)
-    shelf.followers.append(line)
+    line = ReaderLine(offset, tally, cache)
+    cache.followers.append(line)
     for item in present:
-        shelf.add(Entry(item, str(item), NOW, 3))
+        cache.add(Entry(item, str(item), NOW, 3))
     return line
 
 
@@ -121,8 +121,8 @@ def test_what_comes_back_keeps_its_place(order: list[int]) -> None:
 def test_a_gap_is_stepped_over() -> None:
     """Missing ids hold nobody up, and count as done (LB-09, LB-15)."""
     line = line_at(0, [1, 5])
-    line._shelf.stock(1, [], 0)
-    line._shelf.stock(2, [Entry(5, "5", NOW, 3)], 5)
+    line._cache.stock(1, [], 0)
+    line._cache.stock(2, [Entry(5, "5", NOW, 3)], 5)
     assert [take(line), take(line), take(line)] == [1, 5, None]
     commit(line, 1, 5)
     assert line.head == 5
