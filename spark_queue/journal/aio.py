@@ -119,11 +119,11 @@ class AioJournaledQueue(Generic[T]):
 
     async def sync(self) -> None:
         """Wait as :meth:`JournaledQueue.sync` does."""
-        await outcome(self._office.run(self._office.errands.sync))
+        await outcome(self._office.run(self._office.journal_writer.sync))
 
     async def checkpoint(self) -> None:
         """Write a checkpoint as :meth:`JournaledQueue.checkpoint` does."""
-        await outcome(self._office.run(self._office.errands.checkpoint))
+        await outcome(self._office.run(self._office.journal_writer.checkpoint))
 
     async def close(self, *, drain: bool = True) -> None:
         """Close the queue as :meth:`JournaledQueue.close` does."""

@@ -1,4 +1,4 @@
-"""A journaled queue behind its fronts: the desk, the clerk's errands, and the readers."""
+"""A journaled queue behind its fronts: the desk, what writes its journal, and the readers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from spark_queue.errors import QueueShutDownError
 from spark_queue.inprocess.singular.requests import Reply
 from spark_queue.journal.counters import QueueStats
 from spark_queue.journal.failures import shut_down
-from spark_queue.journal.journal_writer import Errands
+from spark_queue.journal.journal_writer import JournalWriter
 from spark_queue.journal.options import QueueOptions, ReaderHooks
 from spark_queue.journal.reader import Reader
 from spark_queue.journal.reader_state import ReaderDesk
@@ -32,7 +32,7 @@ class Office(Generic[T]):
     Attributes
     ----------
     desk : QueueDesk
-    errands : Errands
+    journal_writer : JournalWriter
     registry : Registry
     """
 
@@ -50,16 +50,16 @@ class Office(Generic[T]):
     ) -> None:
         resolve = _no_queue if queues is None else queues
         self.desk: QueueDesk[T] = QueueDesk(name, journal, options, size_of, clock, timer, resolve)
-        self.errands = Errands(self.desk, options.checkpoint_interval)
-        self.registry = Registry(self.desk, self.errands, config, hooks)
+        self.journal_writer = JournalWriter(self.desk, options.checkpoint_interval)
+        self.registry = Registry(self.desk, self.journal_writer, config, hooks)
         self._ended: Reply[None] | None = None
         try:
             self.registry.recover()
-            self.errands.expect_checkpoint()
+            self.journal_writer.expect_checkpoint()
             if self.registry.blind():
                 self.run(self.registry.load_heads).result()
         except BaseException:
-            self.desk.clerk.leave()
+            self.desk.writer.leave()
             # Whoever opens it next must not find it held by one that never was.
             with suppress(Exception):
                 journal.close()
@@ -71,10 +71,10 @@ class Office(Generic[T]):
 
     def load(self, reader: ReaderDesk[T]) -> Reply[None]:
         """Have a block loaded for a reader."""
-        return self.run(partial(self.errands.load_now, reader))
+        return self.run(partial(self.journal_writer.load_now, reader))
 
     def run(self, call: Callable[[], R]) -> Reply[R]:
-        """Have the clerk make a call.
+        """Have the writer thread make a call.
 
         Raises
         ------
@@ -83,25 +83,25 @@ class Office(Generic[T]):
         """
         self.desk.require_open()
         try:
-            return self.desk.clerk.run(call)
+            return self.desk.writer.run(call)
         except QueueShutDownError:
             self.desk.require_open()
             raise
 
     def close(self, *, drain: bool) -> Reply[None]:
         """Refuse every call from now on; return the future of the journal's being given up."""
-        return self._end(partial(self.errands.close, drain=drain))
+        return self._end(partial(self.journal_writer.close, drain=drain))
 
     def erase(self) -> Reply[None]:
         """Refuse every call from now on; return the future of the journal's being gone."""
-        return self._end(self.errands.erase)
+        return self._end(self.journal_writer.erase)
 
     def _end(self, last: Callable[[], None]) -> Reply[None]:
         with self.desk.lock:
             if self._ended is None:
                 self.desk.stop(shut_down(self.desk.name), broken=False)
-                self._ended = self.desk.clerk.run(last)
-                self.desk.clerk.leave()
+                self._ended = self.desk.writer.run(last)
+                self.desk.writer.leave()
         self.desk.see_off()
         return self._ended
 
@@ -116,8 +116,8 @@ class Office(Generic[T]):
                 pending=desk.group_commit.pending,
                 memory_items=len(desk.cache.entries),
                 memory_bytes=desk.cache.bytes,
-                commits=self.errands.commits,
-                loads=self.errands.loads,
+                commits=self.journal_writer.commits,
+                loads=self.journal_writer.loads,
                 readers=readers,
             )
 

@@ -1,4 +1,4 @@
-"""What the clerk does with the journal: it commits groups, loads blocks, and writes checkpoints."""
+"""Journal writer: commits groups, loads blocks and writes checkpoints, on the writer thread."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
-class Errands(Generic[T]):
-    """The calls that a queue makes to its journal while it runs, all on the clerk's thread.
+class JournalWriter(Generic[T]):
+    """The calls that a queue makes to its journal while it runs, all on the writer thread.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class Errands(Generic[T]):
         """Have the next block of a reader loaded, unless it is on its way. Under the lock."""
         if not reader.line.is_loading:
             reader.line.is_loading = True
-            self._desk.clerk.tell(partial(self.load, reader))
+            self._desk.writer.tell(partial(self.load, reader))
 
     def load(self, reader: ReaderDesk[T]) -> None:
         """Load the next items of a reader that are not in memory, if there are any near."""
@@ -184,7 +184,7 @@ class Errands(Generic[T]):
             self._alarm = timer.call_at(timer.now() + self._interval, self._ring)
 
     def _ring(self) -> None:
-        self._desk.clerk.tell(self._checkpoint_in_passing)
+        self._desk.writer.tell(self._checkpoint_in_passing)
 
     def _checkpoint_in_passing(self) -> None:
         if self._desk.closed is not None:

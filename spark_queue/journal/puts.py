@@ -193,7 +193,7 @@ class Entrance(Generic[T]):
     def _join(self, ticket: Ticket[Receipt], patience: float | None) -> None:
         if patience == 0:
             raise self._overflow(ticket.wants[0].item)
-        self._desk.clerk.require_elsewhere()
+        self._desk.writer.require_elsewhere()
         self._desk.ask_commit()
         self.producers.join(ticket)
 

@@ -319,11 +319,11 @@ class JournaledQueue(Generic[T]):
         SparkQueueError
             When it will not be: somebody else has the journal, or it could not be written.
         """
-        self._office.run(self._office.errands.sync).result()
+        self._office.run(self._office.journal_writer.sync).result()
 
     def checkpoint(self) -> None:
         """Make everything durable, and let the journal drop what every reader has passed."""
-        self._office.run(self._office.errands.checkpoint).result()
+        self._office.run(self._office.journal_writer.checkpoint).result()
 
     def close(self, *, drain: bool = True) -> None:
         """End every wait with an error, refuse every call from now on, and give the journal up.

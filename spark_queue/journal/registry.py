@@ -8,7 +8,7 @@ from functools import partial
 from typing import Generic, Literal, TypeVar
 
 from spark_queue.errors import InvalidArgumentError, ReaderNotFoundError, did_you_mean
-from spark_queue.journal.journal_writer import Errands
+from spark_queue.journal.journal_writer import JournalWriter
 from spark_queue.journal.offsets import ReaderLine
 from spark_queue.journal.options import ReaderHooks
 from spark_queue.journal.reader_state import ReaderDesk
@@ -31,12 +31,12 @@ class Registry(Generic[T]):
     There is one always, until the last is dropped: the default reader, whose name is empty, as long
     as there is none with a name.
 
-    What changes them runs on the clerk's thread, between groups.
+    What changes them runs on the writer thread, between groups.
 
     Parameters
     ----------
-    desk, errands
-        The queue, and what its clerk does.
+    desk, journal_writer
+        The queue, and what writes its journal.
     config : ReaderConfig
         What a reader gets that is given none.
     hooks : ReaderHooks
@@ -46,12 +46,12 @@ class Registry(Generic[T]):
     def __init__(
         self,
         desk: QueueDesk[T],
-        errands: Errands[T],
+        journal_writer: JournalWriter[T],
         config: ReaderConfig,
         hooks: ReaderHooks[T],
     ) -> None:
         self._desk = desk
-        self._errands = errands
+        self._journal_writer = journal_writer
         self._config = config
         self._hooks = hooks
 
@@ -90,7 +90,7 @@ class Registry(Generic[T]):
     def load_heads(self) -> None:
         """Have the next item of each full reader in memory: if it has expired, there is room."""
         for reader in self.blind():
-            self._errands.load(reader)
+            self._journal_writer.load(reader)
 
     def blind(self) -> list[ReaderDesk[T]]:
         """Return the readers that are full, as far as can be told without their next item."""
@@ -167,7 +167,7 @@ class Registry(Generic[T]):
         line = reader.line
         if name != line.name:
             # What replaces an item names the reader that had it, as it is called by then.
-            self._errands.sync()
+            self._journal_writer.sync()
         if (name, config) != (line.name, line.config):
             self._desk.journal.change_reader(line.number, name, config)
         with self._desk.lock:
@@ -184,7 +184,7 @@ class Registry(Generic[T]):
     def _add(
         self, name: str, config: ReaderConfig, start: Start, hooks: ReaderHooks[T]
     ) -> ReaderDesk[T]:
-        self._errands.sync()
+        self._journal_writer.sync()
         line = self._follow(name, config, start)
         try:
             offset = self._desk.journal.add_reader(name, config, head=line.head)
@@ -226,7 +226,7 @@ class Registry(Generic[T]):
 
     def _install(self, line: ReaderLine[T], hooks: ReaderHooks[T]) -> ReaderDesk[T]:
         reader = ReaderDesk(line, self._desk, hooks)
-        reader.want = partial(self._errands.want, reader)
+        reader.want = partial(self._journal_writer.want, reader)
         self._desk.readers.append(reader)
         self._desk.watch()
         if line.is_absent():

@@ -1,4 +1,4 @@
-"""Where producers, readers and the clerk of a journaled queue meet: its state under its one lock.
+"""State of a journaled queue under its one lock, where producers, readers and the writer meet.
 
 Nothing foreign runs while the lock is held, save for the clock, the timer and ``is_held``, which
 are quick. What an item's way out needs besides (hooks, other queues) is a departure: noted under
@@ -21,7 +21,7 @@ from spark_queue.journal.group_commit import Cut, GroupCommit, settle_all
 from spark_queue.journal.options import Durability, QueueOptions
 from spark_queue.journal.puts import Entrance
 from spark_queue.journal.records import Journal
-from spark_queue.journal.writer_thread import Clerk
+from spark_queue.journal.writer_thread import WriterThread
 from spark_queue.waiting.limits import limit_of
 from spark_queue.waiting.timer import Alarm, Timeout, Timer, seconds
 
@@ -96,20 +96,20 @@ class QueueDesk(Generic[T]):
         # Reentrant for the sake of its release, which refuses a thread that does not hold it: what
         # must be fast takes it inside of its `try`, at half the price of a `with`.
         self.lock = RLock()
-        self.clerk = Clerk(f"journal of queue {name}", self.die)
+        self.writer = WriterThread(f"journal of queue {name}", self.die)
         self.tally = Tally()
         self.cache: EntryCache[T] = EntryCache(
             limit_of("max_memory_items", options.max_memory_items),
             limit_of("max_memory_bytes", options.max_memory_bytes),
         )
-        self.group_commit: GroupCommit[T] = GroupCommit(options, self.clerk.context)
+        self.group_commit: GroupCommit[T] = GroupCommit(options, self.writer.context)
         self.readers: list[ReaderDesk[T]] = []
         self.entrance: Entrance[T] = Entrance(self, options, size_of)
         self.origins: dict[str, int] = {}
         self.departures: deque[Departing] = deque()
         self.alert = self.is_broken = False
         self.closed: Callable[[], Exception] | None = None
-        #: What the clerk does when a group is due; set by whoever does it.
+        #: What the writer thread does when a group is due; set by whoever does it.
         self.commit: Callable[[], object] = lambda: None
         self.durability = options.durability
         self._interval = seconds("interval", options.interval) or 0.0
@@ -141,7 +141,7 @@ class QueueDesk(Generic[T]):
         """Have the group committed that gathers. Under the lock."""
         if not self._is_asked:
             self._is_asked = True
-            self.clerk.tell(self.commit)
+            self.writer.tell(self.commit)
 
     def cut(self) -> Cut[T]:
         """Begin a new group, and return the one that was gathered."""
@@ -217,7 +217,7 @@ class QueueDesk(Generic[T]):
         if self.is_broken:
             return
         self.stop(ended_by(self.name, None), broken=True)
-        self.clerk.tell(self.fail_receipts)
+        self.writer.tell(self.fail_receipts)
 
     def fail_receipts(self) -> None:
         """Fail every future that waits for a commit, which nothing will come of."""
@@ -228,7 +228,7 @@ class QueueDesk(Generic[T]):
             settle_all(receipts, lambda receipt: receipt.set_exception(error()))
 
     def die(self, error: BaseException) -> None:
-        """Stop since the clerk was killed, by a callback or a hook that raised so much."""
+        """Stop since the writer thread was killed, by a callback or a hook that raised so much."""
         with self.lock:
             self.stop(ended_by(self.name, error), broken=True)
         self.fail_receipts()

@@ -1,4 +1,4 @@
-"""The one thread that talks to the journal: groups, blocks and errands, one after another."""
+"""Writer thread: the one that calls the journal, for one thing after another."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spark_queue.inprocess.singular.waits import ExecutionContext, Wait, must_lo
 R = TypeVar("R")
 
 
-class Clerk:
+class WriterThread:
     """Runs calls in order, on a thread of its own.
 
     Parameters
@@ -47,24 +47,24 @@ class Clerk:
         Raises
         ------
         QueueShutDownError
-            When the clerk has gone.
+            When the thread has gone.
         """
         return cast("Reply[R]", self._calls.submit_nowait(call))
 
     def tell(self, call: Callable[[], object]) -> None:
-        """Have a call made whose result nobody waits for, if the clerk is still there."""
+        """Have a call made whose result nobody waits for, if the thread is still there."""
         try:
             self._calls.submit_nowait(call)
         except QueueShutDownError:
             return
 
     def require_elsewhere(self) -> None:
-        """Refuse to wait for the clerk on its own thread.
+        """Refuse to wait for this thread on itself.
 
         Raises
         ------
         DeadlockError
-            When a callback of a future, which the clerk runs, is about to wait for it.
+            When a callback of a future, which this thread runs, is about to wait for it.
         """
         if must_look(self.context):
             with Wait(self.context, blocks=True):
