@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from spark_queue.journal.deliveries import Read
 from spark_queue.journal.group_commit import Receipt
 from spark_queue.journal.options import Durability, ReaderHooks
-from spark_queue.journal.puts import Entrance
+from spark_queue.journal.puts import Puts
 from spark_queue.journal.reader_state import ReaderDesk
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.waiting.aio import outcome
@@ -70,7 +70,7 @@ class AioJournaledQueue(Generic[T]):
 
     def __init__(self, office: Office[T]) -> None:
         self._office = office
-        self._entrance: Entrance[T] = office.desk.entrance
+        self._puts: Puts[T] = office.desk.puts
 
     async def put(
         self,
@@ -88,17 +88,15 @@ class AioJournaledQueue(Generic[T]):
         the queue.
         """
         patience = seconds("timeout", timeout)
-        offer = self._entrance.make_offer(item, expires_at, errors, origin, durability)
-        receipt = self._entrance.offer(offer)
+        offer = self._puts.make_offer(item, expires_at, errors, origin, durability)
+        receipt = self._puts.offer(offer)
         if receipt is None:
-            receipt = await self._wait_for_room(
-                TaskTicket(self._entrance.producers, offer), patience
-            )
+            receipt = await self._wait_for_room(TaskTicket(self._puts.producers, offer), patience)
         return await outcome(receipt)
 
     async def _wait_for_room(self, ticket: TaskTicket[Receipt], patience: float | None) -> Receipt:
         with ticket:
-            receipt = self._entrance.ask_room(ticket, patience)
+            receipt = self._puts.ask_room(ticket, patience)
             return await ticket.wait() if receipt is None else receipt
 
     async def reader(

@@ -102,7 +102,7 @@ class Office(Generic[T]):
                 self.desk.stop(shut_down(self.desk.name), broken=False)
                 self._ended = self.desk.writer.run(last)
                 self.desk.writer.leave()
-        self.desk.see_off()
+        self.desk.hand_off()
         return self._ended
 
     def stats(self) -> QueueStats:

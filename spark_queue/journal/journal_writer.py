@@ -64,7 +64,7 @@ class JournalWriter(Generic[T]):
         self.commits += 1
         self._is_written = False
         settle_all(cut.receipts, lambda receipt: receipt.set_result(receipt.item_id))
-        self._desk.see_off()
+        self._desk.hand_off()
 
     def _fail(self, cut: Cut[T], error: BaseException) -> None:
         _log.critical("queue %r has ended: %r", self._desk.name, error)
@@ -98,9 +98,9 @@ class JournalWriter(Generic[T]):
         try:
             self.load_now(reader)
         except Exception as error:  # noqa: BLE001 - who waits for the block gets it
-            _log.exception("reader %s: a block could not be loaded", reader.exits.fullname)
+            _log.exception("reader %s: a block could not be loaded", reader.settling.fullname)
             self._fail_load(reader, error)
-        self._desk.see_off()
+        self._desk.hand_off()
 
     def load_now(self, reader: ReaderDesk[T]) -> None:
         """Load as :meth:`load` does, and raise what goes wrong."""

@@ -1,4 +1,4 @@
-"""Where items come into a journaled queue: who refuses them, and who waits for room."""
+"""Puts into a journaled queue: which are refused, and which wait for room."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _MAX_ERRORS = 2**31 - 1
 Offer = tuple[Entry[T], Durability | None]
 
 
-class Entrance(Generic[T]):
-    """The puts of a queue, under its desk's lock.
+class Puts(Generic[T]):
+    """The puts of a queue, under its lock.
 
     Attributes
     ----------
@@ -100,8 +100,8 @@ class Entrance(Generic[T]):
                 receipt = self._append(entry, durability)
         finally:
             desk.lock.release()
-            if desk.departures:
-                desk.see_off()
+            if desk.handoffs:
+                desk.hand_off()
         return receipt
 
     def _enter(self, entry: Entry[T], durability: Durability | None) -> Receipt:
@@ -185,7 +185,7 @@ class Entrance(Generic[T]):
             receipt = self._enter(*ticket.wants) if self._desk.group_commit.room > 0 else None
             if receipt is None:
                 self._join(ticket, patience)
-        self._desk.see_off()
+        self._desk.hand_off()
         if receipt is None and patience is not None:
             ticket.expect(patience)
         return receipt

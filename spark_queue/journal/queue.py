@@ -113,7 +113,7 @@ class JournaledQueue(Generic[T]):
             timer,
         )
         self._desk = self._office.desk
-        self._entrance = self._desk.entrance
+        self._puts = self._desk.puts
 
     def __enter__(self) -> JournaledQueue[T]:
         return self
@@ -184,12 +184,12 @@ class JournaledQueue(Generic[T]):
         DeadlockError
             When the callback of a future would have to wait for room, which it holds up.
         """
-        entrance = self._entrance
-        offer = entrance.make_offer(item, expires_at, errors, origin, durability)
-        receipt = entrance.offer(offer)
+        puts = self._puts
+        offer = puts.make_offer(item, expires_at, errors, origin, durability)
+        receipt = puts.offer(offer)
         if receipt is not None:
             return receipt
-        return entrance.wait_for_room(offer, seconds("timeout", timeout))
+        return puts.wait_for_room(offer, seconds("timeout", timeout))
 
     def put_many(
         self,

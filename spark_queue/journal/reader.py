@@ -55,7 +55,7 @@ class Reader(Generic[T]):
     @property
     def fullname(self) -> str:
         """Its name among all queues."""
-        return self._desk.exits.fullname
+        return self._desk.settling.fullname
 
     @property
     def config(self) -> ReaderConfig:
@@ -131,7 +131,7 @@ class Reader(Generic[T]):
             ``False``, and an error in the log, when the item is not open: settled before, of
             another reader, or of a closed queue. Nothing happens then.
         """
-        return self._desk.exits.commit(read)
+        return self._desk.settling.commit(read)
 
     def commit_many(self, reads: Iterable[Read[T] | int]) -> int:
         """Settle open items as done, and return how many were open."""
@@ -145,7 +145,7 @@ class Reader(Generic[T]):
         bool
             As :meth:`commit`.
         """
-        return self._desk.exits.unget(read)
+        return self._desk.settling.unget(read)
 
     def unget_many(self, reads: Iterable[Read[T] | int]) -> int:
         """Return open items as failed, and return how many were open."""
@@ -171,8 +171,8 @@ class Reader(Generic[T]):
         SparkQueueError
             When the queue is closed.
         """
-        offer = self._desk.desk.entrance.make_offer(item, durability=durability)
-        return self._desk.exits.replace(read, offer)
+        offer = self._desk.desk.puts.make_offer(item, durability=durability)
+        return self._desk.settling.replace(read, offer)
 
     def flush(self) -> int:
         """Drop what is unread, and return how many items that were; open ones stay open."""
@@ -217,7 +217,7 @@ class Reader(Generic[T]):
 
     def auto_commit(self) -> AutoCommitReader[T]:
         """Return a view whose gets commit at once."""
-        return AutoCommitReader(self, self._desk.desk.entrance)
+        return AutoCommitReader(self, self._desk.desk.puts)
 
     def open_one(self, timeout: Timeout = None) -> Transaction[T]:
         """Open the next item in a scope that commits it at its end, or rolls it back.

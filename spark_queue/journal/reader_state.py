@@ -13,7 +13,7 @@ from spark_queue.journal.deliveries import Read
 from spark_queue.journal.offsets import ReaderLine
 from spark_queue.journal.options import ReaderHooks
 from spark_queue.journal.records import Entry
-from spark_queue.journal.settling import Exits
+from spark_queue.journal.settling import Settling
 from spark_queue.journal.state import QueueDesk
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.waiting.tickets import Ticket, TicketLine
@@ -32,7 +32,7 @@ class ReaderDesk(Generic[T]):
     waiters : TicketLine
         Those who wait for an item. What a ticket wants is whether it only looks, and whether it
         waits for a block to be loaded and for nothing else.
-    exits : Exits
+    settling : Settling
         How its items leave it.
     is_paused : bool
         Whether nothing is handed out.
@@ -50,16 +50,16 @@ class ReaderDesk(Generic[T]):
         )
         self.want: Callable[[], object] = lambda: None
         self._is_held = desk.journal.is_held
-        self.exits: Exits[T] = Exits(line, desk, self.serve)
+        self.settling: Settling[T] = Settling(line, desk, self.serve)
         self._alarm: Alarm | None = None
         self.use(hooks)
 
     def __repr__(self) -> str:
-        return f"<ReaderDesk {self.exits.fullname} items={self.line.items}>"
+        return f"<ReaderDesk {self.settling.fullname} items={self.line.items}>"
 
     def use(self, hooks: ReaderHooks[T]) -> None:
         """Take other hooks, from now on. Under the lock."""
-        self.exits.hooks = hooks
+        self.settling.hooks = hooks
         self._open_timeout = seconds("open_timeout", hooks.open_timeout)
         for read in self.line.open.values():
             # Nobody has asked when it was opened; it has its whole time from now on.
@@ -100,8 +100,8 @@ class ReaderDesk(Generic[T]):
             read = self._next(peek=peek)
         finally:
             desk.lock.release()
-        if desk.departures:
-            self._see_off_holding(read)
+        if desk.handoffs:
+            self._hand_off_holding(read)
         return read
 
     def _next(self, *, peek: bool) -> Read[T] | None:
@@ -121,8 +121,8 @@ class ReaderDesk(Generic[T]):
         line.take(entry)
         if line.cursor > line.refill_at:
             self.want()
-        if self.exits.late:
-            self.exits.late.pop(entry.id, None)
+        if self.settling.late:
+            self.settling.late.pop(entry.id, None)
         return line.open_read(entry, self.desk.timer.now() if self._open_timeout else 0.0)
 
     def _require_ours(self) -> None:
@@ -133,9 +133,9 @@ class ReaderDesk(Generic[T]):
         if self.desk.closed is not None:
             raise self.desk.closed()
 
-    def _see_off_holding(self, read: Read[T] | None) -> None:
+    def _hand_off_holding(self, read: Read[T] | None) -> None:
         try:
-            self.desk.see_off()
+            self.desk.hand_off()
         except BaseException:
             # An interrupt of a hook: nobody would hear of the read.
             if read is not None:
@@ -162,8 +162,8 @@ class ReaderDesk(Generic[T]):
             self.waiters.join(ticket)
             self.desk.alert = True
             self._look_after_waiters()
-        if self.desk.departures:
-            self.desk.see_off()
+        if self.desk.handoffs:
+            self.desk.hand_off()
         if patience:
             ticket.expect(patience)
         return None
@@ -207,13 +207,13 @@ class ReaderDesk(Generic[T]):
 
     def _refresh(self) -> None:
         if self._open_timeout is not None:
-            self.exits.end_overdue(self.desk.timer.now() - self._open_timeout)
+            self.settling.end_overdue(self.desk.timer.now() - self._open_timeout)
         self._sweep()
 
     def _sweep(self) -> None:
         if self._ages or self.desk.tally.has_expiring:
             for entry in self.line.sweep(self.desk.clock.now()):
-                self.exits.expire(entry)
+                self.settling.expire(entry)
 
     def serve(self) -> None:
         """Hand what is there to those who wait. Under the lock."""
@@ -258,7 +258,7 @@ class ReaderDesk(Generic[T]):
             self._alarm = None
             if self.waiters.tickets and self.desk.closed is None:
                 self.tend()
-        self.desk.see_off()
+        self.desk.hand_off()
 
     def pause(self, *, paused: bool) -> None:
         """Hand nothing out, or go on."""
@@ -296,16 +296,16 @@ class ReaderDesk(Generic[T]):
             self.line.unstick()
             expired = list(islice(self.line.sweep(self.desk.clock.now()), limit))
             for entry in expired:
-                self.exits.expire(entry)
+                self.settling.expire(entry)
             is_absent = self.line.is_absent()
-        self.desk.see_off()
+        self.desk.hand_off()
         with self.desk.lock:
             return sum(entry.id not in self.line.stuck for entry in expired), is_absent
 
     def drop(self, why: Callable[[], Exception]) -> None:
         """End every wait and every later call with an error. Under the lock."""
         self.gone = why
-        self.exits.is_gone = True
+        self.settling.is_gone = True
         self.waiters.fail_all(why)
 
     def lose_up_to(self, bound: int) -> bool:

@@ -75,7 +75,7 @@ class Registry(Generic[T]):
         for origin, item in found.origins.items():
             reader, _, old = origin.rpartition("/")
             for desk in self._desk.readers:
-                if desk.exits.fullname == reader and old.isdecimal():
+                if desk.settling.fullname == reader and old.isdecimal():
                     self._settle(desk, int(old), item)
 
     def _settle(self, reader: ReaderDesk[T], old: int, new: int) -> None:
@@ -178,7 +178,7 @@ class Registry(Generic[T]):
             if hooks is not None:
                 reader.use(hooks)
             reader.tend()
-        self._desk.see_off()
+        self._desk.hand_off()
         self.load_heads()
 
     def _add(

@@ -1,4 +1,4 @@
-"""How items leave a reader: acked, failed, expired, or replaced."""
+"""Settling: how items leave a reader, acked, failed, expired, or replaced."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
-class Exits(Generic[T]):
+class Settling(Generic[T]):
     """What becomes of the items that a reader has taken, under its queue's lock.
 
     Parameters
@@ -93,7 +93,7 @@ class Exits(Generic[T]):
                 self.fail(found)
         if found is None:
             return self._ignore("unget", read)
-        self.desk.see_off()
+        self.desk.hand_off()
         return True
 
     def _open_read(self, read: Read[T] | int) -> Read[T] | None:
@@ -115,7 +115,7 @@ class Exits(Generic[T]):
         try:
             receipt = self._replace(read, *offer)
         finally:
-            self.desk.see_off()
+            self.desk.hand_off()
         if receipt is None:
             self._ignore("replace", read)
         return receipt
@@ -124,13 +124,13 @@ class Exits(Generic[T]):
         self, read: Read[T] | int, entry: Entry[T], durability: Durability | None
     ) -> Receipt | None:
         with self.desk.lock:
-            self.desk.entrance.admit(entry, exempt=self.line)
+            self.desk.puts.admit(entry, exempt=self.line)
             found = self._open_read(read)
             if found is None:
                 return None
             entry.origin = self.origin_of(found.entry)
             self.commit(found)
-            return self.desk.entrance.place(entry, durability)
+            return self.desk.puts.place(entry, durability)
 
     def fail(self, read: Read[T]) -> None:
         """End an open read as failed. Under the lock."""
@@ -141,7 +141,7 @@ class Exits(Generic[T]):
             self.put_back(read)
             return
         self.line.away[read.id] = read.entry
-        self.desk.departures.append(Failed(self, read))
+        self.desk.handoffs.append(Failed(self, read))
 
     def punts_to(self, errors: int) -> str | None:
         """Return the queue that gets an item which has failed so often."""
@@ -166,12 +166,12 @@ class Exits(Generic[T]):
             self._settle(entry, "expired")
             return
         self.line.away[entry.id] = entry
-        self.desk.departures.append(Expired(self, entry))
+        self.desk.handoffs.append(Expired(self, entry))
 
-    # What became of a departure
+    # What became of a hand-off
 
     def finish(self, entry: Entry[T], why: Literal["expired", "punted"]) -> None:
-        """Count an item that departed as gone."""
+        """Count an item that was handed off as gone."""
         with self.desk.lock:
             if self._has_returned(entry):
                 self._settle(entry, why)
@@ -193,7 +193,7 @@ class Exits(Generic[T]):
             self._serve()
 
     def _has_returned(self, entry: Entry[T]) -> bool:
-        # A queue that was closed meanwhile can make nothing durable: it will depart again.
+        # A queue that was closed meanwhile can make nothing durable: it will be handed off again.
         return self.line.away.pop(entry.id, None) is not None and self.desk.closed is None
 
     def _settle(self, entry: Entry[T], why: Literal["expired", "punted"]) -> None:

@@ -1,8 +1,8 @@
 """State of a journaled queue under its one lock, where producers, readers and the writer meet.
 
 Nothing foreign runs while the lock is held, save for the clock, the timer and ``is_held``, which
-are quick. What an item's way out needs besides (hooks, other queues) is a departure: noted under
-the lock, and seen off without it by whoever noted it, before the call returns.
+are quick. What an item's way out needs besides (hooks, other queues) is a hand-off: noted under
+the lock, and run without it by whoever noted it, before the call returns.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from spark_queue.journal.counters import Tally
 from spark_queue.journal.failures import ended_by
 from spark_queue.journal.group_commit import Cut, GroupCommit, settle_all
 from spark_queue.journal.options import Durability, QueueOptions
-from spark_queue.journal.puts import Entrance
+from spark_queue.journal.puts import Puts
 from spark_queue.journal.records import Journal
 from spark_queue.journal.writer_thread import WriterThread
 from spark_queue.waiting.limits import limit_of
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Departing(Protocol):
+class Handoff(Protocol):
     """An item on its way out, for a reason that code outside of the lock decides upon."""
 
-    def see_off(self) -> None:
+    def run(self) -> None:
         """Decide what becomes of it."""
         ...
 
@@ -60,7 +60,7 @@ class QueueDesk(Generic[T]):
 
     Attributes
     ----------
-    entrance : Entrance
+    puts : Puts
         Where items come in.
     readers : list of ReaderDesk
         The readers; changed by their registry.
@@ -72,8 +72,8 @@ class QueueDesk(Generic[T]):
         Whether nothing more can be committed.
     origins : dict
         The ids of entries that have an origin, which is not put again.
-    departures : deque
-        What is to be seen off.
+    handoffs : deque
+        What is to be handed off.
     resolve : callable
         Returns the queue of a name.
     """
@@ -104,9 +104,9 @@ class QueueDesk(Generic[T]):
         )
         self.group_commit: GroupCommit[T] = GroupCommit(options, self.writer.context)
         self.readers: list[ReaderDesk[T]] = []
-        self.entrance: Entrance[T] = Entrance(self, options, size_of)
+        self.puts: Puts[T] = Puts(self, options, size_of)
         self.origins: dict[str, int] = {}
-        self.departures: deque[Departing] = deque()
+        self.handoffs: deque[Handoff] = deque()
         self.alert = self.is_broken = False
         self.closed: Callable[[], Exception] | None = None
         #: What the writer thread does when a group is due; set by whoever does it.
@@ -156,7 +156,7 @@ class QueueDesk(Generic[T]):
             self.group_commit.settle()
             self.tally.durable_id = cut.last_id
             self.cache.trim(cut.last_id)
-            self.entrance.let_in()
+            self.puts.let_in()
 
     # Readers
 
@@ -179,15 +179,15 @@ class QueueDesk(Generic[T]):
             or any(reader.needs_tending() for reader in self.readers)
         )
 
-    def see_off(self) -> None:
-        """Decide about everything that departs. Without the lock."""
-        while self.departures:
+    def hand_off(self) -> None:
+        """Run every hand-off that was noted. Without the lock."""
+        while self.handoffs:
             try:
-                departure = self.departures.popleft()
+                handoff = self.handoffs.popleft()
             except IndexError:
                 # Another thread was faster.
                 return
-            departure.see_off()
+            handoff.run()
 
     def items(self) -> int:
         """Return how many items the readers have to do, together."""
@@ -208,7 +208,7 @@ class QueueDesk(Generic[T]):
         self.is_broken = self.is_broken or broken
         self.alert = True
         self.group_commit.close()
-        self.entrance.producers.fail_all(self.closed)
+        self.puts.producers.fail_all(self.closed)
         for reader in self.readers:
             reader.waiters.fail_all(self.closed)
 

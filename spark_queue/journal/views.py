@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
 
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.journal.deliveries import Read
-from spark_queue.journal.puts import Entrance
+from spark_queue.journal.puts import Puts
 from spark_queue.waiting.timer import Timeout, seconds
 
 if TYPE_CHECKING:
@@ -22,16 +22,16 @@ class AutoCommitReader(Generic[T]):
     An item that was got and not yet worked on when the process ends is lost.
     """
 
-    def __init__(self, reader: Reader[T], entrance: Entrance[T]) -> None:
+    def __init__(self, reader: Reader[T], puts: Puts[T]) -> None:
         self._reader = reader
-        self._entrance = entrance
+        self._puts = puts
 
     def put(self, item: T, timeout: Timeout = None) -> int:
         """Put an item for all readers of the queue, and wait until it is durable; return its id."""
-        offer = self._entrance.make_offer(item, durability="commit")
-        receipt = self._entrance.offer(offer)
+        offer = self._puts.make_offer(item, durability="commit")
+        receipt = self._puts.offer(offer)
         if receipt is None:
-            receipt = self._entrance.wait_for_room(offer, seconds("timeout", timeout))
+            receipt = self._puts.wait_for_room(offer, seconds("timeout", timeout))
         return receipt.result()
 
     def get(self, timeout: Timeout = None) -> T:

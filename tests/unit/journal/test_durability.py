@@ -96,7 +96,7 @@ def test_puts_wait_for_room(stage: Stage) -> None:
     queue = stage.queue(journal, options=QueueOptions(max_pending=2, durability="memory"))
     gate = Gate(journal, "commit")
     put_all(queue, "1", "2")
-    crew = Crew(queue._desk.entrance.producers)
+    crew = Crew(queue._desk.puts.producers)
     for item in "34":
         crew.waits(lambda item=item: queue.put(item).result())  # type: ignore[misc]
     with pytest.raises(QueueFullError):
@@ -117,7 +117,7 @@ def test_a_refused_put_gives_its_room_to_the_next(stage: Stage) -> None:
     )
     gate = Gate(journal, "commit")
     put_all(queue, "1")
-    crew = Crew(queue._desk.entrance.producers)
+    crew = Crew(queue._desk.puts.producers)
     for item in "234":
         crew.waits(lambda item=item: queue.put(item).result())  # type: ignore[misc]
     gate.open()
@@ -172,7 +172,7 @@ def test_waits_end_when_a_commit_fails(stage: Stage) -> None:
     queue.put("a")
     assert gate.reached.wait(10)
     read = reader.get()
-    takers, producers = Crew(reader._desk.waiters), Crew(queue._desk.entrance.producers)
+    takers, producers = Crew(reader._desk.waiters), Crew(queue._desk.puts.producers)
     takers.waits(reader.get)
     producers.waits(lambda: queue.put("b"))
     gate.fail(OSError("disk full"))
