@@ -1,4 +1,4 @@
-"""A journaled queue in asyncio: its waits, without blocking the loop."""
+"""Front of a journaled queue in asyncio: its waits, without blocking the loop."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from spark_queue.journal.deliveries import Read
 from spark_queue.journal.group_commit import Receipt
 from spark_queue.journal.options import Durability, ReaderHooks
 from spark_queue.journal.puts import Puts
-from spark_queue.journal.reader_state import ReaderDesk
+from spark_queue.journal.reader_state import ReaderState
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.waiting.aio import outcome
 from spark_queue.waiting.tickets import TaskTicket
 from spark_queue.waiting.timer import Timeout, seconds
 
 if TYPE_CHECKING:
-    from spark_queue.journal.core import Office
+    from spark_queue.journal.core import JournaledCore
     from spark_queue.journal.reader import Reader
     from spark_queue.journal.registry import Start
 
@@ -31,19 +31,19 @@ class AioReader(Generic[T]):
     item that was handed over at the last moment goes back to its place.
     """
 
-    def __init__(self, desk: ReaderDesk[T]) -> None:
-        self._desk = desk
+    def __init__(self, state: ReaderState[T]) -> None:
+        self._state = state
 
     async def get(self, timeout: Timeout = None, *, peek: bool = False) -> Read[T]:
         """Open the next item as :meth:`Reader.get` does."""
         patience = seconds("timeout", timeout)
-        read = self._desk.poll(peek=peek)
+        read = self._state.poll(peek=peek)
         return await self._wait(patience, peek=peek) if read is None else read
 
     async def _wait(self, patience: float | None, *, peek: bool) -> Read[T]:
-        ticket = TaskTicket(self._desk.waiters)
+        ticket = TaskTicket(self._state.waiters)
         with ticket:
-            read = self._desk.ask(ticket, patience, peek=peek)
+            read = self._state.ask(ticket, patience, peek=peek)
             return await ticket.wait() if read is None else read
 
 
@@ -68,9 +68,9 @@ class AioJournaledQueue(Generic[T]):
     'a'
     """
 
-    def __init__(self, office: Office[T]) -> None:
-        self._office = office
-        self._puts: Puts[T] = office.desk.puts
+    def __init__(self, core: JournaledCore[T]) -> None:
+        self._core = core
+        self._puts: Puts[T] = core.state.puts
 
     async def put(
         self,
@@ -108,21 +108,21 @@ class AioJournaledQueue(Generic[T]):
         hooks: ReaderHooks[T] | None = None,
     ) -> Reader[T]:
         """Return a reader as :meth:`JournaledQueue.reader` does."""
-        call = partial(self._office.registry.make, name, config, start, hooks)
-        return self._office.front(await outcome(self._office.run(call)))
+        call = partial(self._core.registry.make, name, config, start, hooks)
+        return self._core.front(await outcome(self._core.run(call)))
 
     async def drop_reader(self, name: str) -> None:
         """Forget a reader as :meth:`JournaledQueue.drop_reader` does."""
-        await outcome(self._office.run(partial(self._office.registry.drop, name)))
+        await outcome(self._core.run(partial(self._core.registry.drop, name)))
 
     async def sync(self) -> None:
         """Wait as :meth:`JournaledQueue.sync` does."""
-        await outcome(self._office.run(self._office.journal_writer.sync))
+        await outcome(self._core.run(self._core.journal_writer.sync))
 
     async def checkpoint(self) -> None:
         """Write a checkpoint as :meth:`JournaledQueue.checkpoint` does."""
-        await outcome(self._office.run(self._office.journal_writer.checkpoint))
+        await outcome(self._core.run(self._core.journal_writer.checkpoint))
 
     async def close(self, *, drain: bool = True) -> None:
         """Close the queue as :meth:`JournaledQueue.close` does."""
-        await outcome(self._office.close(drain=drain))
+        await outcome(self._core.close(drain=drain))

@@ -1,4 +1,4 @@
-"""Items that can be changed after they were put."""
+"""Copies of items that can be changed after they were put."""
 
 from __future__ import annotations
 

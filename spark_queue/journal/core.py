@@ -1,4 +1,4 @@
-"""A journaled queue behind its fronts: the desk, what writes its journal, and the readers."""
+"""Core of a journaled queue, which its fronts share: its state, journal writer and readers."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from spark_queue.journal.failures import shut_down
 from spark_queue.journal.journal_writer import JournalWriter
 from spark_queue.journal.options import QueueOptions, ReaderHooks
 from spark_queue.journal.reader import Reader
-from spark_queue.journal.reader_state import ReaderDesk
+from spark_queue.journal.reader_state import ReaderState
 from spark_queue.journal.records import Journal
 from spark_queue.journal.registry import Registry
-from spark_queue.journal.state import QueueDesk, Target
+from spark_queue.journal.state import QueueState, Target
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.waiting.timer import Timer
 
@@ -26,12 +26,12 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class Office(Generic[T]):
-    """The parts of a journaled queue, put together.
+class JournaledCore(Generic[T]):
+    """What the fronts of a journaled queue share: its parts, put together.
 
     Attributes
     ----------
-    desk : QueueDesk
+    state : QueueState
     journal_writer : JournalWriter
     registry : Registry
     """
@@ -49,9 +49,11 @@ class Office(Generic[T]):
         timer: Timer,
     ) -> None:
         resolve = _no_queue if queues is None else queues
-        self.desk: QueueDesk[T] = QueueDesk(name, journal, options, size_of, clock, timer, resolve)
-        self.journal_writer = JournalWriter(self.desk, options.checkpoint_interval)
-        self.registry = Registry(self.desk, self.journal_writer, config, hooks)
+        self.state: QueueState[T] = QueueState(
+            name, journal, options, size_of, clock, timer, resolve
+        )
+        self.journal_writer = JournalWriter(self.state, options.checkpoint_interval)
+        self.registry = Registry(self.state, self.journal_writer, config, hooks)
         self._ended: Reply[None] | None = None
         try:
             self.registry.recover()
@@ -59,17 +61,17 @@ class Office(Generic[T]):
             if self.registry.blind():
                 self.run(self.registry.load_heads).result()
         except BaseException:
-            self.desk.writer.leave()
+            self.state.writer.leave()
             # Whoever opens it next must not find it held by one that never was.
             with suppress(Exception):
                 journal.close()
             raise
 
-    def front(self, reader: ReaderDesk[T]) -> Reader[T]:
+    def front(self, reader: ReaderState[T]) -> Reader[T]:
         """Return the front of a reader."""
         return Reader(reader, self.load)
 
-    def load(self, reader: ReaderDesk[T]) -> Reply[None]:
+    def load(self, reader: ReaderState[T]) -> Reply[None]:
         """Have a block loaded for a reader."""
         return self.run(partial(self.journal_writer.load_now, reader))
 
@@ -81,11 +83,11 @@ class Office(Generic[T]):
         SparkQueueError
             When the queue is closed.
         """
-        self.desk.require_open()
+        self.state.require_open()
         try:
-            return self.desk.writer.run(call)
+            return self.state.writer.run(call)
         except QueueShutDownError:
-            self.desk.require_open()
+            self.state.require_open()
             raise
 
     def close(self, *, drain: bool) -> Reply[None]:
@@ -97,25 +99,25 @@ class Office(Generic[T]):
         return self._end(self.journal_writer.erase)
 
     def _end(self, last: Callable[[], None]) -> Reply[None]:
-        with self.desk.lock:
+        with self.state.lock:
             if self._ended is None:
-                self.desk.stop(shut_down(self.desk.name), broken=False)
-                self._ended = self.desk.writer.run(last)
-                self.desk.writer.leave()
-        self.desk.hand_off()
+                self.state.stop(shut_down(self.state.name), broken=False)
+                self._ended = self.state.writer.run(last)
+                self.state.writer.leave()
+        self.state.hand_off()
         return self._ended
 
     def stats(self) -> QueueStats:
         """Return all that is counted, at one instant."""
-        desk = self.desk
-        with desk.lock:
-            readers = {reader.line.name: reader.stats() for reader in desk.readers}
+        state = self.state
+        with state.lock:
+            readers = {reader.line.name: reader.stats() for reader in state.readers}
             return QueueStats(
                 items=sum(reader.items for reader in readers.values()),
                 bytes=sum(reader.bytes for reader in readers.values()),
-                pending=desk.group_commit.pending,
-                memory_items=len(desk.cache.entries),
-                memory_bytes=desk.cache.bytes,
+                pending=state.group_commit.pending,
+                memory_items=len(state.cache.entries),
+                memory_bytes=state.cache.bytes,
                 commits=self.journal_writer.commits,
                 loads=self.journal_writer.loads,
                 readers=readers,

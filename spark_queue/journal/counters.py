@@ -1,4 +1,4 @@
-"""What a journaled queue counts, and the snapshots that tell it."""
+"""Counters of a journaled queue, and the snapshots that tell them."""
 
 from __future__ import annotations
 

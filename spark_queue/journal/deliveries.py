@@ -1,4 +1,4 @@
-"""An item in the hands of whoever got it."""
+"""Deliveries: items that were handed out, each until it is settled."""
 
 from __future__ import annotations
 

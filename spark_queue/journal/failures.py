@@ -1,4 +1,4 @@
-"""The errors that end a journaled queue; each call gets one of its own."""
+"""Errors that end a journaled queue; each call gets one of its own."""
 
 from __future__ import annotations
 

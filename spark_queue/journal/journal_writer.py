@@ -10,9 +10,9 @@ from typing import Generic, TypeVar
 from spark_queue.errors import FencedError
 from spark_queue.journal.failures import ended_by
 from spark_queue.journal.group_commit import Cut, settle_all
-from spark_queue.journal.reader_state import ReaderDesk
+from spark_queue.journal.reader_state import ReaderState
 from spark_queue.journal.records import Entry
-from spark_queue.journal.state import QueueDesk
+from spark_queue.journal.state import QueueState
 from spark_queue.waiting.timer import Alarm, Timeout, seconds
 
 T = TypeVar("T")
@@ -29,9 +29,9 @@ class JournalWriter(Generic[T]):
         How many were made.
     """
 
-    def __init__(self, desk: QueueDesk[T], checkpoint_interval: Timeout) -> None:
-        self._desk = desk
-        self._journal = desk.journal
+    def __init__(self, state: QueueState[T], checkpoint_interval: Timeout) -> None:
+        self._state = state
+        self._journal = state.journal
         self._interval = seconds("checkpoint_interval", checkpoint_interval)
         self._alarm: Alarm | None = None
         self._heads: dict[int, int] = {}
@@ -39,15 +39,15 @@ class JournalWriter(Generic[T]):
         self._passed = 0
         self.commits = 0
         self.loads = 0
-        desk.commit = self.commit
+        state.commit = self.commit
 
     # Groups
 
     def commit(self) -> None:
         """Make durable what has gathered; a failure ends the queue."""
-        if self._desk.is_broken:
+        if self._state.is_broken:
             return
-        cut = self._desk.cut()
+        cut = self._state.cut()
         try:
             if not cut.is_empty():
                 self._journal.commit(cut.group)
@@ -57,26 +57,26 @@ class JournalWriter(Generic[T]):
             self._succeed(cut)
 
     def _succeed(self, cut: Cut[T]) -> None:
-        self._desk.settle(cut)
+        self._state.settle(cut)
         self._heads = cut.group.heads
         if cut.is_empty():
             return
         self.commits += 1
         self._is_written = False
         settle_all(cut.receipts, lambda receipt: receipt.set_result(receipt.item_id))
-        self._desk.hand_off()
+        self._state.hand_off()
 
     def _fail(self, cut: Cut[T], error: BaseException) -> None:
-        _log.critical("queue %r has ended: %r", self._desk.name, error)
-        with self._desk.lock:
-            self._desk.stop(ended_by(self._desk.name, error), broken=True)
+        _log.critical("queue %r has ended: %r", self._state.name, error)
+        with self._state.lock:
+            self._state.stop(ended_by(self._state.name, error), broken=True)
         settle_all(cut.receipts, lambda receipt: receipt.set_exception(error))
-        self._desk.fail_receipts()
+        self._state.fail_receipts()
 
     def require_whole(self) -> None:
         """Raise what has broken the queue, if anything has."""
-        if self._desk.is_broken:
-            self._desk.require_open()
+        if self._state.is_broken:
+            self._state.require_open()
 
     def sync(self) -> None:
         """Make everything durable that was done up to now."""
@@ -85,29 +85,29 @@ class JournalWriter(Generic[T]):
 
     # Blocks
 
-    def want(self, reader: ReaderDesk[T]) -> None:
+    def want(self, reader: ReaderState[T]) -> None:
         """Have the next block of a reader loaded, unless it is on its way. Under the lock."""
         if not reader.line.is_loading:
             reader.line.is_loading = True
-            self._desk.writer.tell(partial(self.load, reader))
+            self._state.writer.tell(partial(self.load, reader))
 
-    def load(self, reader: ReaderDesk[T]) -> None:
+    def load(self, reader: ReaderState[T]) -> None:
         """Load the next items of a reader that are not in memory, if there are any near."""
-        if self._desk.closed is not None:
+        if self._state.closed is not None:
             return
         try:
             self.load_now(reader)
         except Exception as error:  # noqa: BLE001 - who waits for the block gets it
             _log.exception("reader %s: a block could not be loaded", reader.settling.fullname)
             self._fail_load(reader, error)
-        self._desk.hand_off()
+        self._state.hand_off()
 
-    def load_now(self, reader: ReaderDesk[T]) -> None:
+    def load_now(self, reader: ReaderState[T]) -> None:
         """Load as :meth:`load` does, and raise what goes wrong."""
-        desk, cache, line = self._desk, self._desk.cache, reader.line
-        with desk.lock:
+        state, cache, line = self._state, self._state.cache, reader.line
+        with state.lock:
             count = cache.block_size()
-            durable_id = desk.tally.durable_id
+            durable_id = state.tally.durable_id
             first = line.cursor if line.is_absent() else cache.first_missing(line, count)
             end = line.cursor + count - 1
         entries: Sequence[Entry[T]] = ()
@@ -117,7 +117,7 @@ class JournalWriter(Generic[T]):
             # taking it for the end would skip items.
             end = entries[-1].id if entries else durable_id
             self.loads += 1
-        with desk.lock:
+        with state.lock:
             line.is_loading = False
             if first is not None:
                 cache.stock(first, entries, end)
@@ -125,23 +125,23 @@ class JournalWriter(Generic[T]):
                 line.next_entry()
             cache.await_refill(line, end, count)
             self._note_expiring(entries)
-            desk.restock()
+            state.restock()
             cache.trim(durable_id)
 
     def _note_expiring(self, entries: Sequence[Entry[T]]) -> None:
-        tally = self._desk.tally
+        tally = self._state.tally
         if not tally.has_expiring and any(entry.expires_at is not None for entry in entries):
-            tally.has_expiring = self._desk.alert = True
+            tally.has_expiring = self._state.alert = True
 
-    def _fail_load(self, reader: ReaderDesk[T], error: Exception) -> None:
-        with self._desk.lock:
+    def _fail_load(self, reader: ReaderState[T], error: Exception) -> None:
+        with self._state.lock:
             reader.line.is_loading = False
             if isinstance(error, FencedError):
-                self._desk.stop(ended_by(self._desk.name, error), broken=True)
+                self._state.stop(ended_by(self._state.name, error), broken=True)
             else:
                 reader.waiters.fail_all(lambda: error)
-                self._desk.watch()
-        self._desk.fail_receipts()
+                self._state.watch()
+        self._state.fail_receipts()
 
     # Checkpoints
 
@@ -152,13 +152,13 @@ class JournalWriter(Generic[T]):
         """
         self._drop_lagging()
         self.sync()
-        passed = min(self._heads.values(), default=self._desk.tally.durable_id)
+        passed = min(self._heads.values(), default=self._state.tally.durable_id)
         if self._is_written and passed == self._passed:
             return
         self._journal.checkpoint(passed)
         self._is_written, self._passed = True, passed
-        with self._desk.lock:
-            origins = self._desk.origins
+        with self._state.lock:
+            origins = self._state.origins
             for origin in [origin for origin, item in origins.items() if item <= passed]:
                 del origins[origin]
 
@@ -167,32 +167,32 @@ class JournalWriter(Generic[T]):
             while reader.lose_up_to(bound):
                 self.load_now(reader)
 
-    def _lagging(self) -> list[tuple[ReaderDesk[T], int]]:
-        with self._desk.lock:
-            readers = [reader for reader in self._desk.readers if reader.line.config.max_lag]
+    def _lagging(self) -> list[tuple[ReaderState[T], int]]:
+        with self._state.lock:
+            readers = [reader for reader in self._state.readers if reader.line.config.max_lag]
             return [(reader, self._bound(reader)) for reader in readers]
 
-    def _bound(self, reader: ReaderDesk[T]) -> int:
-        others = [other.line.head for other in self._desk.readers if other is not reader]
-        last_id = self._desk.tally.last_id
+    def _bound(self, reader: ReaderState[T]) -> int:
+        others = [other.line.head for other in self._state.readers if other is not reader]
+        last_id = self._state.tally.last_id
         return min([*others, last_id - (reader.line.config.max_lag or 0)])
 
     def expect_checkpoint(self) -> None:
         """Have the next checkpoint written when it is time, if it is to be written by itself."""
         if self._interval:
-            timer = self._desk.timer
+            timer = self._state.timer
             self._alarm = timer.call_at(timer.now() + self._interval, self._ring)
 
     def _ring(self) -> None:
-        self._desk.writer.tell(self._checkpoint_in_passing)
+        self._state.writer.tell(self._checkpoint_in_passing)
 
     def _checkpoint_in_passing(self) -> None:
-        if self._desk.closed is not None:
+        if self._state.closed is not None:
             return
         try:
             self.checkpoint()
         except Exception:  # noqa: BLE001 - the next one may succeed
-            _log.exception("queue %r: a checkpoint failed", self._desk.name)
+            _log.exception("queue %r: a checkpoint failed", self._state.name)
         self.expect_checkpoint()
 
     # The end
@@ -216,7 +216,7 @@ class JournalWriter(Generic[T]):
             self._give_up()
 
     def _give_up(self) -> None:
-        with self._desk.lock:
-            self._desk.is_broken = True
-        self._desk.fail_receipts()
+        with self._state.lock:
+            self._state.is_broken = True
+        self._state.fail_receipts()
         self._journal.close()

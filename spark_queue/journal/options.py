@@ -1,4 +1,4 @@
-"""What a journaled queue is told when it is opened, and what one of its readers is."""
+"""Options of a journaled queue and hooks of its readers, given when they are opened."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from spark_queue.waiting.limits import limit_of
 from spark_queue.waiting.tickets import ThreadTicket, Ticket, TicketLine
 
 if TYPE_CHECKING:
-    from spark_queue.journal.state import QueueDesk
+    from spark_queue.journal.state import QueueState
 
 T = TypeVar("T")
 
@@ -39,14 +39,14 @@ class Puts(Generic[T]):
     """
 
     def __init__(
-        self, desk: QueueDesk[T], options: QueueOptions, size_of: Callable[[T], int]
+        self, state: QueueState[T], options: QueueOptions, size_of: Callable[[T], int]
     ) -> None:
-        self._desk = desk
+        self._state = state
         self._size_of = size_of
         self._max_size = limit_of("max_item_size", options.max_item_size)
         self.producers: TicketLine[Receipt] = TicketLine(
-            desk.lock,
-            desk.timer,
+            state.lock,
+            state.timer,
             lambda ticket: self._overflow(ticket.wants[0].item),
             # An interrupted producer has put its item all the same.
             lambda _: None,
@@ -74,7 +74,7 @@ class Puts(Generic[T]):
         size = self._size_of(item)
         if size > self._max_size:
             raise self._overflow(item)
-        now = self._desk.clock.now()
+        now = self._state.clock.now()
         return Entry(0, own(item), now, size, expires_at, errors, origin), durability
 
     def offer(self, offer: Offer[T]) -> Receipt | None:
@@ -87,25 +87,25 @@ class Puts(Generic[T]):
         SparkQueueError
             When the queue is closed.
         """
-        desk = self._desk
+        state = self._state
         try:
-            desk.lock.acquire()
-            if desk.group_commit.room <= 0:
-                desk.require_open()
+            state.lock.acquire()
+            if state.group_commit.room <= 0:
+                state.require_open()
                 return None
             entry, durability = offer
-            if desk.alert or entry.origin is not None:
+            if state.alert or entry.origin is not None:
                 receipt = self._enter(entry, durability)
             else:
                 receipt = self._append(entry, durability)
         finally:
-            desk.lock.release()
-            if desk.handoffs:
-                desk.hand_off()
+            state.lock.release()
+            if state.handoffs:
+                state.hand_off()
         return receipt
 
     def _enter(self, entry: Entry[T], durability: Durability | None) -> Receipt:
-        if self._desk.alert:
+        if self._state.alert:
             self.admit(entry)
         return self.place(entry, durability)
 
@@ -119,23 +119,23 @@ class Puts(Generic[T]):
         SparkQueueError
             When the queue is closed.
         """
-        self._desk.require_open()
-        for reader in self._desk.readers:
+        self._state.require_open()
+        for reader in self._state.readers:
             if reader.line is not exempt and reader.is_refusing():
                 raise QueueFullError(entry.item, reader.line.items)
 
     def place(self, entry: Entry[T], durability: Durability | None) -> Receipt:
         """Put an item that was admitted. Under the lock."""
-        if entry.origin is not None and entry.origin in self._desk.origins:
-            return self._receipt_of(self._desk.origins[entry.origin])
+        if entry.origin is not None and entry.origin in self._state.origins:
+            return self._receipt_of(self._state.origins[entry.origin])
         receipt = self._append(entry, durability)
-        if self._desk.alert:
-            self._desk.tend()
+        if self._state.alert:
+            self._state.tend()
         return receipt
 
     def _append(self, entry: Entry[T], durability: Durability | None) -> Receipt:
-        desk = self._desk
-        tally, cache, size = desk.tally, desk.cache, entry.size
+        state = self._state
+        tally, cache, size = state.tally, state.cache, entry.size
         entry.id = item = tally.last_id + 1
         tally.last_id = item
         tally.items += 1
@@ -144,19 +144,19 @@ class Puts(Generic[T]):
             cache.entries[item] = entry
             cache.bytes += size
         if entry.origin is not None:
-            desk.origins[entry.origin] = entry.id
+            state.origins[entry.origin] = entry.id
         if entry.expires_at is not None and not tally.has_expiring:
-            tally.has_expiring = desk.alert = True
-        receipt = desk.group_commit.add(entry, durability)
-        if desk.alarm is None or desk.group_commit.is_urgent:
-            desk.see_to_commit(durability or desk.durability)
+            tally.has_expiring = state.alert = True
+        receipt = state.group_commit.add(entry, durability)
+        if state.alarm is None or state.group_commit.is_urgent:
+            state.see_to_commit(durability or state.durability)
         return receipt
 
     def _receipt_of(self, item: int) -> Receipt:
-        if item <= self._desk.tally.durable_id:
+        if item <= self._state.tally.durable_id:
             return DoneReceipt(item)
-        receipt = self._desk.group_commit.await_commit(item)
-        self._desk.ask_commit()
+        receipt = self._state.group_commit.await_commit(item)
+        self._state.ask_commit()
         return receipt
 
     def wait_for_room(self, offer: Offer[T], patience: float | None) -> Receipt:
@@ -180,12 +180,12 @@ class Puts(Generic[T]):
         SparkQueueError
             When the queue is closed.
         """
-        with self._desk.lock:
-            self._desk.require_open()
-            receipt = self._enter(*ticket.wants) if self._desk.group_commit.room > 0 else None
+        with self._state.lock:
+            self._state.require_open()
+            receipt = self._enter(*ticket.wants) if self._state.group_commit.room > 0 else None
             if receipt is None:
                 self._join(ticket, patience)
-        self._desk.hand_off()
+        self._state.hand_off()
         if receipt is None and patience is not None:
             ticket.expect(patience)
         return receipt
@@ -193,23 +193,23 @@ class Puts(Generic[T]):
     def _join(self, ticket: Ticket[Receipt], patience: float | None) -> None:
         if patience == 0:
             raise self._overflow(ticket.wants[0].item)
-        self._desk.writer.require_elsewhere()
-        self._desk.ask_commit()
+        self._state.writer.require_elsewhere()
+        self._state.ask_commit()
         self.producers.join(ticket)
 
     def let_in(self) -> None:
         """Put what waits, as far as there is room now. Under the lock."""
-        while self.producers.tickets and self._desk.group_commit.room > 0:
+        while self.producers.tickets and self._state.group_commit.room > 0:
             ticket, _ = self.producers.tickets.popitem(last=False)
             entry, durability = ticket.wants
-            entry.added_at = self._desk.clock.now()
+            entry.added_at = self._state.clock.now()
             try:
                 ticket.give(self._enter(entry, durability))
             except SparkQueueError as error:
                 ticket.fail(error)
 
     def _overflow(self, item: T) -> QueueFullError:
-        return QueueFullError(item, self._desk.group_commit.pending)
+        return QueueFullError(item, self._state.group_commit.pending)
 
 
 def _require_plain(expires_at: object, errors: object, origin: object) -> None:

@@ -12,7 +12,7 @@ from spark_queue.clock import Clock, SystemClock
 from spark_queue.errors import QueueFullError
 from spark_queue.journal import options as opts
 from spark_queue.journal.aio import AioJournaledQueue
-from spark_queue.journal.core import Office
+from spark_queue.journal.core import JournaledCore
 from spark_queue.journal.counters import QueueStats
 from spark_queue.journal.options import Durability, QueueOptions, ReaderHooks
 from spark_queue.journal.reader import Reader
@@ -101,7 +101,7 @@ class JournaledQueue(Generic[T]):
         clock: Clock = _SYSTEM_CLOCK,
         timer: Timer = SHARED_TIMER,
     ) -> None:
-        self._office: Office[T] = Office(
+        self._core: JournaledCore[T] = JournaledCore(
             journal,
             opts.require_name(name),
             options or QueueOptions(),
@@ -112,8 +112,8 @@ class JournaledQueue(Generic[T]):
             clock,
             timer,
         )
-        self._desk = self._office.desk
-        self._puts = self._desk.puts
+        self._state = self._core.state
+        self._puts = self._state.puts
 
     def __enter__(self) -> JournaledQueue[T]:
         return self
@@ -122,18 +122,18 @@ class JournaledQueue(Generic[T]):
         self.close()
 
     def __repr__(self) -> str:
-        state = "open" if self._desk.closed is None else "closed"
+        state = "open" if self._state.closed is None else "closed"
         return f"<JournaledQueue {self.name!r} {state} readers={self.readers()}>"
 
     @property
     def aio(self) -> AioJournaledQueue[T]:
         """The same queue, for coroutines."""
-        return AioJournaledQueue(self._office)
+        return AioJournaledQueue(self._core)
 
     @property
     def name(self) -> str:
         """What the queue is called."""
-        return self._desk.name
+        return self._state.name
 
     # Puts
 
@@ -259,15 +259,15 @@ class JournaledQueue(Generic[T]):
             When the queue is closed.
         """
         require_start(start)
-        found = self._office.registry.find(name)
+        found = self._core.registry.find(name)
         if found is None or config is not None or hooks is not None:
-            make = partial(self._office.registry.make, name, config, start, hooks)
-            found = self._office.run(make).result()
-        return self._office.front(found)
+            make = partial(self._core.registry.make, name, config, start, hooks)
+            found = self._core.run(make).result()
+        return self._core.front(found)
 
     def readers(self) -> list[str]:
         """Return the names of all readers; the default one has the empty name."""
-        return self._office.registry.names()
+        return self._core.registry.names()
 
     def drop_reader(self, name: str) -> None:
         """Forget a reader and its position; who waits at it gets a :class:`ReaderNotFoundError`.
@@ -279,14 +279,14 @@ class JournaledQueue(Generic[T]):
         ReaderNotFoundError
             When there is none of this name.
         """
-        self._office.run(partial(self._office.registry.drop, name)).result()
+        self._core.run(partial(self._core.registry.drop, name)).result()
 
     # All readers at once
 
     @property
     def items(self) -> int:
         """How many items the readers have to do, together."""
-        return self._desk.items()
+        return self._state.items()
 
     @property
     def bytes(self) -> int:
@@ -306,8 +306,8 @@ class JournaledQueue(Generic[T]):
         return sum(reader.evict_waiters() for reader in self._fronts())
 
     def _fronts(self) -> list[Reader[T]]:
-        with self._desk.lock:
-            return [self._office.front(reader) for reader in self._desk.readers]
+        with self._state.lock:
+            return [self._core.front(reader) for reader in self._state.readers]
 
     # The journal
 
@@ -319,11 +319,11 @@ class JournaledQueue(Generic[T]):
         SparkQueueError
             When it will not be: somebody else has the journal, or it could not be written.
         """
-        self._office.run(self._office.journal_writer.sync).result()
+        self._core.run(self._core.journal_writer.sync).result()
 
     def checkpoint(self) -> None:
         """Make everything durable, and let the journal drop what every reader has passed."""
-        self._office.run(self._office.journal_writer.checkpoint).result()
+        self._core.run(self._core.journal_writer.checkpoint).result()
 
     def close(self, *, drain: bool = True) -> None:
         """End every wait with an error, refuse every call from now on, and give the journal up.
@@ -338,15 +338,15 @@ class JournaledQueue(Generic[T]):
         SparkQueueError
             When it could not be made durable.
         """
-        self._office.close(drain=drain).result()
+        self._core.close(drain=drain).result()
 
     def erase(self) -> None:
         """Close the queue and remove its journal, with everything in it."""
-        self._office.erase().result()
+        self._core.erase().result()
 
     def stats(self) -> QueueStats:
         """Return all that is counted, at one instant."""
-        return self._office.stats()
+        return self._core.stats()
 
 
 def _together(receipts: list[Future[int]]) -> Future[list[int]]:

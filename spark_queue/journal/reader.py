@@ -12,7 +12,7 @@ from spark_queue.journal.aio import AioReader
 from spark_queue.journal.counters import ReaderStats
 from spark_queue.journal.deliveries import Read
 from spark_queue.journal.options import Durability
-from spark_queue.journal.reader_state import ReaderDesk
+from spark_queue.journal.reader_state import ReaderState
 from spark_queue.journal.views import AutoCommitReader, Transaction
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.waiting.limits import limit_of
@@ -35,8 +35,10 @@ class Reader(Generic[T]):
     Made by :meth:`JournaledQueue.reader`.
     """
 
-    def __init__(self, desk: ReaderDesk[T], load: Callable[[ReaderDesk[T]], Future[None]]) -> None:
-        self._desk = desk
+    def __init__(
+        self, state: ReaderState[T], load: Callable[[ReaderState[T]], Future[None]]
+    ) -> None:
+        self._state = state
         self._load = load
 
     def __repr__(self) -> str:
@@ -45,22 +47,22 @@ class Reader(Generic[T]):
     @property
     def aio(self) -> AioReader[T]:
         """The same reader, for coroutines."""
-        return AioReader(self._desk)
+        return AioReader(self._state)
 
     @property
     def name(self) -> str:
         """Its name; empty for the default reader."""
-        return self._desk.line.name
+        return self._state.line.name
 
     @property
     def fullname(self) -> str:
         """Its name among all queues."""
-        return self._desk.settling.fullname
+        return self._state.settling.fullname
 
     @property
     def config(self) -> ReaderConfig:
         """Its limits; see :meth:`JournaledQueue.reader` for how to change them."""
-        return self._desk.line.config
+        return self._state.line.config
 
     # Getting
 
@@ -87,13 +89,13 @@ class Reader(Generic[T]):
             When the reader was dropped.
         """
         patience = None if timeout is None else seconds("timeout", timeout)
-        read = self._desk.poll(peek=peek)
+        read = self._state.poll(peek=peek)
         return self._wait(patience, peek=peek) if read is None else read
 
     def _wait(self, patience: float | None, *, peek: bool) -> Read[T]:
-        ticket = ThreadTicket(self._desk.waiters)
+        ticket = ThreadTicket(self._state.waiters)
         with ticket:
-            read = self._desk.ask(ticket, patience, peek=peek)
+            read = self._state.ask(ticket, patience, peek=peek)
             return ticket.wait() if read is None else read
 
     def get_nowait(self) -> Read[T]:
@@ -117,8 +119,8 @@ class Reader(Generic[T]):
         return reads
 
     def _poll(self) -> Read[T] | None:
-        read = self._desk.poll()
-        return self.get(timeout=0) if read is None and self._desk.awaits_load() else read
+        read = self._state.poll()
+        return self.get(timeout=0) if read is None and self._state.awaits_load() else read
 
     # Settling
 
@@ -131,7 +133,7 @@ class Reader(Generic[T]):
             ``False``, and an error in the log, when the item is not open: settled before, of
             another reader, or of a closed queue. Nothing happens then.
         """
-        return self._desk.settling.commit(read)
+        return self._state.settling.commit(read)
 
     def commit_many(self, reads: Iterable[Read[T] | int]) -> int:
         """Settle open items as done, and return how many were open."""
@@ -145,7 +147,7 @@ class Reader(Generic[T]):
         bool
             As :meth:`commit`.
         """
-        return self._desk.settling.unget(read)
+        return self._state.settling.unget(read)
 
     def unget_many(self, reads: Iterable[Read[T] | int]) -> int:
         """Return open items as failed, and return how many were open."""
@@ -171,12 +173,12 @@ class Reader(Generic[T]):
         SparkQueueError
             When the queue is closed.
         """
-        offer = self._desk.desk.puts.make_offer(item, durability=durability)
-        return self._desk.settling.replace(read, offer)
+        offer = self._state.queue_state.puts.make_offer(item, durability=durability)
+        return self._state.settling.replace(read, offer)
 
     def flush(self) -> int:
         """Drop what is unread, and return how many items that were; open ones stay open."""
-        return self._desk.flush()
+        return self._state.flush()
 
     def discard_expired(self, limit: int | None = None) -> int:
         """Let expired items go, from the head of the line up to the first that has not.
@@ -192,10 +194,10 @@ class Reader(Generic[T]):
             How many have gone, or are on their way to another queue.
         """
         limit = self.config.max_expire_sweep if limit is None else limit
-        count, goes_on = self._desk.discard_expired(limit)
+        count, goes_on = self._state.discard_expired(limit)
         while goes_on and (limit is None or count < limit):
-            self._load(self._desk).result()
-            more, goes_on = self._desk.discard_expired(None if limit is None else limit - count)
+            self._load(self._state).result()
+            more, goes_on = self._state.discard_expired(None if limit is None else limit - count)
             count += more
         return count
 
@@ -203,21 +205,21 @@ class Reader(Generic[T]):
 
     def pause(self) -> None:
         """Hand nothing out until :meth:`resume`; gets wait, as at an empty reader."""
-        self._desk.pause(paused=True)
+        self._state.pause(paused=True)
 
     def resume(self) -> None:
         """Hand items out again."""
-        self._desk.pause(paused=False)
+        self._state.pause(paused=False)
 
     def evict_waiters(self) -> int:
         """End every wait with nothing, and return how many that were."""
-        return self._desk.evict_waiters()
+        return self._state.evict_waiters()
 
     # Views
 
     def auto_commit(self) -> AutoCommitReader[T]:
         """Return a view whose gets commit at once."""
-        return AutoCommitReader(self, self._desk.desk.puts)
+        return AutoCommitReader(self, self._state.queue_state.puts)
 
     def open_one(self, timeout: Timeout = None) -> Transaction[T]:
         """Open the next item in a scope that commits it at its end, or rolls it back.
@@ -241,28 +243,28 @@ class Reader(Generic[T]):
     @property
     def items(self) -> int:
         """How many items are not done: unread, open, or on their way out."""
-        return self._desk.line.items
+        return self._state.line.items
 
     @property
     def bytes(self) -> int:
         """How many bytes these count."""
-        return self._desk.line.bytes
+        return self._state.line.bytes
 
     @property
     def open_items(self) -> int:
         """How many items are open."""
-        return len(self._desk.line.open)
+        return len(self._state.line.open)
 
     @property
     def open_bytes(self) -> int:
         """How many bytes these count."""
-        with self._desk.desk.lock:
-            return self._desk.line.open_bytes
+        with self._state.queue_state.lock:
+            return self._state.line.open_bytes
 
     @property
     def head(self) -> int:
         """Every item up to this id is done."""
-        return self._desk.line.head
+        return self._state.line.head
 
     @property
     def age(self) -> timedelta:
@@ -272,17 +274,17 @@ class Reader(Generic[T]):
     @property
     def waiter_count(self) -> int:
         """How many wait for an item."""
-        return len(self._desk.waiters.tickets)
+        return len(self._state.waiters.tickets)
 
     def open_reads(self) -> list[Read[T]]:
         """Return what is open, the longest open first."""
-        with self._desk.desk.lock:
-            return list(self._desk.line.open.values())
+        with self._state.queue_state.lock:
+            return list(self._state.line.open.values())
 
     def is_ready_for_expiration(self) -> bool:
         """Tell whether nothing is left, and the reader is older than ``max_idle``."""
-        return self._desk.is_idle()
+        return self._state.is_idle()
 
     def stats(self) -> ReaderStats:
         """Return all that is counted, at one instant."""
-        return self._desk.stats()
+        return self._state.stats()

@@ -1,4 +1,4 @@
-"""One reader of a queue: its line, who waits at it, and how its items leave it."""
+"""State of one reader of a queue: its line, those who wait at it, and its settling."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from spark_queue.journal.offsets import ReaderLine
 from spark_queue.journal.options import ReaderHooks
 from spark_queue.journal.records import Entry
 from spark_queue.journal.settling import Settling
-from spark_queue.journal.state import QueueDesk
+from spark_queue.journal.state import QueueState
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.waiting.tickets import Ticket, TicketLine
 from spark_queue.waiting.timer import Alarm, seconds
@@ -22,7 +22,7 @@ from spark_queue.waiting.timer import Alarm, seconds
 T = TypeVar("T")
 
 
-class ReaderDesk(Generic[T]):
+class ReaderState(Generic[T]):
     """The state of one reader under its queue's lock, for fronts of any kind.
 
     Attributes
@@ -40,22 +40,24 @@ class ReaderDesk(Generic[T]):
         Makes the error of every call, once the reader is dropped.
     """
 
-    def __init__(self, line: ReaderLine[T], desk: QueueDesk[T], hooks: ReaderHooks[T]) -> None:
+    def __init__(
+        self, line: ReaderLine[T], queue_state: QueueState[T], hooks: ReaderHooks[T]
+    ) -> None:
         self.line = line
-        self.desk = desk
+        self.queue_state = queue_state
         self.is_paused = False
         self.gone: Callable[[], Exception] | None = None
         self.waiters: TicketLine[Read[T]] = TicketLine(
-            desk.lock, desk.timer, self._in_vain, self._take_back
+            queue_state.lock, queue_state.timer, self._in_vain, self._take_back
         )
         self.want: Callable[[], object] = lambda: None
-        self._is_held = desk.journal.is_held
-        self.settling: Settling[T] = Settling(line, desk, self.serve)
+        self._is_held = queue_state.journal.is_held
+        self.settling: Settling[T] = Settling(line, queue_state, self.serve)
         self._alarm: Alarm | None = None
         self.use(hooks)
 
     def __repr__(self) -> str:
-        return f"<ReaderDesk {self.settling.fullname} items={self.line.items}>"
+        return f"<ReaderState {self.settling.fullname} items={self.line.items}>"
 
     def use(self, hooks: ReaderHooks[T]) -> None:
         """Take other hooks, from now on. Under the lock."""
@@ -63,7 +65,7 @@ class ReaderDesk(Generic[T]):
         self._open_timeout = seconds("open_timeout", hooks.open_timeout)
         for read in self.line.open.values():
             # Nobody has asked when it was opened; it has its whole time from now on.
-            read.opened_at = read.opened_at or self.desk.timer.now()
+            read.opened_at = read.opened_at or self.queue_state.timer.now()
         self.configure(self.line.config)
 
     def configure(self, config: ReaderConfig) -> None:
@@ -71,7 +73,7 @@ class ReaderDesk(Generic[T]):
         self.line.config = config
         self._ages = config.max_age is not None or self._open_timeout is not None
         self._is_bounded = config.max_items is not None or config.max_bytes is not None
-        self.desk.watch()
+        self.queue_state.watch()
 
     def needs_tending(self) -> bool:
         """Tell whether the reader must be seen to after each put."""
@@ -94,19 +96,19 @@ class ReaderDesk(Generic[T]):
         SparkQueueError
             When the queue or the reader is closed, or the journal is not ours for sure.
         """
-        desk = self.desk
+        queue_state = self.queue_state
         try:
-            desk.lock.acquire()
+            queue_state.lock.acquire()
             read = self._next(peek=peek)
         finally:
-            desk.lock.release()
-        if desk.handoffs:
+            queue_state.lock.release()
+        if queue_state.handoffs:
             self._hand_off_holding(read)
         return read
 
     def _next(self, *, peek: bool) -> Read[T] | None:
         self._require_ours()
-        if self._ages or self.desk.tally.has_expiring:
+        if self._ages or self.queue_state.tally.has_expiring:
             self._refresh()
         line = self.line
         entry = None if self.is_paused else line.next_entry()
@@ -123,19 +125,19 @@ class ReaderDesk(Generic[T]):
             self.want()
         if self.settling.late:
             self.settling.late.pop(entry.id, None)
-        return line.open_read(entry, self.desk.timer.now() if self._open_timeout else 0.0)
+        return line.open_read(entry, self.queue_state.timer.now() if self._open_timeout else 0.0)
 
     def _require_ours(self) -> None:
         if self.gone is not None:
             raise self.gone()
         if not self._is_held():
-            self.desk.lose()
-        if self.desk.closed is not None:
-            raise self.desk.closed()
+            self.queue_state.lose()
+        if self.queue_state.closed is not None:
+            raise self.queue_state.closed()
 
     def _hand_off_holding(self, read: Read[T] | None) -> None:
         try:
-            self.desk.hand_off()
+            self.queue_state.hand_off()
         except BaseException:
             # An interrupt of a hook: nobody would hear of the read.
             if read is not None:
@@ -152,7 +154,7 @@ class ReaderDesk(Generic[T]):
         SparkQueueError
             When the queue or the reader is closed, or the journal is not ours for sure.
         """
-        with self.desk.lock:
+        with self.queue_state.lock:
             read = self._next(peek=peek)
             if read is not None:
                 return read
@@ -160,17 +162,17 @@ class ReaderDesk(Generic[T]):
                 raise self._in_vain(ticket)
             ticket.wants = (peek, patience == 0)
             self.waiters.join(ticket)
-            self.desk.alert = True
+            self.queue_state.alert = True
             self._look_after_waiters()
-        if self.desk.handoffs:
-            self.desk.hand_off()
+        if self.queue_state.handoffs:
+            self.queue_state.hand_off()
         if patience:
             ticket.expect(patience)
         return None
 
     def awaits_load(self) -> bool:
         """Tell whether there is an item to hand out, and it has to be loaded first."""
-        with self.desk.lock:
+        with self.queue_state.lock:
             return not self.is_paused and self.line.is_absent()
 
     def _in_vain(self, _: object) -> Exception:
@@ -178,7 +180,7 @@ class ReaderDesk(Generic[T]):
         return queue.Empty()
 
     def _take_back(self, read: Read[T]) -> None:
-        with self.desk.lock:
+        with self.queue_state.lock:
             if self.line.undo_read(read):
                 self.serve()
 
@@ -201,18 +203,18 @@ class ReaderDesk(Generic[T]):
             return
         before = self.line.counters.discarded
         self.line.drop_oldest()
-        self.desk.note_settlements(self.line.counters.discarded - before)
+        self.queue_state.note_settlements(self.line.counters.discarded - before)
         if self.line.is_overfull() and self.line.is_absent():
             self.want()
 
     def _refresh(self) -> None:
         if self._open_timeout is not None:
-            self.settling.end_overdue(self.desk.timer.now() - self._open_timeout)
+            self.settling.end_overdue(self.queue_state.timer.now() - self._open_timeout)
         self._sweep()
 
     def _sweep(self) -> None:
-        if self._ages or self.desk.tally.has_expiring:
-            for entry in self.line.sweep(self.desk.clock.now()):
+        if self._ages or self.queue_state.tally.has_expiring:
+            for entry in self.line.sweep(self.queue_state.clock.now()):
                 self.settling.expire(entry)
 
     def serve(self) -> None:
@@ -222,7 +224,7 @@ class ReaderDesk(Generic[T]):
             self._sweep()
         while tickets and not self.is_paused and (entry := self.line.next_entry()) is not None:
             if not self._is_held():
-                self.desk.lose()
+                self.queue_state.lose()
                 return
             self._hand_over(tickets.popitem(last=False)[0], entry)
         self._look_after_waiters()
@@ -251,36 +253,38 @@ class ReaderDesk(Generic[T]):
         if self._open_timeout is None or self._alarm is not None or not self.line.open:
             return
         first = next(iter(self.line.open.values()))
-        self._alarm = self.desk.timer.call_at(first.opened_at + self._open_timeout, self._ring)
+        self._alarm = self.queue_state.timer.call_at(
+            first.opened_at + self._open_timeout, self._ring
+        )
 
     def _ring(self) -> None:
-        with self.desk.lock:
+        with self.queue_state.lock:
             self._alarm = None
-            if self.waiters.tickets and self.desk.closed is None:
+            if self.waiters.tickets and self.queue_state.closed is None:
                 self.tend()
-        self.desk.hand_off()
+        self.queue_state.hand_off()
 
     def pause(self, *, paused: bool) -> None:
         """Hand nothing out, or go on."""
-        with self.desk.lock:
+        with self.queue_state.lock:
             self.is_paused = paused
             self.serve()
 
     def evict_waiters(self) -> int:
         """End every wait with nothing, and return how many that were."""
-        with self.desk.lock:
+        with self.queue_state.lock:
             count = len(self.waiters.tickets)
             self.waiters.fail_all(lambda: self._in_vain(None))
-            self.desk.watch()
+            self.queue_state.watch()
         return count
 
     def flush(self) -> int:
         """Drop what is unread, and return how many items that were."""
-        with self.desk.lock:
+        with self.queue_state.lock:
             self._require_ours()
             count = self.line.flush()
             if count:
-                self.desk.note_settlements(count)
+                self.queue_state.note_settlements(count)
         return count
 
     def discard_expired(self, limit: int | None) -> tuple[int, bool]:
@@ -291,15 +295,15 @@ class ReaderDesk(Generic[T]):
         tuple of int and bool
             How many have left, and whether the next item was not in memory.
         """
-        with self.desk.lock:
+        with self.queue_state.lock:
             self._require_ours()
             self.line.unstick()
-            expired = list(islice(self.line.sweep(self.desk.clock.now()), limit))
+            expired = list(islice(self.line.sweep(self.queue_state.clock.now()), limit))
             for entry in expired:
                 self.settling.expire(entry)
             is_absent = self.line.is_absent()
-        self.desk.hand_off()
-        with self.desk.lock:
+        self.queue_state.hand_off()
+        with self.queue_state.lock:
             return sum(entry.id not in self.line.stuck for entry in expired), is_absent
 
     def drop(self, why: Callable[[], Exception]) -> None:
@@ -310,10 +314,10 @@ class ReaderDesk(Generic[T]):
 
     def lose_up_to(self, bound: int) -> bool:
         """Drop what is unread up to an id; tell whether a block must be loaded to go on."""
-        with self.desk.lock:
+        with self.queue_state.lock:
             count = self.line.lose_up_to(bound)
             if count:
-                self.desk.note_settlements(count)
+                self.queue_state.note_settlements(count)
             return self.line.cursor <= bound and self.line.is_absent()
 
     def take_all_back(self) -> None:
@@ -324,13 +328,13 @@ class ReaderDesk(Generic[T]):
 
     def is_idle(self) -> bool:
         """Tell whether the reader has nothing left, and is older than an unused one may be."""
-        with self.desk.lock:
-            return self.line.is_idle(self.desk.clock.now())
+        with self.queue_state.lock:
+            return self.line.is_idle(self.queue_state.clock.now())
 
     def stats(self) -> ReaderStats:
         """Return all that is counted, at one instant."""
         line = self.line
-        with self.desk.lock:
+        with self.queue_state.lock:
             return ReaderStats(
                 name=line.name,
                 items=line.items,
@@ -338,7 +342,7 @@ class ReaderDesk(Generic[T]):
                 open_items=len(line.open),
                 open_bytes=line.open_bytes,
                 waiters=len(self.waiters.tickets),
-                age=line.age(self.desk.clock.now()),
+                age=line.age(self.queue_state.clock.now()),
                 head=line.head,
                 put=line.put_count,
                 put_bytes=line.put_bytes,

@@ -1,4 +1,4 @@
-"""What a journaled queue and its journal tell each other."""
+"""Records that a journaled queue and its journal exchange, and the journal's protocol."""
 
 from __future__ import annotations
 

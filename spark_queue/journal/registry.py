@@ -1,4 +1,4 @@
-"""Which readers a queue has: how they are found again, made, renamed and dropped."""
+"""Registry of the readers of a queue: found again, made, renamed and dropped."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from spark_queue.errors import InvalidArgumentError, ReaderNotFoundError, did_yo
 from spark_queue.journal.journal_writer import JournalWriter
 from spark_queue.journal.offsets import ReaderLine
 from spark_queue.journal.options import ReaderHooks
-from spark_queue.journal.reader_state import ReaderDesk
+from spark_queue.journal.reader_state import ReaderState
 from spark_queue.journal.records import ReaderOffset, Recovered
-from spark_queue.journal.state import QueueDesk
+from spark_queue.journal.state import QueueState
 from spark_queue.reader_config import ReaderConfig
 
 T = TypeVar("T")
@@ -35,7 +35,7 @@ class Registry(Generic[T]):
 
     Parameters
     ----------
-    desk, journal_writer
+    state, journal_writer
         The queue, and what writes its journal.
     config : ReaderConfig
         What a reader gets that is given none.
@@ -45,12 +45,12 @@ class Registry(Generic[T]):
 
     def __init__(
         self,
-        desk: QueueDesk[T],
+        state: QueueState[T],
         journal_writer: JournalWriter[T],
         config: ReaderConfig,
         hooks: ReaderHooks[T],
     ) -> None:
-        self._desk = desk
+        self._state = state
         self._journal_writer = journal_writer
         self._config = config
         self._hooks = hooks
@@ -59,10 +59,10 @@ class Registry(Generic[T]):
 
     def recover(self) -> None:
         """Take the journal over, and bring its readers back to where they were."""
-        journal, tally = self._desk.journal, self._desk.tally
+        journal, tally = self._state.journal, self._state.tally
         found = journal.recover()
         tally.last_id = tally.durable_id = found.last_id
-        self._desk.origins = dict(found.origins)
+        self._state.origins = dict(found.origins)
         offsets = list(found.readers)
         if not offsets:
             offsets.append(journal.add_reader("", self._config, head=found.last_id))
@@ -74,42 +74,42 @@ class Registry(Generic[T]):
         """Ack what a crash has left behind of a replacement: the old item beside the new one."""
         for origin, item in found.origins.items():
             reader, _, old = origin.rpartition("/")
-            for desk in self._desk.readers:
-                if desk.settling.fullname == reader and old.isdecimal():
-                    self._settle(desk, int(old), item)
+            for each in self._state.readers:
+                if each.settling.fullname == reader and old.isdecimal():
+                    self._settle(each, int(old), item)
 
-    def _settle(self, reader: ReaderDesk[T], old: int, new: int) -> None:
+    def _settle(self, reader: ReaderState[T], old: int, new: int) -> None:
         line = reader.line
         if old >= new or line.is_done(old):
             return
-        for entry in self._desk.journal.load(old, 1):
+        for entry in self._state.journal.load(old, 1):
             if entry.id == old:
                 line.settle(entry, line.settlements.acked)
-                self._desk.note_settlements()
+                self._state.note_settlements()
 
     def load_heads(self) -> None:
         """Have the next item of each full reader in memory: if it has expired, there is room."""
         for reader in self.blind():
             self._journal_writer.load(reader)
 
-    def blind(self) -> list[ReaderDesk[T]]:
+    def blind(self) -> list[ReaderState[T]]:
         """Return the readers that are full, as far as can be told without their next item."""
-        with self._desk.lock:
-            readers = self._desk.readers
+        with self._state.lock:
+            readers = self._state.readers
             return [each for each in readers if each.is_refusing() and each.line.is_absent()]
 
-    def find(self, name: str) -> ReaderDesk[T] | None:
+    def find(self, name: str) -> ReaderState[T] | None:
         """Return the reader of a name, ``None`` when there is none."""
-        with self._desk.lock:
-            for reader in self._desk.readers:
+        with self._state.lock:
+            for reader in self._state.readers:
                 if reader.line.name == name:
                     return reader
         return None
 
     def names(self) -> list[str]:
         """Return the names of all readers."""
-        with self._desk.lock:
-            return [reader.line.name for reader in self._desk.readers]
+        with self._state.lock:
+            return [reader.line.name for reader in self._state.readers]
 
     # Making
 
@@ -119,7 +119,7 @@ class Registry(Generic[T]):
         config: ReaderConfig | None,
         start: Start,
         hooks: ReaderHooks[T] | None,
-    ) -> ReaderDesk[T]:
+    ) -> ReaderState[T]:
         """Return the reader of a name, with another configuration if one is given; or make it.
 
         Raises
@@ -132,7 +132,7 @@ class Registry(Generic[T]):
             When the queue is closed.
         """
         require_start(start)
-        self._desk.require_open()
+        self._state.require_open()
         found = self.find(name)
         if found is None:
             found = self._make(name, config, start, hooks)
@@ -146,10 +146,10 @@ class Registry(Generic[T]):
         config: ReaderConfig | None,
         start: Start,
         hooks: ReaderHooks[T] | None,
-    ) -> ReaderDesk[T]:
+    ) -> ReaderState[T]:
         names = self.names()
         if not name and names:
-            raise ReaderNotFoundError(self._desk.name, name, names)
+            raise ReaderNotFoundError(self._state.name, name, names)
         default = self.find("")
         if default is not None:
             # Wherever it wants to start: what waits for the default reader is owed to somebody.
@@ -159,7 +159,7 @@ class Registry(Generic[T]):
 
     def _change(
         self,
-        reader: ReaderDesk[T],
+        reader: ReaderState[T],
         name: str,
         config: ReaderConfig,
         hooks: ReaderHooks[T] | None,
@@ -169,8 +169,8 @@ class Registry(Generic[T]):
             # What replaces an item names the reader that had it, as it is called by then.
             self._journal_writer.sync()
         if (name, config) != (line.name, line.config):
-            self._desk.journal.change_reader(line.number, name, config)
-        with self._desk.lock:
+            self._state.journal.change_reader(line.number, name, config)
+        with self._state.lock:
             if name != line.name:
                 line.name = name
                 reader.take_all_back()
@@ -178,20 +178,20 @@ class Registry(Generic[T]):
             if hooks is not None:
                 reader.use(hooks)
             reader.tend()
-        self._desk.hand_off()
+        self._state.hand_off()
         self.load_heads()
 
     def _add(
         self, name: str, config: ReaderConfig, start: Start, hooks: ReaderHooks[T]
-    ) -> ReaderDesk[T]:
+    ) -> ReaderState[T]:
         self._journal_writer.sync()
         line = self._follow(name, config, start)
         try:
-            offset = self._desk.journal.add_reader(name, config, head=line.head)
+            offset = self._state.journal.add_reader(name, config, head=line.head)
         except BaseException:
             self._unfollow(line)
             raise
-        with self._desk.lock:
+        with self._state.lock:
             line.number, line.created_at = offset.reader, offset.created_at
             line.owe(offset.items, offset.bytes)
             return self._install(line, hooks)
@@ -199,36 +199,36 @@ class Registry(Generic[T]):
     def _follow(self, name: str, config: ReaderConfig, start: Start) -> ReaderLine[T]:
         # From here on the cache keeps what the reader will need: some of it is durable only after
         # the journal was asked, so that it would not be found there.
-        desk = self._desk
-        with desk.lock:
-            durable_id = desk.tally.durable_id
+        state = self._state
+        with state.lock:
+            durable_id = state.tally.durable_id
             wanted = start - 1 if isinstance(start, int) else _STARTS[start](durable_id)
-            pending = desk.group_commit.puts
+            pending = state.group_commit.puts
             offset = ReaderOffset(
                 reader=-1,
                 name=name,
                 config=config,
-                created_at=desk.clock.now(),
+                created_at=state.clock.now(),
                 head=max(0, min(wanted, durable_id)),
                 items=len(pending),
                 bytes=sum(entry.size for entry in pending),
             )
             line = self._line(offset)
             for entry in pending:
-                desk.cache.add(entry)
+                state.cache.add(entry)
             return line
 
     def _line(self, offset: ReaderOffset) -> ReaderLine[T]:
-        line = ReaderLine(offset, self._desk.tally, self._desk.cache)
-        self._desk.cache.followers.append(line)
-        self._desk.cache.note_missing(line.cursor, self._desk.tally.durable_id)
+        line = ReaderLine(offset, self._state.tally, self._state.cache)
+        self._state.cache.followers.append(line)
+        self._state.cache.note_missing(line.cursor, self._state.tally.durable_id)
         return line
 
-    def _install(self, line: ReaderLine[T], hooks: ReaderHooks[T]) -> ReaderDesk[T]:
-        reader = ReaderDesk(line, self._desk, hooks)
+    def _install(self, line: ReaderLine[T], hooks: ReaderHooks[T]) -> ReaderState[T]:
+        reader = ReaderState(line, self._state, hooks)
         reader.want = partial(self._journal_writer.want, reader)
-        self._desk.readers.append(reader)
-        self._desk.watch()
+        self._state.readers.append(reader)
+        self._state.watch()
         if line.is_absent():
             reader.want()
         return reader
@@ -243,24 +243,24 @@ class Registry(Generic[T]):
         ReaderNotFoundError
             When there is none of this name.
         """
-        self._desk.require_open()
+        self._state.require_open()
         reader = self.find(name)
         if reader is None:
             raise self._unknown(name)
-        self._desk.journal.drop_reader(reader.line.number)
-        with self._desk.lock:
-            self._desk.readers.remove(reader)
+        self._state.journal.drop_reader(reader.line.number)
+        with self._state.lock:
+            self._state.readers.remove(reader)
             reader.drop(partial(self._unknown, name))
         self._unfollow(reader.line)
 
     def _unfollow(self, line: ReaderLine[T]) -> None:
-        with self._desk.lock:
-            self._desk.cache.followers.remove(line)
-            self._desk.cache.prune()
-            self._desk.watch()
+        with self._state.lock:
+            self._state.cache.followers.remove(line)
+            self._state.cache.prune()
+            self._state.watch()
 
     def _unknown(self, name: str) -> ReaderNotFoundError:
-        return ReaderNotFoundError(self._desk.name, name, self.names())
+        return ReaderNotFoundError(self._state.name, name, self.names())
 
 
 def require_start(start: object) -> None:

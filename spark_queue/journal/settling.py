@@ -14,7 +14,7 @@ from spark_queue.journal.offsets import ReaderLine
 from spark_queue.journal.options import Durability, ReaderHooks
 from spark_queue.journal.puts import Offer
 from spark_queue.journal.records import Entry, origin_of
-from spark_queue.journal.state import QueueDesk
+from spark_queue.journal.state import QueueState
 
 T = TypeVar("T")
 
@@ -26,7 +26,7 @@ class Settling(Generic[T]):
 
     Parameters
     ----------
-    line, desk
+    line, queue_state
         The reader's items, and its queue.
     serve : callable
         Called under the lock when an item has come back.
@@ -42,10 +42,10 @@ class Settling(Generic[T]):
     """
 
     def __init__(
-        self, line: ReaderLine[T], desk: QueueDesk[T], serve: Callable[[], object]
+        self, line: ReaderLine[T], queue_state: QueueState[T], serve: Callable[[], object]
     ) -> None:
         self.line = line
-        self.desk = desk
+        self.queue_state = queue_state
         self.hooks: ReaderHooks[T] = ReaderHooks()
         self.is_gone = False
         self._serve = serve
@@ -54,23 +54,23 @@ class Settling(Generic[T]):
     @property
     def fullname(self) -> str:
         """What the reader is called among all queues."""
-        return f"{self.desk.name}+{self.line.name}"
+        return f"{self.queue_state.name}+{self.line.name}"
 
     def commit(self, read: Read[T] | int) -> bool:
         """Settle an open read as done; ``False``, and a word in the log, when it is none."""
-        desk, line = self.desk, self.line
+        queue_state, line = self.queue_state, self.line
         entry = None
         try:
-            desk.lock.acquire()
-            if desk.closed is None and not self.is_gone:
+            queue_state.lock.acquire()
+            if queue_state.closed is None and not self.is_gone:
                 closed = line.close_read(read)
                 entry = self._late_entry(read) if closed is None else closed.entry
             if entry is not None:
                 line.settle(entry, line.settlements.acked)
                 line.counters.committed += 1
-                desk.note_settlements()
+                queue_state.note_settlements()
         finally:
-            desk.lock.release()
+            queue_state.lock.release()
         return entry is not None or self._ignore("commit", read)
 
     def _late_entry(self, read: Read[T] | int) -> Entry[T] | None:
@@ -87,17 +87,17 @@ class Settling(Generic[T]):
 
     def unget(self, read: Read[T] | int) -> bool:
         """End an open read as failed; ``False``, and a word in the log, when it is none."""
-        with self.desk.lock:
+        with self.queue_state.lock:
             found = self._open_read(read)
             if found is not None:
                 self.fail(found)
         if found is None:
             return self._ignore("unget", read)
-        self.desk.hand_off()
+        self.queue_state.hand_off()
         return True
 
     def _open_read(self, read: Read[T] | int) -> Read[T] | None:
-        if self.desk.closed is not None or self.is_gone:
+        if self.queue_state.closed is not None or self.is_gone:
             return None
         found = self.line.open.get(read if isinstance(read, int) else read.id)
         return found if isinstance(read, int) or found is read else None
@@ -115,7 +115,7 @@ class Settling(Generic[T]):
         try:
             receipt = self._replace(read, *offer)
         finally:
-            self.desk.hand_off()
+            self.queue_state.hand_off()
         if receipt is None:
             self._ignore("replace", read)
         return receipt
@@ -123,14 +123,14 @@ class Settling(Generic[T]):
     def _replace(
         self, read: Read[T] | int, entry: Entry[T], durability: Durability | None
     ) -> Receipt | None:
-        with self.desk.lock:
-            self.desk.puts.admit(entry, exempt=self.line)
+        with self.queue_state.lock:
+            self.queue_state.puts.admit(entry, exempt=self.line)
             found = self._open_read(read)
             if found is None:
                 return None
             entry.origin = self.origin_of(found.entry)
             self.commit(found)
-            return self.desk.puts.place(entry, durability)
+            return self.queue_state.puts.place(entry, durability)
 
     def fail(self, read: Read[T]) -> None:
         """End an open read as failed. Under the lock."""
@@ -141,7 +141,7 @@ class Settling(Generic[T]):
             self.put_back(read)
             return
         self.line.away[read.id] = read.entry
-        self.desk.handoffs.append(Failed(self, read))
+        self.queue_state.handoffs.append(Failed(self, read))
 
     def punts_to(self, errors: int) -> str | None:
         """Return the queue that gets an item which has failed so often."""
@@ -166,35 +166,35 @@ class Settling(Generic[T]):
             self._settle(entry, "expired")
             return
         self.line.away[entry.id] = entry
-        self.desk.handoffs.append(Expired(self, entry))
+        self.queue_state.handoffs.append(Expired(self, entry))
 
     # What became of a hand-off
 
     def finish(self, entry: Entry[T], why: Literal["expired", "punted"]) -> None:
         """Count an item that was handed off as gone."""
-        with self.desk.lock:
+        with self.queue_state.lock:
             if self._has_returned(entry):
                 self._settle(entry, why)
 
     def stick(self, entry: Entry[T]) -> None:
         """Keep an expired item that could not leave, until expired ones are discarded again."""
-        with self.desk.lock:
+        with self.queue_state.lock:
             if self._has_returned(entry):
                 self.line.stuck[entry.id] = entry
 
     def put_back(self, read: Read[T]) -> None:
         """Let a failed item be unread again, at its place."""
-        with self.desk.lock:
+        with self.queue_state.lock:
             self.line.away.pop(read.id, None)
-            if self.desk.closed is not None:
+            if self.queue_state.closed is not None:
                 return
             self.line.fail(read.entry, read.errors)
-            self.desk.note_settlements()
+            self.queue_state.note_settlements()
             self._serve()
 
     def _has_returned(self, entry: Entry[T]) -> bool:
         # A queue that was closed meanwhile can make nothing durable: it will be handed off again.
-        return self.line.away.pop(entry.id, None) is not None and self.desk.closed is None
+        return self.line.away.pop(entry.id, None) is not None and self.queue_state.closed is None
 
     def _settle(self, entry: Entry[T], why: Literal["expired", "punted"]) -> None:
         counters, settlements = self.line.counters, self.line.settlements
@@ -204,7 +204,7 @@ class Settling(Generic[T]):
         else:
             counters.punted += 1
             self.line.settle(entry, settlements.punted)
-        self.desk.note_settlements()
+        self.queue_state.note_settlements()
 
     def origin_of(self, entry: Entry[T]) -> str:
         """Return how an item of this reader is named where something stands for it."""
@@ -212,7 +212,7 @@ class Settling(Generic[T]):
 
     def send(self, target: str, entry: Entry[T], errors: int) -> Future[int]:
         """Put an item into another queue, and return the future of its being durable there."""
-        queue = self.desk.resolve(target)
+        queue = self.queue_state.resolve(target)
         return queue.put(
             entry.item,
             errors=errors,

@@ -26,7 +26,7 @@ from spark_queue.waiting.limits import limit_of
 from spark_queue.waiting.timer import Alarm, Timeout, Timer, seconds
 
 if TYPE_CHECKING:
-    from spark_queue.journal.reader_state import ReaderDesk
+    from spark_queue.journal.reader_state import ReaderState
 
 T = TypeVar("T")
 
@@ -55,14 +55,14 @@ class Target(Protocol):
         ...
 
 
-class QueueDesk(Generic[T]):
+class QueueState(Generic[T]):
     """The state of a journaled queue, for fronts of any kind.
 
     Attributes
     ----------
     puts : Puts
         Where items come in.
-    readers : list of ReaderDesk
+    readers : list of ReaderState
         The readers; changed by their registry.
     alert : bool
         Whether a put must look closer: some reader has limits, lets items expire, or is waited at.
@@ -103,7 +103,7 @@ class QueueDesk(Generic[T]):
             limit_of("max_memory_bytes", options.max_memory_bytes),
         )
         self.group_commit: GroupCommit[T] = GroupCommit(options, self.writer.context)
-        self.readers: list[ReaderDesk[T]] = []
+        self.readers: list[ReaderState[T]] = []
         self.puts: Puts[T] = Puts(self, options, size_of)
         self.origins: dict[str, int] = {}
         self.handoffs: deque[Handoff] = deque()

@@ -1,4 +1,4 @@
-"""Two plainer ways to read: without commits, and in scopes that commit by themselves."""
+"""Two plainer views of a reader: without acks, and in scopes that ack by themselves."""
 
 from __future__ import annotations
 

@@ -164,5 +164,5 @@ def unread(reader: Reader[str]) -> list[str]:
     """Get everything that is there, and put it back untried."""
     reads = reader.get_many(1_000_000)
     for read in reads:
-        reader._desk._take_back(read)
+        reader._state._take_back(read)
     return [read.item for read in reads]

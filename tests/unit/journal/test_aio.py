@@ -83,7 +83,7 @@ def test_waiting_for_room(stage: Stage) -> None:
         waits = asyncio.create_task(queue.aio.put("2"))
         cancelled = asyncio.create_task(queue.aio.put("3"))
         await asyncio.sleep(0)
-        assert len(queue._desk.puts.producers.tickets) == 2
+        assert len(queue._state.puts.producers.tickets) == 2
         cancelled.cancel()
         with pytest.raises(asyncio.CancelledError):
             await cancelled

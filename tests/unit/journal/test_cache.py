@@ -125,8 +125,8 @@ def test_a_load_holds_nobody_up(stage: Stage) -> None:
     behind.get_many(2)
     queue.sync()
     gate = Gate(journal, "load")
-    crew = Crew(behind._desk.waiters)
-    while behind._desk.poll() is not None:
+    crew = Crew(behind._state.waiters)
+    while behind._state.poll() is not None:
         pass
     crew.waits(lambda: behind.get(timeout=0))
     assert gate.reached.wait(10)
@@ -260,7 +260,7 @@ def test_a_load_that_finds_nothing_ends_a_get_without_patience(stage: Stage) -> 
     gate = Gate(journal, "load")
     reader = stage.queue(journal).reader()
     journal.store.entries.clear()
-    crew = Crew(reader._desk.waiters)
+    crew = Crew(reader._state.waiters)
     crew.waits(lambda: reader.get(timeout=0))
     gate.open()
     assert crew.kinds() == [stdlib.Empty]
@@ -273,7 +273,7 @@ def test_a_load_from_a_journal_that_was_lost_ends_the_queue(stage: Stage) -> Non
     gate = Gate(journal, "load")
     queue = stage.queue(journal)
     reader = queue.reader()
-    crew = Crew(reader._desk.waiters)
+    crew = Crew(reader._state.waiters)
     crew.waits(reader.get)
     stage.again(journal)
     gate.open()

@@ -549,7 +549,7 @@ def test_get_many_waits_for_the_first_only(stage: Stage) -> None:
     """A get of many takes what is there, and waits where there is nothing (KH-20)."""
     queue = stage.queue()
     reader = queue.reader()
-    crew = Crew(reader._desk.waiters)
+    crew = Crew(reader._state.waiters)
     crew.waits(lambda: [read.item for read in reader.get_many(3, timeout=1)])
     crew.waits(lambda: reader.get_many(3, timeout=1))
     put_all(queue, "a")

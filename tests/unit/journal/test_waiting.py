@@ -25,7 +25,7 @@ def test_a_waiter_gets_what_is_put(stage: Stage) -> None:
     """An item that arrives ends the wait, and its timer (KP-26, KP-28)."""
     queue = stage.queue()
     reader = queue.reader()
-    crew = Crew(reader._desk.waiters)
+    crew = Crew(reader._state.waiters)
     crew.waits(lambda: reader.get(timeout=7 * 86_400))
     assert (reader.waiter_count, len(stage.timer)) == (1, 1)
     put_all(queue, "a")
@@ -38,7 +38,7 @@ def test_a_wait_ends_at_its_deadline(stage: Stage) -> None:
     """After 250 ms without an item there is none (KP-27)."""
     queue = stage.queue()
     reader = queue.reader()
-    crew = Crew(reader._desk.waiters)
+    crew = Crew(reader._state.waiters)
     crew.waits(lambda: reader.get(timeout=0.25))
     stage.advance(0.25)
     assert crew.kinds() == [stdlib.Empty]
@@ -51,7 +51,7 @@ def test_a_waiter_gets_what_comes_back(stage: Stage) -> None:
     reader = queue.reader()
     put_all(queue, "a")
     read = reader.get()
-    crew = Crew(reader._desk.waiters)
+    crew = Crew(reader._state.waiters)
     crew.waits(lambda: reader.get(timeout=1))
     reader.unget(read)
     assert items_of(crew) == ["a"]
@@ -61,7 +61,7 @@ def test_waiters_are_served_in_order(stage: Stage) -> None:
     """First come, first served; nobody is passed over (LB-11, LB-16)."""
     queue = stage.queue()
     reader = queue.reader()
-    crew = Crew(reader._desk.waiters)
+    crew = Crew(reader._state.waiters)
     for _ in range(3):
         crew.waits(reader.get)
     put_all(queue, "a", "b", "c")
@@ -72,7 +72,7 @@ def test_looking_waits_too(stage: Stage) -> None:
     """A waiting peek sees the item that the next get takes (KH-18)."""
     queue = stage.queue()
     reader = queue.reader()
-    crew = Crew(reader._desk.waiters)
+    crew = Crew(reader._state.waiters)
     crew.waits(lambda: reader.get(peek=True))
     crew.waits(reader.get)
     put_all(queue, "a")
@@ -84,7 +84,7 @@ def test_evicted_waiters_get_nothing(stage: Stage) -> None:
     """Every wait ends at once (KH-11, KH-16)."""
     queue = stage.queue()
     reader = queue.reader()
-    crew = Crew(reader._desk.waiters)
+    crew = Crew(reader._state.waiters)
     crew.waits(reader.get)
     crew.waits(lambda: reader.get(timeout=10))
     assert queue.evict_waiters() == 2
@@ -96,7 +96,7 @@ def test_a_close_ends_every_wait(stage: Stage) -> None:
     """Waiters and later gets hear that the queue is closed (LB-14)."""
     queue = stage.queue()
     reader = queue.reader()
-    crew = Crew(reader._desk.waiters)
+    crew = Crew(reader._state.waiters)
     crew.waits(reader.get)
     queue.close()
     assert crew.kinds() == [QueueShutDownError]
@@ -106,7 +106,7 @@ def test_a_drop_ends_every_wait(stage: Stage) -> None:
     """Who waits at a reader that is dropped hears of it."""
     queue = stage.queue()
     reader = queue.reader("r")
-    crew = Crew(reader._desk.waiters)
+    crew = Crew(reader._state.waiters)
     crew.waits(reader.get)
     queue.drop_reader("r")
     assert crew.kinds() == [ReaderNotFoundError]
@@ -118,7 +118,7 @@ def test_an_interrupted_wait_takes_nothing(stage: Stage) -> None:
     reader = queue.reader()
     put_all(queue, "a")
     read = reader.get()
-    reader._desk._take_back(read)
+    reader._state._take_back(read)
     stats = reader.stats()
     assert (stats.opened, stats.canceled, stats.open_items) == (0, 0, 0)
     assert reader.get().errors == 0
@@ -131,7 +131,7 @@ def test_a_paused_reader_hands_nothing_out(stage: Stage) -> None:
     put_all(queue, "a")
     reader.pause()
     assert got(reader.get_nowait) is None
-    crew = Crew(reader._desk.waiters)
+    crew = Crew(reader._state.waiters)
     crew.waits(reader.get)
     put_all(queue, "b")
     assert reader.waiter_count == 1
@@ -200,7 +200,7 @@ def test_an_overdue_read_serves_who_waits(stage: Stage) -> None:
     put_all(queue, "a")
     reader.get()
     stage.advance(2)
-    crew = Crew(reader._desk.waiters)
+    crew = Crew(reader._state.waiters)
     crew.waits(reader.get)
     stage.advance(3)
     assert items_of(crew) == ["a"]
@@ -212,7 +212,7 @@ def test_what_expires_serves_nobody(stage: Stage) -> None:
     reader = queue.reader()
     queue.put("a", expires_at=stage.after(1))
     read = reader.get()
-    crew = Crew(reader._desk.waiters)
+    crew = Crew(reader._state.waiters)
     crew.waits(reader.get)
     stage.advance(1)
     reader.unget(read)
@@ -226,7 +226,7 @@ def test_a_get_waits_for_a_load_rather_than_saying_empty(stage: Stage) -> None:
     gate = Gate(journal, "load")
     queue = stage.queue(journal)
     reader = queue.reader()
-    crew = Crew(reader._desk.waiters)
+    crew = Crew(reader._state.waiters)
     crew.waits(lambda: reader.get(timeout=0))
     gate.open()
     [read] = crew.outcomes()
@@ -279,14 +279,14 @@ def test_a_wait_that_has_ended_costs_puts_nothing(stage: Stage) -> None:
     """Puts look closer only as long as somebody waits."""
     queue = stage.queue()
     reader = queue.reader()
-    alerts = [queue._desk.alert]
-    crew = Crew(reader._desk.waiters)
+    alerts = [queue._state.alert]
+    crew = Crew(reader._state.waiters)
     crew.waits(lambda: reader.get(timeout=1))
-    alerts.append(queue._desk.alert)
+    alerts.append(queue._state.alert)
     stage.advance(1)
     assert crew.kinds() == [stdlib.Empty]
     put_all(queue, "a")
-    alerts.append(queue._desk.alert)
+    alerts.append(queue._state.alert)
     assert alerts == [False, True, False]
 
 
