@@ -1,4 +1,4 @@
-"""Single items in and out of a queue on Delta: what a service or a notebook calls in a loop."""
+"""Front of a queue on Delta: single items in and out, for a service or a notebook."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The main job: find the files below a directory, and put each of them through a queue once."""
+"""Main job: find the files below a directory, and put each of them through a queue once."""
 
 from __future__ import annotations
 

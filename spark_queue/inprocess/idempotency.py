@@ -1,4 +1,4 @@
-"""Doing something once for each key: a lock while it is done, a mark when it has been done."""
+"""Idempotency keys: a lock while something is done, a mark when it has been done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The line of one reader: which items it has done, which are open, and which comes next.
+"""Line of one reader: the items that it has done, those that are open, and the next one.
 
 Items come in the order of their ids, whatever happened to them before. Below the ``cursor`` every
 item was taken once: it is done, open, away (on its way out), stuck, or back. From the cursor on

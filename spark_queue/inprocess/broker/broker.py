@@ -1,4 +1,4 @@
-"""Tasks with a group run one after another within it; a limit holds for all."""
+"""The queue broker: tasks of a group run one after another, and a limit holds for all."""
 
 from __future__ import annotations
 

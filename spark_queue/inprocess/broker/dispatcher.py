@@ -1,4 +1,4 @@
-"""The broker's one lock: what starts, what ends, what is refused, and who is told."""
+"""Dispatcher of a broker, under its one lock: what starts, ends or is refused, and who is told."""
 
 from __future__ import annotations
 

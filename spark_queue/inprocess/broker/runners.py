@@ -1,4 +1,4 @@
-"""Where tasks run: on threads, or as tasks of an event loop."""
+"""Runners of tasks: on threads, or as tasks of an event loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which waiting task starts next: the earliest whose group is not active."""
+"""Scheduler of a broker: the next to start is the earliest task whose group is not active."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a distinct queue knows of an element beside the element itself."""
+"""Facts about an element of a distinct queue, beside the element itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A few threads for many queues: one item a turn, so that no queue holds a thread for long."""
+"""Thread pool for many queues: one item a turn, so that no queue holds a thread for long."""
 
 from __future__ import annotations
 

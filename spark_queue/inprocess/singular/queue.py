@@ -1,4 +1,4 @@
-"""One thread applies all updates of a state, in their order; everybody else sends requests."""
+"""The singular update queue: one thread applies all updates of a state, in their order."""
 
 from __future__ import annotations
 

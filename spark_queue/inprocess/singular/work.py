@@ -1,4 +1,4 @@
-"""What a worker does with one request, whatever drives the worker: a thread, a pool, a loop."""
+"""Work of a queue on one request, whatever drives it: a thread, a pool, a loop."""
 
 from __future__ import annotations
 
