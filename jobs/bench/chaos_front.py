@@ -127,7 +127,7 @@ class Journaled:
 
     def ack(self, token: Any) -> Future[Any]:
         """Settle an item, and have that told when it is durable."""
-        self._reader.commit(token)
+        self._reader.ack(token)
         future: Future[None] = Future()
         self._acks.put(future)
         return future

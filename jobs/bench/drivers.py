@@ -229,7 +229,7 @@ def take(place: str) -> None:
         except queue.Empty:
             break
         items.append(read.item)
-        reader.commit(read)
+        reader.ack(read)
     front.close()
     typer.echo(json.dumps({"front_items": len(items)}))
 

@@ -168,7 +168,7 @@ def gets(bench: Bench) -> Iterable[Figure]:
             _each(count, lambda: front.put(next(_ITEMS)))
             front.sync()
             reader = front.reader("")
-            return count / seconds(partial(_each, count, lambda: reader.commit(reader.get())))
+            return count / seconds(partial(_each, count, lambda: reader.ack(reader.get())))
 
     def lite() -> float:
         made = LiteQueue(str(bench.root / f"lite-{time.monotonic_ns()}"))
@@ -199,7 +199,7 @@ def _flood(bench: Bench) -> float:
     with bench.front("flood") as front:
         reader = front.reader("")
         put = partial(_each, count, lambda: front.put(next(_ITEMS)))
-        get = partial(_each, count, lambda: reader.commit(reader.get()))
+        get = partial(_each, count, lambda: reader.ack(reader.get()))
         return _together([put, get]) / count * 1e6
 
 
@@ -211,7 +211,7 @@ def _packing(bench: Bench) -> float:
 
         def turn() -> None:
             front.put(next(_ITEMS))
-            reader.commit(reader.get())
+            reader.ack(reader.get())
 
         return seconds(partial(_each, 100, turn)) / 100 * 1e6
 
@@ -239,7 +239,7 @@ def _finished(bench: Bench, name: str, count: int) -> list[float]:
         reader = front.reader("")
         for _ in range(count // 1_000):
             _each(1_000, lambda: front.put(b"0123456789"))
-            _each(1_000, lambda: reader.commit(reader.get()))
+            _each(1_000, lambda: reader.ack(reader.get()))
     _opened(bench, name)
     return [_opened(bench, name) for _ in range(3)]
 
@@ -291,7 +291,7 @@ def in_memory(bench: Bench) -> Iterable[Figure]:
     with JournaledQueue(journal, options=options) as front:
         put = seconds(partial(_each, count, lambda: front.put(next(_ITEMS)))) / count
         reader = front.reader("")
-        got = seconds(partial(_each, count, lambda: reader.commit(reader.get()))) / count
+        got = seconds(partial(_each, count, lambda: reader.ack(reader.get()))) / count
     yield Figure("memory.put", put * 1e6, None, "us", "no Delta")
     yield Figure("memory.get", got * 1e6, None, "us", "get and commit, no Delta")
 

@@ -61,7 +61,7 @@ class AioJournaledQueue(Generic[T]):
     ...     reader = await queue.aio.reader("worker")
     ...     await queue.aio.put("a")
     ...     read = await reader.aio.get()
-    ...     reader.commit(read)
+    ...     reader.ack(read)
     ...     await queue.aio.close()
     ...     return read.item
     >>> asyncio.run(main())

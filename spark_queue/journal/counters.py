@@ -31,8 +31,9 @@ class Counters:
     """Gets that ended with nothing."""
     opened: int = 0
     committed: int = 0
+    """Reads that ended by an ack."""
     canceled: int = 0
-    """Reads that ended by an unget, or by their timeout."""
+    """Reads that ended by a nack, or by their timeout."""
     expired: int = 0
     discarded: int = 0
     """Items that were dropped since the reader was full."""

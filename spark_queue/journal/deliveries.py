@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class Read(Generic[T]):
-    """What a get hands out: an item, and the token to settle it with.
+    """What a get hands out: an item, and the token to ack, nack or release it with.
 
     Attributes
     ----------

@@ -89,7 +89,7 @@ class ReaderHooks(Generic[T]):
     """
 
     open_timeout: float | timedelta | None = None
-    """How long a read may stay open, in seconds: an older one ends as if it was ungot, when the
+    """How long a read may stay open, in seconds: an older one ends as by a nack, when the
     reader is next asked for an item. ``None`` (default) for ever."""
     on_error: Callable[[Read[T]], object] | None = None
     """Gets a read that has failed, its errors counted: true says that the item is dealt with and

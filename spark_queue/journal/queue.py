@@ -32,8 +32,8 @@ class JournaledQueue(Generic[T]):
     """A queue whose items are in a journal, and which any number of readers read, each in full.
 
     Items have ids that grow, and every reader gets them in the order of ids, whatever happened to
-    them before. A reader settles an item by a commit; what it had open when the process ended comes
-    back to it, and what was committed durably never does.
+    them before. A reader settles an item by an ack; what it had open when the process ended comes
+    back to it, and what was acked durably never does.
 
     Puts gather in groups, which one thread makes durable, one after another: as long as a commit
     takes, so long the next group gathers. See :class:`QueueOptions` for what a put promises.
@@ -78,7 +78,7 @@ class JournaledQueue(Generic[T]):
     ...     billing, mail = queue.reader("billing"), queue.reader("mail")
     ...     _ = queue.put_many(["a", "b"])
     ...     read = billing.get()
-    ...     billing.commit(read), billing.get().item, mail.peek().item
+    ...     billing.ack(read), billing.get().item, mail.peek().item
     (True, 'b', 'a')
 
     Where the process ended, the next one goes on: ``b`` was open, and comes back.

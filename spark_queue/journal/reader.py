@@ -25,12 +25,15 @@ T = TypeVar("T")
 class Reader(Generic[T]):
     """One reader of a :class:`JournaledQueue`: it has a position of its own among the items.
 
-    An item that was got is *open* until it is committed, which settles it for this reader for ever,
-    or ungot, which returns it to its place in the order of ids, with one more error. What is open
-    when the process ends comes back.
+    An item that was got is *open* until it is settled: an ack ends it for this reader for ever, a
+    nack returns it to its place in the order of ids with one more error, and a release returns it
+    uncharged. What is open when the process ends comes back.
 
     Any number of threads may get from one reader: each item goes to one of them, and those who wait
     are served first come, first served. *Nothing* is :class:`queue.Empty`.
+
+    ``commit``, ``commit_many``, ``unget`` and ``unget_many``, the words of libkestrel, are other
+    names of :meth:`ack`, :meth:`ack_many`, :meth:`nack` and :meth:`nack_many`.
 
     Made by :meth:`JournaledQueue.reader`.
     """
@@ -103,7 +106,7 @@ class Reader(Generic[T]):
         return self.get(timeout=0)
 
     def peek(self) -> Read[T]:
-        """Look at the next item if there is one; it cannot be committed. See :meth:`get`."""
+        """Look at the next item if there is one; it cannot be settled. See :meth:`get`."""
         return self.get(timeout=0, peek=True)
 
     def get_many(self, max: int, timeout: Timeout = 0) -> list[Read[T]]:  # noqa: A002 - the word for it
@@ -124,7 +127,7 @@ class Reader(Generic[T]):
 
     # Settling
 
-    def commit(self, read: Read[T] | int) -> bool:
+    def ack(self, read: Read[T] | int) -> bool:
         """Settle an open item as done. It is durable with the next group.
 
         Returns
@@ -133,25 +136,44 @@ class Reader(Generic[T]):
             ``False``, and an error in the log, when the item is not open: settled before, of
             another reader, or of a closed queue. Nothing happens then.
         """
-        return self._state.settling.commit(read)
+        return self._state.settling.ack(read)
 
-    def commit_many(self, reads: Iterable[Read[T] | int]) -> int:
+    def ack_many(self, reads: Iterable[Read[T] | int]) -> int:
         """Settle open items as done, and return how many were open."""
-        return sum(self.commit(read) for read in reads)
+        return sum(self.ack(read) for read in reads)
 
-    def unget(self, read: Read[T] | int) -> bool:
+    def nack(self, read: Read[T] | int) -> bool:
         """Return an open item to its place as failed, or where failed ones go.
 
         Returns
         -------
         bool
-            As :meth:`commit`.
+            As :meth:`ack`.
         """
-        return self._state.settling.unget(read)
+        return self._state.settling.nack(read)
 
-    def unget_many(self, reads: Iterable[Read[T] | int]) -> int:
+    def nack_many(self, reads: Iterable[Read[T] | int]) -> int:
         """Return open items as failed, and return how many were open."""
-        return sum(self.unget(read) for read in reads)
+        return sum(self.nack(read) for read in reads)
+
+    def release(self, read: Read[T] | int) -> bool:
+        """Give an open item back to its place, uncharged.
+
+        Returns
+        -------
+        bool
+            As :meth:`ack`.
+        """
+        return self._state.settling.release(read)
+
+    def release_many(self, reads: Iterable[Read[T] | int]) -> int:
+        """Give open items back, uncharged, and return how many were open."""
+        return sum(self.release(read) for read in reads)
+
+    commit = ack
+    commit_many = ack_many
+    unget = nack
+    unget_many = nack_many
 
     def replace(
         self, read: Read[T] | int, item: T, durability: Durability | None = None
@@ -218,11 +240,11 @@ class Reader(Generic[T]):
     # Views
 
     def auto_commit(self) -> AutoCommitReader[T]:
-        """Return a view whose gets commit at once."""
+        """Return a view whose gets ack at once."""
         return AutoCommitReader(self, self._state.queue_state.puts)
 
     def open_one(self, timeout: Timeout = None) -> Transaction[T]:
-        """Open the next item in a scope that commits it at its end, or rolls it back.
+        """Open the next item in a scope that acks it at its end, or nacks it by an error.
 
         Examples
         --------

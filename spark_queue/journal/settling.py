@@ -56,7 +56,7 @@ class Settling(Generic[T]):
         """What the reader is called among all queues."""
         return f"{self.queue_state.name}+{self.line.name}"
 
-    def commit(self, read: Read[T] | int) -> bool:
+    def ack(self, read: Read[T] | int) -> bool:
         """Settle an open read as done; ``False``, and a word in the log, when it is none."""
         queue_state, line = self.queue_state, self.line
         entry = None
@@ -71,7 +71,7 @@ class Settling(Generic[T]):
                 queue_state.note_settlements()
         finally:
             queue_state.lock.release()
-        return entry is not None or self._ignore("commit", read)
+        return entry is not None or self._ignore("ack", read)
 
     def _late_entry(self, read: Read[T] | int) -> Entry[T] | None:
         # Its time was up and nobody has got the item since: the ack counts all the same.
@@ -85,14 +85,27 @@ class Settling(Generic[T]):
         _log.error("reader %s: %s of item %d, which is not open here", self.fullname, verb, item)
         return False
 
-    def unget(self, read: Read[T] | int) -> bool:
+    def nack(self, read: Read[T] | int) -> bool:
         """End an open read as failed; ``False``, and a word in the log, when it is none."""
         with self.queue_state.lock:
             found = self._open_read(read)
             if found is not None:
                 self.fail(found)
         if found is None:
-            return self._ignore("unget", read)
+            return self._ignore("nack", read)
+        self.queue_state.hand_off()
+        return True
+
+    def release(self, read: Read[T] | int) -> bool:
+        """Give an open read back, uncharged; ``False``, and a word in the log, when it is none."""
+        with self.queue_state.lock:
+            found = self._open_read(read)
+            if found is not None:
+                self.line.close_read(found)
+                self.line.put_back(found.entry)
+                self._serve()
+        if found is None:
+            return self._ignore("release", read)
         self.queue_state.hand_off()
         return True
 
@@ -129,7 +142,7 @@ class Settling(Generic[T]):
             if found is None:
                 return None
             entry.origin = self.origin_of(found.entry)
-            self.commit(found)
+            self.ack(found)
             return self.queue_state.puts.place(entry, durability)
 
     def fail(self, read: Read[T]) -> None:

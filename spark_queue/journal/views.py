@@ -35,13 +35,13 @@ class AutoCommitReader(Generic[T]):
         return receipt.result()
 
     def get(self, timeout: Timeout = None) -> T:
-        """Get the next item and commit it; see :meth:`Reader.get`."""
+        """Get the next item and ack it; see :meth:`Reader.get`."""
         read = self._reader.get(timeout)
-        self._reader.commit(read)
+        self._reader.ack(read)
         return read.item
 
     def poll(self) -> T:
-        """Get the next item if there is one, and commit it; see :meth:`Reader.get`."""
+        """Get the next item if there is one, and ack it; see :meth:`Reader.get`."""
         return self.get(timeout=0)
 
     def put_head(self, item: T) -> NoReturn:
@@ -55,7 +55,7 @@ class AutoCommitReader(Generic[T]):
         raise InvalidArgumentError(f"{item!r} cannot be put at the head: a journal only grows")
 
     def poll_if(self, predicate: Callable[[T], object]) -> NoReturn:
-        """Refuse: who wants to look before taking peeks, or ungets.
+        """Refuse: who wants to look before taking peeks, or releases.
 
         Raises
         ------
@@ -66,10 +66,11 @@ class AutoCommitReader(Generic[T]):
 
 
 class Transaction(Generic[T]):
-    """The scope of one open item: committed where it ends well, and rolled back by an error.
+    """The scope of one open item: its normal end acks, an error nacks.
 
-    Either may be said earlier, by hand; the end of the scope changes nothing then. It can be used
-    without the scope, by :meth:`begin`.
+    Either, or a release, may be said earlier, by hand; the end of the scope changes nothing then.
+    It can be used without the scope, by :meth:`begin`. ``commit`` and ``rollback`` are other names
+    of :meth:`ack` and :meth:`nack`.
     """
 
     def __init__(self, reader: Reader[T], timeout: Timeout) -> None:
@@ -85,9 +86,9 @@ class Transaction(Generic[T]):
         if self._read is None:
             return
         if kind is None:
-            self.commit()
+            self.ack()
         else:
-            self.rollback()
+            self.nack()
 
     def begin(self) -> T:
         """Open the next item and return it; see :meth:`Reader.get`.
@@ -102,13 +103,20 @@ class Transaction(Generic[T]):
         self._read = self._reader.get(self._timeout)
         return self._read.item
 
-    def commit(self) -> bool:
-        """Settle the item as done; see :meth:`Reader.commit`."""
-        return self._reader.commit(self._end())
+    def ack(self) -> bool:
+        """Settle the item as done; see :meth:`Reader.ack`."""
+        return self._reader.ack(self._end())
 
-    def rollback(self) -> bool:
-        """Return the item to its place as failed; see :meth:`Reader.unget`."""
-        return self._reader.unget(self._end())
+    def nack(self) -> bool:
+        """Return the item to its place as failed; see :meth:`Reader.nack`."""
+        return self._reader.nack(self._end())
+
+    def release(self) -> bool:
+        """Give the item back to its place, uncharged; see :meth:`Reader.release`."""
+        return self._reader.release(self._end())
+
+    commit = ack
+    rollback = nack
 
     def _end(self) -> Read[T]:
         read, self._read = self._read, None

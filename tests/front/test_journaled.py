@@ -64,7 +64,7 @@ def _drained(front: JournaledQueue[Any], name: str = "") -> list[Any]:
         except queue.Empty:
             return got
         got.append(read.item)
-        reader.commit(read)
+        reader.ack(read)
 
 
 @both_lanes
@@ -75,8 +75,8 @@ def test_what_is_durable_is_there_for_the_next(
     ids = [jobs.put(bytes([n])).result(PATIENCE) for n in (1, 2, 3, 4)]
     reader = jobs.reader("")
     first, second, third = (reader.get(timeout=0) for _ in range(3))
-    reader.commit(second)
-    reader.unget(third)
+    reader.ack(second)
+    reader.nack(third)
     jobs.sync()
 
     after = _again(spark, queue_path, clock)
@@ -197,7 +197,7 @@ def test_memory_is_bounded(spark: SparkSession, queue_path: str, clock: ManualCl
     for _ in items:
         read = reader.get(timeout=PATIENCE)
         got.append(read.item)
-        reader.commit(read)
+        reader.ack(read)
 
     assert got == items
     front.close()

@@ -163,12 +163,12 @@ class JournalMachine(RuleBasedStateMachine):
 
     @precondition(_is_busy)
     @rule(data=st.data())
-    def commit(self, data: st.DataObject) -> None:
+    def ack(self, data: st.DataObject) -> None:
         """Settle an open item."""
         self.steps += 1
         name, follower, read = self._some_read(data)
-        assert self.queue.reader(name).commit(read)
-        assert not self.queue.reader(name).commit(read)
+        assert self.queue.reader(name).ack(read)
+        assert not self.queue.reader(name).ack(read)
         self._done(follower, read.id)
 
     @staticmethod
@@ -179,13 +179,22 @@ class JournalMachine(RuleBasedStateMachine):
 
     @precondition(_is_busy)
     @rule(data=st.data())
-    def unget(self, data: st.DataObject) -> None:
+    def nack(self, data: st.DataObject) -> None:
         """Return an open item."""
         self.steps += 1
         name, follower, read = self._some_read(data)
-        assert self.queue.reader(name).unget(read)
+        assert self.queue.reader(name).nack(read)
         del follower.open[read.id]
         follower.errors[read.id] = follower.errors.get(read.id, 0) + 1
+
+    @precondition(_is_busy)
+    @rule(data=st.data())
+    def release(self, data: st.DataObject) -> None:
+        """Give an open item back."""
+        self.steps += 1
+        name, follower, read = self._some_read(data)
+        assert self.queue.reader(name).release(read)
+        del follower.open[read.id]
 
     @precondition(_is_busy)
     @rule(data=st.data())

@@ -149,14 +149,14 @@ def got(call: Callable[[], Read[str]]) -> str | None:
 
 
 def drain(reader: Reader[str]) -> list[str]:
-    """Get and commit everything that is there."""
+    """Get and ack everything that is there."""
     items: list[str] = []
     while True:
         try:
             read = reader.get(timeout=0)
         except queue.Empty:
             return items
-        reader.commit(read)
+        reader.ack(read)
         items.append(read.item)
 
 

@@ -70,7 +70,7 @@ def test_very_little_memory(stage: Stage, limit: int) -> None:
     reads = [one.get(timeout=10) for _ in range(10)]
     assert [read.item for read in reads] == numbers(10)
     assert drain(two) == numbers(20)
-    one.unget(reads[3])
+    one.nack(reads[3])
     assert drain(one) == ["3", *numbers(10, 10)]
     assert queue.stats().memory_items == 0
 
@@ -81,11 +81,11 @@ def test_readers_far_apart_share_the_memory(stage: Stage) -> None:
     slow, fast = queue.reader("slow"), queue.reader("fast")
     put_all(queue, *numbers(300))
     queue.sync()
-    fast.commit_many(fast.get_many(1))
+    fast.ack_many(fast.get_many(1))
     for item in range(1, 300):
         read = fast.get(timeout=10)
         assert read.item == str(item)
-        fast.commit(read)
+        fast.ack(read)
         if not item % 3:
             assert slow.get(timeout=10).item == str(item // 3 - 1)
     assert queue.stats().memory_items <= 20
@@ -306,7 +306,7 @@ def test_who_looks_after_a_load_comes_to_an_end(stage: Stage, limit: int) -> Non
     journal = stage.filled(300, 0, name="behind").successor()
     queue = stage.queue(journal)
     ahead = queue.reader("ahead", start=1)
-    ahead.commit_many(ahead.get_many(200))
+    ahead.ack_many(ahead.get_many(200))
     queue.sync()
     small_queue = stage.again(journal, options=small(limit))
     ahead = small_queue.reader("ahead")

@@ -49,7 +49,7 @@ def test_the_interval_commits(stage: Stage) -> None:
     stage.advance(0.001)
     until(lambda: journal.store.last_id == 2)
     assert len(stage.timer) == 0
-    queue.reader().commit(queue.reader().get())
+    queue.reader().ack(queue.reader().get())
     stage.advance(1)
     until(lambda: journal.store.recovered().readers[0].head == 1)
 
@@ -177,7 +177,7 @@ def test_waits_end_when_a_commit_fails(stage: Stage) -> None:
     producers.waits(lambda: queue.put("b"))
     gate.fail(OSError("disk full"))
     assert takers.kinds() + producers.kinds() == [JournalFailedError] * 2
-    assert not reader.commit(read)
+    assert not reader.ack(read)
 
 
 def test_a_queue_that_is_fenced_ends(stage: Stage) -> None:
@@ -236,7 +236,7 @@ def test_sync_waits_for_everything(stage: Stage) -> None:
     journal = stage.journal()
     queue = stage.queue(journal)
     put_all(queue, "a", "b")
-    queue.reader().commit(queue.reader().get())
+    queue.reader().ack(queue.reader().get())
     queue.sync()
     [offset] = journal.store.recovered().readers
     assert (journal.store.last_id, offset.head, offset.items) == (2, 1, 1)
@@ -247,7 +247,7 @@ def test_a_close_makes_everything_durable(stage: Stage) -> None:
     journal = stage.journal()
     with stage.queue(journal) as queue:
         put_all(queue, "a", "b")
-        queue.reader().commit(queue.reader().get())
+        queue.reader().ack(queue.reader().get())
     assert drain(stage.again(journal).reader()) == ["b"]
 
 

@@ -149,7 +149,7 @@ def test_a_live_item_that_came_back_stops_no_sweep(stage: Stage) -> None:
     queue.put("expired", expires_at=stage.after(1))
     put_all(queue, "between")
     queue.put("expired too", expires_at=stage.after(1))
-    reader.unget(reader.get())
+    reader.nack(reader.get())
     stage.advance(1)
     assert queue.discard_expired() == 1
     assert unread(reader)[:2] == ["live", "between"]
@@ -163,7 +163,7 @@ def test_what_came_back_expires_too(stage: Stage) -> None:
     read = reader.get()
     stage.advance(2)
     assert queue.discard_expired() == 0
-    reader.unget(read)
+    reader.nack(read)
     assert queue.discard_expired() == 1
     assert queue.items == 0
 

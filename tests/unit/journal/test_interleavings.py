@@ -25,7 +25,7 @@ def test_a_put_meets_a_get(turns: tuple[int, ...], monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("turns", schedules(6))
-def test_an_unget_meets_a_get(turns: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_nack_meets_a_get(turns: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """Who waits gets what comes back, whenever it does (LB-11)."""
     meeting = Meeting(turns, monkeypatch, _MODULE)
     queue: JournaledQueue[str] = JournaledQueue(
@@ -35,6 +35,6 @@ def test_an_unget_meets_a_get(turns: tuple[int, ...], monkeypatch: pytest.Monkey
     queue.put("a")
     read = reader.get()
     got: list[str] = []
-    meeting.play(lambda: got.append(reader.get().item), lambda: reader.unget(read))
+    meeting.play(lambda: got.append(reader.get().item), lambda: reader.nack(read))
     assert (got, meeting.errors) == (["a"], [])
     queue.close(drain=False)

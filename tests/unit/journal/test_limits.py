@@ -39,7 +39,7 @@ def test_open_items_count(stage: Stage) -> None:
     read = queue.reader().get()
     with pytest.raises(QueueFullError):
         queue.put("b")
-    queue.reader().commit(read)
+    queue.reader().ack(read)
     put_all(queue, "b")
 
 
@@ -148,7 +148,7 @@ def test_open_items_are_not_dropped(stage: Stage) -> None:
     assert (reader.items, unread(reader)) == (2, ["b"])
     put_all(queue, "c")
     assert (reader.items, unread(reader)) == (2, ["c"])
-    assert reader.commit(read)
+    assert reader.ack(read)
     assert drain(reader) == ["c"]
 
 
@@ -157,7 +157,7 @@ def test_what_came_back_is_the_oldest(stage: Stage) -> None:
     queue = stage.queue(max_items=2, full_policy="drop_oldest")
     reader = queue.reader()
     put_all(queue, "a", "b")
-    reader.unget(reader.get())
+    reader.nack(reader.get())
     put_all(queue, "c")
     assert unread(reader) == ["b", "c"]
 
@@ -180,10 +180,10 @@ def test_a_reader_that_lags_loses_what_lies_far_behind(stage: Stage) -> None:
     put_all(queue, *"123456")
     queue.checkpoint()
     assert slow.items == 6
-    fast.commit_many(fast.get_many(3))
+    fast.ack_many(fast.get_many(3))
     queue.checkpoint()
     assert slow.stats().lost == 3
-    fast.commit_many(fast.get_many(3))
+    fast.ack_many(fast.get_many(3))
     queue.checkpoint()
     assert (slow.stats().lost, unread(slow)) == (4, ["5", "6"])
     assert [entry.id for entry in journal.store.entries] == [5, 6]

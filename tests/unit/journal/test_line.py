@@ -47,7 +47,7 @@ def take(line: ReaderLine[str]) -> int | None:
     return line.open_read(entry).id
 
 
-def commit(line: ReaderLine[str], *items: int) -> None:
+def ack(line: ReaderLine[str], *items: int) -> None:
     """Ack open items."""
     for item in items:
         read = line.close_read(item)
@@ -60,13 +60,13 @@ def test_the_head_follows_when_the_gap_closes() -> None:
     line = line_at(123, range(124, 131))
     while take(line) is not None:
         pass
-    commit(line, 124)
+    ack(line, 124)
     assert (line.head, line.done) == (124, set())
-    commit(line, 126, 127, 129)
+    ack(line, 126, 127, 129)
     assert (line.head, line.done) == (124, {126, 127, 129})
-    commit(line, 125)
+    ack(line, 125)
     assert (line.head, line.done) == (127, {129})
-    commit(line, 130, 128)
+    ack(line, 130, 128)
     assert (line.head, line.done) == (130, set())
 
 
@@ -75,7 +75,7 @@ def test_acks_out_of_order_are_kept_apart() -> None:
     line = line_at(123, range(124, 131))
     while take(line) is not None:
         pass
-    commit(line, 125, 130)
+    ack(line, 125, 130)
     assert (line.head, sorted(line.done)) == (123, [125, 130])
 
 
@@ -83,7 +83,7 @@ def test_what_was_done_is_not_read_again() -> None:
     """A line that starts with done items behind its head passes over them (JR-03, LB-06)."""
     line = line_at(900, range(901, 905), done=[902, 903])
     assert [take(line), take(line), take(line)] == [901, 904, None]
-    commit(line, 901)
+    ack(line, 901)
     assert (line.head, line.done) == (903, set())
 
 
@@ -124,7 +124,7 @@ def test_a_gap_is_stepped_over() -> None:
     line._cache.stock(1, [], 0)
     line._cache.stock(2, [Entry(5, "5", NOW, 3)], 5)
     assert [take(line), take(line), take(line)] == [1, 5, None]
-    commit(line, 1, 5)
+    ack(line, 1, 5)
     assert line.head == 5
 
 
@@ -137,7 +137,7 @@ def test_an_ack_after_a_return_leaves_one_settlement() -> None:
     line.fail(read.entry, 1)
     assert line.settlements.returned == {1: 1}
     take(line)
-    commit(line, 1)
+    ack(line, 1)
     settlements = line.cut_settlements()
     assert settlements is not None
     assert (settlements.acked, settlements.returned, line.errors) == ([1], {}, {})

@@ -49,7 +49,7 @@ def test_failed_items_go_to_another_queue(stage: Stage) -> None:
     jobs = stage.queue(name="jobs", punt_many_to="errors", punt_many_at=1)
     errors = stage.queue(name="errors")
     put_all(jobs, "a")
-    jobs.reader().unget(jobs.reader().get())
+    jobs.reader().nack(jobs.reader().get())
     settle(errors, jobs)
     assert (jobs.items, errors.items) == (0, 1)
     assert jobs.reader().stats().punted == 1
@@ -62,7 +62,7 @@ def test_the_errors_travel(stage: Stage) -> None:
     retry = stage.queue(name="retry", max_age=timedelta(minutes=1), expire_to="jobs")
     errors = stage.queue(name="errors")
     put_all(jobs, "a")
-    jobs.reader().unget(jobs.reader().get())
+    jobs.reader().nack(jobs.reader().get())
     settle(retry, jobs)
     assert (jobs.items, retry.items, errors.items) == (0, 1, 0)
     stage.advance(120)
@@ -71,7 +71,7 @@ def test_the_errors_travel(stage: Stage) -> None:
     assert (jobs.items, retry.items) == (1, 0)
     read = jobs.reader().get()
     assert read.errors == 1
-    jobs.reader().unget(read)
+    jobs.reader().nack(read)
     settle(errors, jobs)
     assert (jobs.items, retry.items) == (0, 0)
     assert errors.reader().get().errors == 2
@@ -84,7 +84,7 @@ def test_an_item_leaves_when_it_has_arrived(stage: Stage) -> None:
     errors = stage.queue(there, name="errors")
     gate = Gate(there, "commit")
     put_all(jobs, "a", "b")
-    jobs.reader().unget(jobs.reader().get())
+    jobs.reader().nack(jobs.reader().get())
     assert gate.reached.wait(10)
     assert (jobs.items, unread(jobs.reader()), jobs.reader().stats().punted) == (2, ["b"], 0)
     gate.open()
@@ -102,7 +102,7 @@ def test_what_cannot_leave_stays(stage: Stage, target: str) -> None:
     failing(there, "commit", OSError("disk full"))
     jobs = stage.queue(name="jobs", punt_to=target)
     put_all(jobs, "a", "b")
-    jobs.reader().unget(jobs.reader().get())
+    jobs.reader().nack(jobs.reader().get())
     with pytest.raises(Exception, match="closed") if target == "broken" else stage_is_calm():
         broken.sync()
         broken.put("x")
@@ -143,12 +143,12 @@ def test_a_crash_after_the_arrival_moves_nothing_twice(stage: Stage) -> None:
     put_all(jobs, "a")
     jobs.sync()
     failing(here, "commit", OSError("crash"))
-    jobs.reader().unget(jobs.reader().get())
+    jobs.reader().nack(jobs.reader().get())
     errors.sync()
     assert [entry.origin for entry in there.store.entries] == [origin_of("jobs+", 1)]
     jobs = stage.again(here, name="jobs", punt_to="errors")
     errors = stage.again(there, name="errors")
-    jobs.reader().unget(jobs.reader().get())
+    jobs.reader().nack(jobs.reader().get())
     settle(errors, jobs)
     assert (jobs.items, errors.items) == (0, 1)
 
@@ -159,7 +159,7 @@ def test_the_hook_goes_first(stage: Stage) -> None:
     jobs = stage.queue(name="jobs", punt_to="errors", hooks=hooks)
     errors = stage.queue(name="errors")
     put_all(jobs, "a", "b")
-    jobs.reader().unget_many(jobs.reader().get_many(2))
+    jobs.reader().nack_many(jobs.reader().get_many(2))
     settle(errors, jobs)
     assert (jobs.items, unread(errors.reader())) == (0, ["b"])
 
@@ -226,7 +226,7 @@ def test_replace_of_what_is_not_open_does_nothing(stage: Stage) -> None:
     reader = queue.reader()
     put_all(queue, "one")
     read = reader.get()
-    reader.commit(read)
+    reader.ack(read)
     assert reader.replace(read, "two") is None
     assert queue.items == 0
 
@@ -263,7 +263,7 @@ def test_without_queues_nothing_can_leave(stage: Stage, caplog: pytest.LogCaptur
     with queue:
         queue.put("a").result()
         reader = queue.reader()
-        reader.unget(reader.get())
+        reader.nack(reader.get())
         assert reader.get(timeout=0).errors == 1
     assert "was given no queues" in caplog.text
 
@@ -275,13 +275,13 @@ def test_what_has_left_when_the_queue_was_closed_leaves_again(stage: Stage) -> N
     errors = stage.queue(there, name="errors")
     gate = Gate(there, "commit")
     put_all(jobs, "a")
-    jobs.reader().unget(jobs.reader().get())
+    jobs.reader().nack(jobs.reader().get())
     assert gate.reached.wait(10)
     jobs.close()
     gate.open()
     errors.sync()
     assert errors.items == 1
     jobs = stage.again(here, name="jobs", punt_to="errors")
-    jobs.reader().unget(jobs.reader().get())
+    jobs.reader().nack(jobs.reader().get())
     settle(errors, jobs)
     assert (jobs.items, errors.items) == (0, 1)

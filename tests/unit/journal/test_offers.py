@@ -22,7 +22,7 @@ def test_a_dict_that_is_used_again_is_several_items() -> None:
             queue.put(item)
         first = billing.get(timeout=0)
         first.item.pop("n")
-        billing.unget(first)
+        billing.nack(first)
 
         for reader in (billing, mail):
             got = [reader.get(timeout=0).item for _ in range(3)]

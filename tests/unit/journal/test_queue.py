@@ -1,4 +1,4 @@
-"""The journaled queue: what is put, got, committed and ungot; its readers; its names."""
+"""The journaled queue: what is put, got and settled; its readers; its names."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ def test_a_dropped_reader_ends_its_waits(stage: Stage) -> None:
     queue.drop_reader("gone")
     with pytest.raises(ReaderNotFoundError):
         gone.get(timeout=0)
-    assert not gone.commit(read)
-    assert not gone.unget(read)
+    assert not gone.ack(read)
+    assert not gone.nack(read)
     put_all(queue, "b")
     assert unread(kept) == ["a", "b"]
     assert queue.readers() == ["kept"]
@@ -93,10 +93,10 @@ def test_the_first_named_reader_takes_the_default_over(stage: Stage) -> None:
     queue = stage.queue(journal)
     put_all(queue, "a", "b", "c")
     default = queue.reader()
-    default.commit(default.get())
+    default.ack(default.get())
     lost = default.get()
     hello = queue.reader("hello", ReaderConfig(max_items=7))
-    assert not hello.commit(lost)
+    assert not hello.ack(lost)
     assert unread(hello) == ["b", "c"]
     queue.sync()
     [offset] = journal.store.recovered().readers
@@ -152,7 +152,7 @@ def test_the_first_reader_goes_on_where_the_default_was(stage: Stage, start: str
     queue = stage.queue()
     put_all(queue, "1", "2")
     default = queue.reader()
-    default.commit(default.get())
+    default.ack(default.get())
     assert drain(queue.reader("first", start=start)) == ["2"]  # type: ignore[arg-type]
     assert queue.readers() == ["first"]
 
@@ -197,7 +197,7 @@ def test_hits_and_misses(stage: Stage) -> None:
 
 
 def test_an_open_read_counts(stage: Stage, fill: Fill) -> None:
-    """An open item counts until it is committed, and comes back by an unget (JQ-11..13)."""
+    """An open item counts until it is acked, and comes back by a nack (JQ-11..13)."""
     reader = stage.queue(fill(4, 3)).reader()
     read = reader.get(timeout=0)
     assert read.id == 4
@@ -205,28 +205,28 @@ def test_an_open_read_counts(stage: Stage, fill: Fill) -> None:
     stats = reader.stats()
     assert (stats.items, stats.bytes, stats.open_items, stats.open_bytes) == (1, KIB, 1, KIB)
     assert (stats.opened, stats.canceled) == (1, 0)
-    assert reader.unget(read)
+    assert reader.nack(read)
     stats = reader.stats()
     assert (stats.items, stats.open_items, stats.canceled) == (1, 0, 1)
-    assert reader.commit(reader.get(timeout=0))
+    assert reader.ack(reader.get(timeout=0))
     stats = reader.stats()
     assert (stats.opened, stats.canceled, stats.open_items, stats.items) == (2, 1, 0, 0)
     assert stats.bytes == 0
 
 
 def test_an_item_that_comes_back_is_the_same(stage: Stage) -> None:
-    """What is ungot comes again, with its id and before later items (JQ-16, KH-04)."""
+    """What is nacked comes again, with its id and before later items (JQ-16, KH-04)."""
     queue = stage.queue()
     reader = queue.reader()
     put_all(queue, "first", "second")
     read = reader.get()
-    reader.unget(read)
+    reader.nack(read)
     again = reader.get()
     assert (again.id, again.item, again.errors) == (read.id, "first", 1)
 
 
 def test_the_error_hook_ends_what_failed_too_often(stage: Stage) -> None:
-    """A hook that says so commits the failed item (JQ-17)."""
+    """A hook that says so acks the failed item (JQ-17)."""
     seen: list[int] = []
 
     def on_error(read: object) -> bool:
@@ -239,7 +239,7 @@ def test_the_error_hook_ends_what_failed_too_often(stage: Stage) -> None:
     for errors in (0, 1):
         read = reader.get(timeout=0)
         assert read.errors == errors
-        reader.unget(read)
+        reader.nack(read)
     assert seen == [1, 2]
     assert got(reader.get_nowait) is None
     stats = reader.stats()
@@ -257,7 +257,7 @@ def test_an_error_hook_that_fails_returns_the_item(
     queue = stage.queue(hooks=ReaderHooks(on_error=on_error))
     reader = queue.reader()
     put_all(queue, "a")
-    reader.unget(reader.get())
+    reader.nack(reader.get())
     assert "error hook failed" in caplog.text
     assert reader.get(timeout=0).errors == 1
 
@@ -269,7 +269,7 @@ def test_peeking_takes_nothing(stage: Stage) -> None:
     put_all(queue, "a", "b")
     looks = [reader.peek() for _ in range(3)]
     assert [look.item for look in looks] == ["a"] * 3
-    assert not reader.commit(looks[0])
+    assert not reader.ack(looks[0])
     assert (reader.get().item, reader.open_items) == ("a", 1)
     assert reader.stats().get_hit == 1
     reader.get()
@@ -306,12 +306,12 @@ def test_flush_leaves_open_reads(stage: Stage) -> None:
     reader = queue.reader()
     put_all(queue, "1", "22", "333", "4444")
     first, second = reader.get(), reader.get()
-    reader.unget(reader.get())
-    reader.unget(second)
+    reader.nack(reader.get())
+    reader.nack(second)
     assert reader.flush() == 3
     assert (reader.items, reader.bytes, reader.open_items) == (1, 1, 1)
     assert got(reader.get_nowait) is None
-    reader.unget(first)
+    reader.nack(first)
     assert drain(reader) == ["1"]
     assert (reader.items, reader.head) == (0, 4)
 
@@ -326,9 +326,9 @@ def test_an_unused_reader(stage: Stage) -> None:
     assert not reader.is_ready_for_expiration()
     read = reader.get()
     assert not reader.is_ready_for_expiration()
-    reader.unget(read)
+    reader.nack(read)
     assert not reader.is_ready_for_expiration()
-    reader.commit(reader.get())
+    reader.ack(reader.get())
     assert reader.is_ready_for_expiration()
 
 
@@ -340,33 +340,74 @@ def test_the_age_is_that_of_the_oldest_unread_item(stage: Stage) -> None:
     put_all(queue, "a", "b")
     stage.advance(0.015)
     assert reader.age == timedelta(seconds=0.015)
-    reader.commit(reader.get())
+    reader.ack(reader.get())
     assert reader.age == timedelta(seconds=0.015)
     read = reader.get()
     assert reader.age == timedelta(0)
-    reader.unget(read)
+    reader.nack(read)
     assert reader.age == timedelta(seconds=0.015)
 
 
 def test_unknown_ids_are_logged_and_harmless(
     stage: Stage, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A second commit or unget, and one of another reader, change nothing (LB-17, LB-18, KH-06)."""
+    """A second ack or nack, and one of another reader, change nothing (LB-17, LB-18, KH-06)."""
     queue = stage.queue()
     one, two = queue.reader("one"), queue.reader("two")
     put_all(queue, "a", "b")
     read = one.get()
-    assert one.commit(read)
+    assert one.ack(read)
     before = one.stats(), two.stats()
     with caplog.at_level(logging.ERROR):
-        assert not one.commit(read)
-        assert not one.commit(read.id)
-        assert not one.unget(read)
-        assert not two.commit(read)
-        assert not two.commit(read.id)
-        assert not one.unget(99)
+        assert not one.ack(read)
+        assert not one.ack(read.id)
+        assert not one.nack(read)
+        assert not two.ack(read)
+        assert not two.ack(read.id)
+        assert not one.nack(99)
     assert caplog.text.count("not open here") == 6
     assert (one.stats(), two.stats()) == before
+
+
+def test_a_release_costs_nothing(stage: Stage) -> None:
+    """What is released comes again at its place, uncharged, and no hook hears of it."""
+    failed: list[object] = []
+    queue = stage.queue(hooks=ReaderHooks(on_error=failed.append))
+    reader = queue.reader()
+    put_all(queue, "first", "second", "third")
+    first, second, third = reader.get_many(3)
+    assert reader.release(second)
+    assert reader.release_many([third.id, first, second]) == 2
+    assert [(read.item, read.errors) for read in reader.get_many(3)] == [
+        ("first", 0),
+        ("second", 0),
+        ("third", 0),
+    ]
+    stats = reader.stats()
+    assert (failed, stats.canceled, stats.open_items, stats.items) == ([], 0, 3, 3)
+    assert not reader.release(first)
+
+
+def test_a_release_keeps_earlier_failures(stage: Stage) -> None:
+    """What had failed before it was released has failed as often, also after a restart."""
+    journal = stage.journal()
+    queue = stage.queue(journal)
+    reader = queue.reader()
+    put_all(queue, "a")
+    reader.nack(reader.get())
+    assert reader.release(reader.get())
+    assert reader.peek().errors == 1
+    queue.close()
+    assert stage.again(journal).reader().peek().errors == 1
+
+
+def test_the_words_of_the_model_are_other_names(stage: Stage) -> None:
+    """A commit is an ack, and an unget or a rollback a nack."""
+    reader = stage.queue().reader()
+    assert (reader.commit, reader.commit_many) == (reader.ack, reader.ack_many)
+    assert (reader.unget, reader.unget_many) == (reader.nack, reader.nack_many)
+    scope = reader.open_one()
+    assert (scope.commit, scope.rollback) == (scope.ack, scope.nack)
 
 
 def test_a_read_is_settled_by_its_id_as_well(stage: Stage) -> None:
@@ -374,8 +415,8 @@ def test_a_read_is_settled_by_its_id_as_well(stage: Stage) -> None:
     queue = stage.queue()
     reader = queue.reader()
     put_all(queue, "a")
-    assert reader.unget(reader.get().id)
-    assert reader.commit(reader.get().id)
+    assert reader.nack(reader.get().id)
+    assert reader.ack(reader.get().id)
     assert reader.items == 0
 
 
@@ -385,22 +426,22 @@ def test_an_old_token_does_not_settle_a_new_read(stage: Stage) -> None:
     reader = queue.reader()
     put_all(queue, "a")
     old = reader.get()
-    reader.unget(old)
+    reader.nack(old)
     new = reader.get()
-    assert not reader.commit(old)
-    assert not reader.unget(old)
-    assert reader.commit(new)
+    assert not reader.ack(old)
+    assert not reader.nack(old)
+    assert reader.ack(new)
 
 
-def test_one_abort_among_commits(stage: Stage) -> None:
-    """The aborted item comes again, the committed one does not (KP-30)."""
+def test_one_nack_among_acks(stage: Stage) -> None:
+    """The nacked item comes again, the acked one does not (KP-30)."""
     journal = stage.journal()
     queue = stage.queue(journal)
     reader = queue.reader()
     put_all(queue, "house", "cat")
     house, cat = reader.get(), reader.get()
-    reader.unget(house)
-    reader.commit(cat)
+    reader.nack(house)
+    reader.ack(cat)
     assert (reader.items, reader.bytes) == (1, 5)
     assert drain(reader) == ["house"]
     queue.sync()
@@ -414,12 +455,12 @@ def test_aborting_the_oldest(stage: Stage) -> None:
     put_all(queue, "one", "two", "three")
     reader.get()
     reader.get()
-    reader.unget(reader.open_reads()[0])
+    reader.nack(reader.open_reads()[0])
     assert reader.get().item == "one"
     assert reader.open_reads()[0].item == "two"
-    reader.commit(reader.open_reads()[0])
+    reader.ack(reader.open_reads()[0])
     assert reader.get().item == "three"
-    reader.unget(reader.open_reads()[0])
+    reader.nack(reader.open_reads()[0])
     assert reader.get().item == "one"
 
 
@@ -430,13 +471,13 @@ def test_confirming_the_oldest_n(stage: Stage) -> None:
     put_all(queue, "one", "two", "three")
     assert reader.get_many(5) != []
     assert reader.get_many(5) == []
-    assert reader.commit_many(reader.open_reads()[:2]) == 2
+    assert reader.ack_many(reader.open_reads()[:2]) == 2
     assert [read.item for read in reader.open_reads()] == ["three"]
-    assert reader.commit_many([1, 2, 3, 9]) == 1
+    assert reader.ack_many([1, 2, 3, 9]) == 1
     put_all(queue, "four", "five")
     reads = reader.get_many(1)
     assert [read.item for read in reads] == ["four"]
-    assert reader.unget_many([*reads, 17]) == 1
+    assert reader.nack_many([*reads, 17]) == 1
     assert [read.item for read in reader.get_many(2)] == ["four", "five"]
 
 
@@ -459,7 +500,7 @@ def test_rounds_far_behind(stage: Stage) -> None:
         if item > 5:
             read = reader.get()
             assert read.item == str(item - 5)
-            reader.commit(read)
+            reader.ack(read)
         assert reader.items == min(item, 5)
     assert drain(reader) == ["46", "47", "48", "49", "50"]
 
@@ -482,8 +523,8 @@ def test_after_the_close_nothing_goes(stage: Stage) -> None:
     for call in (reader.get_nowait, lambda: queue.put("c"), queue.sync, queue.checkpoint):
         with pytest.raises(QueueShutDownError):
             call()
-    assert not reader.commit(read)
-    assert not reader.unget(read)
+    assert not reader.ack(read)
+    assert not reader.nack(read)
     with pytest.raises(QueueShutDownError):
         queue.reader("new")
 
@@ -529,7 +570,7 @@ def test_sums_over_readers(stage: Stage) -> None:
     one, _ = queue.reader("one"), queue.reader("two")
     put_all(queue, "stuff")
     assert (queue.items, queue.bytes) == (2, 10)
-    one.commit(one.get())
+    one.ack(one.get())
     assert (queue.items, queue.bytes) == (1, 5)
 
 
@@ -539,9 +580,9 @@ def test_cycles_of_commit_and_get(stage: Stage) -> None:
     reader = queue.reader()
     put_all(queue, *"12345")
     for _ in range(3):
-        reader.commit(reader.get())
+        reader.ack(reader.get())
     reader.get()
-    assert reader.unget_many(reader.open_reads()) == 1
+    assert reader.nack_many(reader.open_reads()) == 1
     assert unread(reader) == ["4", "5"]
 
 

@@ -20,11 +20,11 @@ def offset_of(journal: MemoryJournal[str], name: str = "") -> ReaderOffset:
 
 
 def test_one_of_four(stage: Stage) -> None:
-    """One of four is committed; three are there after a restart (JQ-32, KP-17)."""
+    """One of four is acked; three are there after a restart (JQ-32, KP-17)."""
     journal = stage.journal()
     with stage.queue(journal) as queue:
         put_all(queue, "1", "2", "3", "4")
-        queue.reader().commit(queue.reader().get())
+        queue.reader().ack(queue.reader().get())
     with stage.again(journal) as queue:
         assert drain(queue.reader()) == ["2", "3", "4"]
     assert stage.again(journal).items == 0
@@ -37,9 +37,9 @@ def test_acks_out_of_order_survive(stage: Stage) -> None:
     reader = queue.reader()
     put_all(queue, "1", "2")
     one, two = reader.get(), reader.get()
-    reader.commit(two)
+    reader.ack(two)
     queue.checkpoint()
-    reader.commit(one)
+    reader.ack(one)
     queue.checkpoint()
     assert queue.items == 0
     queue.close()
@@ -48,26 +48,26 @@ def test_acks_out_of_order_survive(stage: Stage) -> None:
 
 
 def test_a_committed_item_is_not_delivered_again(stage: Stage) -> None:
-    """Item 1 was open and 2 committed: after a restart there is 1 only (LB-06, decision 4)."""
+    """Item 1 was open and 2 acked: after a restart there is 1 only (LB-06, decision 4)."""
     journal = stage.journal()
     queue = stage.queue(journal)
     reader = queue.reader()
     put_all(queue, "1", "2", "3")
     reader.get()
-    reader.commit(reader.get())
+    reader.ack(reader.get())
     queue.close()
     assert offset_of(journal).done == {2}
     assert drain(stage.again(journal).reader()) == ["1", "3"]
 
 
 def test_open_reads_come_back_in_order(stage: Stage) -> None:
-    """Of five, four are open and two of these committed: three are left (KP-31, KP-23, KP-18)."""
+    """Of five, four are open and two of these acked: three are left (KP-31, KP-23, KP-18)."""
     journal = stage.journal()
     queue = stage.queue(journal)
     reader = queue.reader()
     put_all(queue, "one", "two", "three", "four", "five")
     reads = reader.get_many(4)
-    reader.commit_many([reads[1], reads[3]])
+    reader.ack_many([reads[1], reads[3]])
     queue.sync()
     again = stage.again(journal).reader()
     assert (again.items, again.open_items) == (3, 0)
@@ -82,7 +82,7 @@ def test_the_errors_of_an_item_survive(stage: Stage) -> None:
         put_all(queue, "a")
         queue.put("b", errors=5)
         for _ in range(2):
-            reader.unget(reader.get())
+            reader.nack(reader.get())
     again = stage.again(journal).reader()
     assert [read.errors for read in again.get_many(2)] == [2, 5]
 
@@ -95,7 +95,7 @@ def test_rounds_and_restarts(stage: Stage) -> None:
     for count in (15, 31):
         reader = queue.reader()
         for item in range(count):
-            reader.commit(reader.get())
+            reader.ack(reader.get())
             put_all(queue, f"new {item}")
         queue.close()
         queue = stage.again(journal)
@@ -108,11 +108,11 @@ def test_what_was_passed_is_dropped(stage: Stage) -> None:
     queue = stage.queue(journal)
     one, two = queue.reader("one"), queue.reader("two")
     put_all(queue, *"1234")
-    one.commit_many(one.get_many(4))
-    two.commit_many(two.get_many(2))
+    one.ack_many(one.get_many(4))
+    two.ack_many(two.get_many(2))
     queue.checkpoint()
     assert [entry.id for entry in journal.store.entries] == [3, 4]
-    two.commit(two.get_many(2)[1])
+    two.ack(two.get_many(2)[1])
     queue.checkpoint()
     assert [entry.id for entry in journal.store.entries] == [3, 4]
     assert [offset_of(journal, name).head for name in ("one", "two")] == [4, 2]
@@ -126,8 +126,8 @@ def test_offsets_of_two_readers(stage: Stage) -> None:
     put_all(queue, *"123")
     for reader in (one, two):
         reads = reader.get_many(3)
-        reader.commit(reads[1])
-        reader.commit(reads[0] if reader is one else reads[2])
+        reader.ack(reads[1])
+        reader.ack(reads[0] if reader is one else reads[2])
     queue.sync()
     offsets = [offset_of(journal, name) for name in ("client1", "client2")]
     assert [(offset.head, set(offset.done)) for offset in offsets] == [(2, set()), (0, {2, 3})]
@@ -150,7 +150,7 @@ def test_a_timer_writes_checkpoints(stage: Stage) -> None:
     queue = stage.queue(journal, options=options)
     for head in (1, 2):
         put_all(queue, "a")
-        queue.reader().commit(queue.reader().get())
+        queue.reader().ack(queue.reader().get())
         assert offset_of(journal).head == head - 1
         until(lambda: len(stage.timer) == 1)
         stage.advance(0.005)
@@ -241,7 +241,7 @@ def test_nothing_durable_is_lost_between_puts_and_settlements(stage: Stage) -> N
     queue = stage.queue(journal)
     reader = queue.reader()
     put_all(queue, "1", "2")
-    reader.commit(reader.get())
+    reader.ack(reader.get())
     failing(journal, "settlements", OSError("crash"))
     with pytest.raises(Exception, match="crash"):
         queue.sync()
@@ -276,10 +276,10 @@ def test_a_drained_queue_leaves_an_empty_journal(stage: Stage) -> None:
         put_all(queue, "1", "2", "3")
         reader = queue.reader()
         reads = reader.get_many(3)
-        reader.commit_many(reads[:2])
+        reader.ack_many(reads[:2])
         queue.checkpoint()
         assert [entry.item for entry in journal.store.entries] == ["3"]
-        reader.commit(reads[2])
+        reader.ack(reads[2])
     assert journal.store.entries == []
 
 
@@ -290,7 +290,7 @@ def test_an_open_item_survives_a_checkpoint(stage: Stage) -> None:
     reader = queue.reader()
     put_all(queue, "1", "2")
     reader.get()
-    reader.commit(reader.get())
+    reader.ack(reader.get())
     queue.checkpoint()
     assert [entry.item for entry in journal.store.entries] == ["1", "2"]
     assert drain(stage.again(journal).reader()) == ["1"]

@@ -1,4 +1,4 @@
-"""Reading without commits, and in scopes that commit by themselves."""
+"""Reading without acks, and in scopes that ack by themselves."""
 
 from __future__ import annotations
 
@@ -41,36 +41,36 @@ def test_auto_commit_has_no_heads(stage: Stage) -> None:
 
 
 def test_transactions(stage: Stage) -> None:
-    """Two transactions are open; each commit takes one away (JB-03)."""
+    """Two transactions are open; each ack takes one away (JB-03)."""
     queue = stage.queue()
     reader = queue.reader()
     put_all(queue, "first", "second", "third")
     one, two = reader.open_one(), reader.open_one(timeout=5)
     assert (one.begin(), two.begin()) == ("first", "second")
     assert (reader.items, reader.open_items) == (3, 2)
-    assert one.commit()
+    assert one.ack()
     assert (reader.items, reader.open_items) == (2, 1)
-    assert two.commit()
+    assert two.ack()
     assert (reader.items, reader.open_items) == (1, 0)
 
 
-def test_rollback(stage: Stage) -> None:
-    """What is rolled back comes next (JB-04, JB-05, JB-06)."""
+def test_a_nack_in_a_transaction(stage: Stage) -> None:
+    """What is nacked comes next (JB-04, JB-05, JB-06)."""
     queue = stage.queue()
     reader = queue.reader()
     put_all(queue, "first", "second", "third")
     one, two = reader.open_one(), reader.open_one()
     one.begin()
     two.begin()
-    assert one.rollback()
-    assert two.commit()
+    assert one.nack()
+    assert two.ack()
     assert one.begin() == "first"
     with pytest.raises(InvalidArgumentError, match="open in this transaction"):
         one.begin()
 
 
 def test_scopes(stage: Stage) -> None:
-    """A scope commits at its end, and rolls back by an error; what was said earlier stays said."""
+    """A scope acks at its end, and nacks by an error; what was said earlier stays said."""
     queue = stage.queue()
     reader = queue.reader()
     put_all(queue, "first")
@@ -85,10 +85,21 @@ def test_scopes(stage: Stage) -> None:
     scope = reader.open_one()
     with scope as item:
         assert item == "first"
-        scope.rollback()
+        scope.nack()
     assert reader.items == 1
     with reader.open_one():
         pass
     assert reader.items == 0
     with pytest.raises(InvalidArgumentError, match="has ended"):
-        scope.commit()
+        scope.ack()
+
+
+def test_a_scope_may_release(stage: Stage) -> None:
+    """What a scope releases is back at its place, uncharged."""
+    queue = stage.queue()
+    reader = queue.reader()
+    put_all(queue, "first")
+    scope = reader.open_one()
+    with scope:
+        assert scope.release()
+    assert (reader.items, reader.open_items, reader.peek().errors) == (1, 0, 0)

@@ -45,15 +45,16 @@ def test_a_wait_ends_at_its_deadline(stage: Stage) -> None:
     assert reader.stats().get_miss == 1
 
 
-def test_a_waiter_gets_what_comes_back(stage: Stage) -> None:
-    """An unget serves who waits (JQ-14, KH-14)."""
+@pytest.mark.parametrize("ends", ["nack", "release"])
+def test_a_waiter_gets_what_comes_back(stage: Stage, ends: str) -> None:
+    """A nack, or a release, serves who waits (JQ-14, KH-14)."""
     queue = stage.queue()
     reader = queue.reader()
     put_all(queue, "a")
     read = reader.get()
     crew = Crew(reader._state.waiters)
     crew.waits(lambda: reader.get(timeout=1))
-    reader.unget(read)
+    getattr(reader, ends)(read)
     assert items_of(crew) == ["a"]
 
 
@@ -150,7 +151,7 @@ def test_overdue_reads_come_back(stage: Stage) -> None:
     stage.advance(0.006)
     assert [reader.get(timeout=0).item for _ in range(3)] == first == ["one", "two", "three"]
     assert got(reader.get_nowait) is None
-    assert reader.commit(four)
+    assert reader.ack(four)
     assert [read.errors for read in reader.open_reads()] == [1, 1, 1]
 
 
@@ -162,16 +163,16 @@ def test_a_late_ack_counts_until_the_item_is_read_again(stage: Stage) -> None:
     late, later = reader.get_many(2)
     stage.advance(1)
     assert reader.peek().item == "a"
-    assert reader.commit(late)
+    assert reader.ack(late)
     again = reader.get()
     assert again.item == "b"
-    assert not reader.commit(later)
+    assert not reader.ack(later)
     assert (reader.items, reader.open_items) == (1, 1)
-    reader.unget(again)
-    assert not reader.commit(later)
+    reader.nack(again)
+    assert not reader.ack(later)
 
 
-@pytest.mark.parametrize("ends", ["overdue", "unget"])
+@pytest.mark.parametrize("ends", ["overdue", "nack"])
 def test_the_late_ack_of_an_earlier_read_does_not_count(stage: Stage, ends: str) -> None:
     """Once an item was opened again, the ack of the read before settles nothing, however that ends.
 
@@ -183,14 +184,14 @@ def test_the_late_ack_of_an_earlier_read_does_not_count(stage: Stage, ends: str)
     earlier = reader.get()
     stage.advance(1)
     later = reader.get()
-    if ends == "unget":
-        assert reader.unget(later)
+    if ends == "nack":
+        assert reader.nack(later)
     else:
         stage.advance(1)
     assert reader.peek().errors == 2
-    assert not reader.commit(earlier)
-    assert reader.commit(later) is (ends == "overdue")
-    assert reader.items == (ends == "unget")
+    assert not reader.ack(earlier)
+    assert reader.ack(later) is (ends == "overdue")
+    assert reader.items == (ends == "nack")
 
 
 def test_an_overdue_read_serves_who_waits(stage: Stage) -> None:
@@ -215,7 +216,7 @@ def test_what_expires_serves_nobody(stage: Stage) -> None:
     crew = Crew(reader._state.waiters)
     crew.waits(reader.get)
     stage.advance(1)
-    reader.unget(read)
+    reader.nack(read)
     put_all(queue, "b")
     assert items_of(crew) == ["b"]
 
@@ -249,7 +250,7 @@ def run_all(*bodies: Callable[[], object]) -> list[threading.Thread]:
 
 
 def test_many_threads(stage: Stage) -> None:
-    """Everything that is put is got, and what was ungot is got again (own)."""
+    """Everything that is put is got, and what was nacked is got again (own)."""
     queue = stage.queue()
     reader = queue.reader()
     seen: list[str] = []
@@ -258,9 +259,9 @@ def test_many_threads(stage: Stage) -> None:
         while (read := reader.get()).item != "stop":
             seen.append(read.item)
             if read.errors or int(read.item) % 7:
-                reader.commit(read)
+                reader.ack(read)
             else:
-                reader.unget(read)
+                reader.nack(read)
 
     consumers = run_all(*[consume] * 4)
     starts = (0, 200, 400)
