@@ -16,6 +16,7 @@
     ├── SetupError               install what the command needs
     ├── LeaseLostError           drop the work: someone else holds the items now
     ├── LogDamagedError          restore the tables of the queue
+    ├── PlannersDifferError      report it: a step was decided in two ways
     ├── FencedError              drop the work: someone else has taken over
     ├── ReaderNotFoundError      add the reader, fix the name     (LookupError)
     ├── StepLostError            retry later: too many other writers
@@ -224,6 +225,39 @@ class LogDamagedError(SparkQueueError):
         )
         self.log = log
         self.step = step
+
+
+class PlannersDifferError(SparkQueueError):
+    """Raised when Spark decides a step in another way than the process; nothing was written.
+
+    Only where the session asks for it: ``spark.sparkQueue.smallSteps`` is ``verify``. It is a
+    defect of the library.
+
+    Attributes
+    ----------
+    queue : str
+        The queue's name or path.
+    action : str
+        What the step was to do.
+    step : int
+        The number that it would have had.
+    memory, spark : tuple of str
+        The first rows and facts that only the one, or only the other, has.
+    """
+
+    def __init__(
+        self, queue: str, action: str, step: int, *, memory: Sequence[str], spark: Sequence[str]
+    ) -> None:
+        ours, theirs = "; ".join(memory) or "nothing", "; ".join(spark) or "nothing"
+        super().__init__(
+            f"queue {queue!r}, {action}, step {step}: the process would write [{ours}], Spark "
+            f"[{theirs}]; please report it with this message; nothing was written"
+        )
+        self.queue = queue
+        self.action = action
+        self.step = step
+        self.memory = tuple(memory)
+        self.spark = tuple(spark)
 
 
 class FencedError(SparkQueueError):

@@ -51,7 +51,7 @@ _DEFAULTS: Mapping[str, str] = {
 
 #: A session's setting of how small steps of a small queue are decided, where that is on this
 #: machine's disk: ``memory`` (default) by the state that the process keeps, or ``spark``, as all
-#: others.
+#: others; or ``verify`` by both, which must agree.
 SMALL_STEPS = "spark.sparkQueue.smallSteps"
 
 #: What makes a step of a few rows cheap, and a frame of millions slow. Planning is nearly all of

@@ -71,9 +71,11 @@ def _slots(eligible: DataFrame, by_seq: WindowSpec) -> DataFrame:
         *_LINE, "_seq", "_overdue", F.col("_tag_turn").alias("_turn")
     )
     late = eligible.where("_overdue")
-    first = F.first("_increment").over(by_seq)
-    start = F.greatest(F.col("_pointer_turn"), F.col("_overdue_turn") + first)
-    turn = start + F.sum("_increment").over(by_seq) - first
+    start = F.greatest(F.col("_pointer_turn"), F.col("_overdue_turn") + F.col("_increment"))
+    # One after another, as by whoever serves them one by one: sums of floats depend on that.
+    by = F.when(F.row_number().over(by_seq) == 1, start).otherwise(F.col("_increment"))
+    late = late.withColumn("_advance", by)
+    turn = F.sum("_advance").over(by_seq)
     return regular.unionByName(late.select(*_LINE, "_seq", "_overdue", turn.alias("_turn")))
 
 

@@ -4,7 +4,8 @@ All turns of a key lie on the scale of its weight. When the weight changes from 
 while the pointer of a priority is at turn ``V``, every turn of the key at that priority, tags and
 handed out ones alike, moves to ``V + (turn - V) * w / w'``: it is stretched around the pointer. So
 order is kept, what was passed stays passed, and the backlog goes on at the new rate at once. Tags
-are not rewritten: an account holds the map (``base + scale * tag``) for all of them.
+are not rewritten: they are stored in units of cost, whatever the weight, and an account holds the
+map for all of them. Where the weight changed, a stored tag and a turn are pinned together.
 """
 
 from __future__ import annotations
@@ -46,8 +47,11 @@ class Account:
 
     Attributes
     ----------
-    last : float
-        The last tag given out, before it was raised to that of an earlier item of a group.
+    raw_pin, pin : float
+        The stored tag that is the turn ``pin``, whatever the weight.
+    raw_last : float
+        The last tag given out, as it is stored, before it was raised to that of an earlier item of
+        a group.
     regular, overdue : float
         The highest regular and the highest overdue turn handed out.
     live : int
@@ -55,14 +59,14 @@ class Account:
     """
 
     __slots__ = (
-        "base",
         "fair_key",
-        "last",
         "level",
         "live",
         "overdue",
+        "pin",
+        "raw_last",
+        "raw_pin",
         "regular",
-        "scale",
         "weight",
     )
 
@@ -70,32 +74,44 @@ class Account:
         self.level = level
         self.fair_key = fair_key
         self.weight = weight
-        self.base = 0.0
-        self.scale = 1.0
-        self.last = 0.0
+        self.raw_pin = 0.0
+        self.pin = 0.0
+        self.raw_last = 0.0
         self.regular = -math.inf
         self.overdue = -math.inf
         self.live = 0
 
+    @property
+    def last(self) -> float:
+        """The last tag given out, on the scale of the present weight."""
+        return self.tag(self.raw_last)
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether the weight has changed since the account was opened."""
+        return self.pin != 0.0 or self.raw_pin != 0.0
+
     def tag(self, raw: float) -> float:
         """Return a stored tag on the scale of the present weight."""
-        return self.base + self.scale * raw
+        return self.pin + (raw - self.raw_pin) / self.weight
 
     def raw(self, tag: float) -> float:
         """Return what to store for a tag."""
-        return (tag - self.base) / self.scale
+        return self.raw_pin + (tag - self.pin) * self.weight
 
     def next_tag(self, cost: float) -> float:
         """Give out the tag of a new item."""
-        self.last = max(self.level.turn, self.last) + cost / self.weight
-        return self.last
+        self.raw_last = max(self.raw(self.level.turn), self.raw_last) + cost
+        return self.tag(self.raw_last)
 
     def reweigh(self, weight: float) -> None:
         """Change the weight: stretch every turn of the account around the pointer."""
+        if weight == self.weight:
+            return
         pointer, ratio = self.level.turn, self.weight / weight
-        for name in ("base", "last", "regular", "overdue"):
+        self.raw_pin, self.pin = self.raw(pointer), pointer
+        for name in ("regular", "overdue"):
             setattr(self, name, pointer + (getattr(self, name) - pointer) * ratio)
-        self.scale *= ratio
         self.weight = weight
 
 
@@ -129,9 +145,11 @@ class Turns:
     def stamp(self, account: Account, cost: float, floor: float | None) -> float:
         """Give out the tag of a new item, not below ``floor``, and return it as it is stored."""
         tag = account.next_tag(cost)
+        if floor is None or floor <= tag:
+            return account.raw_last
         # The raised tag is not the key's last: a later item of the key in no group, or in another,
         # must not wait for a group that belongs to another key.
-        return account.raw(tag if floor is None else max(tag, floor))
+        return account.raw(floor)
 
     def join(self, account: Account) -> None:
         """Count a live item of an account."""
@@ -183,6 +201,9 @@ class Turns:
 
     def _rest(self, account: Account) -> None:
         level = account.level
+        if account.is_pinned:
+            # A new one would be as good, and would store other tags.
+            return
         # The count of idle accounts only tells keys apart that do not compare with each other.
         level.idle.put(account.fair_key, (account.last, id(account)))
         level.forget_idle()

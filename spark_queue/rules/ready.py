@@ -13,7 +13,10 @@ from spark_queue.rules.record import Record
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A turn of a key, from one of its items, to be taken by the first of them."""
+    """A turn of a key, from one of its items.
+
+    It is taken by that item; or, where the key has overdue ones, by the first of all.
+    """
 
     turn: float
     """The turn; before the pointer is taken into account, an overdue one may lie below it."""
@@ -60,6 +63,16 @@ class KeyLine:
         self.seqs.discard(seq)
         if not self.regular.discard(seq):
             self.overdue.discard(seq)
+
+    def takes_by_seq(self) -> bool:
+        """Tell whether the items take the slots in their own order: some of them are overdue."""
+        self._sort_out()
+        return bool(self.overdue)
+
+    def first_seq(self) -> int | None:
+        """Return the item that is next; ``None`` where there is none."""
+        first = self.seqs.first() if self.takes_by_seq() else self.regular.first()
+        return None if first is None else first[1]
 
     def first_slot(self, last_overdue: float | None = None) -> Slot:
         """Return the earliest slot, given the last overdue turn that a claim used already."""
@@ -114,7 +127,7 @@ class LevelLine:
     def refresh(self, key: Hashable) -> None:
         """Put a key where its first item and slot belong."""
         line = self.keys[key]
-        first = line.seqs.first()
+        first = line.first_seq()
         if first is None:
             self.now.discard(key)
             self.later.discard(key)
@@ -124,10 +137,10 @@ class LevelLine:
         line.seen_at = (self.level.turn, self.level.seq)
         if turn < self.level.turn:
             self.later.discard(key)
-            self.now.put(key, first[1])
+            self.now.put(key, first)
         else:
             self.now.discard(key)
-            self.later.put(key, (turn, first[1]))
+            self.later.put(key, (turn, first))
 
     def pull(self) -> KeyLine | None:
         """Take out the key whose turn is next."""

@@ -59,7 +59,7 @@ class Record:
         """Whether the regular turn of a live item is gone."""
         account = self.account
         level = account.level
-        tag = account.base + account.scale * self.raw_tag
+        tag = account.pin + (self.raw_tag - account.raw_pin) / account.weight
         if tag <= account.regular or tag < level.turn:
             return True
         return tag == level.turn and self.seq <= level.seq

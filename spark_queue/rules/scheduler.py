@@ -279,14 +279,19 @@ class Scheduler:
         record = self._state.records.get(seq)
         return None if record is None else record.view()
 
+    def stored_tag(self, seq: int) -> float:
+        """Return the tag of a live item as it is stored: in units of cost, whatever the weight."""
+        return self._state.records[seq].raw_tag
+
     def last_tag(self, priority: int, fair_key: Hashable) -> float:
         """Return the last tag that a key was given at a priority, 0 where that is forgotten.
 
-        It is that of the key's own line: an item may have got a later one, from its group.
+        It is that of the key's own line: an item may have got a later one, from its group. It is in
+        units of cost, as it is stored, and a turn for a key whose weight is, and was, 1.
         """
         level = self._state.turns.levels.get(priority)
         account = None if level is None else level.accounts.get(fair_key)
-        return 0.0 if account is None else account.last
+        return 0.0 if account is None else account.raw_last
 
     def counts(self) -> Counts:
         """Return how many items there are in each state, purged ones included."""

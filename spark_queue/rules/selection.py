@@ -25,11 +25,12 @@ class Served:
 class Cursor:
     """One key during one claim. The pointer stands still meanwhile, so slots follow one another."""
 
-    __slots__ = ("_last_overdue", "_taken", "line", "pointer")
+    __slots__ = ("_by_seq", "_last_overdue", "_taken", "line", "pointer")
 
     def __init__(self, line: KeyLine) -> None:
         self.line = line
         self.pointer = line.account.level.turn
+        self._by_seq = line.takes_by_seq()
         self._last_overdue: float | None = None
         self._taken: list[Served] = []
 
@@ -41,11 +42,12 @@ class Cursor:
         slot = self.line.first_slot(self._last_overdue)
         if slot.turn < self.pointer:
             slot = Slot(self.pointer, slot.owner, overdue=slot.overdue)
-        return Served(self.line.records[first[1]], slot.turn, slot)
+        seq = first[1] if self._by_seq else slot.owner
+        return Served(self.line.records[seq], slot.turn, slot)
 
     def take(self, served: Served) -> None:
         """Take the item and the slot that were looked at last out of the key."""
-        self.line.seqs.pop()
+        self.line.seqs.discard(served.record.seq)
         if served.slot.overdue:
             self._last_overdue = served.slot.turn
             self.line.overdue.pop()

@@ -15,10 +15,10 @@ from spark_queue.rules.record import Record
 from spark_queue.rules.state import TERMINAL, SchedulerState
 
 #: The format of a snapshot; a release reads its own and older ones.
-FORMAT = 1
+FORMAT = 2
 
 _STATE = ("step", "last_seq", "paused", "keep_finished")
-_ACCOUNT = ("weight", "base", "scale", "last", "regular", "overdue")
+_ACCOUNT = ("weight", "raw_pin", "pin", "raw_last", "regular", "overdue")
 _REQUIRED = ("seq", "raw_tag", "enqueued_at")
 
 #: What is left out where it has this value, as most of it has.
@@ -63,10 +63,12 @@ def load(state: SchedulerState, plain: Mapping[str, Any]) -> None:
     InvalidArgumentError
         When the data has another format.
     """
-    if plain.get("format") != FORMAT:
+    if plain.get("format") not in {1, FORMAT}:
         raise InvalidArgumentError(
-            f"the snapshot has format {plain.get('format')!r}, this release reads {FORMAT}"
+            f"the snapshot has format {plain.get('format')!r}, this release reads up to {FORMAT}"
         )
+    if plain["format"] == 1:
+        plain = _upgraded(plain)
     for name in _STATE:
         setattr(state, name, plain[name])
     state.clock = -math.inf if plain["clock"] is None else plain["clock"]
@@ -80,6 +82,26 @@ def load(state: SchedulerState, plain: Mapping[str, Any]) -> None:
     for claim_id, grant in plain["grants"]:
         state.remember(claim_id, _load_grant(grant))
     state.turns.rest_idle()
+
+
+def _upgraded(plain: Mapping[str, Any]) -> dict[str, Any]:
+    """Return data of format 1, whose tags were turns of the weight that they were given at."""
+    levels, maps = [], {}
+    for level in plain["levels"]:
+        accounts = []
+        for fair_key, weight, base, scale, last, *handed_out in level["accounts"]:
+            maps[level["priority"], fair_key] = (weight, base, scale)
+            accounts.append([fair_key, weight, 0.0, 0.0, last * weight, *handed_out])
+        levels.append({**level, "accounts": accounts})
+    items = []
+    for item in plain["items"]:
+        at = (item.get("priority", 0), item.get("fair_key"))
+        weight, base, scale = maps.get(at, (1.0, 0.0, 1.0))
+        # At its end an item keeps the turn.
+        is_over = item.get("state") in TERMINAL
+        raw = item["raw_tag"] if is_over else (base + scale * item["raw_tag"]) * weight
+        items.append({**item, "raw_tag": raw})
+    return {**plain, "levels": levels, "items": items}
 
 
 def _dump_level(level: Level) -> dict[str, Any]:

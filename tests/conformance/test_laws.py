@@ -99,6 +99,34 @@ def test_a_weight_gives_more_turns_and_counts_for_what_waits(make: Make) -> None
     assert sorted(served[:3]) == ["A2", "A3", "B2"]
 
 
+@needs("operators", "returns", "on demand")
+def test_a_weight_moves_what_was_handed_out_late(make: Make) -> None:
+    """Law 5, ADR 3: a key's overdue turns are stretched with all others, not counted from anew."""
+    engine = make("fair_key")
+    engine.enqueue(_tenants(*(f"B{n}" for n in range(1, 9)), "A1", "A2", "A3"))
+    held = engine.claim(6)
+    assert sorted(_names(held.ids)) == ["A1", "A2", "A3", "B1", "B2", "B3"]
+    held.settle("release", [name for name in held.ids if name[2] == "A"])
+    served = [engine.claim(1) for _ in range(6)]
+    assert [_names(claim.ids)[0] for claim in served] == ["A1", "B4", "A2", "B5", "A3", "B6"]
+    served[4].settle("release")
+    engine.configure(weights={"A": 0.5})
+    assert [_names(engine.claim(1).ids)[0] for _ in range(2)] == ["A3", "B7"]
+
+
+@needs("operators", "priority", "on demand")
+def test_a_member_that_has_ended_lowers_nobody(make: Make) -> None:
+    """Law 4: a new member of a group stands behind those that are live, whatever ended before."""
+    engine = make("group_key", "priority")
+    engine.enqueue([Row(id="a", group="g"), Row(id="b", group="g"), Row(id="c")])
+    engine.cancel("b")
+    engine.enqueue([Row(id="d", group="g", priority=1), Row(id="e", priority=1)])
+    assert engine.claim(1).ids == ["e"]
+    engine.cancel("a", "d")
+    engine.enqueue([Row(id="f", group="g", priority=1)])
+    assert engine.claim(9).ids == ["f", "c"]
+
+
 def test_a_group_runs_one_at_a_time_in_order(make: Make) -> None:
     """Law 4: of a group one item is in flight, and the next comes when it is done."""
     engine = make("group_key")
@@ -405,6 +433,18 @@ def test_a_cancelled_item_is_gone_for_its_holder(make: Make) -> None:
         held.settle("ack")
     assert engine.states() == {"a": "cancelled", "b": "cancelled", "c": "ready"}
     assert engine.claim(10).ids == ["c"]
+
+
+@needs("operators", "scopes")
+def test_of_two_that_had_a_key_the_one_that_holds_it_is_redriven(make: Make) -> None:
+    """Law 3: a redriven item is in the way of others with its key, and they are not in its."""
+    engine = make("dedup_key", dedup_scope="forever")
+    engine.enqueue([Row(id="a", key="k")])
+    engine.claim(1).settle("dead", error="no")
+    engine.redrive("a")
+    engine.claim(1).settle("dead", error="no")
+    engine.redrive("a", "a'", again=True)
+    assert engine.states() == {"a": "dead", "a'": "dead", "a''": "ready"}
 
 
 @needs("operators")

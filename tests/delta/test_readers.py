@@ -338,6 +338,22 @@ def test_a_key_is_free_when_all_readers_are_done(
     assert queue.enqueue(frame).inserted == 1
 
 
+@pytest.mark.usefixtures("by_spark")
+def test_a_key_is_taken_again_when_its_item_is_ready_again(
+    spark: SparkSession, place: str, clock: ManualClock
+) -> None:
+    """What a reader redrives for itself is live, and holds its key, as it did before it ended."""
+    queue = DeltaQueue.create(
+        spark, f"{place}/keys", "id long", QueueConfig(dedup_key="id"), clock=clock
+    )
+    reader = queue.reader("one")
+    frame = spark.createDataFrame([(1,)], "id long")
+    queue.enqueue(frame)
+    reader.claim(1).dead("no")
+    assert reader.redrive("true") == 1
+    assert queue.enqueue(frame).duplicates == 1
+
+
 def test_items_are_kept_until_the_last_reader_is_past_them(
     spark: SparkSession, jobs: DeltaQueue, place: str, clock: ManualClock
 ) -> None:

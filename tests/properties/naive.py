@@ -257,6 +257,8 @@ class NaiveQueue:
     def _take_slots(self, key: Key, things: list[Thing]) -> list[Turn]:
         pointer = self.pointer[key[0]]
         on_time = [t for t in things if (t.tag, t.seq) > pointer and t.tag > self.regular[key]]
+        if len(on_time) == len(things):
+            return [Turn(t, t.tag, t.tag, False, (-key[0], t.tag)) for t in things]
         slots = [(thing.tag, False) for thing in on_time]
         at = None
         for thing in things:

@@ -109,8 +109,8 @@ def configure(store: Store, change: Change, action: str = "configure") -> int:
         row = config_row(store, new, store.clock.now())
         head = following(before)
         if new.stretches != old.stretches:
-            # Tags above the pointer are stretched, so the fold must start at the pointer.
-            stage = checkpoint.staged(store, before, old)
+            # Turns are stretched around the pointer, so the fold must start there.
+            stage = checkpoint.staged(store, before, old, new)
             head, row = stage.head, row.unionByName(stage.rows, allowMissingColumns=True)
         head = replace(head, config_step=head.step)
         return Step(head=head, rows=row, counts={}, answer=(head.step, new))

@@ -13,7 +13,7 @@ from spark_queue.delta.store.store import Store, is_long
 from spark_queue.delta.tables.heads import Checkpoint, StatusHead, following
 from spark_queue.delta.tables.recent import STATE
 from spark_queue.delta.tables.schema import CLAIMED, OPEN, OPEN_LANE, READY, SCHEDULE, SERVED
-from spark_queue.delta.tables.settings import Settings
+from spark_queue.delta.tables.settings import UNWEIGHTED, Settings
 
 #: Rows since the last checkpoint from which a claim writes the next one first.
 LONG_FOLD = 500_000
@@ -30,12 +30,14 @@ class Staged:
     head: StatusHead
 
 
-def staged(store: Store, head: StatusHead, settings: Settings) -> Staged:
+def staged(
+    store: Store, head: StatusHead, settings: Settings, changed: Settings | None = None
+) -> Staged:
     """Fold the queue to a step, and keep what still matters.
 
     That is: every live item that was touched or that the pointers have passed; every finished
     item that they have yet to pass, so that it is not taken for a fresh one; and what each line
-    was served.
+    was served, stretched where ``changed`` settings give its key another weight.
     """
     # The log itself is asked: a step of this very moment may not be in the head yet.
     newest = store.queue.head()
@@ -57,7 +59,8 @@ def staged(store: Store, head: StatusHead, settings: Settings) -> Staged:
     rows = kept.unionByName(passed, allowMissingColumns=True).drop("_step")
     rows = rows.withColumns({"_item_gen": F.col("_gen"), "_kind": F.lit(OPEN)})
     if settings.config.fair_key is not None:
-        rows = rows.unionByName(_served(recent), allowMissingColumns=True)
+        served = _stretched(_served(recent), head, settings, changed or settings)
+        rows = rows.unionByName(served, allowMissingColumns=True)
     rows = rows.withColumn("_gen", F.lit(OPEN_LANE)).sortWithinPartitions("_priority", "_round")
     step = head.step + 1
     checkpoint = Checkpoint(step=step, queue_step=queue_step, pointers=head.pointers)
@@ -88,6 +91,18 @@ def is_due(head: StatusHead, limit: int) -> bool:
     Claims as large as a fold would else write one each time, which costs more than it saves.
     """
     return head.log_rows >= max(LONG_FOLD, _CLAIMS * limit)
+
+
+def _stretched(served: DataFrame, head: StatusHead, before: Settings, after: Settings) -> DataFrame:
+    """Move turns that were handed out to where they are at another weight: around the pointer."""
+    pointer, turn = tags.pointer_turn(head.pointers), F.col("_turn")
+    moved = turn
+    for key, stretch in after.stretches.items():
+        old = before.stretches.get(key, UNWEIGHTED).weight
+        if stretch.weight != old:
+            at = pointer + (turn - pointer) * F.lit(old / stretch.weight)
+            moved = F.when(F.col("_fair_key") == key, at).otherwise(moved)
+    return served.withColumn("_turn", moved)
 
 
 def _served(recent: DataFrame) -> DataFrame:

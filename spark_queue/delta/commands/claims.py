@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
@@ -10,7 +11,8 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_queue.delta.plans.candidates import Staged, counted, staged
+from spark_queue.delta import verify
+from spark_queue.delta.plans.candidates import Staged, counted, nearest, staged, without
 from spark_queue.delta.replica import claiming
 from spark_queue.delta.replica.claiming import LEASE_LOST, Chosen
 from spark_queue.delta.replica.request import Request
@@ -21,6 +23,7 @@ from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import StatusHead, following
 from spark_queue.delta.tables.schema import CLAIMED, DEAD, ITEM, READY, SCHEDULE
 from spark_queue.delta.tables.settings import Settings
+from spark_queue.delta.verify import Plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +52,10 @@ def claim(store: Store, request: Request) -> Granted:
         if same is not None:
             return Answer(answer=same)
         settings = store.settings(head)
-        stage = _chosen(store, head, settings, request, now) or planned.at(head, settings)
+        here = _chosen(store, head, settings, request, now)
+        if here is not None:
+            _check(store, head, settings, request, now, here)
+        stage = here or planned.at(head, settings)
         if stage is None or stage.total() == 0:
             return Answer(answer=nothing)
         after = logged(head, stage)
@@ -92,6 +98,38 @@ def _chosen(
         if replica is None or not claiming.may_choose(replica, request, now):
             return None
         return claiming.chosen(replica, head, settings, store.limits(), request, now)
+
+
+def _check(
+    store: Store,
+    head: StatusHead,
+    settings: Settings,
+    request: Request,
+    now: datetime,
+    here: Chosen,
+) -> None:
+    far = claiming.far_expired(here, head, settings, nearest(settings, request))
+
+    def planned(stage: Staged | Chosen | None) -> Plan | None:
+        stage = None if stage is None else near(stage, head, far)
+        if stage is None or stage.total() == 0:
+            return None
+        after = logged(head, stage)
+        return Plan(head=after, rows=_to_log(stage, request, now, after.step))
+
+    verify.checked(
+        store,
+        "claim",
+        lambda: planned(here),
+        lambda: planned(staged(store, head, settings, request, now)),
+    )
+
+
+def near(stage: Staged | Chosen, head: StatusHead, far: Collection[int]) -> Staged | Chosen:
+    """Return a stage without expired items that only one of the planners may have met."""
+    if isinstance(stage, Chosen):
+        return claiming.without(stage, head, far)
+    return without(stage, head, far)
 
 
 def _to_log(

@@ -16,10 +16,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_queue.delta.commands import readers, trim
+from spark_queue.delta import verify
+from spark_queue.delta.commands import placing, readers, trim
 from spark_queue.delta.commands.refusals import Rules, refused
 from spark_queue.delta.input.columns import OrderBy, keyed, require_same_texts
-from spark_queue.delta.plans import placing
 from spark_queue.delta.plans.stage import Stage, collected, evaluated, staged
 from spark_queue.delta.replica import entering
 from spark_queue.delta.replica.entering import Entered
@@ -28,12 +28,9 @@ from spark_queue.delta.store import replicas
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import logger
 from spark_queue.delta.tables.heads import QueueHead, StatusHead, following
-from spark_queue.delta.tables.schema import (
-    ITEM,
-    QUEUE_COLUMNS,
-    REFUSED,
-)
+from spark_queue.delta.tables.schema import ITEM, QUEUE_COLUMNS, REFUSED
 from spark_queue.delta.tables.settings import Settings
+from spark_queue.delta.verify import Plan
 from spark_queue.errors import DuplicateItemError
 
 #: Rows up to which a frame is brought here, to be decided without Spark.
@@ -174,7 +171,25 @@ class _Enqueue:
         if self.batch is not None and self.batch.is_in(before):
             return Answer(answer=_NOTHING)
         found = self._entered(before)
-        return self._by_spark(before) if found is None else self._here(before, found)
+        if found is None:
+            return self._by_spark(before)
+        self._check(before, found)
+        return self._here(before, found)
+
+    def _check(self, before: QueueHead, found: Entered) -> None:
+        """Hold what was decided in this process against what Spark decides, where asked for."""
+        # What the caller does not want to be there is refused by both.
+        taken = replace(self.rules, on_duplicate="skip")
+
+        def planned(rows: DataFrame | pa.Table, facts: _Facts) -> Plan:
+            return Plan(head=self._following(before, facts, batch=None), rows=rows)
+
+        verify.checked(
+            self.store,
+            "enqueue",
+            lambda: planned(found.rows, _facts_of(found)),
+            lambda: planned(*self._planned(before, taken)),
+        )
 
     def _entered(self, before: QueueHead) -> Entered | None:
         """Decide a small step in this process; ``None`` where Spark has to."""
@@ -190,37 +205,40 @@ class _Enqueue:
             replica = replicas.of_all(store, every)
             if replica is None:
                 return None
-            config = self.settings.config
-            return entering.entered(replica, config, frame.rows, before, pointers, self.now)
+            return entering.entered(replica, self.settings, frame.rows, before, pointers, self.now)
 
     def _here(self, before: QueueHead, found: Entered) -> Step[QueueHead, Enqueued]:
         if found.duplicates and self.rules.on_duplicate == "raise":
             key, holder = found.first_duplicate()
             raise DuplicateItemError(len(found.duplicates), f"key {key!r} of seq {holder}")
-        facts = _Facts(found.count, len(found.duplicates), 0, found.tops)
-        head = self._following(before, facts)
+        facts = _facts_of(found)
+        head = self._following(before, facts, self.batch)
         answer = replace(facts.enqueued(head.step), rows=found.rows)
         return Step(head=head, rows=found.rows, counts=facts.counts(), answer=answer)
 
     def _by_spark(self, before: QueueHead) -> Step[QueueHead, Enqueued]:
-        store, stage = self.store, self.frame.stage()
-        left_out = refused(store, stage, self.settings, before, self.now, self.rules)
-        status = replace(self.status, pointers=readers.slowest(store))
-        rows, tops = placing.rows_of(
-            store, stage, left_out.rows, status, self.settings, before, self.now
-        )
-        facts = _Facts(stage.count, left_out.duplicates, left_out.full, tops)
-        head = self._following(before, facts)
+        rows, facts = self._planned(before, self.rules)
+        head = self._following(before, facts, self.batch)
         return Step(
             head=head,
             rows=rows,
-            small=is_small(stage.count),
+            small=is_small(facts.rows),
             counts=facts.counts(),
             answer=facts.enqueued(head.step),
         )
 
-    def _following(self, before: QueueHead, facts: _Facts) -> QueueHead:
-        batch, streams = self.batch, before.streams
+    def _planned(self, before: QueueHead, rules: Rules) -> tuple[DataFrame, _Facts]:
+        """Return the rows of the step as Spark decides them, and the facts of them."""
+        store, stage = self.store, self.frame.stage()
+        left_out = refused(store, stage, self.settings, before, self.now, rules)
+        status = replace(self.status, pointers=readers.slowest(store))
+        rows, tops = placing.rows(
+            store, stage, left_out.rows, status, self.settings, before, self.now
+        )
+        return rows, _Facts(stage.count, left_out.duplicates, left_out.full, tops)
+
+    def _following(self, before: QueueHead, facts: _Facts, batch: StreamBatch | None) -> QueueHead:
+        streams = before.streams
         return following(
             before,
             last_seq=before.last_seq + facts.rows,
@@ -231,6 +249,10 @@ class _Enqueue:
             gen_since=before.gen_since or self.now.isoformat(),
             streams=streams if batch is None else {**streams, batch.query: batch.number},
         )
+
+
+def _facts_of(found: Entered) -> _Facts:
+    return _Facts(found.count, len(found.duplicates), 0, found.tops)
 
 
 def _higher(a: Mapping[int, float], b: Mapping[int, float]) -> dict[int, float]:

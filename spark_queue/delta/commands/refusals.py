@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import reduce
 from typing import Literal
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_queue.checks import require_choice
@@ -109,7 +109,10 @@ def _duplicates(held: list[DataFrame | None]) -> DataFrame | None:
     if not known:
         return None
     of = F.coalesce(F.max("_holder"), F.max("_first")).alias("_duplicate_of")
-    return reduce(DataFrame.unionByName, known).groupBy("_pos").agg(of).localCheckpoint()
+    found = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), known)
+    if "_taken" in found.columns:
+        found = found.join(found.where("_taken").select("_pos"), "_pos", "left_anti")
+    return found.groupBy("_pos").agg(of).localCheckpoint()
 
 
 def _held_in_frame(stage: Stage, before: QueueHead) -> DataFrame | None:
@@ -134,9 +137,31 @@ def _held_before(
         return None
     scope = settings.config.dedup_scope
     holding = dedup.still_holding(newest, readers.views(store), scope, now)
-    # A redriven item is no duplicate of the finished one that it replaces.
-    other = _asking(stage).join(holding, "_dedup_key").where("not _holder <=> _own")
-    return other.select("_pos", "_holder", F.lit(None).cast("long").alias("_first"))
+    met = _asking(stage).join(holding, "_dedup_key")
+    if "_origin" not in stage.rows.columns:
+        return met.select("_pos", "_holder", F.lit(None).cast("long").alias("_first"))
+    return _beside_their_own(met, before)
+
+
+def _beside_their_own(met: DataFrame, before: QueueHead) -> DataFrame:
+    """Return the rows that are duplicates where some may replace the item that holds their key.
+
+    Such a row is taken, whatever its frame has before it, and it holds the key from there on.
+    """
+    own = met.where("_holder <=> _own").groupBy("_dedup_key").agg(F.min("_pos").alias("_new"))
+    placed = met.join(own, "_dedup_key", "left")
+    is_behind = F.coalesce(F.col("_pos") > F.col("_new"), F.lit(False))
+    others = placed.where("not _pos <=> _new").select(
+        "_pos",
+        F.when(~is_behind, F.col("_holder")).alias("_holder"),
+        F.when(is_behind, F.col("_new") + before.last_seq).alias("_first"),
+    )
+    taken = own.select(F.col("_new").alias("_pos"), *_nobody("_holder", "_first"))
+    return others.unionByName(taken.withColumn("_taken", F.lit(True)), allowMissingColumns=True)
+
+
+def _nobody(*names: str) -> list[Column]:
+    return [F.lit(None).cast("long").alias(name) for name in names]
 
 
 def _redriven(store: Store, stage: Stage, before: QueueHead, since: int | None) -> DataFrame | None:

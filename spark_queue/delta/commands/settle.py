@@ -16,6 +16,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_queue.config import QueueConfig, RetryPolicy
+from spark_queue.delta import verify
 from spark_queue.delta.plans import limits
 from spark_queue.delta.replica import settling
 from spark_queue.delta.replica.settling import LOSE, Judged
@@ -26,6 +27,7 @@ from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import recent
 from spark_queue.delta.tables.heads import StatusHead, following
 from spark_queue.delta.tables.schema import ACKED, CLAIMED, DEAD, ITEM, READY, TERMINAL
+from spark_queue.delta.verify import Plan
 
 #: What a holder may say of an item.
 OUTCOMES = ("ack", "nack", "release", "dead")
@@ -191,8 +193,10 @@ def settle(store: Store, lease: int, verdict: Verdict, *, action: str = "settle"
     now = store.clock.now()
 
     def decided(head: StatusHead) -> Answer[Settled]:
-        stage = _judged(store, head, lease, verdict, now)
-        stage = stage or staged(store, head, lease, verdict, now)
+        here = _judged(store, head, lease, verdict, now)
+        if here is not None:
+            _check(store, head, lease, verdict, now, here, action)
+        stage = here or staged(store, head, lease, verdict, now)
         if not stage.counts:
             return Answer(answer=stage.settled(0))
         after = logged(head, stage)
@@ -225,7 +229,33 @@ def _judged(
         found = judged_here(store, replica, head, lease, verdict, now)
     if found is None:
         return None
-    return Staged(rows=found.table(), counts=found.counts, lost=found.lost, failed=found.failed)
+    lost = found.lost[:NAMED]
+    return Staged(rows=found.table(), counts=found.counts, lost=lost, failed=found.failed)
+
+
+def _check(
+    store: Store,
+    head: StatusHead,
+    lease: int,
+    verdict: Verdict,
+    now: datetime,
+    here: Staged,
+    action: str,
+) -> None:
+    def planned(stage: Staged) -> Plan:
+        return Plan(head=logged(head, stage), rows=stage.rows, facts=facts_of(stage))
+
+    verify.checked(
+        store,
+        action,
+        lambda: planned(here),
+        lambda: planned(staged(store, head, lease, verdict, now)),
+    )
+
+
+def facts_of(stage: Staged | Judged) -> dict[str, object]:
+    """Return what is told of a settle beside its rows."""
+    return {"counts": stage.counts, "lost": stage.lost[:NAMED], "failed": stage.failed}
 
 
 def staged(store: Store, head: StatusHead, lease: int, verdict: Verdict, now: datetime) -> Staged:
@@ -326,9 +356,8 @@ def judged(told: DataFrame, config: QueueConfig, now: datetime) -> DataFrame:
         .when((F.col("outcome") == "dead") | spent, DEAD)
         .otherwise(READY)
     )
-    retry_at = F.timestamp_micros(
-        F.lit(_micros(now)) + (retry_delay(config.retry, attempts) * _MICROS).cast("long")
-    )
+    delay = _in_micros(retry_delay(config.retry, attempts))
+    retry_at = F.timestamp_micros(F.lit(_micros(now)) + delay)
     return told.withColumns(
         {
             "_attempts": attempts,
@@ -362,6 +391,12 @@ def retry_delay(policy: RetryPolicy, attempts: Column) -> Column:
     text = F.concat_ws(":", F.col("_seq").cast("string"), attempts.cast("string"))
     draw = F.crc32(text.cast("binary")) / F.lit(2.0**32)
     return seconds * (F.lit(1.0) - F.lit(policy.jitter) * draw)
+
+
+def _in_micros(seconds: Column) -> Column:
+    """Round seconds as a ``timedelta`` does: the fraction by itself, and a half to the even."""
+    whole = F.floor(seconds)
+    return whole * _MICROS + F.rint((seconds - whole) * _MICROS).cast("long")
 
 
 def _micros(at: datetime) -> int:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
+from spark_queue.delta import verify
 from spark_queue.delta.commands import checkpoint, claims, settle
 from spark_queue.delta.commands.claims import Granted
 from spark_queue.delta.commands.settle import Settled, Verdict
 from spark_queue.delta.plans import candidates
 from spark_queue.delta.replica import claiming
-from spark_queue.delta.replica.claiming import Chosen
+from spark_queue.delta.replica.claiming import Chosen, far_expired
 from spark_queue.delta.replica.columns import status_table
 from spark_queue.delta.replica.request import Request
 from spark_queue.delta.replica.settling import Judged
@@ -23,6 +27,7 @@ from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import recent
 from spark_queue.delta.tables.heads import StatusHead
 from spark_queue.delta.tables.schema import READY
+from spark_queue.delta.verify import Plan
 
 #: Nothing is written: settling and claiming are two steps.
 _NEITHER: Answer[tuple[Settled, Granted] | None] = Answer(answer=None)
@@ -46,7 +51,9 @@ def settle_and_claim(
         if checkpoint.is_due(head, request.limit):
             return _NEITHER
         both = _here(store, head, lease, verdict, request, now)
-        if both is None:
+        if both is not None:
+            _check(store, head, lease, verdict, request, now, both)
+        else:
             both = _by_spark(store, head, lease, verdict, request, now)
         if both is None or not both.fits(head):
             return _NEITHER
@@ -85,6 +92,17 @@ class _Both:
             answer=(settled, claims.granted(stage, request, now, after.step)),
         )
 
+    def near(self, far: Collection[int]) -> _Both:
+        """Return the same without expired items that only one of the planners may have met."""
+        if not far:
+            return self
+        rows = self.rows
+        if isinstance(rows, pa.Table):
+            rows = rows.filter(pc.invert(pc.is_in(rows["_seq"], pa.array(far, pa.int64()))))
+        else:
+            rows = rows.where(~F.col("_seq").isin(list(far)))
+        return replace(self, stage=claims.near(self.stage, self.settled, far), rows=rows)
+
 
 def _here(
     store: Store, head: StatusHead, lease: int, verdict: Verdict, request: Request, now: datetime
@@ -102,6 +120,35 @@ def _here(
         settings, limits = store.settings(head), store.limits()
         stage = claiming.chosen(after, settled, settings, limits, request, now)
         return _Both(settled, done, stage, status_table([*stage.rows, *done.rows]))
+
+
+def _check(
+    store: Store,
+    head: StatusHead,
+    lease: int,
+    verdict: Verdict,
+    request: Request,
+    now: datetime,
+    here: _Both,
+) -> None:
+    settings, far = store.settings(head), frozenset[int]()
+    if isinstance(here.stage, Chosen):
+        reach = candidates.nearest(settings, request)
+        far = far_expired(here.stage, head, settings, reach)
+
+    def planned(both: _Both | None) -> Plan | None:
+        both = None if both is None else both.near(far)
+        if both is None or not both.fits(head):
+            return None
+        after = claims.logged(both.settled, both.stage)
+        return Plan(head=after, rows=both.rows, facts=settle.facts_of(both.done))
+
+    verify.checked(
+        store,
+        "settle and claim",
+        lambda: planned(here),
+        lambda: planned(_by_spark(store, head, lease, verdict, request, now)),
+    )
 
 
 def _by_spark(

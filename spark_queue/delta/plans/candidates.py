@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -128,10 +129,21 @@ def _to_log(found: DataFrame, leased: DataFrame) -> DataFrame:
     return claimed.unionByName(over, allowMissingColumns=True)
 
 
+def nearest(settings: Settings, request: Request) -> float:
+    """Return how many turns ahead of the pointer a claim looks at the least."""
+    return 4.0 * request.limit if settings.config.fair_key is None else _FIRST_WIDTH
+
+
+def without(stage: Staged, head: StatusHead, seqs: Collection[int]) -> Staged:
+    """Return a stage without some of its rows."""
+    return counted(head, stage.rows.where(~F.col("_seq").isin(list(seqs)))) if seqs else stage
+
+
 def _first_width(store: Store, head: StatusHead, settings: Settings, request: Request) -> float:
+    least = max(head.width, nearest(settings, request))
     if settings.config.fair_key is None:
-        return max(head.width, 4.0 * request.limit)
-    return max(head.width, _FIRST_WIDTH, _usual_width(store, head, request.limit))
+        return least
+    return max(least, _usual_width(store, head, request.limit))
 
 
 def _usual_width(store: Store, head: StatusHead, limit: int) -> float:

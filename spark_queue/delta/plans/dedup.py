@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_queue.config import DedupScope
-from spark_queue.delta.tables.schema import ITEM, TERMINAL
+from spark_queue.delta.tables.schema import ITEM, READY, TERMINAL
 
 
 def repeated_hashes(rows: DataFrame, partitions: int) -> DataFrame:
@@ -104,12 +104,32 @@ def still_holding(
     return holding if len(held) == 1 else holding.distinct()
 
 
+def live(candidates: DataFrame, readers: Sequence[View]) -> DataFrame:
+    """Return the items that some reader is not done with: the column ``_holder``.
+
+    Parameters
+    ----------
+    candidates : DataFrame
+        ``_holder`` (a seq) and ``_accepted_in`` (its step), and more.
+    readers : sequence of View
+        All readers of the queue.
+    """
+    found = [_live(candidates, reader).select("_holder") for reader in readers]
+    if not found:
+        return candidates.select("_holder").limit(0)
+    return reduce(DataFrame.unionByName, found).distinct()
+
+
 def _live(candidates: DataFrame, reader: View) -> DataFrame:
     """Return the items that a reader is not done with."""
     if reader.since_step:
         candidates = candidates.where(F.col("_accepted_in") > reader.since_step)
     if reader.status is None:
         return candidates
-    ended = (F.col("_kind") == ITEM) & F.col("_state").isin(*TERMINAL)
-    finished = reader.status.where(ended).select(F.col("_seq").alias("_holder"))
+    # What has ended may have been made ready again, for this reader alone.
+    known = (F.col("_kind") == ITEM) & F.col("_state").isin(*TERMINAL, READY)
+    moves = reader.status.where(known).select(F.col("_seq").alias("_holder"), "_state", "_step")
+    asked = moves.join(candidates.select("_holder"), "_holder", "left_semi")
+    newest = asked.groupBy("_holder").agg(F.max_by("_state", "_step").alias("_newest"))
+    finished = newest.where(F.col("_newest").isin(*TERMINAL))
     return candidates.join(finished, "_holder", "left_anti").select(*candidates.columns)

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_queue.delta.tables.heads import Pointer
-from spark_queue.delta.tables.schema import GROUP, KEY
+from spark_queue.delta.tables.schema import KEY
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.operators import fair, running
 
@@ -71,12 +71,12 @@ def is_ahead(turn: Column, pointers: Mapping[int, Pointer]) -> Column:
 def key_spans(
     accepted: DataFrame, log: DataFrame, settings: Settings, pointers: Mapping[int, Pointer]
 ) -> DataFrame:
-    """Return, for each line of a frame, the tag from which it goes on and the one where it ends.
+    """Return, for each line of a frame, the tag from which it goes on and about where it ends.
 
     Parameters
     ----------
     accepted : DataFrame
-        ``_priority``, ``_fair_key``, ``_cost`` of the rows that enter the queue.
+        ``_pos``, ``_priority``, ``_fair_key``, ``_cost`` of the rows that enter the queue.
     log : DataFrame
         The item log, whose ``key`` rows hold the last tag of each line, by step.
     settings : Settings
@@ -87,16 +87,20 @@ def key_spans(
     Returns
     -------
     DataFrame
-        ``_priority``, ``_fair_key``, ``_start``, ``_end``.
+        ``_priority``, ``_fair_key``, ``_start``, ``_first`` (the first row) and ``_end``, whose
+        last digit depends on the order in which costs were added.
     """
-    lines = accepted.groupBy("_priority", "_fair_key").agg(F.sum("_cost").alias("_total"))
+    lines = accepted.groupBy("_priority", "_fair_key").agg(
+        F.sum("_cost").alias("_total"), F.min("_pos").alias("_first")
+    )
     ends = log.where(F.col("_kind") == KEY).groupBy("_priority", "_fair_key")
     last = ends.agg(F.max("_round").alias("_last"))
     known = join_lines(lines, last)
     stands_at = tag_of(pointer_turn(pointers))
     start = fair.starts_at(stands_at, F.col("_last"))
+    end = (start + F.col("_total")).alias("_end")
     return with_weights(known, settings).select(
-        "_priority", "_fair_key", start.alias("_start"), (start + F.col("_total")).alias("_end")
+        "_priority", "_fair_key", start.alias("_start"), "_first", end
     )
 
 
@@ -112,19 +116,21 @@ def tagged(accepted: DataFrame, spans: DataFrame, rows: int) -> DataFrame:
     rows : int
         How many rows there are.
     """
+    placed = join_lines(accepted, spans.drop("_end"))
     # The hash first: rows are compared by the first eight bytes of the sort key where they differ.
-    hashed = accepted.withColumn("_line", F.xxhash64("_priority", "_fair_key"))
+    hashed = placed.withColumn("_line", F.xxhash64("_priority", "_fair_key"))
     if partitions(rows) > 1:
         hashed = hashed.repartition(partitions(rows), "_line")
     line = ("_line", "_priority", "_fair_key")
-    upto = running.along(line, ["_pos"], F.col("_cost"))
-    costs = hashed.withColumn("_upto", upto).drop("_line")
-    starts = spans.drop("_end")
-    return (
-        join_lines(costs, starts)
-        .withColumn("_round", F.col("_start") + F.col("_upto"))
-        .drop("_start", "_upto")
-    )
+    # One after another, as by whoever admits them one by one: sums of floats depend on that.
+    begins = F.when(F.col("_pos") == F.col("_first"), F.col("_start")).otherwise(0.0)
+    tag = running.along(line, ["_pos"], begins + F.col("_cost"))
+    return hashed.withColumn("_round", tag).drop("_line", "_start", "_first")
+
+
+def ends_of(tagged: DataFrame) -> DataFrame:
+    """Return where lines end, by their items: ``_priority``, ``_fair_key``, ``_end``."""
+    return tagged.groupBy("_priority", "_fair_key").agg(F.max("_round").alias("_end"))
 
 
 def partitions(rows: int) -> int:
@@ -143,7 +149,7 @@ def lowered(rows: DataFrame, ends: DataFrame) -> DataFrame:
     rows : DataFrame
         ``_pos``, ``_group_key``, ``_priority`` and more.
     ends : DataFrame
-        As :func:`group_ends` returns them.
+        As :func:`members.ends` returns them.
     """
     before = Window.partitionBy("_group_key").orderBy("_pos")
     floor = F.least(F.min("_priority").over(before), F.col("_end_priority"))
@@ -160,7 +166,7 @@ def raised(rows: DataFrame, ends: DataFrame, settings: Settings) -> DataFrame:
     rows : DataFrame
         ``_pos``, ``_group_key``, ``_priority``, ``_fair_key``, ``_round`` and more.
     ends : DataFrame
-        As :func:`group_ends` returns them.
+        As :func:`members.ends` returns them.
     settings : Settings
         The weights in force: keys of one group may count differently.
     """
@@ -168,33 +174,11 @@ def raised(rows: DataFrame, ends: DataFrame, settings: Settings) -> DataFrame:
     before = Window.partitionBy("_group_key", "_priority").orderBy("_pos")
     end_turn = F.when(F.col("_end_priority") == F.col("_priority"), F.col("_end_turn"))
     highest = F.greatest(F.max(turn_of(F.col("_round"))).over(before), end_turn)
-    lifted = F.when(F.col("_group_key").isNull(), F.col("_round")).otherwise(tag_of(highest))
+    # To the turn and back is not the same to the last digit, so it is gone only where it must be.
+    lifted = F.when(highest > turn_of(F.col("_round")), tag_of(highest)).otherwise(F.col("_round"))
+    lifted = F.when(F.col("_group_key").isNull(), F.col("_round")).otherwise(lifted)
     extra = ("_end_priority", "_end_turn", "_weight", "_pin_tag", "_pin_turn")
     return joined.withColumn("_round", lifted).drop(*extra)
-
-
-def group_ends(
-    rows: DataFrame, log: DataFrame, settings: Settings, pointers: Mapping[int, Pointer]
-) -> DataFrame:
-    """Return the last member of each group of a frame that the order has not passed.
-
-    A member that was passed needs no care: a claim looks at everything that was passed anyway.
-
-    Returns
-    -------
-    DataFrame
-        ``_group_key``, ``_end_priority``, ``_end_turn``.
-    """
-    asked = rows.select("_group_key").where(F.col("_group_key").isNotNull()).distinct()
-    ends = log.where(F.col("_kind") == GROUP).join(asked, "_group_key", "left_semi")
-    newest = ends.groupBy("_group_key").agg(
-        F.max_by(F.struct("_priority", "_fair_key", "_round", "_seq"), "_seq").alias("_end")
-    )
-    turns = with_weights(newest.select("_group_key", "_end.*"), settings)
-    turn = turn_of(F.col("_round"))
-    return turns.where(is_ahead(turn, pointers)).select(
-        "_group_key", F.col("_priority").alias("_end_priority"), turn.alias("_end_turn")
-    )
 
 
 def join_lines(left: DataFrame, right: DataFrame) -> DataFrame:

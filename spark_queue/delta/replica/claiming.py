@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -26,6 +27,7 @@ class Chosen(Facts):
     """The rows that a claim would write, and the facts of them."""
 
     rows: list[Row]
+    """Beside the columns of the log, ``_was``: the state before."""
 
     def table(self) -> pa.Table:
         """Return the rows as they are logged."""
@@ -52,7 +54,7 @@ def chosen(
     if settings.paused or not replica.items:
         return Chosen(rows=[], counts={}, pointers={}, width=head.width)
     config = settings.config
-    lines = [] if config.fair_key is None else _lines(replica)
+    lines = [] if config.fair_key is None else _lines(replica, settings)
     scheduler = rules.scheduler(
         # A key that is held says nothing about who comes next.
         rules.without_keys(config),
@@ -83,17 +85,41 @@ def chosen(
         {**_kept(replica, seq), **common, **lost, "_losses": replica.items[seq]["_losses"] + 1}
         for seq in grant.dead
     ]
-    return _chosen(replica, head, rows)
+    return _chosen(head, rows)
 
 
-def _lines(replica: Replica) -> list[list[object]]:
+def far_expired(
+    stage: Chosen, head: StatusHead, settings: Settings, reach: float
+) -> frozenset[int]:
+    """Return the items that a claim ends, and might not have met: they lie beyond its reach."""
+    return frozenset(
+        row["_seq"]
+        for row in stage.rows
+        if row["_state"] == EXPIRED and _ahead(row, head, settings) > reach
+    )
+
+
+def _ahead(row: Row, head: StatusHead, settings: Settings) -> float:
+    """Return how many turns ahead of the pointer an item's own turn is."""
+    priority, stretch = row["_priority"], settings.stretches.get(row["_fair_key"])
+    turn = row["_round"] if stretch is None else stretch.turn(priority, row["_round"])
+    return float(turn - head.pointers.get(priority, (0.0, 0))[0])
+
+
+def without(stage: Chosen, head: StatusHead, seqs: Collection[int]) -> Chosen:
+    """Return a stage without some of its rows."""
+    return _chosen(head, [row for row in stage.rows if row["_seq"] not in seqs])
+
+
+def _lines(replica: Replica, settings: Settings) -> list[list[object]]:
     at = {(row["_priority"], row["_fair_key"]) for row in replica.items.values()}
-    return [rules.line(replica, line) for line in sorted(at, key=repr)]
+    return [rules.line(replica, settings, line) for line in sorted(at, key=repr)]
 
 
 def _kept(replica: Replica, seq: int) -> Row:
     nothing = dict.fromkeys(("_claim_id", "_worker_id", "_lease_expires_at", "_error", "_turn"))
-    return {**replica.items[seq], **nothing, "_overdue": None}
+    item = replica.items[seq]
+    return {**item, **nothing, "_overdue": None, "_was": item["_state"]}
 
 
 def _turn(replica: Replica, item: Leased, *, fair: bool) -> Row:
@@ -104,11 +130,11 @@ def _turn(replica: Replica, item: Leased, *, fair: bool) -> Row:
     return given
 
 
-def _chosen(replica: Replica, head: StatusHead, rows: list[Row]) -> Chosen:
+def _chosen(head: StatusHead, rows: list[Row]) -> Chosen:
     counts: dict[tuple[str, str], int] = {}
     pointers: dict[int, Pointer] = {}
     for row in rows:
-        kind = (row["_state"], replica.items[row["_seq"]]["_state"])
+        kind = (row["_state"], row["_was"])
         counts[kind] = counts.get(kind, 0) + 1
         if row["_state"] == CLAIMED:
             last = (row["_turn"], row["_seq"])

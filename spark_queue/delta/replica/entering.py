@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from spark_queue.config import QueueConfig
 from spark_queue.delta.replica import rules
-from spark_queue.delta.replica.state import Replica, Row
+from spark_queue.delta.replica.state import Line, Replica, Row
 from spark_queue.delta.tables.heads import Pointer, QueueHead
 from spark_queue.delta.tables.schema import (
     GROUP,
@@ -23,6 +23,7 @@ from spark_queue.delta.tables.schema import (
     REFUSED,
     REFUSED_LANE,
 )
+from spark_queue.delta.tables.settings import Settings
 from spark_queue.rules import Admitted, NewItem, Scheduler
 
 #: What is decided of each row of a frame.
@@ -49,7 +50,7 @@ class Entered:
 
 def entered(
     replica: Replica,
-    config: QueueConfig,
+    settings: Settings,
     frame: pa.Table,
     before: QueueHead,
     pointers: Mapping[int, Pointer],
@@ -61,8 +62,8 @@ def entered(
     ----------
     replica : Replica
         The state as of the step before.
-    config : QueueConfig
-        The configuration in force, without weights.
+    settings : Settings
+        The settings in force.
     frame : pyarrow.Table
         The user's columns and the computed ones, as :func:`columns.keyed` has them, in order.
     before : QueueHead
@@ -72,9 +73,10 @@ def entered(
     now : datetime
         The instant of the enqueue.
     """
+    config = settings.config
     ours = [name for name in frame.column_names if name in QUEUE_COLUMNS.names]
     given = frame.select(ours).to_pylist()
-    scheduler = _scheduler(replica, config, given, before, pointers, now)
+    scheduler = _scheduler(replica, settings, given, before, pointers, now)
     named = {n: row["_origin"] for n, row in enumerate(given) if row.get("_origin") is not None}
     admitted = scheduler.admit([_new(row, config) for row in given], rules.seconds(now), named)
     log = [
@@ -94,22 +96,22 @@ def entered(
 
 def _scheduler(
     replica: Replica,
-    config: QueueConfig,
+    settings: Settings,
     given: list[Row],
     before: QueueHead,
     pointers: Mapping[int, Pointer],
     now: datetime,
 ) -> Scheduler:
     """Return a scheduler that knows what the rows of a frame may meet."""
+    config = settings.config
     groups = {row["_group_key"] for row in given} - {None}
     members = [row for row in replica.items.values() if row["_group_key"] in groups]
     if config.fair_key is None:
         # One line, whose tag is the seq.
         priorities = {row["_priority"] for row in [*given, *members]}
-        lines = [[p, None, 1.0, 0.0, 1.0, float(before.last_seq), None, None] for p in priorities]
+        lines = [[p, None, 1.0, 0.0, 0.0, float(before.last_seq), None, None] for p in priorities]
     else:
-        keys = {row["_fair_key"] for row in given}
-        lines = [rules.line(replica, at) for at in replica.ends if at[1] in keys]
+        lines = [rules.line(replica, settings, at) for at in _lines(given, members)]
     asked = {row["_dedup_key"] for row in given} - {None}
     return rules.scheduler(
         config,
@@ -119,6 +121,15 @@ def _scheduler(
         holders=rules.holders(replica, config, asked, now),
         last_seq=before.last_seq,
     )
+
+
+def _lines(given: list[Row], members: list[Row]) -> list[Line]:
+    """Return the lines that rows may enter, or that members of their groups are in."""
+    priorities = {row["_priority"] for row in [*given, *members]}
+    keys = {row["_fair_key"] for row in given}
+    entered = {(priority, key) for priority in priorities for key in keys}
+    standing = {(row["_priority"], row["_fair_key"]) for row in members}
+    return sorted(entered | standing, key=repr)
 
 
 def _new(row: Row, config: QueueConfig) -> NewItem:
@@ -143,7 +154,7 @@ def _row(
     item = scheduler.item(answer.seq)
     if item is None:
         return {**logged, "_gen": REFUSED_LANE, "_kind": REFUSED, "_round": None}
-    tag = float(answer.seq) if config.fair_key is None else item.tag
+    tag = float(answer.seq) if config.fair_key is None else scheduler.stored_tag(answer.seq)
     placed = {"_priority": item.priority, "_round": tag}
     return {**logged, **placed, "_gen": before.gen, "_kind": ITEM}
 

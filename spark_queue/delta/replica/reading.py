@@ -14,7 +14,7 @@ from spark_queue.delta.replica.state import Replica, Row
 from spark_queue.delta.tables.schema import CLAIMED, ITEM, KEY, SERVED, TERMINAL
 
 
-def replica_of(entered: pa.Table, followed: pa.Table, since: int) -> Replica:
+def replica_of(entered: pa.Table, followed: pa.Table, since: int, begins: int = 0) -> Replica:
     """Return the state that rows of the two logs leave.
 
     Claims of which nothing is in flight are not remembered: what became of them, the tables say.
@@ -27,6 +27,9 @@ def replica_of(entered: pa.Table, followed: pa.Table, since: int) -> Replica:
         The columns :data:`~spark_queue.delta.replica.state.FOLLOWED` of a reader's log.
     since : int
         The reader sees the items of later steps.
+    begins : int
+        The step of the reader's newest checkpoint: there it says anew what each line was served,
+        which a changed weight has moved.
     """
     moves = followed.filter(pc.equal(followed["_kind"], ITEM))
     newest = _newest(moves)
@@ -43,7 +46,8 @@ def replica_of(entered: pa.Table, followed: pa.Table, since: int) -> Replica:
     replica.has_forgotten = granted > in_flight
     replica.keys = _keys(entered)
     replica.ends = {(p, key): tag for p, key, tag in _ends(entered)}
-    replica.served = {((p, key), late): turn for p, key, late, turn in _served(followed)}
+    counted = followed.filter(pc.greater_equal(followed["_step"], begins))
+    replica.served = {((p, key), late): turn for p, key, late, turn in _served(counted)}
     return replica
 
 

@@ -11,8 +11,10 @@ from spark_queue.config import QueueConfig
 from spark_queue.delta.replica.state import Line, Replica, Row
 from spark_queue.delta.tables.heads import Pointer
 from spark_queue.delta.tables.schema import CLAIMED, READY
+from spark_queue.delta.tables.settings import UNWEIGHTED, Settings
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.rules import Scheduler
+from spark_queue.rules.snapshot import FORMAT
 
 
 def scheduler(
@@ -47,9 +49,9 @@ def scheduler(
     items = [_item(row, limits) for row in sorted(rows, key=lambda row: int(row["_seq"]))]
     claimed = sum(item["state"] == CLAIMED for item in items)
     return Scheduler.restore(
-        replace(config, weights={}),
+        config,
         {
-            "format": 1,
+            "format": FORMAT,
             "step": 0,
             "last_seq": last_seq,
             "paused": False,
@@ -70,11 +72,13 @@ def without_keys(config: QueueConfig) -> QueueConfig:
     return replace(config, dedup_key=None, dedup_scope="live")
 
 
-def line(replica: Replica, at: Line) -> list[Any]:
+def line(replica: Replica, settings: Settings, at: Line) -> list[Any]:
     """Return the priority of a line and its account, as a snapshot has it."""
     priority, fair_key = at
+    stretch = UNWEIGHTED if fair_key is None else settings.stretches.get(fair_key, UNWEIGHTED)
+    pinned = stretch.pins.get(priority, (0.0, 0.0))
     turns = (replica.served.get((at, False)), replica.served.get((at, True)))
-    return [priority, fair_key, 1.0, 0.0, 1.0, replica.ends.get(at, 0.0), *turns]
+    return [priority, fair_key, stretch.weight, *pinned, replica.ends.get(at, 0.0), *turns]
 
 
 def holders(

@@ -109,7 +109,10 @@ class Replica:
 
     def follow(self, token: str, step: int, rows: Iterable[Row]) -> None:
         """Apply a step of the status log."""
-        self.status = token
+        self.status, rows = token, list(rows)
+        if any(row["_kind"] == SERVED for row in rows):
+            # A checkpoint says all of it anew, and a changed weight has moved it.
+            self.served = {}
         for row in rows:
             self._hand_out(row)
             if row["_kind"] == ITEM:

@@ -36,7 +36,7 @@ def at_hand(store: Store) -> Replica | None:
         return None
     queue, status = store.queue_head(), store.status_head()
     facts, settings = queue.readers.get(store.reader), store.settings(status)
-    if facts is None or facts.streams or settings.stretches:
+    if facts is None or facts.streams:
         return None
     position = store.position()
     known = position.replica
@@ -104,6 +104,7 @@ def _read(store: Store, queue: QueueHead, status: StatusHead, since: int) -> Rep
         entered.filter(pc.less_equal(entered["_step"], queue.step)),
         followed.filter(pc.less_equal(followed["_step"], status.step)),
         since,
+        status.checkpoint.step,
     )
     replica.queue, replica.status = queue.token, status.token
     return replica

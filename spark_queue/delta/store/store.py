@@ -260,8 +260,9 @@ class Store:
         return None if directory is None else self.cache().natives.plain(directory)
 
     def rewritten(self) -> None:
-        """Drop the rows that this process remembers, after some were deleted from the log."""
+        """Drop the rows that this process remembers, after some were deleted from a log."""
         self.position().tail = None
+        self.cache().drop_replicas()
 
     def begin(self, settings: Settings) -> None:
         """Note what a queue is that this process has just made: empty, with its first settings."""

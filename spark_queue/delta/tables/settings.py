@@ -44,6 +44,10 @@ class Stretch:
         return Stretch(weight, pins)
 
 
+#: A key whose weight is, and was, 1.
+UNWEIGHTED = Stretch(1.0)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """What a configuration row says."""
@@ -64,7 +68,7 @@ class Settings:
         """Return the settings with another configuration, from a step with these pointers on."""
         stretches = dict(self.stretches)
         for key in {*stretches, *config.weights}:
-            old = stretches.get(key, Stretch(1.0))
+            old = stretches.get(key, UNWEIGHTED)
             weight = config.weights.get(key, 1.0)
             if weight != old.weight:
                 stretches[key] = old.reweighted(weight, pointers)

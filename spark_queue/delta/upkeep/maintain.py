@@ -225,9 +225,14 @@ def purge(store: Store, where: str) -> int:
     count = seqs.count()
     if count == 0:
         return 0
+    for reader in readers.every(store):
+        if reader.status_head().log_rows:
+            # The turns that its line was given outlive an item.
+            checkpoint.checkpoint(reader)
     with store.writing("queue"):
         # Items first, as when a generation is dropped.
         store.queue.remove(seqs)
+        store.rewritten()
     for reader in readers.every(store):
         with reader.writing("status"):
             reader.status.remove(seqs)

@@ -64,7 +64,8 @@ class FairRules(Counting):
         self.counts = dict(plain["counts"])
         self._level.advance(plain["round"], 0)
         for key, last in plain["last"]:
-            self._turns.account(_PRIORITY, key).last = last
+            account = self._turns.account(_PRIORITY, key)
+            account.raw_last = account.raw(last)
 
     def _serve(self, number: float | None) -> None:
         if number is None or not math.isfinite(number):

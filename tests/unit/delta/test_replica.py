@@ -70,7 +70,7 @@ class Steps:
         """Enqueue rows, and return who holds the key of each."""
         found = entering.entered(
             self.replica,
-            self.settings.config,
+            self.settings,
             self.frame(rows),
             self.queue,
             self.status.pointers,
@@ -229,7 +229,8 @@ def test_deciding_leaves_no_trace(queue: Steps) -> None:
     )
     claiming.chosen(queue.replica, queue.status, queue.settings, ReaderConfig(), request, queue.now)
     frame = queue.frame([New(key="x", tenant="T")])
-    entering.entered(queue.replica, CONFIG, frame, queue.queue, queue.status.pointers, queue.now)
+    pointers = queue.status.pointers
+    entering.entered(queue.replica, queue.settings, frame, queue.queue, pointers, queue.now)
     settling.judged(queue.replica, lease, ("nack", "no"), CONFIG, queue.now)
     queue.replica.after(9, [])
     assert queue.replica == before

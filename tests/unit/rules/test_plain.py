@@ -59,6 +59,27 @@ def test_restore_applies_the_weights_that_it_is_given() -> None:
     assert claim(again, 9) == claim(scheduler, 9) == [2, 3, 6, 4]
 
 
+def test_restore_reads_the_tags_of_the_older_format() -> None:
+    """A snapshot whose tags were turns is served as if its tags had been stored as costs."""
+    scheduler = scheduler_of(weights={"A": 2.0, "B": 4.0})
+    admit(scheduler, *fair("AABBAC"))
+    claim(scheduler, 1)
+    scheduler.cancel([6], 0.0)
+    old = scheduler.snapshot() | {"format": 1}
+    weights = {"A": 2.0, "B": 4.0, "C": 1.0}
+    for account in old["levels"][0]["accounts"]:
+        # Weight, base, scale, and the last tag: turns from the beginning on.
+        account[2:5] = [0.0, 1.0, account[4] / account[1]]
+    for item in old["items"]:
+        if item["seq"] != 6:
+            item["raw_tag"] /= weights[item["fair_key"]]
+    again = Scheduler.restore(scheduler.config, old)
+    assert again.snapshot() == scheduler.snapshot()
+    admit(scheduler, *fair("AB"))
+    admit(again, *fair("AB"))
+    assert drain(again) == drain(scheduler)
+
+
 def test_restore_is_refused_when_the_format_is_another() -> None:
     """A snapshot of another format is not guessed at."""
     plain = {**scheduler_of().snapshot(), "format": 99}

@@ -237,3 +237,23 @@ def test_admit_takes_keys_as_equal_when_python_does() -> None:
     scheduler = scheduler_of()
     admit(scheduler, NewItem(fair_key=1), NewItem(fair_key=1.0), NewItem(fair_key="1"))
     assert drain(scheduler) == [1, 3, 2]
+
+
+def test_claim_serves_an_item_at_its_own_turn_when_its_group_has_raised_that() -> None:
+    """ADR 3: with nothing overdue a raised item leaves the earlier turn to the one whose it is."""
+    scheduler = scheduler_of(group_limit=2)
+    first, second = (
+        NewItem(fair_key=key, group_key="g", cost=cost) for key, cost in (("A", 3.0), ("B", 1.0))
+    )
+    admit(scheduler, first, second, *fair("B"))
+    served = scheduler.claim(0.0, 3).items
+    assert [(item.seq, item.turn) for item in served] == [(3, 2.0), (1, 3.0), (2, 3.0)]
+
+
+def test_claim_serves_by_seq_when_an_item_of_the_key_is_overdue() -> None:
+    """ADR 3: what came back goes before later items of its key, so they take turns in order."""
+    scheduler = scheduler_of()
+    admit(scheduler, *fair("AAA"))
+    settle(scheduler, *claim(scheduler, 1), outcome=Release())
+    served = scheduler.claim(0.0, 3).items
+    assert [(item.seq, item.turn) for item in served] == [(1, 1.0), (2, 2.0), (3, 3.0)]

@@ -1,4 +1,4 @@
-"""The rows of a large enqueue: each item with its tag, and where lines and groups end now."""
+"""The rows of an enqueue, as Spark decides them: places in the order, and where lines end now."""
 
 from __future__ import annotations
 
@@ -8,24 +8,19 @@ from datetime import datetime
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_queue.delta.plans import tags
+from spark_queue.delta.commands import readers
+from spark_queue.delta.plans import members, tags
 from spark_queue.delta.plans.stage import Stage
+from spark_queue.delta.steps import is_small
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import QueueHead, StatusHead
-from spark_queue.delta.tables.schema import (
-    GROUP,
-    ITEM,
-    KEY,
-    META_LANE,
-    REFUSED,
-    REFUSED_LANE,
-)
+from spark_queue.delta.tables.schema import GROUP, ITEM, KEY, META_LANE, REFUSED, REFUSED_LANE
 from spark_queue.delta.tables.settings import Settings
 
 _LINE = ("_priority", "_fair_key")
 
 
-def rows_of(
+def rows(
     store: Store,
     stage: Stage,
     left_out: DataFrame | None,
@@ -38,7 +33,7 @@ def rows_of(
     accepted = stage.rows
     if left_out is not None:
         accepted = accepted.join(left_out, "_pos", "left_anti")
-    placed = _placed(accepted, stage.count, _ends(store, before), status, settings, before)
+    placed = _placed(store, accepted, stage.count, status, settings, before)
     seq = (F.col("_pos") + before.last_seq).alias("_seq")
     logged = {"_seq": seq, "_enqueued_at": F.lit(now)}
     items = placed.items.withColumns(
@@ -84,21 +79,23 @@ def _ends(store: Store, before: QueueHead) -> DataFrame:
 
 
 def _placed(
+    store: Store,
     accepted: DataFrame,
     rows: int,
-    log: DataFrame,
     status: StatusHead,
     settings: Settings,
     before: QueueHead,
 ) -> _Placed:
-    config = settings.config
+    config, log = settings.config, _ends(store, before)
     # In one line without priorities, the items of a group are in seq order anyway.
     clamped = config.group_key is not None and (
         config.fair_key is not None or config.priority is not None
     )
     if not clamped:
         return _tagged(accepted, rows, log, status, settings, before)
-    group_ends = tags.group_ends(accepted, log, settings, status.pointers).localCheckpoint()
+    items = store.queue.read().where(F.col("_step") <= before.step)
+    known = members.Known(ends=log, items=items, readers=readers.views(store))
+    group_ends = members.ends(accepted, known, settings, status.pointers)
     lowered = tags.lowered(accepted, group_ends)
     placed = _tagged(lowered, rows, log, status, settings, before)
     items = tags.raised(placed.items, group_ends, settings).localCheckpoint()
@@ -118,7 +115,12 @@ def _tagged(
         seq = F.col("_pos") + before.last_seq
         return _Placed(accepted.withColumn("_round", seq.cast("double")))
     spans = tags.key_spans(accepted, log, settings, status.pointers).localCheckpoint()
-    return _Placed(tags.tagged(accepted, spans, rows), spans)
+    tagged = tags.tagged(accepted, spans, rows)
+    if not is_small(rows):
+        # Not to compute the tags twice, a last digit may differ from that of the last item.
+        return _Placed(tagged, spans)
+    tagged = tagged.localCheckpoint()
+    return _Placed(tagged, tags.ends_of(tagged).localCheckpoint())
 
 
 def _last_members(items: DataFrame, before: QueueHead) -> DataFrame:

@@ -1,0 +1,120 @@
+"""Both planners asked about one step: what the process decides is held against Spark's plans.
+
+With ``verify`` for :data:`~spark_queue.session.SMALL_STEPS`, every step that could be decided in
+the process is decided by Spark as well, of the same state and before it is committed. Rows and head
+have to be the same, to the last digit; what is drawn, and what a commit adds, is left out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timezone
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.facts import logger
+from spark_queue.delta.tables.heads import QueueHead, StatusHead
+from spark_queue.errors import PlannersDifferError
+from spark_queue.session import SMALL_STEPS
+
+#: The message that says so of a step, for whoever counts them; its second argument is the action.
+AGREED = "%s: %s, step %d: both planners agree"
+
+#: Rows of each planner that an error shows.
+_SHOWN = 3
+
+#: What a head says of its own commit, and a row gets by it.
+_OF_THE_COMMIT = frozenset({"token", "at", "_step"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a planner would commit."""
+
+    head: QueueHead | StatusHead
+    rows: DataFrame | pa.Table
+    facts: Mapping[str, object] = field(default_factory=dict)
+    """What is told of the step beside that."""
+
+
+def is_wanted(store: Store) -> bool:
+    """Tell whether the session asks both planners."""
+    return store.spark.conf.get(SMALL_STEPS, "memory") == "verify"
+
+
+#: What a planner decides; ``None`` for a step that would write nothing.
+Planned = Callable[[], Plan | None]
+
+
+def checked(store: Store, action: str, memory: Planned, spark: Planned) -> None:
+    """Ask Spark as well, where that is wanted, and compare.
+
+    Parameters
+    ----------
+    store : Store
+        The queue, whose log is locked: the state stays what it is.
+    action : str
+        What the step is to do.
+    memory, spark : callable
+        Return what the process decides, and what Spark does.
+
+    Raises
+    ------
+    PlannersDifferError
+        When they do not agree; nothing was written.
+    """
+    if not is_wanted(store):
+        return
+    here, there = memory(), spark()
+    plan = here or there
+    step = 0 if plan is None else plan.head.step
+    ours, theirs = _rows(here), _rows(there)
+    only_here = [*_first(ours - theirs), *_facts(here, there)]
+    only_there = [*_first(theirs - ours), *_facts(there, here)]
+    if only_here or only_there:
+        raise PlannersDifferError(store.name, action, step, memory=only_here, spark=only_there)
+    logger.debug(AGREED, store.name, action, step)
+
+
+def _rows(plan: Plan | None) -> Counter[str]:
+    if plan is None:
+        return Counter()
+    table = plan.rows if isinstance(plan.rows, pa.Table) else plan.rows.toArrow()
+    return Counter(map(_text, table.to_pylist()))
+
+
+def _text(row: Mapping[str, Any]) -> str:
+    """Return a row as text: a column that one planner leaves out is null with the other."""
+    said = {
+        name: _plain(value)
+        for name, value in sorted(row.items())
+        if value is not None and name not in _OF_THE_COMMIT
+    }
+    return ", ".join(f"{name}={value!r}" for name, value in said.items())
+
+
+def _plain(value: Any) -> Any:
+    # An instant is the same in any zone.
+    return value.astimezone(timezone.utc).isoformat() if isinstance(value, datetime) else value
+
+
+def _first(rows: Counter[str]) -> list[str]:
+    return sorted(rows)[:_SHOWN]
+
+
+def _facts(plan: Plan | None, other: Plan | None) -> list[str]:
+    """Return what the head, or the facts, of a plan have that those of the other have not."""
+    if plan is None:
+        return ["no step"] if other is not None else []
+    mine, theirs = _said(plan), {} if other is None else _said(other)
+    return [f"{name}: {value!r}" for name, value in mine.items() if value != theirs.get(name)]
+
+
+def _said(plan: Plan) -> dict[str, object]:
+    said = {**asdict(plan.head), **plan.facts}
+    return {name: value for name, value in said.items() if name not in _OF_THE_COMMIT}

@@ -1,0 +1,92 @@
+"""Both planners asked about the same steps, of random histories: their rows must be the same."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_queue.config import QueueConfig
+from spark_queue.delta.plans import order
+from spark_queue.errors import PlannersDifferError
+from spark_queue.queue import DeltaQueue
+from spark_queue.session import SMALL_STEPS
+from tests.conftest import REMOTE
+
+_BENCH = Path(__file__).parents[2] / "jobs" / "bench"
+
+#: Histories with something of everything: keys, weights, groups, priorities, limits. What the first
+#: one does after its second claim was once decided in two ways.
+_SEEDS = (8, 9, 10, 12, 13)
+
+pytestmark = pytest.mark.skipif(REMOTE is not None, reason="over Spark Connect Spark decides all")
+
+
+@pytest.fixture
+def job(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Return the job that plays histories."""
+    before = set(sys.modules)
+    monkeypatch.syspath_prepend(str(_BENCH))
+    yield import_module("equivalence")
+    for name in set(sys.modules) - before:
+        if str(getattr(sys.modules[name], "__file__", None)).startswith(str(_BENCH)):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def by_both(spark: SparkSession) -> Iterator[SparkSession]:
+    """Return the session, which asks both planners."""
+    spark.conf.set(SMALL_STEPS, "verify")
+    yield spark
+    spark.conf.unset(SMALL_STEPS)
+
+
+@pytest.mark.slow
+def test_random_histories_are_decided_alike(by_both: SparkSession, place: str, job: Any) -> None:
+    """Law 1-9: whatever was done before, both planners would write the same rows and head."""
+    report = job.Report()
+    with job.counted(report.compared):
+        for seed in _SEEDS:
+            job.play(by_both, place, seed, 20, report)
+    assert report.differences == []
+    assert report.steps == 20 * len(_SEEDS)
+    assert {"enqueue", "claim", "settle", "settle and claim"} <= set(report.compared)
+
+
+def _served_backwards(turns: DataFrame, limit: int) -> DataFrame:
+    return turns.orderBy("_priority", "_turn", "_seq", ascending=False).limit(limit)
+
+
+def test_a_plan_that_goes_another_way_is_named(
+    by_both: SparkSession, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rule that only one planner has ends the step, with the rows of each, before it is made."""
+    queue = DeltaQueue.create(by_both, f"{place}/queue", "id long", QueueConfig(fair_key="id"))
+    queue.enqueue(by_both.range(3))
+    monkeypatch.setattr(order, "first", _served_backwards)
+    with pytest.raises(PlannersDifferError, match=r"claim, step 2.*_seq=1.*_seq=3") as found:
+        queue.claim(1)
+    assert (found.value.queue, found.value.action, found.value.step) == (queue.name, "claim", 2)
+    assert "_seq=1" in found.value.memory[0]
+    assert "_seq=3" in found.value.spark[0]
+    assert queue.stats().claimed == 0
+    monkeypatch.undo()
+    assert queue.claim(1).count == 1
+
+
+def test_steps_on_which_both_agree_are_told(by_both: SparkSession, place: str, job: Any) -> None:
+    """Whoever looks at the log of the library can count what was compared."""
+    compared: Counter[str] = Counter()
+    with job.counted(compared):
+        queue = DeltaQueue.create(by_both, f"{place}/queue", "id long")
+        queue.enqueue(by_both.range(3))
+        claim = queue.claim(2)
+        claim.renew()
+        claim.ack()
+    assert compared == {"enqueue": 1, "claim": 1, "renew": 1, "settle": 1}
