@@ -8,27 +8,19 @@ from typing import Any
 
 from spark_queue.config import LIVE_SETTINGS, QueueConfig
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError
-from spark_queue.rules import explain
-from spark_queue.rules.jitter import retry_draw
+from spark_queue.rules import explain, granting
 from spark_queue.rules.model import (
-    Ack,
     Admitted,
     Counts,
-    Dead,
     Explanation,
     Grant,
     Item,
-    Leased,
-    Nack,
     NewItem,
     Outcome,
-    Release,
     Settled,
     State,
 )
-from spark_queue.rules.ready import Line
-from spark_queue.rules.record import Record
-from spark_queue.rules.selection import Served, Service
+from spark_queue.rules.outcomes import apply
 from spark_queue.rules.snapshot import dump, load
 from spark_queue.rules.state import TERMINAL, SchedulerState, check_hashable
 
@@ -154,10 +146,7 @@ class Scheduler:
         expires_at = state.clock + seconds
         grant = Grant(lease=step, lease_expires_at=expires_at)
         if not state.paused:
-            expired, dead = self._expire(), self._bury()
-            self._regroup(run)
-            leased = [self._lease(served, grant, worker_id) for served in self._serve(limit)]
-            grant = dataclasses.replace(grant, items=tuple(leased), expired=expired, dead=dead)
+            grant = granting.granted(state, grant, limit, run, worker_id)
         if claim_id is not None:
             state.remember(claim_id, grant)
         return grant
@@ -173,7 +162,7 @@ class Scheduler:
             record = self._state.holding(lease, seq)
             if record is None:
                 lost.append(seq)
-            elif self._apply(record, outcome) == "dead":
+            elif apply(self._state, record, outcome) == "dead":
                 dead.append(seq)
         return Settled(lost=tuple(lost), dead=tuple(dead))
 
@@ -224,7 +213,7 @@ class Scheduler:
     def expire(self, now: float) -> tuple[int, ...]:
         """Make everything expired whose deadline has passed while it waited, and return which."""
         self._state.begin(now)
-        return self._expire()
+        return granting.expire(self._state)
 
     def purge(self, seqs: Iterable[int]) -> tuple[int, ...]:
         """Forget finished items and refused rows, and return which. Counters stay."""
@@ -267,7 +256,7 @@ class Scheduler:
         state.config = config
         for account in state.turns.reweigh(config.weights):
             state.line.refresh(account)
-        self._regroup(state.run)
+        granting.regroup(state, state.run)
 
     def state(self, seq: int) -> State | None:
         """Return an item's state; None for refused, forgotten and unknown ones."""
@@ -319,101 +308,6 @@ class Scheduler:
         scheduler = cls(config, keep_finished=bool(snapshot["keep_finished"]))
         load(scheduler._state, snapshot)
         return scheduler
-
-    def _expire(self) -> tuple[int, ...]:
-        state = self._state
-        state.timing.advance(state.clock, state.move)
-        expired = state.timing.past_deadline(state.clock)
-        for record in expired:
-            state.finish(record, "expired")
-        return tuple(record.seq for record in expired)
-
-    def _bury(self) -> tuple[int, ...]:
-        state = self._state
-        dead = state.timing.worn_out(state.config.max_losses)
-        for record in dead:
-            record.losses += 1
-            state.finish(record, "dead", "lease lost")
-        return tuple(record.seq for record in dead)
-
-    def _regroup(self, run: int) -> None:
-        config = self._state.config
-        self._state.run = run
-        blocking = config.on_failure == "block"
-        self._state.serial.configure(limit=config.group_limit, blocking=blocking, run=run)
-
-    def _serve(self, limit: int) -> list[Served]:
-        state = self._state
-        room = state.room()
-        if room is None:
-            return self._pass(Service(state.line, state.serial.before), limit, None)
-        served = self._pass(Service(state.line, state.serial.before), limit, room) if room else []
-        lost = Service(self._lost_line(), self._lost_before)
-        return served + self._pass(lost, limit - len(served), 0)
-
-    def _pass(self, service: Service, limit: int, room: int | None) -> list[Served]:
-        state = self._state
-        taken = service.take(limit, room)
-        for served in taken:
-            state.turns.hand_out(
-                served.record, served.turn, served.slot.turn, overdue=served.slot.overdue
-            )
-        service.close()
-        return taken
-
-    def _lost_line(self) -> Line:
-        state = self._state
-        line = Line(state.records)
-        for record in state.timing.lost():
-            if record in state.line:
-                line.add(record)
-        return line
-
-    def _lost_before(self, record: Record) -> Record | None:
-        earlier = self._state.serial.before(record)
-        while earlier is not None and not (earlier.place == "lost" and earlier in self._state.line):
-            earlier = self._state.serial.before(earlier)
-        return earlier
-
-    def _lease(self, served: Served, grant: Grant, worker_id: str) -> Leased:
-        record = served.record
-        record.losses += record.place == "lost"
-        self._state.hold(record, grant.lease, grant.lease_expires_at, worker_id)
-        return Leased(
-            seq=record.seq,
-            payload=record.new.payload,
-            fair_key=record.new.fair_key,
-            group_key=record.new.group_key,
-            priority=record.priority,
-            turn=served.turn,
-            attempts=record.attempts,
-            losses=record.losses,
-            overdue=served.slot.overdue,
-        )
-
-    def _apply(self, record: Record, outcome: Outcome) -> State:
-        state = self._state
-        if isinstance(outcome, Ack):
-            state.finish(record, "acked")
-        elif isinstance(outcome, Dead):
-            state.finish(record, "dead", outcome.error)
-        elif isinstance(outcome, Release):
-            state.give_back(record)
-        else:
-            self._fail(record, outcome)
-        return record.state
-
-    def _fail(self, record: Record, outcome: Nack) -> None:
-        config = self._state.config
-        record.attempts += 1
-        record.error = outcome.error
-        if config.max_attempts is not None and record.attempts >= config.max_attempts:
-            self._state.finish(record, "dead", outcome.error)
-            return
-        draw = retry_draw(record.seq, record.attempts)
-        delay = config.retry.delay_after(record.attempts, draw)
-        record.available_at = self._state.clock + delay.total_seconds()
-        self._state.give_back(record)
 
 
 def _seconds(lease: float | None, config: QueueConfig) -> float:

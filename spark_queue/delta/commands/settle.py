@@ -15,18 +15,18 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_queue.config import QueueConfig, RetryPolicy
+from spark_queue.config import QueueConfig
 from spark_queue.delta import verify
-from spark_queue.delta.plans import limits
+from spark_queue.delta.plans import judging, limits
 from spark_queue.delta.replica import settling
-from spark_queue.delta.replica.settling import LOSE, Judged
+from spark_queue.delta.replica.settling import Judged
 from spark_queue.delta.replica.state import Replica
 from spark_queue.delta.steps import Answer, Step, is_small, on_status
 from spark_queue.delta.store import replicas
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import recent
 from spark_queue.delta.tables.heads import StatusHead, following
-from spark_queue.delta.tables.schema import ACKED, CLAIMED, DEAD, ITEM, READY, TERMINAL
+from spark_queue.delta.tables.schema import CLAIMED, ITEM, READY, TERMINAL
 from spark_queue.delta.verify import Plan
 
 #: What a holder may say of an item.
@@ -34,8 +34,6 @@ OUTCOMES = ("ack", "nack", "release", "dead")
 
 #: How many lost items an error names.
 NAMED = 1_000
-
-_MICROS = 1_000_000
 
 #: Outcomes up to which a frame of them is brought here.
 _FEW = 5_000
@@ -100,7 +98,7 @@ class Every:
     def rows(self, mine: DataFrame, config: QueueConfig, now: datetime) -> DataFrame:
         """See :class:`Verdict`."""
         said = {"outcome": F.lit(self.outcome), "error": F.lit(self.error).cast("string")}
-        return judged(_not_yet_settled(mine).withColumns(said), config, now)
+        return judging.judged(_not_yet_settled(mine).withColumns(said), config, now)
 
     def judged(
         self, replica: Replica, lease: int, config: QueueConfig, now: datetime
@@ -118,7 +116,7 @@ class Each:
     def rows(self, mine: DataFrame, config: QueueConfig, now: datetime) -> DataFrame:
         """See :class:`Verdict`."""
         told = self.outcomes.select("_seq", "outcome", "error").join(mine, "_seq", "left")
-        return judged(told.fillna({"_held": False}), config, now)
+        return judging.judged(told.fillna({"_held": False}), config, now)
 
     def judged(
         self, replica: Replica, lease: int, config: QueueConfig, now: datetime
@@ -328,76 +326,3 @@ def newest_of(status: DataFrame, head: StatusHead, lease: int) -> DataFrame:
         F.bool_or(F.coalesce(its_own, F.lit(False))).alias("_settled"),
     )
     return newest.select("_newest.*", "_settled")
-
-
-def judged(told: DataFrame, config: QueueConfig, now: datetime) -> DataFrame:
-    """Turn outcomes into rows: the rule of attempts, retries and dead letters.
-
-    Parameters
-    ----------
-    told : DataFrame
-        Rows of the status log, one an item, with ``outcome`` and ``error``.
-    config : QueueConfig
-        How often and how late to retry.
-    now : datetime
-        The instant of the settle.
-    """
-    failed = F.col("outcome") == "nack"
-    gone = F.col("outcome") == LOSE
-    attempts = F.col("_attempts") + failed.cast("int")
-    losses = F.col("_losses") + gone.cast("int")
-    spent = F.lit(False)
-    if config.max_attempts is not None:
-        spent = failed & (attempts >= config.max_attempts)
-    if config.max_losses is not None:
-        spent = spent | (gone & (losses >= config.max_losses))
-    state = (
-        F.when(F.col("outcome") == "ack", ACKED)
-        .when((F.col("outcome") == "dead") | spent, DEAD)
-        .otherwise(READY)
-    )
-    delay = _in_micros(retry_delay(config.retry, attempts))
-    retry_at = F.timestamp_micros(F.lit(_micros(now)) + delay)
-    return told.withColumns(
-        {
-            "_attempts": attempts,
-            "_losses": losses,
-            "_state": state,
-            "_available_at": F.when(failed & ~spent, retry_at),
-            "_error": F.col("error"),
-            "_at": F.lit(now),
-            "_lease_expires_at": F.lit(None).cast("timestamp"),
-            "_turn": F.lit(None).cast("double"),
-            "_overdue": F.lit(None).cast("boolean"),
-        }
-    ).drop("outcome", "error")
-
-
-def retry_delay(policy: RetryPolicy, attempts: Column) -> Column:
-    """Return the seconds until the next attempt, as :meth:`RetryPolicy.delay_after` counts them.
-
-    The draw within the jitter is ``crc32("<seq>:<attempts>") / 2**32``.
-    """
-    factor: Column
-    if policy.backoff == "fixed":
-        factor = F.lit(1.0)
-    elif policy.backoff == "linear":
-        factor = attempts.cast("double")
-    else:
-        factor = F.pow(F.lit(2.0), F.least(attempts - 1, F.lit(62)))
-    seconds = F.least(
-        F.lit(policy.delay.total_seconds()) * factor, F.lit(policy.cap.total_seconds())
-    )
-    text = F.concat_ws(":", F.col("_seq").cast("string"), attempts.cast("string"))
-    draw = F.crc32(text.cast("binary")) / F.lit(2.0**32)
-    return seconds * (F.lit(1.0) - F.lit(policy.jitter) * draw)
-
-
-def _in_micros(seconds: Column) -> Column:
-    """Round seconds as a ``timedelta`` does: the fraction by itself, and a half to the even."""
-    whole = F.floor(seconds)
-    return whole * _MICROS + F.rint((seconds - whole) * _MICROS).cast("long")
-
-
-def _micros(at: datetime) -> int:
-    return int(at.timestamp()) * _MICROS + at.microsecond
