@@ -7,10 +7,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from spark_queue.journal.deliveries import Read
-from spark_queue.journal.group_commit import Receipt
+from spark_queue.journal.engine.group_commit import Receipt
+from spark_queue.journal.engine.puts import Puts
+from spark_queue.journal.engine.reader_state import ReaderState
 from spark_queue.journal.options import Durability, ReaderHooks
-from spark_queue.journal.puts import Puts
-from spark_queue.journal.reader_state import ReaderState
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.waiting.aio import outcome
 from spark_queue.waiting.tickets import TaskTicket
@@ -18,8 +18,8 @@ from spark_queue.waiting.timer import Timeout, seconds
 
 if TYPE_CHECKING:
     from spark_queue.journal.core import JournaledCore
+    from spark_queue.journal.engine.registry import Start
     from spark_queue.journal.reader import Reader
-    from spark_queue.journal.registry import Start
 
 T = TypeVar("T")
 

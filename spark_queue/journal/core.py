@@ -11,14 +11,14 @@ from spark_queue.clock import Clock
 from spark_queue.errors import QueueShutDownError
 from spark_queue.inprocess.singular.requests import Reply
 from spark_queue.journal.counters import QueueStats
+from spark_queue.journal.engine.journal_writer import JournalWriter
+from spark_queue.journal.engine.reader_state import ReaderState
+from spark_queue.journal.engine.registry import Registry
+from spark_queue.journal.engine.state import QueueState, Target
 from spark_queue.journal.failures import shut_down
-from spark_queue.journal.journal_writer import JournalWriter
 from spark_queue.journal.options import QueueOptions, ReaderHooks
 from spark_queue.journal.reader import Reader
-from spark_queue.journal.reader_state import ReaderState
 from spark_queue.journal.records import Journal
-from spark_queue.journal.registry import Registry
-from spark_queue.journal.state import QueueState, Target
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.waiting.timer import Timer
 

@@ -14,11 +14,11 @@ from spark_queue.journal import options as opts
 from spark_queue.journal.aio import AioJournaledQueue
 from spark_queue.journal.core import JournaledCore
 from spark_queue.journal.counters import QueueStats
+from spark_queue.journal.engine.registry import Start, require_start
+from spark_queue.journal.engine.state import Target
 from spark_queue.journal.options import Durability, QueueOptions, ReaderHooks
 from spark_queue.journal.reader import Reader
 from spark_queue.journal.records import Journal
-from spark_queue.journal.registry import Start, require_start
-from spark_queue.journal.state import Target
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.waiting.futures import LazyFuture
 from spark_queue.waiting.timer import SHARED_TIMER, Timeout, Timer, seconds

@@ -11,8 +11,8 @@ from typing import Generic, TypeVar
 from spark_queue.journal.aio import AioReader
 from spark_queue.journal.counters import ReaderStats
 from spark_queue.journal.deliveries import Read
+from spark_queue.journal.engine.reader_state import ReaderState
 from spark_queue.journal.options import Durability
-from spark_queue.journal.reader_state import ReaderState
 from spark_queue.journal.views import AutoCommitReader, Transaction
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.waiting.limits import limit_of

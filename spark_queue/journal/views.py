@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
 
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.journal.deliveries import Read
-from spark_queue.journal.puts import Puts
+from spark_queue.journal.engine.puts import Puts
 from spark_queue.waiting.timer import Timeout, seconds
 
 if TYPE_CHECKING:

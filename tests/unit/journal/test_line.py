@@ -8,9 +8,9 @@ from collections.abc import Iterable
 import pytest
 
 from spark_queue.clock import ManualClock
-from spark_queue.journal.cache import EntryCache
 from spark_queue.journal.counters import Tally
-from spark_queue.journal.offsets import ReaderLine
+from spark_queue.journal.engine.cache import EntryCache
+from spark_queue.journal.engine.offsets import ReaderLine
 from spark_queue.journal.records import Entry, ReaderOffset
 from spark_queue.reader_config import ReaderConfig
 

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from spark_queue.errors import InvalidArgumentError, QueueFullError, SparkQueueError
 from spark_queue.journal.copies import own
-from spark_queue.journal.group_commit import DoneReceipt, Receipt
-from spark_queue.journal.offsets import ReaderLine
+from spark_queue.journal.engine.group_commit import DoneReceipt, Receipt
+from spark_queue.journal.engine.offsets import ReaderLine
 from spark_queue.journal.options import Durability, QueueOptions
 from spark_queue.journal.records import Entry
 from spark_queue.waiting.limits import limit_of
 from spark_queue.waiting.tickets import ThreadTicket, Ticket, TicketLine
 
 if TYPE_CHECKING:
-    from spark_queue.journal.state import QueueState
+    from spark_queue.journal.engine.state import QueueState
 
 T = TypeVar("T")
 

@@ -8,12 +8,12 @@ from functools import partial
 from typing import Generic, Literal, TypeVar
 
 from spark_queue.errors import InvalidArgumentError, ReaderNotFoundError, did_you_mean
-from spark_queue.journal.journal_writer import JournalWriter
-from spark_queue.journal.offsets import ReaderLine
+from spark_queue.journal.engine.journal_writer import JournalWriter
+from spark_queue.journal.engine.offsets import ReaderLine
+from spark_queue.journal.engine.reader_state import ReaderState
+from spark_queue.journal.engine.state import QueueState
 from spark_queue.journal.options import ReaderHooks
-from spark_queue.journal.reader_state import ReaderState
 from spark_queue.journal.records import ReaderOffset, Recovered
-from spark_queue.journal.state import QueueState
 from spark_queue.reader_config import ReaderConfig
 
 T = TypeVar("T")

@@ -14,19 +14,19 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from spark_queue.clock import Clock
-from spark_queue.journal.cache import EntryCache
 from spark_queue.journal.counters import Tally
+from spark_queue.journal.engine.cache import EntryCache
+from spark_queue.journal.engine.group_commit import Cut, GroupCommit, settle_all
+from spark_queue.journal.engine.puts import Puts
+from spark_queue.journal.engine.writer_thread import WriterThread
 from spark_queue.journal.failures import ended_by
-from spark_queue.journal.group_commit import Cut, GroupCommit, settle_all
 from spark_queue.journal.options import Durability, QueueOptions
-from spark_queue.journal.puts import Puts
 from spark_queue.journal.records import Journal
-from spark_queue.journal.writer_thread import WriterThread
 from spark_queue.waiting.limits import limit_of
 from spark_queue.waiting.timer import Alarm, Timeout, Timer, seconds
 
 if TYPE_CHECKING:
-    from spark_queue.journal.reader_state import ReaderState
+    from spark_queue.journal.engine.reader_state import ReaderState
 
 T = TypeVar("T")
 

@@ -10,11 +10,11 @@ from typing import Generic, TypeVar
 
 from spark_queue.journal.counters import ReaderStats
 from spark_queue.journal.deliveries import Read
-from spark_queue.journal.offsets import ReaderLine
+from spark_queue.journal.engine.offsets import ReaderLine
+from spark_queue.journal.engine.settling import Settling
+from spark_queue.journal.engine.state import QueueState
 from spark_queue.journal.options import ReaderHooks
 from spark_queue.journal.records import Entry
-from spark_queue.journal.settling import Settling
-from spark_queue.journal.state import QueueState
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.waiting.tickets import Ticket, TicketLine
 from spark_queue.waiting.timer import Alarm, seconds

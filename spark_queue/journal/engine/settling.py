@@ -8,13 +8,13 @@ from concurrent.futures import Future
 from typing import Generic, Literal, TypeVar
 
 from spark_queue.journal.deliveries import Read
-from spark_queue.journal.group_commit import Receipt
-from spark_queue.journal.handoff import Expired, Failed
-from spark_queue.journal.offsets import ReaderLine
+from spark_queue.journal.engine.group_commit import Receipt
+from spark_queue.journal.engine.handoff import Expired, Failed
+from spark_queue.journal.engine.offsets import ReaderLine
+from spark_queue.journal.engine.puts import Offer
+from spark_queue.journal.engine.state import QueueState
 from spark_queue.journal.options import Durability, ReaderHooks
-from spark_queue.journal.puts import Offer
 from spark_queue.journal.records import Entry, origin_of
-from spark_queue.journal.state import QueueState
 
 T = TypeVar("T")
 

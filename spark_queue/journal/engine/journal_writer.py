@@ -8,11 +8,11 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from spark_queue.errors import FencedError
+from spark_queue.journal.engine.group_commit import Cut, settle_all
+from spark_queue.journal.engine.reader_state import ReaderState
+from spark_queue.journal.engine.state import QueueState
 from spark_queue.journal.failures import ended_by
-from spark_queue.journal.group_commit import Cut, settle_all
-from spark_queue.journal.reader_state import ReaderState
 from spark_queue.journal.records import Entry
-from spark_queue.journal.state import QueueState
 from spark_queue.waiting.timer import Alarm, Timeout, seconds
 
 T = TypeVar("T")

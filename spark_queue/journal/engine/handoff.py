@@ -10,7 +10,7 @@ from spark_queue.journal.deliveries import Read
 from spark_queue.journal.records import Entry
 
 if TYPE_CHECKING:
-    from spark_queue.journal.settling import Settling
+    from spark_queue.journal.engine.settling import Settling
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 from spark_queue.inprocess.singular.requests import Reply
 from spark_queue.inprocess.singular.waits import ExecutionContext
-from spark_queue.journal.offsets import ReaderLine
+from spark_queue.journal.engine.offsets import ReaderLine
 from spark_queue.journal.options import Durability, QueueOptions
 from spark_queue.journal.records import Entry, Group
 from spark_queue.waiting.limits import limit_of
