@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from spark_queue.errors import JournalFailedError
-from spark_queue.journal.aio import AioJournaledQueue, AioReader
-from spark_queue.journal.counters import QueueStats, ReaderStats
+from spark_queue.journal.aio import AioJournaledQueue, AioJournalReader
+from spark_queue.journal.counters import JournalStats, ReaderStats
 from spark_queue.journal.deliveries import Read
 from spark_queue.journal.memory import MemoryJournal, MemoryStore
 from spark_queue.journal.options import Durability, QueueOptions, ReaderHooks
 from spark_queue.journal.queue import JournaledQueue
-from spark_queue.journal.reader import Reader
+from spark_queue.journal.reader import JournalReader
 from spark_queue.journal.records import (
     Entry,
     Group,
@@ -22,21 +22,21 @@ from spark_queue.journal.records import (
 from spark_queue.journal.views import AutoCommitReader, Transaction
 
 __all__ = [
+    "AioJournalReader",
     "AioJournaledQueue",
-    "AioReader",
     "AutoCommitReader",
     "Durability",
     "Entry",
     "Group",
     "Journal",
     "JournalFailedError",
+    "JournalReader",
+    "JournalStats",
     "JournaledQueue",
     "MemoryJournal",
     "MemoryStore",
     "QueueOptions",
-    "QueueStats",
     "Read",
-    "Reader",
     "ReaderHooks",
     "ReaderOffset",
     "ReaderStats",

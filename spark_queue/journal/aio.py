@@ -19,13 +19,13 @@ from spark_queue.waiting.timer import Timeout, seconds
 if TYPE_CHECKING:
     from spark_queue.journal.core import JournaledCore
     from spark_queue.journal.engine.registry import Start
-    from spark_queue.journal.reader import Reader
+    from spark_queue.journal.reader import JournalReader
 
 T = TypeVar("T")
 
 
-class AioReader(Generic[T]):
-    """The coroutines' front of a :class:`Reader`: the same items, the same line.
+class AioJournalReader(Generic[T]):
+    """The coroutines' front of a :class:`JournalReader`: the same items, the same line.
 
     What does not wait is called on the reader itself. A wait that is cancelled changes nothing: an
     item that was handed over at the last moment goes back to its place.
@@ -35,7 +35,7 @@ class AioReader(Generic[T]):
         self._state = state
 
     async def get(self, timeout: Timeout = None, *, peek: bool = False) -> Read[T]:
-        """Open the next item as :meth:`Reader.get` does."""
+        """Open the next item as :meth:`JournalReader.get` does."""
         patience = seconds("timeout", timeout)
         read = self._state.poll(peek=peek)
         return await self._wait(patience, peek=peek) if read is None else read
@@ -106,7 +106,7 @@ class AioJournaledQueue(Generic[T]):
         *,
         start: Start = "tail",
         hooks: ReaderHooks[T] | None = None,
-    ) -> Reader[T]:
+    ) -> JournalReader[T]:
         """Return a reader as :meth:`JournaledQueue.reader` does."""
         call = partial(self._core.registry.make, name, config, start, hooks)
         return self._core.front(await outcome(self._core.run(call)))

@@ -10,14 +10,14 @@ from typing import Generic, TypeVar
 from spark_queue.clock import Clock
 from spark_queue.errors import QueueShutDownError
 from spark_queue.inprocess.singular.requests import Reply
-from spark_queue.journal.counters import QueueStats
+from spark_queue.journal.counters import JournalStats
 from spark_queue.journal.engine.journal_writer import JournalWriter
 from spark_queue.journal.engine.reader_state import ReaderState
 from spark_queue.journal.engine.registry import Registry
 from spark_queue.journal.engine.state import QueueState, Target
 from spark_queue.journal.failures import shut_down
 from spark_queue.journal.options import QueueOptions, ReaderHooks
-from spark_queue.journal.reader import Reader
+from spark_queue.journal.reader import JournalReader
 from spark_queue.journal.records import Journal
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.waiting.timer import Timer
@@ -67,9 +67,9 @@ class JournaledCore(Generic[T]):
                 journal.close()
             raise
 
-    def front(self, reader: ReaderState[T]) -> Reader[T]:
+    def front(self, reader: ReaderState[T]) -> JournalReader[T]:
         """Return the front of a reader."""
-        return Reader(reader, self.load)
+        return JournalReader(reader, self.load)
 
     def load(self, reader: ReaderState[T]) -> Reply[None]:
         """Have a block loaded for a reader."""
@@ -107,12 +107,12 @@ class JournaledCore(Generic[T]):
         self.state.hand_off()
         return self._ended
 
-    def stats(self) -> QueueStats:
+    def stats(self) -> JournalStats:
         """Return all that is counted, at one instant."""
         state = self.state
         with state.lock:
             readers = {reader.line.name: reader.stats() for reader in state.readers}
-            return QueueStats(
+            return JournalStats(
                 items=sum(reader.items for reader in readers.values()),
                 bytes=sum(reader.bytes for reader in readers.values()),
                 pending=state.group_commit.pending,

@@ -75,7 +75,7 @@ class ReaderStats:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QueueStats:
+class JournalStats:
     """A journaled queue at one instant."""
 
     items: int

@@ -13,11 +13,11 @@ from spark_queue.errors import QueueFullError
 from spark_queue.journal import options as opts
 from spark_queue.journal.aio import AioJournaledQueue
 from spark_queue.journal.core import JournaledCore
-from spark_queue.journal.counters import QueueStats
+from spark_queue.journal.counters import JournalStats
 from spark_queue.journal.engine.registry import Start, require_start
 from spark_queue.journal.engine.state import Target
 from spark_queue.journal.options import Durability, QueueOptions, ReaderHooks
-from spark_queue.journal.reader import Reader
+from spark_queue.journal.reader import JournalReader
 from spark_queue.journal.records import Journal
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.waiting.futures import LazyFuture
@@ -231,7 +231,7 @@ class JournaledQueue(Generic[T]):
         *,
         start: Start = "tail",
         hooks: ReaderHooks[T] | None = None,
-    ) -> Reader[T]:
+    ) -> JournalReader[T]:
         """Return a reader, which is made where there is none of this name.
 
         The first reader with a name takes over the default one: its position, and what it has not
@@ -298,14 +298,14 @@ class JournaledQueue(Generic[T]):
         return sum(reader.flush() for reader in self._fronts())
 
     def discard_expired(self, limit: int | None = None) -> int:
-        """Let expired items go, for every reader; see :meth:`Reader.discard_expired`."""
+        """Let expired items go, for every reader; see :meth:`JournalReader.discard_expired`."""
         return sum(reader.discard_expired(limit) for reader in self._fronts())
 
     def evict_waiters(self) -> int:
         """End every wait for an item with nothing, and return how many that were."""
         return sum(reader.evict_waiters() for reader in self._fronts())
 
-    def _fronts(self) -> list[Reader[T]]:
+    def _fronts(self) -> list[JournalReader[T]]:
         with self._state.lock:
             return [self._core.front(reader) for reader in self._state.readers]
 
@@ -344,7 +344,7 @@ class JournaledQueue(Generic[T]):
         """Close the queue and remove its journal, with everything in it."""
         self._core.erase().result()
 
-    def stats(self) -> QueueStats:
+    def stats(self) -> JournalStats:
         """Return all that is counted, at one instant."""
         return self._core.stats()
 

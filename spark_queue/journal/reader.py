@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from datetime import timedelta
 from typing import Generic, TypeVar
 
-from spark_queue.journal.aio import AioReader
+from spark_queue.journal.aio import AioJournalReader
 from spark_queue.journal.counters import ReaderStats
 from spark_queue.journal.deliveries import Read
 from spark_queue.journal.engine.reader_state import ReaderState
@@ -22,7 +22,7 @@ from spark_queue.waiting.timer import Timeout, seconds
 T = TypeVar("T")
 
 
-class Reader(Generic[T]):
+class JournalReader(Generic[T]):
     """One reader of a :class:`JournaledQueue`: it has a position of its own among the items.
 
     An item that was got is *open* until it is settled: an ack ends it for this reader for ever, a
@@ -45,12 +45,12 @@ class Reader(Generic[T]):
         self._load = load
 
     def __repr__(self) -> str:
-        return f"<Reader {self.fullname!r} items={self.items} open={self.open_items}>"
+        return f"<JournalReader {self.fullname!r} items={self.items} open={self.open_items}>"
 
     @property
-    def aio(self) -> AioReader[T]:
+    def aio(self) -> AioJournalReader[T]:
         """The same reader, for coroutines."""
-        return AioReader(self._state)
+        return AioJournalReader(self._state)
 
     @property
     def name(self) -> str:

@@ -11,7 +11,7 @@ from spark_queue.journal.engine.puts import Puts
 from spark_queue.waiting.timer import Timeout, seconds
 
 if TYPE_CHECKING:
-    from spark_queue.journal.reader import Reader
+    from spark_queue.journal.reader import JournalReader
 
 T = TypeVar("T")
 
@@ -22,7 +22,7 @@ class AutoCommitReader(Generic[T]):
     An item that was got and not yet worked on when the process ends is lost.
     """
 
-    def __init__(self, reader: Reader[T], puts: Puts[T]) -> None:
+    def __init__(self, reader: JournalReader[T], puts: Puts[T]) -> None:
         self._reader = reader
         self._puts = puts
 
@@ -35,13 +35,13 @@ class AutoCommitReader(Generic[T]):
         return receipt.result()
 
     def get(self, timeout: Timeout = None) -> T:
-        """Get the next item and ack it; see :meth:`Reader.get`."""
+        """Get the next item and ack it; see :meth:`JournalReader.get`."""
         read = self._reader.get(timeout)
         self._reader.ack(read)
         return read.item
 
     def poll(self) -> T:
-        """Get the next item if there is one, and ack it; see :meth:`Reader.get`."""
+        """Get the next item if there is one, and ack it; see :meth:`JournalReader.get`."""
         return self.get(timeout=0)
 
     def put_head(self, item: T) -> NoReturn:
@@ -73,7 +73,7 @@ class Transaction(Generic[T]):
     of :meth:`ack` and :meth:`nack`.
     """
 
-    def __init__(self, reader: Reader[T], timeout: Timeout) -> None:
+    def __init__(self, reader: JournalReader[T], timeout: Timeout) -> None:
         seconds("timeout", timeout)
         self._reader = reader
         self._timeout = timeout
@@ -91,7 +91,7 @@ class Transaction(Generic[T]):
             self.nack()
 
     def begin(self) -> T:
-        """Open the next item and return it; see :meth:`Reader.get`.
+        """Open the next item and return it; see :meth:`JournalReader.get`.
 
         Raises
         ------
@@ -104,15 +104,15 @@ class Transaction(Generic[T]):
         return self._read.item
 
     def ack(self) -> bool:
-        """Settle the item as done; see :meth:`Reader.ack`."""
+        """Settle the item as done; see :meth:`JournalReader.ack`."""
         return self._reader.ack(self._end())
 
     def nack(self) -> bool:
-        """Return the item to its place as failed; see :meth:`Reader.nack`."""
+        """Return the item to its place as failed; see :meth:`JournalReader.nack`."""
         return self._reader.nack(self._end())
 
     def release(self) -> bool:
-        """Give the item back to its place, uncharged; see :meth:`Reader.release`."""
+        """Give the item back to its place, uncharged; see :meth:`JournalReader.release`."""
         return self._reader.release(self._end())
 
     commit = ack

@@ -14,10 +14,10 @@ from spark_queue.journal import (
     Entry,
     Group,
     JournaledQueue,
+    JournalReader,
     MemoryJournal,
     QueueOptions,
     Read,
-    Reader,
     ReaderHooks,
     Settlements,
 )
@@ -148,7 +148,7 @@ def got(call: Callable[[], Read[str]]) -> str | None:
         return None
 
 
-def drain(reader: Reader[str]) -> list[str]:
+def drain(reader: JournalReader[str]) -> list[str]:
     """Get and ack everything that is there."""
     items: list[str] = []
     while True:
@@ -160,7 +160,7 @@ def drain(reader: Reader[str]) -> list[str]:
         items.append(read.item)
 
 
-def unread(reader: Reader[str]) -> list[str]:
+def unread(reader: JournalReader[str]) -> list[str]:
     """Get everything that is there, and put it back untried."""
     reads = reader.get_many(1_000_000)
     for read in reads:
