@@ -34,7 +34,7 @@ from spark_queue.delta.verify import Plan
 from spark_queue.errors import DuplicateItemError
 
 #: Rows up to which a frame is brought here, to be decided without Spark.
-_FEW = 5_000
+_FEW = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

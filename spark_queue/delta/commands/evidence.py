@@ -8,9 +8,12 @@ or it never will be.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from spark_queue.delta.tables import glance, paths
 from spark_queue.delta.tables.address import TableAddress
 from spark_queue.delta.tables.log import is_delta
 from spark_queue.errors import SchemaMismatchError
@@ -39,6 +42,8 @@ class Output:
 
     def lasting_name(self) -> str:
         """Return what the table is called in any session: with its database, or its whole path."""
+        if (directory := self._directory()) is not None:
+            return paths.location_of(directory)
         column = "location" if self.address.is_path else "name"
         row = self.spark.sql(f"DESCRIBE DETAIL {self.address.sql()}").select(column).head()
         return self.address.target if row is None or row[0] is None else str(row[0])
@@ -52,7 +57,17 @@ class Output:
 
     def ensure(self, results: DataFrame) -> None:
         """Make the table where it is missing, with the columns of the results."""
-        empty = results.limit(0)
+        seen = glance.at(self._directory())
+        if seen is None:
+            self._make(results.limit(0))
+        columns = self.read().columns if seen is None else seen.columns
+        for column in _COLUMNS:
+            if column not in columns:
+                raise SchemaMismatchError(
+                    column, f"is missing in the output {self.address.target!r}, which must have it"
+                )
+
+    def _make(self, empty: DataFrame) -> None:
         writer = empty.write.format("delta").mode("ignore")
         # Every claim leaves a transaction in the table's log; they are forgotten after a month.
         writer = writer.option("delta.setTransactionRetentionDuration", "interval 30 days")
@@ -60,11 +75,11 @@ class Output:
             writer.save(self.address.target)
         else:
             writer.saveAsTable(self.address.target)
-        for column in _COLUMNS:
-            if column not in self.read().columns:
-                raise SchemaMismatchError(
-                    column, f"is missing in the output {self.address.target!r}, which must have it"
-                )
+
+    def _directory(self) -> Path | None:
+        """Return the table's directory, where it is there and on this machine's disk."""
+        directory = paths.directory_of(self.spark, self.address)
+        return directory if directory is not None and paths.has_log(directory) else None
 
     def write(self, results: DataFrame, claim_id: str) -> bool:
         """Append the results of a claim; False where the claim was taken over before."""
