@@ -29,6 +29,7 @@ settings.load_profile("gate")
 REMOTE = os.environ.get("SPARK_QUEUE_REMOTE")
 
 #: ``defaults`` starts the session as a user's is; otherwise it is tuned for small steps.
+#: ``planned`` is tuned as well, and lets Spark decide small steps, as over Spark Connect.
 SESSION = os.environ.get("SPARK_QUEUE_SESSION", "small steps")
 
 #: What a test process needs beside, whatever it tests.
@@ -59,6 +60,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         conf = {**SMALL_STEPS_CONF, **conf}
         # What a test leaves behind is young: room for it saves collections of the whole heap.
         conf[_JAVA] = f"{SMALL_STEPS_CONF[_JAVA]} -Xmn1g"
+    if SESSION == "planned":
+        conf[SMALL_STEPS] = "spark"
     session = _remote(conf) if REMOTE else local_session("tests", quiet=True, **conf)
     yield session
     session.stop()

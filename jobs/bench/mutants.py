@@ -14,9 +14,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -63,6 +63,8 @@ class Fault:
     new: str
     tests: tuple[str, ...]
     """What pytest is given."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    """What the environment of the tests has beside."""
 
     @property
     def needs_jvm(self) -> bool:
@@ -88,17 +90,20 @@ class Outcome:
 def read(text: str) -> list[Fault]:
     """Read faults: a head ``@ module: what is wrong``, then lines as in a diff.
 
-    Lines that begin with ``=`` name tests, instead of those of the module's area.
+    Lines that begin with ``=`` name tests, instead of those of the module's area. A line
+    ``! name=value`` above the first head is a variable in which the tests of all of them run.
     """
-    return [_fault(block) for block in re.split(r"^@ ", text, flags=re.MULTILINE)[1:]]
+    above, *blocks = re.split(r"^@ ", text, flags=re.MULTILINE)
+    env = dict(re.findall(r"^! (\w+)=(.*)$", above, re.MULTILINE))
+    return [_fault(block, env) for block in blocks]
 
 
-def _fault(block: str) -> Fault:
+def _fault(block: str, env: Mapping[str, str]) -> Fault:
     head, *lines = block.rstrip("\n").split("\n")
     where, _, says = head.partition(": ")
     tests = tuple(line[2:] for line in lines if line.startswith("="))
     area = next((tests for area, tests in AREAS.items() if where.startswith(area)), ())
-    return Fault(where, says, _side(lines, "-"), _side(lines, "+"), tests or area)
+    return Fault(where, says, _side(lines, "-"), _side(lines, "+"), tests or area, env)
 
 
 def _side(lines: Iterable[str], mark: str) -> str:
@@ -148,7 +153,7 @@ def _tested(copy: Path, fault: Fault, limit: float) -> tuple[Verdict, str]:
     words = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=no", "-p", "no:cacheprovider"]
     words += ["-p", "unshrunk", "--hypothesis-seed=0", *fault.tests]
     path = os.pathsep.join([str(copy), str(copy / "jobs" / "bench")])
-    env = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+    env = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", **fault.env}
     try:
         done = subprocess.run(  # noqa: S603 - pytest, with what the files of faults say
             words, cwd=copy, env=env, timeout=limit, capture_output=True, text=True, check=False

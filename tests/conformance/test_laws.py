@@ -190,6 +190,22 @@ def test_a_limit_above_one_is_kept(make: Make) -> None:
     assert engine.claim(10).ids == ["c"]
 
 
+@needs("composed", "retries", "returns")
+def test_a_later_member_of_a_group_does_not_start_first(make: Make) -> None:
+    """Law 4: two of a group may be in flight, of keys of their own, and the earlier goes first."""
+    engine = make("fair_key", "group_key", group_limit=2)
+    engine.enqueue(
+        [
+            Row(id="a", tenant="A"),
+            Row(id="b", tenant="A"),
+            Row(id="c", tenant="A", group="g"),
+            Row(id="d", tenant="B", group="g"),
+        ]
+    )
+    engine.claim(4).settle("release")
+    assert engine.claim(3).ids == ["a", "b", "c"]
+
+
 @needs("composed", "returns", "runs")
 def test_a_run_takes_consecutive_items_of_a_group(make: Make) -> None:
     """A run leases the next items of a group together, and no other claim gets into it."""
@@ -227,6 +243,16 @@ def test_returned_items_take_one_turn_a_round_beside_the_regular_one(make: Make)
     assert longest <= 3
 
 
+@needs("retries", "returns")
+def test_what_comes_back_does_not_make_a_newcomer_wait_for_all_of_it(make: Make) -> None:
+    """Law 5: a key whose items were all given back has one overdue turn in each round."""
+    engine = make("fair_key")
+    engine.enqueue(_tenants("A0", "A1", "A2", "A3"))
+    engine.claim(4).settle("release")
+    engine.enqueue(_tenants("B0"))
+    assert _names(engine.claim(3).ids) == ["A0", "A1", "B0"]
+
+
 @needs("leases")
 def test_a_lease_that_ran_out_is_taken_over(make: Make) -> None:
     """Laws 2 and 7: a lapsed item goes to the next claim, and its old holder settles nothing."""
@@ -260,10 +286,11 @@ def test_a_late_settle_counts_where_nobody_claimed_since(make: Make) -> None:
 
 @needs("leases")
 def test_a_renewed_lease_holds(make: Make) -> None:
-    """Law 2: a renewal counts from when it is made, and nobody else gets the items meanwhile."""
+    """Law 2: a renewal counts from when it is made, and nobody else gets what is left meanwhile."""
     engine = make(lease=timedelta(seconds=60))
-    engine.enqueue([Row(id="a")])
-    held = engine.claim(1)
+    engine.enqueue([Row(id="a"), Row(id="b")])
+    held = engine.claim(2)
+    held.settle("ack", ["b"])
     engine.advance(50)
     held.renew(60)
     engine.advance(59)

@@ -102,6 +102,9 @@ def test_two_enqueues_of_one_key_insert_it_once(
     assert (done.inserted, done.duplicates) == (1, 1)
     rows = done.outcomes.select("id", "outcome", "duplicate_of").orderBy("id").collect()
     assert [tuple(row) for row in rows] == [(11, "duplicate", 5), (12, "inserted", None)]
+    # What was refused has its number as well.
+    later = queue.enqueue(spark.range(20, 21)).outcomes.select("_seq").collect()
+    assert [row["_seq"] for row in later] == [8]
 
 
 def test_a_step_that_was_skipped_silently_is_noticed(

@@ -106,3 +106,21 @@ def test_steps_have_the_rows_that_spark_would_write(spark: SparkSession, place: 
     """Law 1-9: whoever decides a step, its rows are the same, to the last column."""
     ours = _played(spark, f"{place}/memory", "memory")
     assert ours == _played(spark, f"{place}/spark", "spark")
+
+
+def test_each_item_comes_with_what_is_known_of_it(
+    spark: SparkSession, place: str, clock: ManualClock
+) -> None:
+    """Items are read in the order of their file, and none gets the attempts of another."""
+    seen = {}
+    for planner in ("memory", "spark"):
+        with _planner(spark, planner):
+            queue = DeltaQueue.create(spark, f"{place}/{planner}", _COLUMNS, _CONFIG, clock=clock)
+            _enqueue(queue, ("a", "T", "g", 1), ("b", "T", "h", 0), ("c", "U", None, 1))
+            first = queue.claim(3)
+            outcome = F.expr("if(id = 'b', 'nack', 'release') as outcome")
+            first.settle(first.items.select("_seq", outcome))
+            clock.advance(MINUTE)
+            items = queue.claim(3).items.select("id", "_seq", "_attempts")
+            seen[planner] = sorted(tuple(row) for row in items.collect())
+    assert seen["memory"] == seen["spark"] == [("a", 1, 0), ("b", 2, 1), ("c", 3, 0)]

@@ -92,7 +92,7 @@ def _ends(entered: pa.Table) -> Iterator[tuple[Any, ...]]:
 
 
 def _served(followed: pa.Table) -> Iterator[tuple[Any, ...]]:
-    handed_out = pc.or_(
+    handed_out = pc.or_kleene(
         pc.equal(followed["_kind"], SERVED),
         pc.and_(pc.equal(followed["_kind"], ITEM), pc.equal(followed["_state"], CLAIMED)),
     )

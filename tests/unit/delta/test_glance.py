@@ -46,6 +46,7 @@ def test_the_newest_head_is_found_whatever_was_merged(tmp_path: Path) -> None:
     _write(tmp_path, (-1, 2, "head", None, "two"), (0, 2, "item", 7, None))
     assert _seen(tmp_path).head() == "two"
     DeltaTable(str(tmp_path)).optimize.compact()
+    assert _seen(tmp_path).head() == "two"
     _write(tmp_path, (-1, 3, "head", None, "three"))
     seen = _seen(tmp_path)
     assert (seen.head(), seen.text("config", 1), seen.text("config", 2)) == (
@@ -54,6 +55,20 @@ def test_the_newest_head_is_found_whatever_was_merged(tmp_path: Path) -> None:
         None,
     )
     assert seen.last_seq() == 7
+
+
+def test_settings_are_found_whatever_was_merged(tmp_path: Path) -> None:
+    """A row of settings is that of its step, wherever in a file it is."""
+    for step in (1, 2, 3):
+        _write(tmp_path, (-1, step, "config", None, f"settings {step}"))
+    DeltaTable(str(tmp_path)).optimize.compact()
+    seen = _seen(tmp_path)
+    assert [seen.text("config", step) for step in (1, 2, 3, 4)] == [
+        "settings 1",
+        "settings 2",
+        "settings 3",
+        None,
+    ]
 
 
 def test_a_log_without_a_step_has_no_head(tmp_path: Path) -> None:

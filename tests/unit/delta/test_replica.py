@@ -136,12 +136,12 @@ class Steps:
         self.replica.follow(self.status.token, self.status.step, logged)
         self.followed += [{**row, "_step": self.status.step} for row in logged]
 
-    def read(self) -> Replica:
-        """Return the replica that the rows of both logs make."""
+    def read(self, since: int = 0) -> Replica:
+        """Return the replica that the rows of both logs make, whose files are in no order."""
         return replica_of(
-            _read(self.entered, QUEUE_COLUMNS, ENTERED),
-            _read(self.followed, STATUS_COLUMNS, FOLLOWED),
-            0,
+            _read(self.entered[::-1], QUEUE_COLUMNS, ENTERED),
+            _read(self.followed[::-1], STATUS_COLUMNS, FOLLOWED),
+            since,
         )
 
 
@@ -220,6 +220,29 @@ def test_a_lease_that_is_not_remembered_is_left_to_spark(queue: Steps) -> None:
     assert settling.renewed(queue.replica, 77, timedelta(seconds=1), START) is None
 
 
+def test_what_is_said_of_an_item_tells_whether_it_failed(queue: Steps) -> None:
+    """What goes back has failed after a nack or a loss, and waits only after a nack."""
+    lease, _ = queue.claim(1)
+    found = {}
+    for outcome in ("nack", "lose", "release"):
+        judged = settling.judged(queue.replica, lease, (outcome, None), CONFIG, queue.now)
+        assert judged is not None
+        assert judged.counts == {"ready": 1}
+        found[outcome] = (judged.failed, judged.rows[0]["_available_at"])
+    later = queue.now + timedelta(seconds=10)
+    assert found == {"nack": (1, later), "lose": (1, None), "release": (0, None)}
+
+
+def test_a_renewal_names_what_is_lost(queue: Steps) -> None:
+    """Of the items that their holder has not settled, those of somebody else are not renewed."""
+    lease, seqs = queue.claim(2)
+    assert seqs == [1, 3]
+    queue.replica.items[3] |= {"_lease": lease + 1}
+    renewed = settling.renewed(queue.replica, lease, timedelta(seconds=5), queue.now)
+    assert renewed is not None
+    assert ([row["_seq"] for row in renewed.rows], renewed.lost) == ([1], (3,))
+
+
 def test_deciding_leaves_no_trace(queue: Steps) -> None:
     """A step that is decided and then lost to another writer has changed nothing."""
     lease, _ = queue.claim(1)
@@ -246,15 +269,26 @@ def test_a_copy_goes_its_own_way(queue: Steps) -> None:
     assert queue.replica.grants[lease].left == {1, 3}
 
 
-def test_a_reader_limits_the_age_of_items(queue: Steps) -> None:
-    """An item that has become too old for a reader expires with its next claim."""
-    queue.now += timedelta(seconds=100)
+@pytest.mark.parametrize(("seconds", "expired"), [(98, [4]), (99, [4, 1, 2, 3])])
+def test_a_reader_limits_the_age_of_items(queue: Steps, seconds: int, expired: list[int]) -> None:
+    """An item expires with a claim when it is too old for the reader, or over by itself before."""
+    queue.enqueue([New(key="d", ttl=50)])
+    queue.now += timedelta(seconds=seconds)
     request = Request(limit=5, lease=timedelta(seconds=5), worker_id="w", run=1, claim_id="c")
     limits = ReaderConfig(max_age=timedelta(seconds=99))
     chosen = claiming.chosen(
         queue.replica, queue.status, queue.settings, limits, request, queue.now
     )
-    assert chosen.by_state() == {"expired": 3}
+    assert [row["_seq"] for row in chosen.rows if row["_state"] == "expired"] == expired
+
+
+def test_a_paused_queue_gives_nothing(queue: Steps) -> None:
+    """Nothing is claimed while a queue is paused, and all of it afterwards."""
+    running = queue.settings
+    queue.settings = replace(running, paused=True)
+    assert queue.claim(9) == (0, [])
+    queue.settings = running
+    assert queue.claim(9)[1] == [1, 3]
 
 
 def test_a_claim_that_leaves_evidence_takes_over_nothing(queue: Steps) -> None:
@@ -282,6 +316,84 @@ def test_keys_that_nobody_holds_are_forgotten(queue: Steps) -> None:
     assert queue.replica.keys.keys() == {"b", "c"}
 
 
+def test_a_key_is_free_at_the_instant_at_which_its_time_is_over() -> None:
+    """Law 1: a key that is held for a while is refused before that is over, and taken then."""
+    queue = Steps(replace(CONFIG, dedup_scope=timedelta(seconds=30)))
+    queue.enqueue([New(key="a")])
+    queue.settle(queue.claim(1)[0], ("ack", None))
+    queue.now += timedelta(seconds=29)
+    assert queue.enqueue([New(key="a")]) == [1]
+    queue.now += timedelta(seconds=1)
+    assert queue.enqueue([New(key="a")]) == [None]
+
+
+def test_an_item_is_not_in_the_way_of_its_own_redrive() -> None:
+    """Law 8: a row that repeats an item is refused for the keys of others only."""
+    queue = Steps(replace(CONFIG, dedup_scope="forever"))
+    queue.enqueue([New(key="a"), New(key="b")])
+    queue.settle(queue.claim(2)[0], ("dead", "no"))
+    frame = queue.frame([New(key="a"), New(key="b")])
+    frame = frame.append_column("_origin", pa.array([1, 1], pa.int64()))
+    found = entering.entered(
+        queue.replica, queue.settings, frame, queue.queue, queue.status.pointers, queue.now
+    )
+    assert [row["_duplicate_of"] for row in found.duplicates] == [2]
+
+
+def test_the_highest_tag_of_each_priority_is_told(queue: Steps) -> None:
+    """Spark looks for what comes next up to the highest tag that any key of a priority has."""
+    rows = [New(tenant="T"), New(tenant="U"), New(tenant="V"), New(tenant="V", priority=1)]
+    found = entering.entered(
+        queue.replica, queue.settings, queue.frame(rows), queue.queue, {}, queue.now
+    )
+    assert found.tops == {0: 3.0, 1: 1.0}
+
+
+def test_a_member_goes_on_from_the_line_to_which_its_group_lowers_it(queue: Steps) -> None:
+    """Law 3: an item that comes at another priority than its own has the next tag of that line."""
+    queue.enqueue([New(tenant="U")])
+    queue.enqueue([New(tenant="U", group="g", priority=1)])
+    item = queue.replica.items[5]
+    assert (item["_priority"], item["_round"]) == (0, 3.0)
+
+
+def test_what_is_settled_of_a_claim_in_flight_is_still_of_it(queue: Steps) -> None:
+    """A lease is read with all that it was granted for, and with what is left of that."""
+    lease, seqs = queue.claim(2)
+    queue.settle(lease, {1: ("ack", None)})
+    read = queue.read()
+    assert (sorted(read.grants[lease].rows), read.grants[lease].left) == (seqs, {3})
+    _assert_same(read, queue.replica)
+
+
+def test_a_reader_has_what_came_after_it_was_made(queue: Steps) -> None:
+    """Of earlier steps the keys and the tags count, and the items are not its own."""
+    queue.enqueue([New(key="d", tenant="T")])
+    read = queue.read(since=1)
+    assert list(read.items) == [4]
+    assert (read.keys, read.ends) == (queue.replica.keys, queue.replica.ends)
+    read.enter("", queue.entered, is_seen=False)
+    assert list(read.items) == [4]
+
+
+def test_turns_that_a_fold_wrote_down_count(queue: Steps) -> None:
+    """What a checkpoint says was handed out is known, whether it is read or followed."""
+    queue.status = following(queue.status)
+    nothing = dict.fromkeys(STATUS_COLUMNS.names)
+    turns = [
+        {**nothing, "_kind": "served", "_priority": 0, "_fair_key": key} | given
+        for key, given in (
+            ("T", {"_turn": 7.0, "_overdue": False}),
+            ("T", {"_turn": 9.0, "_overdue": True}),
+            (None, {"_turn": 8.0, "_overdue": False}),
+        )
+    ]
+    queue.follow(pa.Table.from_pylist(turns, to_arrow_schema(STATUS_COLUMNS, timezone="UTC")))
+    expected = {((0, "T"), False): 7.0, ((0, "T"), True): 9.0, ((0, None), False): 8.0}
+    assert queue.replica.served == expected
+    assert queue.read().served == expected
+
+
 def test_claims_of_which_nothing_is_left_are_forgotten() -> None:
     """Of claims that are over a hundred are remembered, and it is known that there were more."""
     queue = Steps(QueueConfig())
@@ -300,10 +412,11 @@ def test_new_items_are_measured_against_all_readers() -> None:
     for steps in (one, other):
         steps.enqueue([New(key="a", tenant="T")])
     one.settle(one.claim(1)[0], ("ack", None))
-    whole = merged([one.replica, other.replica])
-    assert list(whole.items) == [1]
-    assert whole.keys.keys() == {"a"}
-    assert whole.ends == {(0, "T"): 1.0}
+    for replicas in ([one.replica, other.replica], [other.replica, one.replica]):
+        whole = merged(replicas)
+        assert list(whole.items) == [1]
+        assert whole.keys.keys() == {"a"}
+        assert whole.ends == {(0, "T"): 1.0}
 
 
 _NEW = st.builds(

@@ -11,6 +11,8 @@ import pytest
 Import = Callable[[str], Any]
 
 TEXT = """
+! SPARK_QUEUE_SESSION=planned
+
 @ rules/heap: the largest comes first
  def first(self):
 -    return min(self)
@@ -45,6 +47,14 @@ def test_faults_are_read_as_diffs(script: Import) -> None:
     assert (fold.tests, fold.needs_jvm) == (("tests/conformance/test_laws.py",), True)
 
 
+def test_the_faults_of_a_file_may_share_an_environment(script: Import) -> None:
+    """What stands above the first fault holds for all of them, and for none of another file."""
+    mutants = script("mutants")
+    planned = {"SPARK_QUEUE_SESSION": "planned"}
+    assert [fault.env for fault in mutants.read(TEXT)] == [planned, planned]
+    assert [fault.env for fault in mutants.read(TEXT.partition("planned")[2])] == [{}, {}]
+
+
 def test_every_fault_that_is_kept_can_be_tried(script: Import) -> None:
     """Each says what is wrong, changes something, and has tests that are there."""
     mutants = script("mutants")
@@ -75,12 +85,13 @@ def test_a_fault_is_in_the_tree_while_its_tests_run(
     verdict: str,
     by: str,
 ) -> None:
-    """The module is broken for as long as pytest runs, and whole again whatever that says."""
+    """The module is broken, in its environment, while pytest runs, and whole again afterwards."""
     mutants = script("mutants")
     seen: list[str] = []
 
-    def run(words: list[str], **_: object) -> object:
+    def run(words: list[str], *, env: dict[str, str], **_: object) -> object:
         assert "tests/unit/rules" in words
+        assert env["SPARK_QUEUE_SESSION"] == "planned"
         seen.append(tree.read_text())
         return SimpleNamespace(returncode=code, stdout=said, stderr="")
 

@@ -166,6 +166,18 @@ def test_configure_stretches_turns_around_the_pointer() -> None:
     assert [item.tag for item in items if item] == [3.0, 5.0, 7.0, 9.0]
 
 
+def test_configure_stretches_the_overdue_turns_of_a_key_as_well() -> None:
+    """Of a key whose weight doubles at 3.5, the overdue turn at 3 counts as one at 3.25."""
+    scheduler = scheduler_of()
+    admit(scheduler, *fair("AAA"))
+    settle(scheduler, *claim(scheduler, 3), outcome=Release())
+    assert claim(scheduler, 1) == [1]
+    admit(scheduler, NewItem(fair_key="B", cost=0.5), NewItem(fair_key="B", cost=0.125))
+    assert claim(scheduler, 1) == [4]
+    scheduler.configure(scheduler.config.changed(weights={"A": 2.0}))
+    assert [item.turn for item in scheduler.claim(0.0, 2).items] == [3.625, 3.75]
+
+
 def test_configure_weighs_a_key_anew_when_it_has_no_items() -> None:
     """A key whose items were cancelled goes on from its last turn, on the scale of its weight."""
     scheduler = scheduler_of()
