@@ -45,6 +45,7 @@ class Scheduler:
 
     Examples
     --------
+    >>> from spark_queue.rules import Ack
     >>> scheduler = Scheduler(QueueConfig(fair_key="tenant"))
     >>> _ = scheduler.admit([NewItem(payload=p, fair_key=p[0]) for p in ("a1", "a2", "b1")], 0.0)
     >>> grant = scheduler.claim(0.0, 2)
