@@ -78,6 +78,13 @@ def test_keys_are_served_in_rounds(make: Make) -> None:
     assert _names(_drained(engine, 2)) == ["B2", "C2", "A3", "C3", "C4"]
 
 
+def test_items_without_a_key_take_turns_as_one(make: Make) -> None:
+    """Law 5: what has no fair key is a line like any other."""
+    engine = make("fair_key")
+    engine.enqueue([Row(id="a"), Row(id="b"), Row(id="c", tenant="C"), Row(id="d", tenant="C")])
+    assert engine.claim(4).ids == ["a", "c", "b", "d"]
+
+
 def test_a_late_key_waits_for_the_next_round_only(make: Make) -> None:
     """Law 5, FQ-27: a key that comes late is served in the next round, whatever waits of others."""
     engine = make("fair_key")
@@ -253,6 +260,35 @@ def test_what_comes_back_does_not_make_a_newcomer_wait_for_all_of_it(make: Make)
     assert _names(engine.claim(3).ids) == ["A0", "A1", "B0"]
 
 
+@needs("retries", "returns", "time")
+def test_an_overdue_turn_uses_up_no_regular_one(make: Make) -> None:
+    """Law 5: an item that becomes due has its own turn, though its key had an overdue one there."""
+    engine = make("fair_key")
+    first = [Row(id="a", tenant="A"), Row(id="b", tenant="A"), Row(id="c", tenant="A", delay=1)]
+    engine.enqueue(first)
+    engine.claim(2).settle("release")
+    assert engine.claim(2).ids == ["a", "b"]
+    engine.enqueue([Row(id="d", tenant="B", cost=0.5)])
+    engine.advance(1)
+    assert engine.claim(1).ids == ["c"]
+
+
+@needs("leases", "composed")
+def test_a_member_far_back_in_its_line_is_not_passed_by_a_later_one(make: Make) -> None:
+    """Law 4: a later member that is first of its key waits for an earlier one that is third."""
+    engine = make("fair_key", "group_key", group_limit=2)
+    engine.enqueue(
+        [
+            Row(id="a", tenant="A"),
+            Row(id="b", tenant="A"),
+            Row(id="c", tenant="A", group="g"),
+            Row(id="d", tenant="B", group="g"),
+        ]
+    )
+    engine.claim(4).settle("release")
+    assert engine.claim(2).ids == ["a", "b"]
+
+
 @needs("leases")
 def test_a_lease_that_ran_out_is_taken_over(make: Make) -> None:
     """Laws 2 and 7: a lapsed item goes to the next claim, and its old holder settles nothing."""
@@ -354,6 +390,30 @@ def test_higher_priorities_go_first_but_not_within_a_group(make: Make) -> None:
     assert _drained(engine) == ["c", "d", "a", "b"]
 
 
+@needs("priority", "composed", "retries")
+def test_a_later_member_has_no_higher_priority_than_an_earlier_one(make: Make) -> None:
+    """Where two of a group may start, the priority of the second does not put it first."""
+    engine = make("priority", "group_key", group_limit=2)
+    engine.enqueue(
+        [
+            Row(id="a", group="g", priority=1),
+            Row(id="b", group="g", priority=9),
+            Row(id="c", priority=5),
+        ]
+    )
+    assert engine.claim(3).ids == ["c", "a", "b"]
+
+
+@needs("priority", "composed", "retries")
+def test_a_member_that_was_served_binds_none_that_come_later(make: Make) -> None:
+    """A group of which all were served takes the priority of its next item."""
+    engine = make("priority", "group_key")
+    engine.enqueue([Row(id="a", group="g")])
+    engine.claim(1).settle("ack")
+    engine.enqueue([Row(id="b"), Row(id="c", group="g", priority=9)])
+    assert engine.claim(2).ids == ["c", "b"]
+
+
 @needs("leases", "composed")
 def test_in_flight_items_are_limited(make: Make) -> None:
     """A claim never lets more items be in flight than allowed, and a lapsed one may come back."""
@@ -365,7 +425,10 @@ def test_in_flight_items_are_limited(make: Make) -> None:
     held.settle("ack", ["a"])
     assert engine.claim(10).ids == ["c"]
     engine.advance(60)
-    assert engine.claim(10).ids == ["b", "c"]
+    again = engine.claim(10)
+    assert again.ids == ["b", "c"]
+    again.settle("ack")
+    assert engine.claim(10).ids == ["d"]
 
 
 @needs("leases", "priority", "states")

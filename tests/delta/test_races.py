@@ -81,6 +81,18 @@ def test_a_claim_gives_up_what_a_step_in_between_names(
     assert _ids(queue.claim(3)) == left
 
 
+def test_a_run_is_given_up_where_its_group_was_entered_in_between(
+    spark: SparkSession, place: str, clock: ManualClock
+) -> None:
+    """A claim that lost its step leaves the rest of a group to whoever has its first item."""
+    config = QueueConfig(group_key="grp", lease=MINUTE)
+    queue = DeltaQueue.create(spark, f"{place}/grouped", "id long, grp string", config, clock=clock)
+    queue.enqueue(spark.range(1, 4).selectExpr("id", "if(id < 3, 'g', 'h') as grp"), order_by="id")
+    other = DeltaQueue.open(spark, queue.name, clock=clock)
+    _between(queue, "status", lambda: other.claim(1))
+    assert _ids(queue.claim(3, run=2)) == [3]
+
+
 def test_two_claims_share_no_item(
     spark: SparkSession, queue: DeltaQueue, clock: ManualClock
 ) -> None:

@@ -96,8 +96,11 @@ def is_clamped(settings: Settings, run: int) -> bool:
 def timed(settings: Settings, found: DataFrame, facts: Facts, limit: int, run: int) -> DataFrame:
     """Return the items that may start with their ``_turn``; of each line as many as are asked."""
     eligible = found.where("_over is null")
-    placed = _turns(eligible, limit) if facts.overdue else turns.on_time(eligible)
-    return turns.clamped_by_group(placed) if is_clamped(settings, run) else placed
+    clamped = is_clamped(settings, run)
+    # Far back in its line a member may hold up a later one that is first in another line.
+    most = facts.eligible if clamped else limit
+    placed = _turns(eligible, most) if facts.overdue else turns.on_time(eligible)
+    return turns.clamped_by_group(placed) if clamped else placed
 
 
 def _turns(eligible: DataFrame, limit: int) -> DataFrame:
