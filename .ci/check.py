@@ -47,6 +47,9 @@ _AS_SHIPPED = (
 #: Tests that have no session in this process: what they start has one of its own.
 _OWN_SESSIONS = ("tests/notebooks", "tests/delta/test_chaos.py")
 
+#: Tests in which every step is decided twice: minutes, which are left beside the slowest lane.
+_BOTH_PLANNERS = ("tests/delta/test_equivalence.py",)
+
 #: JVMs that tests start by commands, notebooks and jobs live for a minute: the second of Java's
 #: compilers would cost them more than it saves. No setting of Spark's is changed by that.
 _SHORT_LIVED = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"}
@@ -80,7 +83,7 @@ _SMALL_STEPS = Check(
         *_IN_TWO,
         "-m",
         "spark",
-        *(f"--ignore={place}" for place in (*_AS_SHIPPED, *_OWN_SESSIONS)),
+        *(f"--ignore={place}" for place in (*_AS_SHIPPED, *_OWN_SESSIONS, *_BOTH_PLANNERS)),
     ),
     env=_SHORT_LIVED,
     is_live=True,
@@ -93,6 +96,9 @@ _DEFAULTS = Check(
 _ELSEWHERE = Check(
     "tests (own sessions)", (*_PYTEST, "-m", "spark", *_OWN_SESSIONS), env=_SHORT_LIVED
 )
+_TWICE = Check(
+    "tests (both planners)", (*_PYTEST, "-m", "spark", *_BOTH_PLANNERS), env=_SHORT_LIVED
+)
 _CONNECT = Check(
     "tests (connect)",
     (*_PYTEST, "-m", "spark", "tests/conformance"),
@@ -101,7 +107,7 @@ _CONNECT = Check(
 
 #: What runs one after another: each a group of lanes side by side.
 FAST = (*_STATIC, ((_WITHOUT_SPARK,),))
-FULL = (*FAST, ((_SMALL_STEPS,),), ((_CONNECT,), (_DEFAULTS, _ELSEWHERE)))
+FULL = (*FAST, ((_SMALL_STEPS,),), ((_CONNECT,), (_DEFAULTS, _ELSEWHERE, _TWICE)))
 
 
 @dataclass(frozen=True)
