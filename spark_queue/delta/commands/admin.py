@@ -115,8 +115,10 @@ def configure(store: Store, change: Change, action: str = "configure") -> int:
         head = replace(head, config_step=head.step)
         return Step(head=head, rows=row, counts={}, answer=(head.step, new))
 
+    # Asked before: what is made anew in this place later is another queue.
+    at = store.position()
     step, settings = on_status(store, action, decided)
-    store.remember(step, settings)
+    at.settings[step] = settings
     return step
 
 

@@ -18,6 +18,9 @@ _PARTITION_BIT = 33
 #: Rows of one step at most, so that a seq never overflows.
 _MAX_ROWS = 1 << 40
 
+#: The setting that Spark names where a driver would get more than it may.
+_LIMIT_OF_RESULTS = "spark.driver.maxResultSize"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
@@ -35,14 +38,21 @@ def evaluated(inputs: DataFrame) -> DataFrame:
 
 
 def collected(marked: DataFrame, most: int) -> pa.Table | None:
-    """Return the rows of an evaluated frame in their order; ``None`` where they are too many.
+    """Return the rows of an evaluated frame in their order; ``None`` where they are too much.
+
+    Few rows may be large, too: then the session says so, by its own limit of what a driver gets.
 
     Raises
     ------
     SchemaMismatchError
         When a cost is no number above 0.
     """
-    rows = marked.limit(most + 1).toArrow()
+    try:
+        rows = marked.limit(most + 1).toArrow()
+    except Exception as exc:
+        if _LIMIT_OF_RESULTS not in str(exc):
+            raise
+        return None
     if rows.num_rows > most:
         return None
     _require_costs(rows["_cost"].to_pylist())

@@ -266,16 +266,12 @@ class Store:
 
     def begin(self, settings: Settings) -> None:
         """Note what a queue is that this process has just made: empty, with its first settings."""
-        self.remember(1, settings)
+        self.position().settings[1] = settings
         cache = self.cache()
         with cache.lock:
             # Whoever found the queue meanwhile may have enqueued.
             if cache.queue is None and self.is_only_writer():
                 cache.queue = QueueHead()
-
-    def remember(self, step: int, settings: Settings) -> None:
-        """Keep the settings that a step of ours has put in force."""
-        self.position().settings[step] = settings
 
     def settings(self, head: StatusHead) -> Settings:
         """Return the configuration in force at a step of the status log."""
