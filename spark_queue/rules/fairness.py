@@ -11,7 +11,8 @@ map for all of them. Where the weight changed, a stored tag and a turn are pinne
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from spark_queue.rules.heap import Heap
@@ -104,6 +105,13 @@ class Account:
         self.raw_last = max(self.raw(self.level.turn), self.raw_last) + cost
         return self.tag(self.raw_last)
 
+    def serve(self, slot: float, *, overdue: bool) -> None:
+        """Note a turn that was handed out."""
+        if overdue:
+            self.overdue = max(self.overdue, slot)
+        else:
+            self.regular = max(self.regular, slot)
+
     def reweigh(self, weight: float) -> None:
         """Change the weight: stretch every turn of the account around the pointer."""
         if weight == self.weight:
@@ -131,9 +139,7 @@ class Turns:
 
     def account(self, priority: int, fair_key: Hashable) -> Account:
         """Return the account of a key at a priority; open it where there is none."""
-        level = self.levels.get(priority)
-        if level is None:
-            level = self.levels[priority] = Level(priority)
+        level = self.level(priority)
         if not self._fair:
             fair_key = None
         account = level.accounts.get(fair_key)
@@ -141,6 +147,18 @@ class Turns:
             account = Account(level, fair_key, self.weight(fair_key))
             level.accounts[fair_key] = account
         return account
+
+    def level(self, priority: int) -> Level:
+        """Return what is known of a priority; begin it where nothing is."""
+        level = self.levels.get(priority)
+        if level is None:
+            level = self.levels[priority] = Level(priority)
+        return level
+
+    def knows(self, priority: int, fair_key: Hashable) -> bool:
+        """Tell whether a key has an account at a priority."""
+        level = self.levels.get(priority)
+        return level is not None and fair_key in level.accounts
 
     def stamp(self, account: Account, cost: float, floor: float | None) -> float:
         """Give out the tag of a new item, not below ``floor``, and return it as it is stored."""
@@ -165,12 +183,19 @@ class Turns:
     def hand_out(self, record: Record, turn: float, slot: float, *, overdue: bool) -> None:
         """Note that an item was served: in a slot of its key, at a turn not below the slot."""
         account = record.account
-        if overdue:
-            account.overdue = max(account.overdue, slot)
-        else:
-            account.regular = max(account.regular, slot)
+        account.serve(slot, overdue=overdue)
         account.level.advance(turn, record.seq)
-        account.level.forget_idle()
+
+    @contextmanager
+    def kept(self, accounts: Iterable[Account]) -> Iterator[None]:
+        """Put back, at the end, what is handed out meanwhile of some accounts."""
+        before = {a: (a.regular, a.overdue, a.level.turn, a.level.seq) for a in accounts}
+        try:
+            yield
+        finally:
+            for account, (regular, overdue, turn, seq) in before.items():
+                account.regular, account.overdue = regular, overdue
+                account.level.turn, account.level.seq = turn, seq
 
     def reweigh(self, weights: Mapping[str, float]) -> Iterator[Account]:
         """Apply changed weights to the accounts there are, and yield each one that changed."""

@@ -1,23 +1,45 @@
-"""What one claim does to the state: it ends what has ended, and leases what comes next."""
+"""What one claim does to the state: it ends what has ended, and leases what comes next.
+
+Or what it would do: whoever has to write a claim down before it counts proposes it first, and
+leaves no trace.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
+from typing import cast
 
 from spark_queue.rules.model import Grant, Leased
 from spark_queue.rules.ready import Line
-from spark_queue.rules.record import Record
+from spark_queue.rules.record import Place, Record
 from spark_queue.rules.selection import Served, Service
 from spark_queue.rules.state import SchedulerState
 
 
 def granted(state: SchedulerState, grant: Grant, limit: int, run: int, worker_id: str) -> Grant:
-    """Return a grant with what it got, and what its claim has ended."""
+    """Carry a claim out, and return its grant with what it got, and what it has ended."""
     expired, dead = expire(state), bury(state)
     regroup(state, run)
     leased = [_lease(state, served, grant, worker_id) for served in _serve(state, limit)]
     return dataclasses.replace(grant, items=tuple(leased), expired=expired, dead=dead)
+
+
+def proposed(state: SchedulerState, grant: Grant, limit: int, run: int) -> Grant:
+    """Return the grant that a claim would get, and change nothing but how far time has come."""
+    state.timing.advance(state.clock, state.move)
+    with _set_aside(state) as (expired, dead):
+        regroup(state, run)
+        freed = sum(record.state == "claimed" for record in [*expired, *dead])
+        leased = [_leased(served) for served in _look(state, limit, freed)]
+    return dataclasses.replace(
+        grant,
+        items=tuple(leased),
+        expired=tuple(record.seq for record in expired),
+        dead=tuple(record.seq for record in dead),
+    )
 
 
 def expire(state: SchedulerState) -> tuple[int, ...]:
@@ -46,44 +68,95 @@ def regroup(state: SchedulerState, run: int) -> None:
     state.serial.configure(limit=config.group_limit, blocking=blocking, run=run)
 
 
+@contextmanager
+def _set_aside(state: SchedulerState) -> Iterator[tuple[list[Record], list[Record]]]:
+    """Take what a claim would end out of the way for a while, and put it back."""
+    places: dict[int, tuple[Record, Place | None]] = {}
+
+    def aside(records: list[Record]) -> list[Record]:
+        for record in records:
+            places[record.seq] = (record, record.place)
+            state.move(record, "done")
+        return records
+
+    expired = aside(state.timing.past_deadline(state.clock))
+    dead = aside(state.timing.worn_out(state.config.max_losses))
+    try:
+        yield expired, dead
+    finally:
+        for _, (record, place) in sorted(places.items()):
+            state.move(record, cast("Place", place))
+
+
 def _serve(state: SchedulerState, limit: int) -> list[Served]:
+    """Serve what comes next, and take it out of the line."""
     room = state.room()
+    first = Service(state.line, state.serial.before)
     if room is None:
-        return _pass(state, Service(state.line, state.serial.before), limit, None)
-    served = _pass(state, Service(state.line, state.serial.before), limit, room) if room else []
-    lost = Service(_lost_line(state), partial(_lost_before, state))
-    return served + _pass(state, lost, limit - len(served), 0)
+        return _handed_out(state, first, first.take(limit, None))
+    served = _handed_out(state, first, first.take(limit, room)) if room else []
+    lost = _lost(state, served)
+    return served + _handed_out(state, lost, lost.take(limit - len(served), 0))
 
 
-def _pass(state: SchedulerState, service: Service, limit: int, room: int | None) -> list[Served]:
-    taken = service.take(limit, room)
+def _handed_out(state: SchedulerState, service: Service, taken: list[Served]) -> list[Served]:
+    _hand_out(state, taken)
+    service.close()
+    for level in {served.record.account.level for served in taken}:
+        level.forget_idle()
+    return taken
+
+
+def _look(state: SchedulerState, limit: int, freed: int) -> list[Served]:
+    """Return what would be served, and leave the line as it is."""
+    room = state.room(freed)
+    service = Service(state.line, state.serial.before)
+    served = [] if room == 0 else service.take(limit, room)
+    service.withdraw()
+    if room is None:
+        return served
+    with state.turns.kept(one.record.account for one in served):
+        _hand_out(state, served)
+        return served + _lost(state, served).take(limit - len(served), 0)
+
+
+def _hand_out(state: SchedulerState, taken: Sequence[Served]) -> None:
     for served in taken:
         state.turns.hand_out(
             served.record, served.turn, served.slot.turn, overdue=served.slot.overdue
         )
-    service.close()
-    return taken
 
 
-def _lost_line(state: SchedulerState) -> Line:
+def _lost(state: SchedulerState, served: Sequence[Served]) -> Service:
+    """Return the service of the items whose lease ran out, as if nothing else waited."""
+    gone = {one.record.seq for one in served}
     line = Line(state.records)
     for record in state.timing.lost():
-        if record in state.line:
+        if record.seq not in gone and record in state.line:
             line.add(record)
-    return line
+    return Service(line, partial(_lost_before, state, gone))
 
 
-def _lost_before(state: SchedulerState, record: Record) -> Record | None:
+def _lost_before(state: SchedulerState, gone: Collection[int], record: Record) -> Record | None:
     earlier = state.serial.before(record)
-    while earlier is not None and not (earlier.place == "lost" and earlier in state.line):
+    while earlier is not None and not _is_lost(state, gone, earlier):
         earlier = state.serial.before(earlier)
     return earlier
 
 
+def _is_lost(state: SchedulerState, gone: Collection[int], record: Record) -> bool:
+    return record.place == "lost" and record.seq not in gone and record in state.line
+
+
 def _lease(state: SchedulerState, served: Served, grant: Grant, worker_id: str) -> Leased:
-    record = served.record
-    record.losses += record.place == "lost"
+    leased, record = _leased(served), served.record
+    record.losses = leased.losses
     state.hold(record, grant.lease, grant.lease_expires_at, worker_id)
+    return leased
+
+
+def _leased(served: Served) -> Leased:
+    record = served.record
     return Leased(
         seq=record.seq,
         payload=record.new.payload,
@@ -92,6 +165,6 @@ def _lease(state: SchedulerState, served: Served, grant: Grant, worker_id: str) 
         priority=record.priority,
         turn=served.turn,
         attempts=record.attempts,
-        losses=record.losses,
+        losses=record.losses + (record.place == "lost"),
         overdue=served.slot.overdue,
     )

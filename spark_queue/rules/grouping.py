@@ -129,11 +129,13 @@ class Serial(Ungrouped):
             super().move(record, old, new)
             return
         group = self._groups.get(key)
+        is_new = group is None
         if group is None:
             group = self._groups[key] = Group()
-        if old is None:
+        if is_new or old is None:
+            # One that was only set aside may have been the last of its group.
             group.tail.append(record)
-        else:
+        if old is not None:
             self._take_out(group, record, old)
         self._put_in(group, record.seq, new)
         if group.is_empty:

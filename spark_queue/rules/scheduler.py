@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from spark_queue.config import LIVE_SETTINGS, QueueConfig
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError
-from spark_queue.rules import explain, granting
+from spark_queue.rules import explain, following, granting
 from spark_queue.rules.model import (
     Admitted,
     Counts,
@@ -138,9 +138,8 @@ class Scheduler:
             When ``run`` or ``lease`` is out of its range.
         """
         state = self._state
-        if run < 1:
-            raise InvalidArgumentError(f"run is {run}: it must be at least 1")
         seconds = _seconds(lease, state.config)
+        _check_run(run)
         if claim_id is not None and claim_id in state.grants:
             return state.grants[claim_id]
         step = state.begin(now)
@@ -151,6 +150,57 @@ class Scheduler:
         if claim_id is not None:
             state.remember(claim_id, grant)
         return grant
+
+    def propose(self, now: float, limit: int, *, lease: float | None = None, run: int = 1) -> Grant:
+        """Return the grant that a claim would get, without making it.
+
+        Nothing changes but how far time has come. What is done of it is written down by the caller,
+        and comes back as facts, by :meth:`apply` and :meth:`serve`; perhaps those of another claim.
+
+        Raises
+        ------
+        InvalidArgumentError
+            As for :meth:`claim`, whose parameters these are.
+        """
+        state = self._state
+        seconds = _seconds(lease, state.config)
+        _check_run(run)
+        state.pass_time(now)
+        grant = Grant(lease=state.step + 1, lease_expires_at=state.clock + seconds)
+        return grant if state.paused else granting.proposed(state, grant, limit, run)
+
+    def apply(self, items: Iterable[Mapping[str, Any]]) -> None:
+        """Bring items to where they are said to be, whoever has decided it; new ones enter.
+
+        Parameters
+        ----------
+        items : iterable of mapping
+            The items as a snapshot has them. What identifies and orders one that is known stays.
+        """
+        for plain in items:
+            if plain.get("state") in TERMINAL:
+                following.end(self._state, plain)
+            else:
+                following.put(self._state, plain)
+
+    def serve(self, priority: int, fair_key: Hashable, turn: float, *, overdue: bool) -> None:
+        """Note a turn that was handed out to a key, whoever did it; the pointer is told apart.
+
+        A line that is not known is opened with all that it was served.
+        """
+        if self._state.turns.knows(priority, fair_key):
+            account = self._state.turns.account(priority, fair_key)
+            account.serve(turn, overdue=overdue)
+            self._state.line.refresh(account)
+
+    def point(self, priority: int, turn: float, seq: int) -> None:
+        """Move the pointer of a priority on, whoever has moved it; never back."""
+        self._state.turns.level(priority).advance(turn, seq)
+
+    def open_line(self, priority: int, account: Sequence[Any]) -> None:
+        """Tell what the line of a key was given, as a snapshot has it; one that is known stays."""
+        if not self._state.turns.knows(priority, account[0]):
+            following.open_line(self._state, priority, list(account))
 
     def settle(self, lease: int, outcomes: Mapping[int, Outcome], now: float) -> Settled:
         """Record what became of items. What the lease no longer holds is lost, and unchanged.
@@ -309,6 +359,11 @@ class Scheduler:
         scheduler = cls(config, keep_finished=bool(snapshot["keep_finished"]))
         load(scheduler._state, snapshot)
         return scheduler
+
+
+def _check_run(run: int) -> None:
+    if run < 1:
+        raise InvalidArgumentError(f"run is {run}: it must be at least 1")
 
 
 def _seconds(lease: float | None, config: QueueConfig) -> float:

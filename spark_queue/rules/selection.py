@@ -74,7 +74,8 @@ class Service:
     Parameters
     ----------
     line : Line
-        The claimable items. Keys that the claim touches are out of it until :meth:`close`.
+        The claimable items. Keys that the claim touches are out of it until :meth:`close` or
+        :meth:`withdraw`.
     before : callable
         Returns the last claimable item of the same group that is earlier than a given one: it is
         served first, and at no later turn.
@@ -105,6 +106,11 @@ class Service:
             taken.append(served)
             self._serve(rank, served)
         return taken
+
+    def withdraw(self) -> None:
+        """Put the keys that the claim touched back into the line, with what it served."""
+        self._served.clear()
+        self.close()
 
     def close(self) -> None:
         """Put the keys that the claim touched back into the line, without what it served."""

@@ -10,6 +10,7 @@ from typing import Any
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.rules.dedup import Holder
 from spark_queue.rules.fairness import Account, Level
+from spark_queue.rules.following import ACCOUNT, USUAL, enter, open_line
 from spark_queue.rules.model import Grant, Leased, NewItem
 from spark_queue.rules.record import Record
 from spark_queue.rules.state import TERMINAL, SchedulerState
@@ -18,23 +19,7 @@ from spark_queue.rules.state import TERMINAL, SchedulerState
 FORMAT = 2
 
 _STATE = ("step", "last_seq", "paused", "keep_finished")
-_ACCOUNT = ("weight", "raw_pin", "pin", "raw_last", "regular", "overdue")
 _REQUIRED = ("seq", "raw_tag", "enqueued_at")
-
-#: What is left out where it has this value, as most of it has.
-_RECORD: Mapping[str, Any] = {
-    "priority": 0,
-    "available_at": None,
-    "origin": None,
-    "state": "ready",
-    "attempts": 0,
-    "losses": 0,
-    "lease": None,
-    "lease_expires_at": None,
-    "worker_id": "",
-    "finished_at": None,
-    "error": None,
-}
 
 _NEW: Mapping[str, Any] = {field.name: field.default for field in dataclasses.fields(NewItem)}
 
@@ -114,12 +99,12 @@ def _dump_level(level: Level) -> dict[str, Any]:
 
 
 def _dump_account(account: Account) -> list[Any]:
-    return [account.fair_key, *(_finite(getattr(account, name)) for name in _ACCOUNT)]
+    return [account.fair_key, *(_finite(getattr(account, name)) for name in ACCOUNT)]
 
 
 def _dump_record(record: Record) -> dict[str, Any]:
     plain = {name: getattr(record, name) for name in _REQUIRED}
-    plain |= _unusual(record, _RECORD)
+    plain |= _unusual(record, USUAL)
     plain["new"] = _unusual(record.new, _NEW)
     if record.account.fair_key is not None:
         plain["fair_key"] = record.account.fair_key
@@ -133,25 +118,18 @@ def _unusual(of: object, usual: Mapping[str, Any]) -> dict[str, Any]:
 def _load_level(state: SchedulerState, plain: Mapping[str, Any]) -> None:
     level = Level(plain["priority"], plain["turn"], plain["seq"])
     state.turns.levels[level.priority] = level
-    for fair_key, *values in plain["accounts"]:
-        account = level.accounts[fair_key] = Account(level, fair_key, 1.0)
-        for name, value in zip(_ACCOUNT, values, strict=True):
-            setattr(account, name, -math.inf if value is None else value)
-        account.reweigh(state.turns.weight(fair_key))
+    for account in plain["accounts"]:
+        open_line(state, level.priority, account)
 
 
 def _load_record(state: SchedulerState, plain: Mapping[str, Any]) -> None:
-    values = {**_RECORD, **plain}
-    new, fair_key = NewItem(**values.pop("new")), values.pop("fair_key", None)
-    if values["state"] in TERMINAL:
-        closed = Account(Level(values["priority"]), fair_key, 1.0)
-        state.records[plain["seq"]] = Record(new=new, account=closed, place="done", **values)
+    values = {**USUAL, **plain}
+    if values["state"] not in TERMINAL:
+        enter(state, plain)
         return
-    account = state.turns.account(values["priority"], fair_key)
-    record = Record(new=new, account=account, **values)
-    if record.lease is not None:
-        state.leases.setdefault(record.lease, set()).add(record.seq)
-    state.enter(record)
+    new, fair_key = NewItem(**values.pop("new")), values.pop("fair_key", None)
+    closed = Account(Level(values["priority"]), fair_key, 1.0)
+    state.records[plain["seq"]] = Record(new=new, account=closed, place="done", **values)
 
 
 def _load_holders(state: SchedulerState, plain: list[Any]) -> None:

@@ -63,8 +63,12 @@ class SchedulerState:
         """Start a step: give it its number, and let time pass."""
         self.step += 1
         if now is not None:
-            self.clock = max(self.clock, now)
+            self.pass_time(now)
         return self.step
+
+    def pass_time(self, now: float) -> None:
+        """Let time pass; it never runs backwards."""
+        self.clock = max(self.clock, now)
 
     def admit(self, new: NewItem, origin: int | None = None) -> Admitted:
         """Accept a row as an item, or refuse it as a duplicate."""
@@ -143,10 +147,13 @@ class SchedulerState:
             self.grants[claim_id] = grant
             self._claim_ids[grant.lease] = claim_id
 
-    def room(self) -> int | None:
-        """Return how many more items may be in flight, or None for any number."""
+    def room(self, freed: int = 0) -> int | None:
+        """Return how many more items may be in flight, or None for any number.
+
+        ``freed`` are claimed ones that are about to end.
+        """
         limit = self.config.max_in_flight
-        return None if limit is None else max(0, limit - self.tally["claimed"])
+        return None if limit is None else max(0, limit - self.tally["claimed"] + freed)
 
     def enter(self, record: Record) -> None:
         """Enter a live item for the rules to follow."""

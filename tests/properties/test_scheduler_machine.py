@@ -81,7 +81,9 @@ class SchedulerMachine(RuleBasedStateMachine):
         """Claims serve the same items at the same turns, and end the same ones."""
         before = self.in_flight_by_group()
         running = {thing.seq for thing in self.naive.things if thing.state == "claimed"}
+        proposed = self.proposed(limit, run, lease)
         grant = self.scheduler.claim(self.now, limit, run=run, lease=lease)
+        assert proposed == grant
         served, expired, dead = self.naive.claim(self.now, limit, run=run, lease=lease)
         assert [(item.seq, item.turn) for item in grant.items] == served
         assert (list(grant.expired), list(grant.dead)) == (expired, dead)
@@ -91,6 +93,15 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.grants = [grant, *self.grants][:4]
         self.check_groups(grant, before, running, run)
         self.check_places(grant)
+
+    def proposed(self, limit: int, run: int, lease: float | None) -> Grant:
+        """What a claim would get leaves no trace, however often it is asked for."""
+        before = self.scheduler.snapshot()
+        grant = self.scheduler.propose(self.now, limit, run=run, lease=lease)
+        assert self.scheduler.propose(self.now, limit, run=run, lease=lease) == grant
+        after = self.scheduler.snapshot()
+        assert {**after, "clock": None} == {**before, "clock": None}
+        return grant
 
     @rule(
         items=st.lists(NEW_ITEMS, min_size=3, max_size=10),
