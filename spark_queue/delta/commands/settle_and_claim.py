@@ -116,9 +116,13 @@ def _here(
         if done is None:
             return None
         settled = replace(settle.logged(head, done), step=head.step)
-        after = replica.after(head.step, done.rows)
-        settings, limits = store.settings(head), store.limits()
-        stage = claiming.chosen(after, settled, settings, limits, request, now)
+        # An item that goes back would be in the step twice.
+        stage = claiming.nothing(settled)
+        if READY not in done.counts:
+            settings, limits = store.settings(head), store.limits()
+            stage = claiming.chosen_after(
+                done.rows, replica, settled, settings, limits, request, now
+            )
         return _Both(settled, done, stage, status_table([*stage.rows, *done.rows]))
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 import pyarrow as pa
 
-from spark_queue.delta.replica import rules
 from spark_queue.delta.replica.columns import status_table
 from spark_queue.delta.replica.request import MARGIN, Facts, Request
+from spark_queue.delta.replica.standing import standing_of
 from spark_queue.delta.replica.state import Replica, Row
 from spark_queue.delta.tables.heads import Pointer, StatusHead
 from spark_queue.delta.tables.schema import CLAIMED, DEAD, EXPIRED, ITEM
@@ -52,20 +52,8 @@ def chosen(
 ) -> Chosen:
     """Choose the next items as of a step; perhaps none."""
     if settings.paused or not replica.items:
-        return Chosen(rows=[], counts={}, pointers={}, width=head.width)
-    config = settings.config
-    lines = [] if config.fair_key is None else _lines(replica, settings)
-    scheduler = rules.scheduler(
-        # A key that is held says nothing about who comes next.
-        rules.without_keys(config),
-        replica.items.values(),
-        head.pointers,
-        lines,
-        limits=limits,
-    )
-    grant = scheduler.claim(
-        rules.seconds(now), request.limit, lease=request.lease.total_seconds(), run=request.run
-    )
+        return nothing(head)
+    grant = standing_of(replica, settings, limits, head, now).propose(head, request, now)
     common = {"_kind": ITEM, "_lease": head.step + 1, "_at": now}
     leased = {
         "_state": CLAIMED,
@@ -74,7 +62,7 @@ def chosen(
         "_lease_expires_at": now + request.lease,
         "_body": request.output,
     }
-    fair = config.fair_key is not None
+    fair = settings.config.fair_key is not None
     rows = [
         {**_kept(replica, item.seq), **common, **leased, **_turn(replica, item, fair=fair)}
         for item in grant.items
@@ -86,6 +74,25 @@ def chosen(
         for seq in grant.dead
     ]
     return _chosen(head, rows)
+
+
+def nothing(head: StatusHead) -> Chosen:
+    """Return the choice of a claim that gets nothing, and ends nothing."""
+    return Chosen(rows=[], counts={}, pointers={}, width=head.width)
+
+
+def chosen_after(
+    rows: Sequence[Row],
+    replica: Replica,
+    head: StatusHead,
+    settings: Settings,
+    limits: ReaderConfig,
+    request: Request,
+    now: datetime,
+) -> Chosen:
+    """Choose the next items as if rows that end items were a step; ``head`` is that step's."""
+    with standing_of(replica, settings, limits, head, now).supposing(rows):
+        return chosen(replica, head, settings, limits, request, now)
 
 
 def far_expired(
@@ -109,11 +116,6 @@ def _ahead(row: Row, head: StatusHead, settings: Settings) -> float:
 def without(stage: Chosen, head: StatusHead, seqs: Collection[int]) -> Chosen:
     """Return a stage without some of its rows."""
     return _chosen(head, [row for row in stage.rows if row["_seq"] not in seqs])
-
-
-def _lines(replica: Replica, settings: Settings) -> list[list[object]]:
-    at = {(row["_priority"], row["_fair_key"]) for row in replica.items.values()}
-    return [rules.line(replica, settings, line) for line in sorted(at, key=repr)]
 
 
 def _kept(replica: Replica, seq: int) -> Row:

@@ -26,6 +26,7 @@ def scheduler(
     limits: ReaderConfig | None = None,
     holders: Iterable[list[Any]] = (),
     last_seq: int = 0,
+    keep_finished: bool = True,
 ) -> Scheduler:
     """Return a scheduler in the state that rows describe.
 
@@ -45,9 +46,11 @@ def scheduler(
         What :func:`holders` returns.
     last_seq : int
         The last seq that was given to a row.
+    keep_finished : bool
+        Whether what an item was is still known at its end.
     """
-    items = [_item(row, limits) for row in sorted(rows, key=lambda row: int(row["_seq"]))]
-    claimed = sum(item["state"] == CLAIMED for item in items)
+    items = [item(row, limits) for row in sorted(rows, key=lambda row: int(row["_seq"]))]
+    claimed = sum(one["state"] == CLAIMED for one in items)
     return Scheduler.restore(
         config,
         {
@@ -55,7 +58,7 @@ def scheduler(
             "step": 0,
             "last_seq": last_seq,
             "paused": False,
-            "keep_finished": True,
+            "keep_finished": keep_finished,
             "clock": None,
             "tally": {"enqueued": len(items), CLAIMED: claimed, READY: len(items) - claimed},
             "levels": _levels(pointers, lines),
@@ -113,7 +116,8 @@ def _levels(pointers: Mapping[int, Pointer], lines: Iterable[list[Any]]) -> list
     ]
 
 
-def _item(row: Row, limits: ReaderConfig | None) -> dict[str, Any]:
+def item(row: Row, limits: ReaderConfig | None) -> dict[str, Any]:
+    """Return an item as a snapshot has it."""
     return {
         "seq": row["_seq"],
         "raw_tag": row["_round"],

@@ -7,9 +7,9 @@ lost, or that came to nothing, leaves no trace.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Protocol
 
 from spark_queue.config import DedupScope
 from spark_queue.delta.tables import recent
@@ -43,6 +43,16 @@ class Granted:
     left: set[int]
 
 
+class Follower(Protocol):
+    """Who is told what a replica applies."""
+
+    def put(self, row: Row) -> None:
+        """Follow an item to where its newest row says that it is."""
+
+    def serve(self, line: Line, turn: float, *, overdue: bool) -> None:
+        """Note a turn that was handed out."""
+
+
 @dataclass(slots=True)
 class Replica:
     """The open items of a queue, and what the next ones are measured against.
@@ -72,6 +82,8 @@ class Replica:
     grants: dict[int, Granted] = field(default_factory=dict)
     has_forgotten: bool = False
     """Whether there were claims that are not among the grants any more."""
+    follower: Follower | None = field(default=None, compare=False, repr=False)
+    """Who decides by what is known here."""
 
     def forget_keys(self, scope: DedupScope, now: datetime) -> None:
         """Drop the dedup keys that nobody holds any more; one that is held for ever stays."""
@@ -91,12 +103,6 @@ class Replica:
                 return lease, grant
         return None
 
-    def after(self, step: int, rows: Iterable[Row]) -> Replica:
-        """Return what this would be after more rows of the status log; this one stays as it is."""
-        copy = replace(self, items=dict(self.items), served=dict(self.served), grants={})
-        copy.follow(self.status, step, rows)
-        return copy
-
     def enter(self, token: str, rows: Iterable[Row], *, is_seen: bool = True) -> None:
         """Apply a step of the item log; what the reader does not see only has keys and tags."""
         self.queue = token
@@ -112,7 +118,7 @@ class Replica:
         self.status, rows = token, list(rows)
         if any(row["_kind"] == SERVED for row in rows):
             # A checkpoint says all of it anew, and a changed weight has moved it.
-            self.served = {}
+            self.served, self.follower = {}, None
         for row in rows:
             self._hand_out(row)
             if row["_kind"] == ITEM:
@@ -128,12 +134,16 @@ class Replica:
         item = dict.fromkeys(STATE) | {name: row[name] for name in ("_seq", "_gen", *SCHEDULE)}
         item |= {"_state": READY, "_attempts": row.get("_errors") or 0, "_losses": 0}
         self.items[row["_seq"]] = item
+        if self.follower is not None:
+            self.follower.put(item)
 
     def _hand_out(self, row: Row) -> None:
         given = row["_kind"] == SERVED or (row["_kind"] == ITEM and row["_state"] == CLAIMED)
         if given and row["_turn"] is not None:
             turn = ((row["_priority"], row["_fair_key"]), bool(row["_overdue"]))
             self.served[turn] = max(self.served.get(turn, row["_turn"]), row["_turn"])
+            if self.follower is not None:
+                self.follower.serve(turn[0], row["_turn"], overdue=turn[1])
 
     def _move(self, row: Row, step: int) -> None:
         seq, lease, state = row["_seq"], row.get("_lease"), row["_state"]
@@ -148,6 +158,8 @@ class Replica:
             self.items.pop(seq, None)
         else:
             self.items[seq] = item
+        if self.follower is not None:
+            self.follower.put(item)
 
     def _forget_claims(self) -> None:
         """Drop the oldest claims of which nothing is in flight."""
