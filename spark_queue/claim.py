@@ -13,7 +13,7 @@ from pyspark.sql.types import IntegralType
 
 from spark_queue.checks import require_duration, require_string
 from spark_queue.delta.commands import checkpoint, claims, forwarding, settle
-from spark_queue.delta.commands.claims import Granted
+from spark_queue.delta.commands.claims import GrantedClaim
 from spark_queue.delta.commands.settle import Verdict
 from spark_queue.delta.replica.request import Request
 from spark_queue.delta.store.store import Store
@@ -67,7 +67,7 @@ class Claim:
         When others may take the items, unless the lease is renewed.
     """
 
-    def __init__(self, store: Store, granted: Granted) -> None:
+    def __init__(self, store: Store, granted: GrantedClaim) -> None:
         self._store = store
         self.id = granted.claim_id
         self.lease = granted.step

@@ -14,7 +14,7 @@ from spark_queue.clock import Clock, SystemClock
 from spark_queue.config import QueueConfig, require_config
 from spark_queue.delta.commands import admin, enqueue, forwarding, frames, readers
 from spark_queue.delta.commands.readers import Start
-from spark_queue.delta.commands.refusals import OnDuplicate, OnFull, Rules
+from spark_queue.delta.commands.refusals import EnqueueRules, OnDuplicate, OnFull
 from spark_queue.delta.input.columns import OrderBy, require_order, require_user_schema
 from spark_queue.delta.input.ddl import parsed
 from spark_queue.delta.store.store import Store
@@ -198,7 +198,7 @@ class DeltaQueue(Working):
         The frame is evaluated once, so a source that changes meanwhile cannot put a row half in.
         Its duplicates, also of what others enqueue meanwhile, are decided in the step itself.
         """
-        rules = Rules(on_duplicate=on_duplicate, on_full=on_full)
+        rules = EnqueueRules(on_duplicate=on_duplicate, on_full=on_full)
         require_order(order_by)
         main = self._main
         done = enqueue.enqueue(main, frames.of(main, df), order_by=order_by, rules=rules)

@@ -16,7 +16,7 @@ from spark_queue import checks, streams
 from spark_queue.claim import Claim, claimed
 from spark_queue.config import LiveSettings
 from spark_queue.delta.commands import admin, enqueue, readers
-from spark_queue.delta.commands.refusals import Rules
+from spark_queue.delta.commands.refusals import EnqueueRules
 from spark_queue.delta.views import lag
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.looking import Looking
@@ -289,7 +289,7 @@ class Working(Looking):
         frame = admin.redrivable(self._store, where, again=again)
         if dry_run:
             return frame.count()
-        rules = Rules(redriven_since=None if again else since)
+        rules = EnqueueRules(redriven_since=None if again else since)
         return enqueue.enqueue(
             self._store, frame, order_by=None, rules=rules, extra=("_origin",)
         ).inserted

@@ -13,7 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from spark_queue.checks import require_duration, require_string
 from spark_queue.delta.commands import enqueue
 from spark_queue.delta.commands.enqueue import StreamBatch
-from spark_queue.delta.commands.refusals import Rules
+from spark_queue.delta.commands.refusals import EnqueueRules
 from spark_queue.delta.input.columns import OrderBy, keyed, require_same_texts
 from spark_queue.delta.store.store import Store
 from spark_queue.errors import InvalidArgumentError
@@ -52,7 +52,7 @@ def enqueue_stream(
         place = store.in_session(batch.sparkSession)
         mark = StreamBatch(query_id(batch.sparkSession, checkpoint), number)
         if not mark.is_in(place.queue_head()):
-            enqueue.enqueue(place, batch, order_by=order_by, rules=Rules(), batch=mark)
+            enqueue.enqueue(place, batch, order_by=order_by, rules=EnqueueRules(), batch=mark)
 
     return _started(df, put, checkpoint, trigger, name)
 

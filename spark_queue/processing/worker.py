@@ -21,7 +21,7 @@ from spark_queue.claim import Claim, claimed
 from spark_queue.delta.commands import forwarding, recovery, settle, settle_and_claim
 from spark_queue.delta.commands.claims import new_claim_id
 from spark_queue.delta.commands.evidence import Output
-from spark_queue.delta.commands.settle import Settled, Verdict
+from spark_queue.delta.commands.settle import SettledStep, Verdict
 from spark_queue.delta.replica.request import Request
 from spark_queue.delta.steps import is_small
 from spark_queue.delta.store.store import Store
@@ -67,7 +67,7 @@ class ProcessResult:
     until: datetime | None = None
     """When time alone may let one of them run: the end of a delay, or of somebody's lease."""
 
-    def plus(self, done: Settled, seconds: float) -> ProcessResult:
+    def plus(self, done: SettledStep, seconds: float) -> ProcessResult:
         """Return the result after one more claim was settled, so many seconds after the start."""
         return replace(
             self,
@@ -181,7 +181,7 @@ class _Ahead:
         claim, self._claim = self._claim, None
         return claim
 
-    def settled(self, claim: Claim, verdict: Verdict) -> Settled:
+    def settled(self, claim: Claim, verdict: Verdict) -> SettledStep:
         """Settle a claim, and make the next one in the same step, if that is possible."""
         store = self._store
         if self._may_go_on():
@@ -220,13 +220,13 @@ def _request(work: Work) -> Request:
     return replace(work.request, claim_id=new_claim_id())
 
 
-def _work_off(store: Store, claim: Claim, work: Work, ahead: _Ahead, learnt: Learnt) -> Settled:
+def _work_off(store: Store, claim: Claim, work: Work, ahead: _Ahead, learnt: Learnt) -> SettledStep:
     try:
         with _renewing(claim):
             stage = _handled(store, claim, work, learnt)
             if work.output is not None and not _written(work.output, stage, claim):
                 logger.warning("%s was taken over while it worked; its output is dropped", claim)
-                return Settled(step=0, counts={}, lost=())
+                return SettledStep(step=0, counts={}, lost=())
             # Asked before the settle: what follows a commit must not keep its news back.
             unasked = work.returns is None and learnt.gave_rows(stage)
             done = ahead.settled(claim, _verdict(stage, claim.count))

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from spark_queue.config import QueueConfig
 from spark_queue.rules.grouping import Member, in_the_way
-from spark_queue.rules.model import Explanation
+from spark_queue.rules.model import ItemReason
 from spark_queue.rules.state import TERMINAL, SchedulerState
 
 
@@ -57,20 +57,20 @@ class Situation:
         return limit is not None and self.in_flight >= limit
 
 
-def explain(state: SchedulerState, seq: int, now: float) -> Explanation:
+def explain(state: SchedulerState, seq: int, now: float) -> ItemReason:
     """Say why an item is, or is not, running."""
     record = state.records.get(seq)
     if record is None:
         holder = state.refused.get(seq)
         if holder is None:
-            return Explanation(reason="unknown")
-        return Explanation(reason="duplicate", by=holder)
+            return ItemReason(reason="unknown")
+        return ItemReason(reason="duplicate", by=holder)
     if record.state in TERMINAL:
-        return Explanation(reason="finished", state=record.state)
+        return ItemReason(reason="finished", state=record.state)
     return explain_live(record, state.serial.members(record), _situation(state, now))
 
 
-def explain_live(item: Live, members: Iterable[Live], at: Situation) -> Explanation:
+def explain_live(item: Live, members: Iterable[Live], at: Situation) -> ItemReason:
     """Say what is in the way of a live item: the first of lease, pause, end, delay, group, limit.
 
     What the next claim itself takes away, a lease that ran out or a member that is over, is in
@@ -83,15 +83,15 @@ def explain_live(item: Live, members: Iterable[Live], at: Situation) -> Explanat
     """
     item_state = item.state
     if item_state == "claimed" and not item.ran_out(at.now):
-        return Explanation(reason="leased", until=item.lease_expires_at, state=item_state)
+        return ItemReason(reason="leased", until=item.lease_expires_at, state=item_state)
     if at.paused:
-        return Explanation(reason="paused", state=item_state)
+        return ItemReason(reason="paused", state=item_state)
     if item.has_expired(at.now):
-        return Explanation(reason="expired", state=item_state)
+        return ItemReason(reason="expired", state=item_state)
     if item_state == "claimed" and at.is_worn_out(item):
-        return Explanation(reason="lease lost", state=item_state)
+        return ItemReason(reason="lease lost", state=item_state)
     if item_state == "ready" and not item.is_due(at.now):
-        return Explanation(reason="delayed", until=item.available_at, state=item_state)
+        return ItemReason(reason="delayed", until=item.available_at, state=item_state)
     return _explain_place(item, members, at)
 
 
@@ -103,16 +103,16 @@ def next_event_at(state: SchedulerState, now: float) -> float | None:
     return None if at is None else max(at, now)
 
 
-def _explain_place(item: Live, members: Iterable[Live], at: Situation) -> Explanation:
+def _explain_place(item: Live, members: Iterable[Live], at: Situation) -> ItemReason:
     config = at.config
     blocking = config.on_failure == "block"
     staying = [member for member in members if not at.ends(member)]
     other = in_the_way(item, staying, at.now, limit=config.group_limit, blocking=blocking)
     if other is not None:
-        return Explanation(reason="held by group", by=other.seq, state=item.state)
+        return ItemReason(reason="held by group", by=other.seq, state=item.state)
     if item.state == "ready" and at.is_full():
-        return Explanation(reason="limit", state=item.state)
-    return Explanation(reason="runnable", state=item.state)
+        return ItemReason(reason="limit", state=item.state)
+    return ItemReason(reason="runnable", state=item.state)
 
 
 def _situation(state: SchedulerState, now: float) -> Situation:

@@ -15,7 +15,7 @@ from spark_queue.rules.record import Place, Record
 _CLAIMABLE = frozenset({"due", "lost"})
 
 
-class Line(Protocol):
+class ServiceLine(Protocol):
     """Where claimable items stand in their order of service."""
 
     def add(self, record: Record) -> None:
@@ -30,7 +30,7 @@ class Ungrouped:
 
     __slots__ = ("_line",)
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: ServiceLine) -> None:
         self._line = line
 
     def bound(self, group_key: Hashable) -> Record | None:
@@ -108,7 +108,7 @@ class Serial(Ungrouped):
     __slots__ = ("_blocking", "_groups", "_limit", "_records", "_run")
 
     def __init__(
-        self, line: Line, records: Mapping[int, Record], *, limit: int, blocking: bool
+        self, line: ServiceLine, records: Mapping[int, Record], *, limit: int, blocking: bool
     ) -> None:
         super().__init__(line)
         self._records = records

@@ -209,7 +209,7 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
+class ItemReason:
     """Why an item is, or is not, running."""
 
     reason: Reason

@@ -12,9 +12,9 @@ from spark_queue.rules import explain, following, granting
 from spark_queue.rules.model import (
     Admitted,
     Counts,
-    Explanation,
     Grant,
     Item,
+    ItemReason,
     NewItem,
     Outcome,
     Settled,
@@ -338,7 +338,7 @@ class Scheduler:
         tally = self._state.tally
         return Counts(**{field.name: tally[field.name] for field in dataclasses.fields(Counts)})
 
-    def explain(self, seq: int, now: float) -> Explanation:
+    def explain(self, seq: int, now: float) -> ItemReason:
         """Say why an item is, or is not, running. Costs a pass over its group and the leases."""
         return explain.explain(self._state, seq, now)
 

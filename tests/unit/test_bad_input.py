@@ -19,7 +19,7 @@ from pyspark.sql.types import CharType, DataType, IntegerType, StructField, Stru
 
 from spark_queue.claim import Claim
 from spark_queue.config import QueueConfig, RetryPolicy
-from spark_queue.delta.commands.claims import Granted
+from spark_queue.delta.commands.claims import GrantedClaim
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError, SchemaMismatchError
 from spark_queue.queue import DeltaQueue
 from spark_queue.reader import Reader, Working
@@ -45,7 +45,8 @@ QUEUE = DeltaQueue(NOBODY)
 READERS = Working(NOBODY)
 READER = Reader(NOBODY)
 CLAIM = Claim(
-    NOBODY, Granted(step=3, count=2, claim_id="c", claimed_at=NOON, lease_expires_at=NOON + DAY)
+    NOBODY,
+    GrantedClaim(step=3, count=2, claim_id="c", claimed_at=NOON, lease_expires_at=NOON + DAY),
 )
 
 #: No text; no text with something in it; no number of things; no step or item; no duration.

@@ -23,7 +23,7 @@ _CLAIMS = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Staged:
+class StagedCheckpoint:
     """The rows of a checkpoint and the head of its step."""
 
     rows: DataFrame
@@ -32,7 +32,7 @@ class Staged:
 
 def staged(
     store: Store, head: StatusHead, settings: Settings, changed: Settings | None = None
-) -> Staged:
+) -> StagedCheckpoint:
     """Fold the queue to a step, and keep what still matters.
 
     That is: every live item that was touched or that the pointers have passed; every finished
@@ -64,7 +64,7 @@ def staged(
     rows = rows.withColumn("_gen", F.lit(OPEN_LANE)).sortWithinPartitions("_priority", "_round")
     step = head.step + 1
     checkpoint = Checkpoint(step=step, queue_step=queue_step, pointers=head.pointers)
-    return Staged(
+    return StagedCheckpoint(
         rows=rows.localCheckpoint(), head=following(head, log_rows=0, checkpoint=checkpoint)
     )
 

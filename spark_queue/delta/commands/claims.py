@@ -12,11 +12,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_queue.delta import verify
-from spark_queue.delta.plans.candidates import Staged, counted, nearest, staged, without
+from spark_queue.delta.plans.candidates import StagedClaim, counted, nearest, staged, without
 from spark_queue.delta.replica import claiming
 from spark_queue.delta.replica.claiming import LEASE_LOST, Chosen
 from spark_queue.delta.replica.request import Request
-from spark_queue.delta.replica.state import Granted as Memory
+from spark_queue.delta.replica.state import RememberedClaim
 from spark_queue.delta.steps import Answer, Step, is_small, on_status
 from spark_queue.delta.store import replicas
 from spark_queue.delta.store.store import Store
@@ -27,7 +27,7 @@ from spark_queue.delta.verify import Plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Granted:
+class GrantedClaim:
     """What a claim got."""
 
     step: int
@@ -38,15 +38,15 @@ class Granted:
     lease_expires_at: datetime
 
 
-def claim(store: Store, request: Request) -> Granted:
+def claim(store: Store, request: Request) -> GrantedClaim:
     """Lease the next items, as one step; a claim that gets nothing writes nothing."""
     now = store.clock.now()
-    nothing = Granted(
+    nothing = GrantedClaim(
         step=0, count=0, claim_id=request.claim_id, claimed_at=now, lease_expires_at=now
     )
     planned = _Planned(store, request, now)
 
-    def decided(head: StatusHead) -> Answer[Granted]:
+    def decided(head: StatusHead) -> Answer[GrantedClaim]:
         store.require_whole()
         same = same_claim(store, request.claim_id) if request.repeatable else None
         if same is not None:
@@ -77,10 +77,10 @@ class _Planned:
         self._store = store
         self._request = request
         self._now = now
-        self._stage: Staged | None = None
+        self._stage: StagedClaim | None = None
         self._basis: StatusHead | None = None
 
-    def at(self, head: StatusHead, settings: Settings) -> Staged | None:
+    def at(self, head: StatusHead, settings: Settings) -> StagedClaim | None:
         """Choose as of a step; ``None`` where there is nothing to write."""
         stage = _rebased(self._store, self._basis, head, settings, self._stage)
         if stage is None or stage.total() == 0:
@@ -110,7 +110,7 @@ def _check(
 ) -> None:
     far = claiming.far_expired(here, head, settings, nearest(settings, request))
 
-    def planned(stage: Staged | Chosen | None) -> Plan | None:
+    def planned(stage: StagedClaim | Chosen | None) -> Plan | None:
         stage = None if stage is None else near(stage, head, far)
         if stage is None or stage.total() == 0:
             return None
@@ -125,7 +125,9 @@ def _check(
     )
 
 
-def near(stage: Staged | Chosen, head: StatusHead, far: Collection[int]) -> Staged | Chosen:
+def near(
+    stage: StagedClaim | Chosen, head: StatusHead, far: Collection[int]
+) -> StagedClaim | Chosen:
     """Return a stage without expired items that only one of the planners may have met."""
     if isinstance(stage, Chosen):
         return claiming.without(stage, head, far)
@@ -133,14 +135,16 @@ def near(stage: Staged | Chosen, head: StatusHead, far: Collection[int]) -> Stag
 
 
 def _to_log(
-    stage: Staged | Chosen, request: Request, now: datetime, step: int
+    stage: StagedClaim | Chosen, request: Request, now: datetime, step: int
 ) -> DataFrame | pa.Table:
     return stage.table() if isinstance(stage, Chosen) else rows(stage, request, now, step)
 
 
-def granted(stage: Staged | Chosen, request: Request, now: datetime, step: int) -> Granted:
+def granted(
+    stage: StagedClaim | Chosen, request: Request, now: datetime, step: int
+) -> GrantedClaim:
     """Return what a claim got by a stage that was logged as a step."""
-    return Granted(
+    return GrantedClaim(
         step=step if stage.claimed() else 0,
         count=stage.claimed(),
         claim_id=request.claim_id,
@@ -149,7 +153,7 @@ def granted(stage: Staged | Chosen, request: Request, now: datetime, step: int) 
     )
 
 
-def logged(head: StatusHead, stage: Staged | Chosen) -> StatusHead:
+def logged(head: StatusHead, stage: StagedClaim | Chosen) -> StatusHead:
     """Return the head of the step that writes a stage."""
     taken = sum(n for (state, was), n in stage.counts.items() if state == CLAIMED and was == READY)
     ended = sum(n for (state, was), n in stage.counts.items() if state != CLAIMED and was != READY)
@@ -164,7 +168,7 @@ def logged(head: StatusHead, stage: Staged | Chosen) -> StatusHead:
     )
 
 
-def rows(stage: Staged, request: Request, now: datetime, step: int) -> DataFrame:
+def rows(stage: StagedClaim, request: Request, now: datetime, step: int) -> DataFrame:
     """Return the rows of a stage as they are logged in a step."""
     leased = F.col("_state") == CLAIMED
     dead = F.col("_state") == DEAD
@@ -191,8 +195,8 @@ def _rebased(
     basis: StatusHead | None,
     head: StatusHead,
     settings: Settings,
-    stage: Staged | None,
-) -> Staged | None:
+    stage: StagedClaim | None,
+) -> StagedClaim | None:
     """Carry a stage over the steps that came between, or ``None`` where it must be made anew.
 
     Whatever those steps name leaves the stage, and so does the rest of its group: a claim may have
@@ -215,7 +219,7 @@ def _rebased(
     return counted(head, left.localCheckpoint())
 
 
-def same_claim(store: Store, claim_id: str) -> Granted | None:
+def same_claim(store: Store, claim_id: str) -> GrantedClaim | None:
     """Return the claim that was granted under an id, if there was one."""
     with store.cache().lock:
         replica = replicas.at_hand(store)
@@ -235,7 +239,7 @@ def same_claim(store: Store, claim_id: str) -> Granted | None:
     )
     if row is None or row[0] is None:
         return None
-    return Granted(
+    return GrantedClaim(
         step=row[0],
         count=row[1],
         claim_id=claim_id,
@@ -244,9 +248,9 @@ def same_claim(store: Store, claim_id: str) -> Granted | None:
     )
 
 
-def _granted_before(claim_id: str, lease: int, grant: Memory) -> Granted:
+def _granted_before(claim_id: str, lease: int, grant: RememberedClaim) -> GrantedClaim:
     first = next(iter(grant.rows.values()))
-    return Granted(
+    return GrantedClaim(
         step=lease,
         count=len(grant.rows),
         claim_id=claim_id,

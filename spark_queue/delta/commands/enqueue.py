@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from spark_queue.delta import verify
 from spark_queue.delta.commands import placing, readers, trim
-from spark_queue.delta.commands.refusals import Rules, refused
+from spark_queue.delta.commands.refusals import EnqueueRules, refused
 from spark_queue.delta.input.columns import OrderBy, keyed, require_same_texts
 from spark_queue.delta.plans.stage import Stage, collected, evaluated, staged
 from spark_queue.delta.replica import entering
@@ -72,7 +72,7 @@ def enqueue(
     df: DataFrame,
     *,
     order_by: OrderBy,
-    rules: Rules,
+    rules: EnqueueRules,
     extra: Sequence[str] = (),
     batch: StreamBatch | None = None,
 ) -> Enqueued:
@@ -163,7 +163,7 @@ class _Enqueue:
     status: StatusHead
     settings: Settings
     now: datetime
-    rules: Rules
+    rules: EnqueueRules
     batch: StreamBatch | None
 
     def decided(self, before: QueueHead) -> Answer[Enqueued]:
@@ -227,7 +227,7 @@ class _Enqueue:
             answer=facts.enqueued(head.step),
         )
 
-    def _planned(self, before: QueueHead, rules: Rules) -> tuple[DataFrame, _Facts]:
+    def _planned(self, before: QueueHead, rules: EnqueueRules) -> tuple[DataFrame, _Facts]:
         """Return the rows of the step as Spark decides them, and the facts of them."""
         store, stage = self.store, self.frame.stage()
         left_out = refused(store, stage, self.settings, before, self.now, rules)

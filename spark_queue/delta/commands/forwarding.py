@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from spark_queue.delta.commands import enqueue
 from spark_queue.delta.commands.enqueue import StreamBatch
-from spark_queue.delta.commands.refusals import Rules
+from spark_queue.delta.commands.refusals import EnqueueRules
 from spark_queue.delta.plans.snapshot import user_columns
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.address import QueueAddress, placed
@@ -92,7 +92,9 @@ def _sent(store: Store, limits: ReaderConfig, target: str) -> int:
         return 0
     mark = StreamBatch(source, head.step)
     extra = ("_errors", "_body")
-    done = enqueue.enqueue(place, rows, order_by=None, rules=Rules(), extra=extra, batch=mark)
+    done = enqueue.enqueue(
+        place, rows, order_by=None, rules=EnqueueRules(), extra=extra, batch=mark
+    )
     return done.inserted
 
 

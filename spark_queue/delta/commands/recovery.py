@@ -11,14 +11,14 @@ from pyspark.sql import functions as F
 
 from spark_queue.delta.commands import settle
 from spark_queue.delta.commands.evidence import Output
-from spark_queue.delta.commands.settle import Settled
+from spark_queue.delta.commands.settle import SettledStep
 from spark_queue.delta.plans import fold
 from spark_queue.delta.replica.settling import LOSE
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import CLAIMED, DEAD, ITEM
 
 
-def recover(store: Store) -> list[Settled]:
+def recover(store: Store) -> list[SettledStep]:
     """Settle the claims whose holder is known to be gone.
 
     A holder is gone when its lease ran out, or when it was another process on this machine that
@@ -27,7 +27,7 @@ def recover(store: Store) -> list[Settled]:
 
     Returns
     -------
-    list of Settled
+    list of SettledStep
         One for each claim that was settled.
     """
     with store.writing("status"):
@@ -51,7 +51,7 @@ def bury(store: Store) -> int:
     return sum(settled.counts.get(DEAD, 0) for settled in done)
 
 
-def abandon(store: Store, lease: int, claim_id: str) -> Settled:
+def abandon(store: Store, lease: int, claim_id: str) -> SettledStep:
     """Settle a claim that its own holder gives up: what is in the output is done, the rest back."""
     return _settled(store, (lease, claim_id), "release", F.lit(True))
 
@@ -79,7 +79,7 @@ def _is_gone(store: Store) -> Column:
     return _ran_out(store) | (F.col("_worker_id").rlike(ours) & (F.col("_worker_id") != me))
 
 
-def _settled(store: Store, claim: tuple[int, str], otherwise: str, which: Column) -> Settled:
+def _settled(store: Store, claim: tuple[int, str], otherwise: str, which: Column) -> SettledStep:
     """Settle what is left of a claim: by what its output has, or those items that are meant.
 
     Whether they are meant is asked again of their newest rows: a holder that renewed meanwhile

@@ -26,7 +26,7 @@ OnFull = Literal["raise", "partial"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class EnqueueRules:
     """What to do with a frame some of whose rows cannot be taken."""
 
     on_duplicate: OnDuplicate = "skip"
@@ -58,7 +58,12 @@ class Refused:
 
 
 def refused(
-    store: Store, stage: Stage, settings: Settings, before: QueueHead, now: datetime, rules: Rules
+    store: Store,
+    stage: Stage,
+    settings: Settings,
+    before: QueueHead,
+    now: datetime,
+    rules: EnqueueRules,
 ) -> Refused:
     """Decide which rows a step does not take, as of the step before it.
 
@@ -84,7 +89,7 @@ def refused(
 
 
 def _within(
-    store: Store, stage: Stage, found: Refused, space: capacity.Room, rules: Rules
+    store: Store, stage: Stage, found: Refused, space: capacity.Room, rules: EnqueueRules
 ) -> Refused:
     """Refuse also what finds no room: every row behind the first that does not."""
     rows = stage.rows.withColumn("_bytes", bytes_of(store.user_schema()))

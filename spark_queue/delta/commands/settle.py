@@ -40,7 +40,7 @@ _FEW = 5_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settled:
+class SettledStep:
     """What a settle or a renewal did."""
 
     step: int
@@ -59,7 +59,7 @@ class Settled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Staged:
+class StagedSettle:
     """Rows that a settle would write, computed but not committed, and the facts of them."""
 
     rows: DataFrame | pa.Table
@@ -71,9 +71,9 @@ class Staged:
         """Return how many rows would be written."""
         return sum(self.counts.values())
 
-    def settled(self, step: int) -> Settled:
+    def settled(self, step: int) -> SettledStep:
         """Return what the step that writes these rows did."""
-        return Settled(step=step, counts=self.counts, lost=self.lost, failed=self.failed)
+        return SettledStep(step=step, counts=self.counts, lost=self.lost, failed=self.failed)
 
 
 class Verdict(Protocol):
@@ -186,11 +186,11 @@ def _not_yet_settled(mine: DataFrame) -> DataFrame:
     return mine.where(~F.col("_settled"))
 
 
-def settle(store: Store, lease: int, verdict: Verdict, *, action: str = "settle") -> Settled:
+def settle(store: Store, lease: int, verdict: Verdict, *, action: str = "settle") -> SettledStep:
     """Write what became of the items of a lease, as one step."""
     now = store.clock.now()
 
-    def decided(head: StatusHead) -> Answer[Settled]:
+    def decided(head: StatusHead) -> Answer[SettledStep]:
         here = _judged(store, head, lease, verdict, now)
         if here is not None:
             _check(store, head, lease, verdict, now, here, action)
@@ -219,7 +219,7 @@ def judged_here(
 
 def _judged(
     store: Store, head: StatusHead, lease: int, verdict: Verdict, now: datetime
-) -> Staged | None:
+) -> StagedSettle | None:
     with store.cache().lock:
         replica = replicas.at_hand(store)
         if replica is None:
@@ -228,7 +228,7 @@ def _judged(
     if found is None:
         return None
     lost = found.lost[:NAMED]
-    return Staged(rows=found.table(), counts=found.counts, lost=lost, failed=found.failed)
+    return StagedSettle(rows=found.table(), counts=found.counts, lost=lost, failed=found.failed)
 
 
 def _check(
@@ -237,10 +237,10 @@ def _check(
     lease: int,
     verdict: Verdict,
     now: datetime,
-    here: Staged,
+    here: StagedSettle,
     action: str,
 ) -> None:
-    def planned(stage: Staged) -> Plan:
+    def planned(stage: StagedSettle) -> Plan:
         return Plan(head=logged(head, stage), rows=stage.rows, facts=facts_of(stage))
 
     verify.checked(
@@ -251,12 +251,14 @@ def _check(
     )
 
 
-def facts_of(stage: Staged | Judged) -> dict[str, object]:
+def facts_of(stage: StagedSettle | Judged) -> dict[str, object]:
     """Return what is told of a settle beside its rows."""
     return {"counts": stage.counts, "lost": stage.lost[:NAMED], "failed": stage.failed}
 
 
-def staged(store: Store, head: StatusHead, lease: int, verdict: Verdict, now: datetime) -> Staged:
+def staged(
+    store: Store, head: StatusHead, lease: int, verdict: Verdict, now: datetime
+) -> StagedSettle:
     """Judge the items of a lease as of a step."""
     mine = newest_of(log_since(store, head, lease), head, lease).withColumns(
         {
@@ -280,7 +282,7 @@ def staged(store: Store, head: StatusHead, lease: int, verdict: Verdict, now: da
         )
         .collect()
     )
-    return Staged(
+    return StagedSettle(
         rows=rows.where("_held").drop("_held", "_settled", "_lost_before"),
         counts={row["_state"]: row["rows"] for row in facts if row["_held"]},
         lost=tuple(sorted(seq for row in facts for seq in row["lost"])),
@@ -288,7 +290,7 @@ def staged(store: Store, head: StatusHead, lease: int, verdict: Verdict, now: da
     )
 
 
-def logged(head: StatusHead, stage: Staged | Judged) -> StatusHead:
+def logged(head: StatusHead, stage: StagedSettle | Judged) -> StatusHead:
     """Return the head of the step that writes a stage."""
     left = sum(n for state, n in stage.counts.items() if state != CLAIMED)
     finished = {state: n for state, n in stage.counts.items() if state in TERMINAL}

@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 
 from spark_queue.delta import verify
 from spark_queue.delta.commands import checkpoint, claims, settle
-from spark_queue.delta.commands.claims import Granted
-from spark_queue.delta.commands.settle import Settled, Verdict
+from spark_queue.delta.commands.claims import GrantedClaim
+from spark_queue.delta.commands.settle import SettledStep, Verdict
 from spark_queue.delta.plans import candidates
 from spark_queue.delta.replica import claiming
 from spark_queue.delta.replica.claiming import Chosen, far_expired
@@ -30,24 +30,24 @@ from spark_queue.delta.tables.schema import READY
 from spark_queue.delta.verify import Plan
 
 #: Nothing is written: settling and claiming are two steps.
-_NEITHER: Answer[tuple[Settled, Granted] | None] = Answer(answer=None)
+_NEITHER: Answer[tuple[SettledStep, GrantedClaim] | None] = Answer(answer=None)
 
 
 def settle_and_claim(
     store: Store, lease: int, verdict: Verdict, request: Request
-) -> tuple[Settled, Granted] | None:
+) -> tuple[SettledStep, GrantedClaim] | None:
     """Write what became of a lease and what is leased next as one step.
 
     Returns
     -------
-    tuple of Settled and Granted, or None
+    tuple of SettledStep and GrantedClaim, or None
         ``None`` where this is not possible, and nothing was written: an item goes back, so that it
         would be in the step twice; others hold claims, which may have lapsed; there is nothing to
         claim; a checkpoint is due; or the step was lost to another writer.
     """
     now = store.clock.now()
 
-    def decided(head: StatusHead) -> Answer[tuple[Settled, Granted] | None]:
+    def decided(head: StatusHead) -> Answer[tuple[SettledStep, GrantedClaim] | None]:
         if checkpoint.is_due(head, request.limit):
             return _NEITHER
         both = _here(store, head, lease, verdict, request, now)
@@ -68,8 +68,8 @@ class _Both:
 
     settled: StatusHead
     """The head after the settle, at the step before it."""
-    done: settle.Staged | Judged
-    stage: candidates.Staged | Chosen
+    done: settle.StagedSettle | Judged
+    stage: candidates.StagedClaim | Chosen
     rows: DataFrame | pa.Table
 
     def fits(self, head: StatusHead) -> bool:
@@ -79,11 +79,13 @@ class _Both:
 
     def step(
         self, request: Request, now: datetime
-    ) -> Step[StatusHead, tuple[Settled, Granted] | None]:
+    ) -> Step[StatusHead, tuple[SettledStep, GrantedClaim] | None]:
         """Return the step that writes both."""
         done, stage = self.done, self.stage
         after = claims.logged(self.settled, stage)
-        settled = Settled(step=after.step, counts=done.counts, lost=done.lost, failed=done.failed)
+        settled = SettledStep(
+            step=after.step, counts=done.counts, lost=done.lost, failed=done.failed
+        )
         return Step(
             head=after,
             rows=self.rows,
@@ -171,8 +173,8 @@ def _by_spark(
 
 
 def _claimed(
-    store: Store, head: StatusHead, done: settle.Staged, request: Request, now: datetime
-) -> tuple[StatusHead, candidates.Staged] | None:
+    store: Store, head: StatusHead, done: settle.StagedSettle, request: Request, now: datetime
+) -> tuple[StatusHead, candidates.StagedClaim] | None:
     """Choose what is next as if the settle were logged; return the head that it would have."""
     settled = replace(settle.logged(head, done), step=head.step)
     rows = store.recent(head).unionByName(recent.of_step(done.rows, head.step + 1))

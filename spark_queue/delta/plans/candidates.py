@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_queue.delta.plans import fold, limits, predecessors, selection, tags
-from spark_queue.delta.replica.request import MARGIN, Facts, Request
+from spark_queue.delta.replica.request import MARGIN, ChoiceFacts, Request
 from spark_queue.delta.store.store import Store, is_long
 from spark_queue.delta.tables.heads import Pointer, StatusHead
 from spark_queue.delta.tables.schema import CLAIMED, DEAD, EXPIRED, READY, SCHEDULE
@@ -24,7 +24,7 @@ _WIDER = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Staged(Facts):
+class StagedClaim(ChoiceFacts):
     """Rows that a claim would write, computed but not committed, and the facts of them."""
 
     rows: DataFrame
@@ -38,7 +38,7 @@ def staged(
     request: Request,
     now: datetime,
     recent: DataFrame | None = None,
-) -> Staged | None:
+) -> StagedClaim | None:
     """Choose the next items as of a step; ``None`` where there is nothing to write.
 
     ``recent`` is what a fold to that step reads, where that is not in the log yet.
@@ -74,7 +74,7 @@ class _Basis(NamedTuple):
     lines: DataFrame | None
 
 
-def _looked(basis: _Basis, reach: float | None) -> tuple[DataFrame, selection.Facts]:
+def _looked(basis: _Basis, reach: float | None) -> tuple[DataFrame, selection.Findings]:
     """Return what is found within reach, and the facts of it."""
     settings = basis.settings
     found = _found(basis, reach, None).localCheckpoint()
@@ -90,14 +90,14 @@ def _looked(basis: _Basis, reach: float | None) -> tuple[DataFrame, selection.Fa
     return found, selection.facts_of(found, reach)
 
 
-def _room(head: StatusHead, settings: Settings, facts: selection.Facts) -> int | None:
+def _room(head: StatusHead, settings: Settings, facts: selection.Findings) -> int | None:
     """Return how many items may start that are not in flight already; ``None`` for any number."""
     most = settings.config.max_in_flight
     return None if most is None else max(0, most - (head.claimed - facts.ended))
 
 
 def _is_enough(
-    basis: _Basis, found: DataFrame, facts: selection.Facts, room: int | None, reach: float
+    basis: _Basis, found: DataFrame, facts: selection.Findings, room: int | None, reach: float
 ) -> bool:
     """Tell whether what comes next is within reach, whatever may lie beyond."""
     limit = basis.request.limit
@@ -134,7 +134,7 @@ def nearest(settings: Settings, request: Request) -> float:
     return 4.0 * request.limit if settings.config.fair_key is None else _FIRST_WIDTH
 
 
-def without(stage: Staged, head: StatusHead, seqs: Collection[int]) -> Staged:
+def without(stage: StagedClaim, head: StatusHead, seqs: Collection[int]) -> StagedClaim:
     """Return a stage without some of its rows."""
     return counted(head, stage.rows.where(~F.col("_seq").isin(list(seqs)))) if seqs else stage
 
@@ -249,7 +249,7 @@ def unleased(
     return first.unionByName(again)
 
 
-def counted(head: StatusHead, chosen: DataFrame) -> Staged:
+def counted(head: StatusHead, chosen: DataFrame) -> StagedClaim:
     """Return chosen rows, already computed, with the facts of them."""
     by = chosen.groupBy("_state", "_was", "_priority")
     facts = by.agg(F.count(F.lit(1)).alias("rows"), selection.last().alias("last")).collect()
@@ -268,7 +268,7 @@ def counted(head: StatusHead, chosen: DataFrame) -> Staged:
         ),
         default=0.0,
     )
-    return Staged(rows=chosen, counts=counts, pointers=pointers, width=MARGIN * width)
+    return StagedClaim(rows=chosen, counts=counts, pointers=pointers, width=MARGIN * width)
 
 
 def _is_claimed() -> Column:

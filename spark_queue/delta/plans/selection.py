@@ -16,7 +16,7 @@ from spark_queue.operators import turns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class Findings:
     """What was found: how many rows, and what kind of items they are of."""
 
     rows: int
@@ -32,7 +32,7 @@ class Facts:
     """Items that may start and whose tag is within reach, by priority."""
 
 
-def facts_of(found: DataFrame, reach: float | None) -> Facts:
+def facts_of(found: DataFrame, reach: float | None) -> Findings:
     """Count what was found within a reach."""
     eligible, claimed = F.col("_over").isNull(), F.col("_was") == CLAIMED
     near = eligible if reach is None else eligible & _is_near("_tag_turn", reach)
@@ -45,7 +45,7 @@ def facts_of(found: DataFrame, reach: float | None) -> Facts:
         F.count_if(near).alias("near"),
     )
     rows = by_priority.collect()
-    return Facts(
+    return Findings(
         rows=sum(row["rows"] for row in rows),
         eligible=sum(row["eligible"] for row in rows),
         overdue=sum(row["overdue"] for row in rows),
@@ -93,7 +93,7 @@ def is_clamped(settings: Settings, run: int) -> bool:
     return config.fair_key is not None and config.group_limit * run > 1
 
 
-def timed(settings: Settings, found: DataFrame, facts: Facts, limit: int, run: int) -> DataFrame:
+def timed(settings: Settings, found: DataFrame, facts: Findings, limit: int, run: int) -> DataFrame:
     """Return the items that may start with their ``_turn``; of each line as many as are asked."""
     eligible = found.where("_over is null")
     clamped = is_clamped(settings, run)
@@ -117,7 +117,7 @@ def picked(
     run: int,
     lines: DataFrame | None,
     found: DataFrame,
-    facts: Facts,
+    facts: Findings,
     room: int | None,
 ) -> DataFrame:
     """Return the items to lease.

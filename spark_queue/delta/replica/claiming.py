@@ -9,7 +9,7 @@ from datetime import datetime
 import pyarrow as pa
 
 from spark_queue.delta.replica.columns import status_table
-from spark_queue.delta.replica.request import MARGIN, Facts, Request
+from spark_queue.delta.replica.request import MARGIN, ChoiceFacts, Request
 from spark_queue.delta.replica.standing import standing_of
 from spark_queue.delta.replica.state import Replica, Row
 from spark_queue.delta.tables.heads import Pointer, StatusHead
@@ -23,7 +23,7 @@ LEASE_LOST = "lease lost"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen(Facts):
+class Chosen(ChoiceFacts):
     """The rows that a claim would write, and the facts of them."""
 
     rows: list[Row]

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from spark_queue.config import QueueConfig
 from spark_queue.delta.replica import rules
-from spark_queue.delta.replica.state import Line, Replica, Row
+from spark_queue.delta.replica.state import LineKey, Replica, Row
 from spark_queue.delta.tables.heads import Pointer, QueueHead
 from spark_queue.delta.tables.schema import (
     GROUP,
@@ -123,7 +123,7 @@ def _scheduler(
     )
 
 
-def _lines(given: list[Row], members: list[Row]) -> list[Line]:
+def _lines(given: list[Row], members: list[Row]) -> list[LineKey]:
     """Return the lines that rows may enter, or that members of their groups are in."""
     priorities = {row["_priority"] for row in [*given, *members]}
     keys = {row["_fair_key"] for row in given}

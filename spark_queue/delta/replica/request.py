@@ -30,7 +30,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class ChoiceFacts:
     """What is to be said of the rows that a claim would write."""
 
     counts: Mapping[tuple[str, str], int]

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from spark_queue.config import QueueConfig
-from spark_queue.delta.replica.state import Line, Replica, Row
+from spark_queue.delta.replica.state import LineKey, Replica, Row
 from spark_queue.delta.tables.heads import Pointer
 from spark_queue.delta.tables.schema import CLAIMED, READY
 from spark_queue.delta.tables.settings import UNWEIGHTED, Settings
@@ -75,7 +75,7 @@ def without_keys(config: QueueConfig) -> QueueConfig:
     return replace(config, dedup_key=None, dedup_scope="live")
 
 
-def line(replica: Replica, settings: Settings, at: Line) -> list[Any]:
+def line(replica: Replica, settings: Settings, at: LineKey) -> list[Any]:
     """Return the priority of a line and its account, as a snapshot has it."""
     priority, fair_key = at
     stretch = UNWEIGHTED if fair_key is None else settings.stretches.get(fair_key, UNWEIGHTED)

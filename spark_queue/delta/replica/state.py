@@ -31,11 +31,11 @@ _CLAIMS = 100
 Row = dict[str, Any]
 
 #: A fair key at a priority.
-Line = tuple[int, str | None]
+LineKey = tuple[int, str | None]
 
 
 @dataclass(slots=True)
-class Granted:
+class RememberedClaim:
     """What a claim got, and what of it its holder has not settled."""
 
     rows: dict[int, Row]
@@ -43,13 +43,13 @@ class Granted:
     left: set[int]
 
 
-class Follower(Protocol):
+class RowFollower(Protocol):
     """Who is told what a replica applies."""
 
     def put(self, row: Row) -> None:
         """Follow an item to where its newest row says that it is."""
 
-    def serve(self, line: Line, turn: float, *, overdue: bool) -> None:
+    def serve(self, line: LineKey, turn: float, *, overdue: bool) -> None:
         """Note a turn that was handed out."""
 
 
@@ -77,12 +77,12 @@ class Replica:
     status: str = ""
     items: dict[int, Row] = field(default_factory=dict)
     keys: dict[str, tuple[int, datetime]] = field(default_factory=dict)
-    ends: dict[Line, float] = field(default_factory=dict)
-    served: dict[tuple[Line, bool], float] = field(default_factory=dict)
-    grants: dict[int, Granted] = field(default_factory=dict)
+    ends: dict[LineKey, float] = field(default_factory=dict)
+    served: dict[tuple[LineKey, bool], float] = field(default_factory=dict)
+    grants: dict[int, RememberedClaim] = field(default_factory=dict)
     has_forgotten: bool = False
     """Whether there were claims that are not among the grants any more."""
-    follower: Follower | None = field(default=None, compare=False, repr=False)
+    follower: RowFollower | None = field(default=None, compare=False, repr=False)
     """Who decides by what is known here."""
 
     def forget_keys(self, scope: DedupScope, now: datetime) -> None:
@@ -96,7 +96,7 @@ class Replica:
             if seq in self.items or at + held > now
         }
 
-    def claim_of(self, claim_id: str) -> tuple[int, Granted] | None:
+    def claim_of(self, claim_id: str) -> tuple[int, RememberedClaim] | None:
         """Return the lease of a claim and what it got, if that is remembered."""
         for lease, grant in self.grants.items():
             if any(row["_claim_id"] == claim_id for row in grant.rows.values()):
@@ -149,7 +149,7 @@ class Replica:
         seq, lease, state = row["_seq"], row.get("_lease"), row["_state"]
         item = {name: row.get(name) for name in STATE}
         if state == CLAIMED and lease == step:
-            grant = self.grants.setdefault(lease, Granted({}, set()))
+            grant = self.grants.setdefault(lease, RememberedClaim({}, set()))
             grant.rows[seq] = {**item, "_at": row["_at"]}
             grant.left.add(seq)
         elif state != CLAIMED and lease in self.grants:

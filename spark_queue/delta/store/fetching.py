@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from spark_queue.delta.replica.state import Granted
+from spark_queue.delta.replica.state import RememberedClaim
 from spark_queue.delta.store.store import Store
 
 #: Items up to which they are brought here.
@@ -17,7 +17,7 @@ _FEW = 1_000
 _MOST_BYTES = 16 * 1024 * 1024
 
 
-def fetched(store: Store, granted: Granted) -> DataFrame | None:
+def fetched(store: Store, granted: RememberedClaim) -> DataFrame | None:
     """Return the items of a claim; ``None`` where Spark has to read them.
 
     Returns
@@ -47,7 +47,7 @@ def fetched(store: Store, granted: Granted) -> DataFrame | None:
     return _frame(store, users, rows, granted)
 
 
-def _frame(store: Store, users: StructType, rows: pa.Table, granted: Granted) -> DataFrame:
+def _frame(store: Store, users: StructType, rows: pa.Table, granted: RememberedClaim) -> DataFrame:
     leased = [granted.rows[seq] for seq in rows["_seq"].to_pylist()]
     for name, kind in (
         ("_lease", pa.int64()),

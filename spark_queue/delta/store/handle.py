@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import SparkSession
 
 from spark_queue.clock import Clock
-from spark_queue.delta.store.place import Place
+from spark_queue.delta.store.place import QueuePlace
 from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.delta.tables.facts import Listener
 from spark_queue.delta.tables.native import Natives
@@ -44,7 +44,7 @@ class Handle:
     hook: Hook | None = None
     holder: str = ""
     natives: Natives | None = None
-    place: Place = field(init=False)
+    place: QueuePlace = field(init=False)
 
     def __post_init__(self) -> None:
-        self.place = Place(self.spark, self.address)
+        self.place = QueuePlace(self.spark, self.address)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Generic, TypeVar
 
-from spark_queue.delta.store.place import Place
+from spark_queue.delta.store.place import QueuePlace
 from spark_queue.delta.tables import glance, paths, whole
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.glance import Glance
@@ -29,11 +29,11 @@ class Newest(Generic[_Head]):
         Which log it is.
     log : Log
         The log.
-    place : Place
+    place : QueuePlace
         Where the queue is.
     """
 
-    def __init__(self, queue: str, which: LogName, log: Log[_Head], place: Place) -> None:
+    def __init__(self, queue: str, which: LogName, log: Log[_Head], place: QueuePlace) -> None:
         self._queue = queue
         self._which = which
         self._log: Log[_Head] = log

@@ -13,7 +13,7 @@ from spark_queue.delta.tables.heads import status_head
 from spark_queue.delta.tables.log import Log
 
 
-class Place:
+class QueuePlace:
     """The place of a queue's tables.
 
     Parameters

@@ -18,8 +18,7 @@ from spark_queue.delta.tables.schema import CLAIMED, READY, REFUSED, TERMINAL
 from spark_queue.delta.views.cut import Cut
 from spark_queue.results import Explanation, QueueStats
 from spark_queue.rules.explain import Situation, explain_live
-from spark_queue.rules.model import Explanation as Reasoned
-from spark_queue.rules.model import Reason, State
+from spark_queue.rules.model import ItemReason, Reason, State
 
 _STATES = (READY, CLAIMED, *TERMINAL)
 
@@ -208,7 +207,7 @@ def _passed(column: str, at: Situation) -> Column:
     return F.coalesce(F.col(column) <= F.lit(now), F.lit(False))
 
 
-def _detail(row: _Row, why: Reasoned, states: Mapping[int, State], at: Situation) -> str:
+def _detail(row: _Row, why: ItemReason, states: Mapping[int, State], at: Situation) -> str:
     """Say a reason in a sentence."""
     holder = row["_worker_id"] or f"lease {row['_lease']}"
     until = None if row["_lease_expires_at"] is None else _utc(row["_lease_expires_at"])

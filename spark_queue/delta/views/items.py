@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from spark_queue.delta.commands import settle
 from spark_queue.delta.plans.snapshot import user_columns
 from spark_queue.delta.replica.columns import status_table
-from spark_queue.delta.replica.state import Granted
+from spark_queue.delta.replica.state import RememberedClaim
 from spark_queue.delta.store import fetching, replicas
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import CLAIMED, ITEM
@@ -20,7 +20,7 @@ _SENT = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Leased:
+class LeasedItems:
     """The items of a lease."""
 
     rows: DataFrame
@@ -41,12 +41,12 @@ def in_order(store: Store, lease: int) -> DataFrame:
     return placed.orderBy(F.col("_priority").desc(), "_turn", "_seq").drop("_priority", "_turn")
 
 
-def leased(store: Store, lease: int) -> Leased:
+def leased(store: Store, lease: int) -> LeasedItems:
     """Return the items of a lease with the ``_group_key`` that orders their processing."""
     known = _known(store, lease)
     here = None if known is None else fetching.fetched(store, known)
     if known is not None and here is not None:
-        return Leased(here, max(row["_losses"] for row in known.rows.values()))
+        return LeasedItems(here, max(row["_losses"] for row in known.rows.values()))
     queue = store.queue.read()
     granted = _granted(store, lease)
     names = user_columns(queue)
@@ -54,7 +54,7 @@ def leased(store: Store, lease: int) -> Leased:
     if bounds is None or bounds[0] is None:
         nothing = queue.limit(0).select(*names, "_seq", "_group_key")
         marks = {"_lease": F.lit(lease).cast("long"), "_attempts": F.lit(0)}
-        return Leased(nothing.withColumns(marks), 0)
+        return LeasedItems(nothing.withColumns(marks), 0)
     rows = queue.where(
         F.col("_gen").isin(*bounds[4])
         & F.col("_round").between(bounds[2], bounds[3])
@@ -65,7 +65,7 @@ def leased(store: Store, lease: int) -> Leased:
     if bounds[5] <= _SENT:
         held = F.broadcast(held)
     joined = rows.select(*names, "_seq", "_group_key").join(held, "_seq")
-    return Leased(
+    return LeasedItems(
         joined.select(*names, "_seq", "_lease", "_attempts", "_group_key"), bounds[6] or 0
     )
 
@@ -86,7 +86,7 @@ def _bounds(granted: DataFrame) -> Row | None:
     ).head()
 
 
-def _known(store: Store, lease: int) -> Granted | None:
+def _known(store: Store, lease: int) -> RememberedClaim | None:
     """Return what a lease was granted for, if this process remembers it."""
     with store.cache().lock:
         replica = replicas.at_hand(store)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from spark_queue.config import RetryPolicy
-from spark_queue.rules import Explanation, Nack, NewItem, Release
+from spark_queue.rules import ItemReason, Nack, NewItem, Release
 from tests.unit.rules.steps import admit, claim, grouped, scheduler_of, settle
 
 
@@ -11,26 +11,26 @@ def test_explain_says_runnable_when_nothing_is_in_the_way() -> None:
     """A claim could take the item now."""
     for scheduler in (scheduler_of(), scheduler_of(group_key=None)):
         admit(scheduler, NewItem())
-        assert scheduler.explain(1, 0.0) == Explanation(reason="runnable", state="ready")
+        assert scheduler.explain(1, 0.0) == ItemReason(reason="runnable", state="ready")
 
 
 def test_explain_says_unknown_when_there_is_no_such_item() -> None:
     """Nothing is made up about items that never were."""
-    assert scheduler_of().explain(7, 0.0) == Explanation(reason="unknown")
+    assert scheduler_of().explain(7, 0.0) == ItemReason(reason="unknown")
 
 
 def test_explain_names_the_holder_when_a_row_was_refused() -> None:
     """A refused row is a duplicate of the item that held its key."""
     scheduler = scheduler_of()
     admit(scheduler, NewItem(dedup_key="a"), NewItem(dedup_key="a"))
-    assert scheduler.explain(2, 0.0) == Explanation(reason="duplicate", by=1)
+    assert scheduler.explain(2, 0.0) == ItemReason(reason="duplicate", by=1)
 
 
 def test_explain_says_when_an_item_is_due_when_it_is_delayed() -> None:
     """A delay names its end, and is over then."""
     scheduler = scheduler_of()
     admit(scheduler, NewItem(available_at=5.0))
-    assert scheduler.explain(1, 4.0) == Explanation(reason="delayed", until=5.0, state="ready")
+    assert scheduler.explain(1, 4.0) == ItemReason(reason="delayed", until=5.0, state="ready")
     assert scheduler.explain(1, 5.0).reason == "runnable"
 
 
@@ -47,8 +47,8 @@ def test_explain_says_when_a_lease_ends_when_an_item_is_claimed() -> None:
     scheduler = scheduler_of()
     admit(scheduler, NewItem())
     claim(scheduler)
-    assert scheduler.explain(1, 9.0) == Explanation(reason="leased", until=10.0, state="claimed")
-    assert scheduler.explain(1, 10.0) == Explanation(reason="runnable", state="claimed")
+    assert scheduler.explain(1, 9.0) == ItemReason(reason="leased", until=10.0, state="claimed")
+    assert scheduler.explain(1, 10.0) == ItemReason(reason="runnable", state="claimed")
 
 
 def test_explain_tells_of_the_end_when_a_claim_would_end_the_item() -> None:
@@ -74,7 +74,7 @@ def test_explain_says_finished_when_an_item_is() -> None:
     scheduler = scheduler_of()
     admit(scheduler, NewItem())
     scheduler.cancel([1], 0.0)
-    assert scheduler.explain(1, 0.0) == Explanation(reason="finished", state="cancelled")
+    assert scheduler.explain(1, 0.0) == ItemReason(reason="finished", state="cancelled")
 
 
 def test_explain_names_the_member_when_the_group_is_busy() -> None:
@@ -85,7 +85,7 @@ def test_explain_names_the_member_when_the_group_is_busy() -> None:
     claim(scheduler)
     assert scheduler.explain(3, 0.0).by == 1
     settle(scheduler, 1, outcome=Nack())
-    held = Explanation(reason="held by group", by=1, state="ready")
+    held = ItemReason(reason="held by group", by=1, state="ready")
     assert scheduler.explain(2, 4.0) == held
     scheduler.configure(scheduler.config.changed(on_failure="skip"))
     assert scheduler.explain(2, 4.0).reason == "runnable"
@@ -113,7 +113,7 @@ def test_explain_says_limit_when_too_many_are_in_flight() -> None:
     scheduler = scheduler_of(max_in_flight=1, max_losses=1)
     admit(scheduler, NewItem(), NewItem())
     claim(scheduler)
-    assert scheduler.explain(2, 9.0) == Explanation(reason="limit", state="ready")
+    assert scheduler.explain(2, 9.0) == ItemReason(reason="limit", state="ready")
     assert scheduler.explain(2, 10.0).reason == "runnable"
     settle(scheduler, 1, outcome=Release())
     assert scheduler.explain(2, 9.0).reason == "runnable"
