@@ -14,7 +14,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_queue.config import QueueConfig
 from spark_queue.delta.plans import order
+from spark_queue.delta.store import replicas
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.settings import UNWEIGHTED
 from spark_queue.errors import PlannersDifferError
+from spark_queue.looking import store_of
 from spark_queue.queue import DeltaQueue
 from spark_queue.session import SMALL_STEPS
 from tests.conftest import REMOTE
@@ -90,3 +94,55 @@ def test_steps_on_which_both_agree_are_told(by_both: SparkSession, place: str, j
         claim.renew()
         claim.ack()
     assert compared == {"enqueue": 1, "claim": 1, "renew": 1, "settle": 1}
+
+
+#: A queue with weights, groups and priorities, whose keys live as long as their items.
+_CHECKPOINTED = 131
+
+
+@pytest.mark.usefixtures("job")
+def test_a_replica_from_the_checkpoint_is_that_of_all_rows(
+    spark: SparkSession, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a checkpoint leaves out does not count: what is known of open items is the same."""
+    history = import_module("histories").History(spark, f"{place}/queue", _CHECKPOINTED)
+    compared = 0
+    for _ in range(3):
+        history.play(5)
+        history.queue.configure(weights={"a": 2.0 + compared})
+        history.play(3)
+        compared += _is_same_from_checkpoint(store_of(history.queue), monkeypatch)
+    assert compared == 3
+
+
+def _is_same_from_checkpoint(store: Store, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Compare both ways to read a replica; say whether there was a checkpoint to read from."""
+    queue, status = store.queue_head(), store.status_head()
+    asked = (store, queue, status, store.registered().since_step)
+    whole = replicas._read(*asked)
+    with monkeypatch.context() as patch:
+        patch.setattr(replicas, "_is_short", lambda _: False)
+        recent = replicas._read(*asked)
+    assert whole is not None
+    if recent is None:
+        return False
+    assert _known(recent.items) == _known(whole.items)
+    held = {key: newest for key, newest in whole.keys.items() if newest[0] in whole.items}
+    assert {key: n for key, n in recent.keys.items() if n[0] in recent.items} == held
+    assert recent.served == whole.served
+    for (priority, key), tag in whole.ends.items():
+        stretch = store.settings(status).stretches.get(key or "", UNWEIGHTED)
+        stands = stretch.tag(priority, status.pointers.get(priority, (0.0, 0))[0])
+        assert recent.ends.get((priority, key), 0.0) == tag or tag <= stands
+    since = {lease for lease in whole.grants if lease > status.checkpoint.step}
+    assert recent.grants == {lease: whole.grants[lease] for lease in since}
+    assert recent.has_forgotten
+    return True
+
+
+def _known(items: dict[int, dict[str, Any]]) -> dict[int, dict[str, Any]]:
+    """Return items without what only the rows by which they were leased say."""
+    return {
+        seq: {name: row[name] for name in row if name not in ("_turn", "_overdue")}
+        for seq, row in items.items()
+    }

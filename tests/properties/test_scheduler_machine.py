@@ -63,6 +63,8 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.lean: Scheduler | None = Scheduler(config, keep_finished=False)
         self.grants: list[Grant] = []
         self.finished: dict[int, str] = {}
+        self.follower = Scheduler(config, keep_finished=False)
+        self.told: dict[int, Any] = {}
 
     @rule(items=st.lists(NEW_ITEMS, max_size=6))
     def admit(self, items: list[NewItem]) -> None:
@@ -236,6 +238,32 @@ class SchedulerMachine(RuleBasedStateMachine):
             )
             if thing.state not in TERMINAL:
                 assert (item.tag, item.priority) == (thing.tag, thing.priority)
+
+    @invariant()
+    def facts_are_enough(self) -> None:
+        """Who only follows what was decided proposes what the one proposes who decided it."""
+        if self.follower.config != self.scheduler.config:
+            self.follower, self.told = Scheduler(self.scheduler.config, keep_finished=False), {}
+        plain = self.scheduler.snapshot()
+        self.tell_turns(plain)
+        items = {item["seq"]: item for item in plain["items"]}
+        self.follower.apply(item for seq, item in items.items() if self.told.get(seq) != item)
+        self.told = items
+        if not self.scheduler.paused:
+            ours = self.scheduler.propose(self.now, 4)
+            theirs = self.follower.propose(self.now, 4)
+            assert dataclasses.replace(theirs, lease=ours.lease) == ours
+
+    def tell_turns(self, plain: dict[str, Any]) -> None:
+        """Tell the follower what each line was served, and where the pointers stand."""
+        for level in plain["levels"]:
+            for account in level["accounts"]:
+                key, *_, regular, overdue = account
+                self.follower.open_line(level["priority"], account)
+                for turn, late in ((regular, False), (overdue, True)):
+                    if turn is not None:
+                        self.follower.serve(level["priority"], key, turn, overdue=late)
+            self.follower.point(level["priority"], level["turn"], level["seq"])
 
     @invariant()
     def nothing_is_lost(self) -> None:

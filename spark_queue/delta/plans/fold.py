@@ -118,7 +118,7 @@ def _may_be_ahead(checkpoint: Checkpoint, settings: Settings) -> Column:
     pointers = checkpoint.pointers
     ahead = [
         (F.col("_priority") == priority)
-        & (F.col("_round") >= min(_tags_of(settings, priority, turn)))
+        & (F.col("_round") >= min(settings.tags_of(priority, turn)))
         for priority, (turn, _) in pointers.items()
     ]
     unseen = ~F.col("_priority").isin(list(pointers))
@@ -129,13 +129,9 @@ def _may_be_within(pointers: Mapping[int, Pointer], settings: Settings, width: f
     """Bound the stored tags from above by literals."""
     within = [
         (F.col("_priority") == priority)
-        & (F.col("_round") <= max(_tags_of(settings, priority, turn + width)))
+        & (F.col("_round") <= max(settings.tags_of(priority, turn + width)))
         for priority, (turn, _) in pointers.items()
     ]
     unseen = ~F.col("_priority").isin(list(pointers))
     widest = max(weight for weight in (1.0, *(s.weight for s in settings.stretches.values())))
     return reduce(or_, within, unseen & (F.col("_round") <= width * widest))
-
-
-def _tags_of(settings: Settings, priority: int, turn: float) -> list[float]:
-    return [turn, *(s.tag(priority, turn) for s in settings.stretches.values())]

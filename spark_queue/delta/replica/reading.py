@@ -32,7 +32,7 @@ def replica_of(entered: pa.Table, followed: pa.Table, since: int, begins: int = 
         which a changed weight has moved.
     """
     moves = followed.filter(pc.equal(followed["_kind"], ITEM))
-    newest = _newest(moves)
+    newest = newest_of(moves)
     over = newest.filter(pc.is_in(newest["_state"], pa.array(TERMINAL)))["_seq"]
     held = newest.filter(pc.equal(newest["_state"], CLAIMED))["_lease"]
     replica = Replica()
@@ -51,7 +51,7 @@ def replica_of(entered: pa.Table, followed: pa.Table, since: int, begins: int = 
     return replica
 
 
-def _newest(moves: pa.Table) -> pa.Table:
+def newest_of(moves: pa.Table) -> pa.Table:
     """Return seq, state and lease of the newest row of each item."""
     order = moves.select(["_seq", "_step", "_state", "_lease"]).sort_by("_step")
     last = order.group_by("_seq", use_threads=False)

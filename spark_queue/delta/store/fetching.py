@@ -30,17 +30,16 @@ def fetched(store: Store, granted: RememberedClaim) -> DataFrame | None:
         return None
     users = store.user_schema()
     seqs = sorted(granted.rows)
-    found = log.files_with(seqs[0], seqs[-1], _MOST_BYTES)
-    if not found:
+    found = [file for file in log.files() if file.may_have("_seq", seqs[0], seqs[-1])]
+    if not found or sum(file.size for file in found) > _MOST_BYTES:
         return None
     try:
-        files = list(log.read_files(found, [*users.names, "_kind", "_seq"]))
+        rows = log.rows_of(found, [*users.names, "_kind", "_seq"])
     except OSError:
         # Whoever tidied the table up meanwhile has put their rows elsewhere.
         return None
     wanted = pa.array(seqs, pa.int64())
-    rows = pa.concat_tables(file.filter(pc.is_in(file["_seq"], wanted)) for file in files)
-    rows = rows.filter(pc.equal(rows["_kind"], "item"))
+    rows = rows.filter(pc.and_(pc.is_in(rows["_seq"], wanted), pc.equal(rows["_kind"], "item")))
     if rows.num_rows != len(seqs):
         # Somebody has taken them out of the log; what there is to say of that, Spark says.
         return None

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_queue.delta.replica.checkpointed import Since
 from spark_queue.delta.replica.reading import replica_of
 from spark_queue.delta.replica.state import ENTERED, FOLLOWED, Replica, merged
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import QueueHead, Registered, StatusHead
+from spark_queue.delta.tables.native import NativeLog
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.session import SMALL_STEPS
 
-#: Rows that a queue may have had for its state to be read from its logs.
-_READ = 200_000
+#: Rows of a log that are read for a replica.
+_READ = 500_000
 
 #: Files that a log may have for that: one for each step since it was compacted, two milliseconds
 #: each.
 _FILES = 2_000
 
-#: Open items up to which steps are decided here: each decision looks at all of them.
-_OPEN = 10_000
+#: Open items up to which steps are decided here: 2 KB, and 50 microseconds to begin, each.
+_OPEN = 50_000
 
 #: Dedup keys that are remembered at most.
 _KEYS = 100_000
@@ -40,13 +43,15 @@ def at_hand(store: Store) -> Replica | None:
         return None
     position = store.position()
     known = position.replica
-    if known is None or (known.queue, known.status) != (queue.token, status.token):
+    if store.outstanding(status) > _OPEN:
+        known = position.replica = None
+    elif known is None or (known.queue, known.status) != (queue.token, status.token):
         known = position.replica = _read(store, queue, status, facts.since_step)
     if known is None:
         return None
     if len(known.keys) > _KEYS:
         known.forget_keys(settings.config.dedup_scope, store.clock.now())
-    if len(known.items) > _OPEN or len(known.keys) > _KEYS:
+    if len(known.keys) > _KEYS:
         known = position.replica = None
     return known
 
@@ -81,8 +86,12 @@ def is_wanted(store: Store) -> bool:
     """Tell whether that is possible, nobody else can write, and the queue is small."""
     if not store.is_only_writer() or not is_possible(store):
         return False
-    head = store.queue_head()
-    return store.position().replica is not None or head.items + head.refused <= _READ
+    position = store.position()
+    return (
+        position.replica is not None
+        or _is_short(store.queue_head())
+        or store.status_head().checkpoint.step > 0
+    )
 
 
 def _is_limited(facts: Registered) -> bool:
@@ -90,21 +99,50 @@ def _is_limited(facts: Registered) -> bool:
     return limits.max_items is not None or limits.max_bytes is not None
 
 
+def _is_short(queue: QueueHead) -> bool:
+    """Tell whether few enough rows were ever enqueued for all to be read."""
+    return queue.items + queue.refused <= _READ
+
+
 def _read(store: Store, queue: QueueHead, status: StatusHead, since: int) -> Replica | None:
     """Build the state from the rows of both logs; ``None`` where there are too many of them."""
-    if queue.items + queue.refused > _READ:
-        return None
     items, states = store.native("queue"), store.native("status")
     if items is None or states is None:
         return None
     if items.file_count() > _FILES or states.file_count() > _FILES:
         return None
-    entered, followed = items.read(ENTERED), states.read(FOLLOWED)
+    if _is_short(queue):
+        entered, followed = items.read(ENTERED), states.read(FOLLOWED)
+        begins = status.checkpoint.step
+    else:
+        found = _since_checkpoint(store, items, states, queue, status)
+        if found is None:
+            return None
+        entered, followed = found
+        begins = 0
     replica = replica_of(
         entered.filter(pc.less_equal(entered["_step"], queue.step)),
         followed.filter(pc.less_equal(followed["_step"], status.step)),
         since,
-        status.checkpoint.step,
+        begins,
     )
+    replica.has_forgotten |= not _is_short(queue)
     replica.queue, replica.status = queue.token, status.token
     return replica
+
+
+def _since_checkpoint(
+    store: Store, items: NativeLog, states: NativeLog, queue: QueueHead, status: StatusHead
+) -> tuple[pa.Table, pa.Table] | None:
+    """Return the rows that still count; ``None`` where Spark finds them better.
+
+    A key that outlives its item may be that of any item there ever was.
+    """
+    settings = store.settings(status)
+    is_live = settings.config.dedup_key is None or settings.config.dedup_scope == "live"
+    if not status.checkpoint.step or not is_live:
+        return None
+    since = Since(status.checkpoint, settings, sorted(queue.tops), _READ)
+    followed = since.followed(states)
+    entered = None if followed is None else since.entered(items, followed)
+    return None if followed is None or entered is None else (entered, followed)

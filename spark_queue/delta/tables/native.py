@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from pyspark.sql.types import StructType
 
 from spark_queue.delta.tables import made, traces
+from spark_queue.delta.tables.files import LogFile, files_of
 from spark_queue.delta.tables.heads import to_json
 from spark_queue.delta.tables.lock import local_directory
 from spark_queue.delta.tables.log import APP_ID, Head, Log
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 
 #: The last version of Delta's protocol for writers without a list of features.
 _PLAIN_WRITER = 2
+
+#: The column whose values are in the names of directories, and not in the files.
+_PARTITION = "_gen"
 
 #: Bytes up to which a file is merged with others.
 _SMALL = 8 * 1024 * 1024
@@ -94,29 +98,29 @@ class NativeLog:
             self._table.update_incremental()
             return self._table.to_pyarrow_table(columns=list(columns))
 
-    def files_with(self, first: int, last: int, most: int) -> list[str] | None:
-        """Return the files that may have rows of such seqs; ``None`` where they are too large."""
+    def files(self) -> list[LogFile]:
+        """Return the files that the table has now."""
         with self._guard:
             self._table.update_incremental()
             adds = pa.table(self._table.get_add_actions(flatten=True))
-        if "min._seq" not in adds.column_names or "max._seq" not in adds.column_names:
-            return None
-        facts = adds.select(["path", "size_bytes", "min._seq", "max._seq"]).to_pylist()
-        found = [
-            fact
-            for fact in facts
-            if fact["min._seq"] is None or (fact["min._seq"] <= last and fact["max._seq"] >= first)
-        ]
-        if sum(fact["size_bytes"] for fact in found) > most:
-            return None
-        return [fact["path"] for fact in found]
+        return list(files_of(adds))
 
-    def read_files(self, files: Sequence[str], columns: Sequence[str]) -> Iterator[pa.Table]:
-        """Return some columns of files, which are not the partition."""
+    def rows_of(self, files: Iterable[LogFile], columns: Sequence[str]) -> pa.Table:
+        """Return some columns of files.
+
+        Raises
+        ------
+        OSError
+            When one is gone: somebody has tidied the table up, and put its rows elsewhere.
+        """
         wanted = pa.schema([self._schema.field(name) for name in columns])
+        parts = []
         for file in files:
-            path = self._directory / unquote(file)
-            yield pq.ParquetFile(path).read(columns=list(columns)).select(columns).cast(wanted)
+            rows = pq.ParquetFile(self._directory / unquote(file.path)).read(columns=list(columns))
+            found = dict(zip(rows.column_names, rows.columns, strict=True))
+            found[_PARTITION] = pa.repeat(pa.scalar(file.gen), rows.num_rows)
+            parts.append(_table_of(wanted, rows.num_rows, found))
+        return pa.concat_tables(parts) if parts else wanted.empty_table()
 
     def schema(self) -> StructType:
         """Return the columns as Spark has them."""
@@ -143,24 +147,13 @@ class NativeLog:
 
     def _step(self, head: Head, rows: pa.Table | None) -> pa.Table:
         line = {"_gen": META_LANE, "_step": head.step, "_kind": HEAD, "_body": to_json(head)}
-        parts = [self._table_of(1, {name: pa.array([value]) for name, value in line.items()})]
+        named = {name: pa.array([value]) for name, value in line.items()}
+        parts = [_table_of(self._schema, 1, named)]
         if rows is not None:
             columns = dict(zip(rows.column_names, rows.columns, strict=True))
             columns["_step"] = pa.repeat(pa.scalar(head.step, pa.int64()), rows.num_rows)
-            parts.insert(0, self._table_of(rows.num_rows, columns))
+            parts.insert(0, _table_of(self._schema, rows.num_rows, columns))
         return pa.concat_tables(parts)
-
-    def _table_of(self, count: int, columns: Mapping[str, Any]) -> pa.Table:
-        """Return columns in the table's order and types, with nulls for those that are missing."""
-        return pa.table(
-            [
-                columns[field.name].cast(field.type)
-                if field.name in columns
-                else pa.nulls(count, field.type)
-                for field in self._schema
-            ],
-            schema=self._schema,
-        )
 
 
 class Natives:
@@ -201,6 +194,19 @@ def is_written_natively(queue: str) -> bool:
     """Tell whether somebody in this process writes the logs of a queue natively."""
     with _registry:
         return _open.get(queue, 0) > 0
+
+
+def _table_of(schema: pa.Schema, count: int, columns: Mapping[str, Any]) -> pa.Table:
+    """Return columns in the order and types of a schema, with nulls for those that are missing."""
+    return pa.table(
+        [
+            columns[field.name].cast(field.type)
+            if field.name in columns
+            else pa.nulls(count, field.type)
+            for field in schema
+        ],
+        schema=schema,
+    )
 
 
 def _plain(directory: Path) -> NativeLog | None:

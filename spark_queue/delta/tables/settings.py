@@ -74,6 +74,10 @@ class Settings:
                 stretches[key] = old.reweighted(weight, pointers)
         return replace(self, config=config, stretches=stretches)
 
+    def tags_of(self, priority: int, turn: float) -> list[float]:
+        """Return the stored tags that a turn of a priority has, by the weights there are."""
+        return [turn, *(stretch.tag(priority, turn) for stretch in self.stretches.values())]
+
     def to_json(self) -> str:
         """Write the settings as the text of their row."""
         plain = {

@@ -1,0 +1,147 @@
+"""What a replica is made of, from the newest checkpoint on.
+
+However many items have finished, what counts are the rows of the checkpoint and of the steps since,
+and the items that the order had yet to reach then, or that came later. Files without such rows are
+not read (``docs/adr/0001-two-logs.md``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_queue.delta.replica.reading import newest_of
+from spark_queue.delta.replica.state import ENTERED, FOLLOWED
+from spark_queue.delta.tables.files import LogFile
+from spark_queue.delta.tables.heads import Checkpoint
+from spark_queue.delta.tables.native import NativeLog
+from spark_queue.delta.tables.schema import ITEM, KEY, META_LANE, OPEN, OPEN_LANE, TERMINAL
+from spark_queue.delta.tables.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """The rows that count since a checkpoint.
+
+    Parameters
+    ----------
+    checkpoint : Checkpoint
+        The newest one of a reader's log.
+    settings : Settings
+        The settings in force: a changed weight has made a checkpoint.
+    priorities : sequence of int
+        All that an item may have.
+    most : int
+        Rows of a log up to which it is read.
+    """
+
+    checkpoint: Checkpoint
+    settings: Settings
+    priorities: Sequence[int]
+    most: int
+
+    def followed(self, log: NativeLog) -> pa.Table | None:
+        """Return rows of a status log; ``None`` where there are too many.
+
+        Those of the checkpoint come as what they were before.
+        """
+        first = self.checkpoint.step
+        files = [file for file in log.files() if file.may_have("_step", first)]
+        rows = _read(log, files, (*FOLLOWED, "_item_gen"), self.most)
+        if rows is None:
+            return None
+        is_open = pc.equal(rows["_gen"], OPEN_LANE)
+        base = pc.and_(is_open, pc.equal(rows["_step"], first))
+        since = pc.and_(pc.invert(is_open), pc.greater(rows["_step"], first))
+        kinds = pc.if_else(pc.equal(rows["_kind"], OPEN), ITEM, rows["_kind"])
+        gens = pc.coalesce(rows["_item_gen"], rows["_gen"])
+        rows = _with(_with(rows, "_kind", kinds), "_gen", gens)
+        return rows.filter(pc.or_(base, since)).select(FOLLOWED)
+
+    def entered(self, log: NativeLog, followed: pa.Table) -> pa.Table | None:
+        """Return rows of the item log, those of open items in ``followed`` included."""
+        newest = newest_of(followed.filter(pc.equal(followed["_kind"], ITEM)))
+        is_over = pc.is_in(newest["_state"], pa.array(TERMINAL))
+        touched = newest.filter(pc.invert(is_over))["_seq"]
+        wanted = [*map(self._may_count, self.priorities), _with_any(touched)]
+        files = [file for file in log.files() if any(may(file) for may in wanted)]
+        rows = _read(log, files, ENTERED, self.most)
+        if rows is None:
+            return None
+        known = pc.is_in(rows["_seq"], pa.chunked_array(touched, pa.int64()))
+        is_item, is_end = pc.equal(rows["_kind"], ITEM), pc.equal(rows["_kind"], KEY)
+        counts = pc.and_kleene(is_item, pc.or_kleene(self._is_ahead(rows), known))
+        return rows.filter(pc.or_kleene(counts, is_end))
+
+    def _may_count(self, priority: int) -> Callable[[LogFile], bool]:
+        """Tell of a file whether it may have items that were ahead, or ends of lines that are."""
+        turn = self.checkpoint.pointers.get(priority, (-math.inf, 0))[0]
+        least = min(self.settings.tags_of(priority, turn))
+
+        def may(file: LogFile) -> bool:
+            if file.gen >= 0 and file.may_have("_step", self.checkpoint.queue_step + 1):
+                return True
+            is_read = file.gen >= 0 or file.gen == META_LANE
+            return (
+                is_read
+                and file.may_have("_priority", priority, priority)
+                and (file.may_have("_round", least))
+            )
+
+        return may
+
+    def _is_ahead(self, rows: pa.Table) -> pa.ChunkedArray:
+        """Tell of items whether no checkpoint knows them: they were ahead, or came later."""
+        turns = self._turns(rows)
+        passed = [
+            pc.and_(
+                pc.equal(rows["_priority"], priority),
+                pc.or_(
+                    pc.less(turns, turn),
+                    pc.and_(pc.equal(turns, turn), pc.less_equal(rows["_seq"], seq)),
+                ),
+            )
+            for priority, (turn, seq) in self.checkpoint.pointers.items()
+        ]
+        later = pc.greater(rows["_step"], self.checkpoint.queue_step)
+        none = pa.chunked_array([pa.repeat(pa.scalar(False), rows.num_rows)])
+        return pc.or_(pc.invert(reduce(pc.or_, passed, none)), later)
+
+    def _turns(self, rows: pa.Table) -> pa.ChunkedArray:
+        """Return the turn of each item's stored tag."""
+        turns, stretches = rows["_round"], self.settings.stretches
+        if not stretches:
+            return turns
+        columns = (rows[name].to_pylist() for name in ("_fair_key", "_priority", "_round"))
+        stretched = [
+            stretches[key].turn(priority, tag) if key in stretches and tag is not None else tag
+            for key, priority, tag in zip(*columns, strict=True)
+        ]
+        return pa.chunked_array([pa.array(stretched, pa.float64())])
+
+
+def _with_any(seqs: pa.ChunkedArray) -> Callable[[LogFile], bool]:
+    """Tell of a file whether it may have one of some items."""
+    found = pc.min_max(seqs)
+    if found["min"].as_py() is None:
+        return lambda _: False
+    least, most = found["min"].as_py(), found["max"].as_py()
+    return lambda file: file.gen >= 0 and file.may_have("_seq", least, most)
+
+
+def _read(
+    log: NativeLog, files: Sequence[LogFile], columns: Sequence[str], most: int
+) -> pa.Table | None:
+    if sum(file.rows for file in files) > most:
+        return None
+    return log.rows_of(files, columns)
+
+
+def _with(rows: pa.Table, column: str, values: pa.ChunkedArray) -> pa.Table:
+    at = rows.schema.get_field_index(column)
+    return rows.set_column(at, rows.schema.field(column), values)

@@ -1,0 +1,102 @@
+"""The scheduler of a replica: it is told every row that counts, and proposes what comes next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+
+from spark_queue.delta.replica import rules
+from spark_queue.delta.replica.request import Request
+from spark_queue.delta.replica.state import LineKey, Replica, Row
+from spark_queue.delta.tables.heads import StatusHead
+from spark_queue.delta.tables.settings import Settings
+from spark_queue.reader_config import ReaderConfig
+from spark_queue.rules import Grant
+
+
+class StandingScheduler:
+    """A scheduler that goes on with the rows of a replica.
+
+    To make one costs a pass over all open items; a claim from it costs what it gets. It proposes,
+    and knows of its own proposals only what comes back as rows.
+
+    Parameters
+    ----------
+    replica : Replica
+        The state of a reader. It tells what it applies from then on.
+    settings : Settings
+        The settings in force.
+    limits : ReaderConfig
+        What the reader allows.
+    head : StatusHead
+        The head of the newest step.
+    """
+
+    def __init__(
+        self, replica: Replica, settings: Settings, limits: ReaderConfig, head: StatusHead
+    ) -> None:
+        self._replica = replica
+        self._settings = settings
+        self._limits = limits
+        self._is_fair = settings.config.fair_key is not None
+        self._asked: datetime | None = None
+        at = {(row["_priority"], row["_fair_key"]) for row in replica.items.values()}
+        lines = [rules.line(replica, settings, line) for line in sorted(at, key=repr)]
+        self._scheduler = rules.scheduler(
+            # A key that is held says nothing about who comes next.
+            rules.without_keys(settings.config),
+            replica.items.values(),
+            head.pointers,
+            lines if self._is_fair else [],
+            limits=limits,
+            keep_finished=False,
+        )
+
+    def goes_on(self, settings: Settings, limits: ReaderConfig, now: datetime) -> bool:
+        """Tell whether this is still the scheduler to ask: what it was made of is in force."""
+        return (self._settings, self._limits) == (settings, limits) and (
+            self._asked is None or self._asked <= now
+        )
+
+    def propose(self, head: StatusHead, request: Request, now: datetime) -> Grant:
+        """Return what a claim would get as of a step."""
+        self._asked = now
+        for priority, pointer in head.pointers.items():
+            self._scheduler.point(priority, *pointer)
+        return self._scheduler.propose(
+            rules.seconds(now), request.limit, lease=request.lease.total_seconds(), run=request.run
+        )
+
+    def put(self, row: Row) -> None:
+        """Follow an item to where a row says that it is."""
+        if self._is_fair:
+            line = rules.line(self._replica, self._settings, (row["_priority"], row["_fair_key"]))
+            self._scheduler.open_line(line[0], line[1:])
+        self._scheduler.apply([rules.item(row, self._limits)])
+
+    def serve(self, line: LineKey, turn: float, *, overdue: bool) -> None:
+        """Note a turn that was handed out."""
+        if self._is_fair:
+            self._scheduler.serve(*line, turn, overdue=overdue)
+
+    @contextmanager
+    def supposing(self, rows: Sequence[Row]) -> Iterator[None]:
+        """Follow rows that are no step yet, for a while."""
+        for row in rows:
+            self.put(row)
+        try:
+            yield
+        finally:
+            for row in rows:
+                self.put(self._replica.items[row["_seq"]])
+
+
+def standing_of(
+    replica: Replica, settings: Settings, limits: ReaderConfig, head: StatusHead, now: datetime
+) -> StandingScheduler:
+    """Return the scheduler of a replica; make one where there is none, or it cannot go on."""
+    known = replica.follower
+    if not isinstance(known, StandingScheduler) or not known.goes_on(settings, limits, now):
+        known = replica.follower = StandingScheduler(replica, settings, limits, head)
+    return known
