@@ -400,6 +400,50 @@ def test_turns_that_a_fold_wrote_down_count(queue: Steps) -> None:
     assert queue.read().served == expected
 
 
+def test_a_changed_setting_counts_for_the_next_claim() -> None:
+    """The scheduler that a replica keeps is one of the settings in force."""
+    queue = Steps(CONFIG)
+    queue.enqueue([New(tenant="T") for _ in range(4)])
+    assert queue.claim(1)[1] == [1]
+    queue.settings = replace(queue.settings, config=CONFIG.changed(max_in_flight=2))
+    assert queue.claim(3)[1] == [2]
+
+
+def test_a_clock_that_goes_back_is_gone_by() -> None:
+    """A claim at an earlier instant than one that came to nothing knows of no later time."""
+    queue = Steps(CONFIG)
+    queue.enqueue([New(tenant="T", delay=10), New(tenant="T")])
+    request = Request(limit=5, lease=CONFIG.lease, worker_id="w", run=1, claim_id="lost")
+    later = queue.now + timedelta(seconds=11)
+    at = (queue.status, queue.settings, ReaderConfig(), request)
+    assert claiming.chosen(queue.replica, *at, later).claimed() == 2
+    assert queue.claim(5)[1] == [2]
+
+
+def test_a_line_that_is_new_to_a_claim_has_its_weight_from_where_it_was_changed() -> None:
+    """A key whose weight changed while it had nothing is served from where the order stood."""
+    queue = Steps(CONFIG)
+    queue.enqueue([New(tenant="U") for _ in range(9)])
+    queue.claim(4)
+    weights = CONFIG.changed(weights={"T": 2.0})
+    queue.settings = queue.settings.reconfigured(weights, queue.status.pointers)
+    queue.claim(1)
+    queue.enqueue([New(tenant="T") for _ in range(4)])
+    assert queue.claim(5)[1] == [10, 6, 11, 12, 7]
+
+
+def test_turns_that_were_stretched_count_from_the_next_claim_on() -> None:
+    """What a changed weight makes of the turns of a line is gone by, lower ones too."""
+    queue = Steps(CONFIG)
+    queue.enqueue([New(tenant=key) for key in "TTTTUUUU"])
+    queue.claim(4)
+    queue.status = following(queue.status)
+    served = {**dict.fromkeys(STATUS_COLUMNS.names), "_kind": "served", "_priority": 0}
+    served |= {"_fair_key": "T", "_turn": 0.5, "_overdue": True}
+    queue.follow(pa.Table.from_pylist([served], to_arrow_schema(STATUS_COLUMNS, timezone="UTC")))
+    assert len(queue.claim(4)[1]) == 4
+
+
 def test_claims_of_which_nothing_is_left_are_forgotten() -> None:
     """Of claims that are over a hundred are remembered, and it is known that there were more."""
     queue = Steps(QueueConfig())
