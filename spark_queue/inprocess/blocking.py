@@ -7,17 +7,16 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Generic, Literal, TypeVar, get_args
+from typing import Generic, TypeVar, get_args
 
 from spark_queue.errors import InvalidArgumentError, QueueShutDownError, did_you_mean
+from spark_queue.reader_config import FullPolicy
 from spark_queue.waiting.aio import taken
 from spark_queue.waiting.limits import limit_of
 from spark_queue.waiting.timer import SHARED_TIMER, Timeout, Timer, seconds
 from spark_queue.waiting.waiters import LineFuture, WaiterLine
 
 T = TypeVar("T")
-
-FullPolicy = Literal["refuse", "drop_oldest"]
 
 
 class BlockingQueue(Generic[T]):

@@ -10,7 +10,7 @@ T = TypeVar("T")
 Status = Literal["queued", "in_progress"]
 
 
-class Record:
+class History:
     """The facts of an element of which there is more to tell than when it was added.
 
     Attributes
@@ -35,23 +35,23 @@ class Record:
         self.failures = 0
 
 
-class Entry(Generic[T]):
+class LiveEntry(Generic[T]):
     """An element that is here, and where: whatever wants to know about it asks this."""
 
     # Whoever makes one sets them all: an `__init__` would cost a tenth of an add and a take.
     __slots__ = ("facts", "item", "take")
 
     item: T
-    #: A record, or when it was added, which is all there is to tell of most elements.
-    facts: float | Record
+    #: A history, or when it was added, which is all there is to tell of most elements.
+    facts: float | History
     #: The take that holds it; ``None`` while it is queued; :data:`GONE` in the end.
     take: Any
 
-    def record(self) -> Record:
-        """Return the facts as a record, which they are from now on."""
+    def history(self) -> History:
+        """Return the facts as a history, which they are from now on."""
         facts = self.facts
-        if not isinstance(facts, Record):
-            self.facts = facts = Record(facts)
+        if not isinstance(facts, History):
+            self.facts = facts = History(facts)
         return facts
 
 
@@ -86,18 +86,18 @@ class DistinctSnapshot(NamedTuple):
     """What takes hold, in the order in which it was added."""
 
 
-def element_of(entry: Entry[T], take: Any, now: float) -> Element[T]:
+def element_of(entry: LiveEntry[T], take: Any, now: float) -> Element[T]:
     """Make the public form of an element that a take holds, or none does."""
     facts = entry.facts
-    record = facts if isinstance(facts, Record) else Record(facts)
-    busy = record.busy if take is None else record.busy + now - take.taken_at
+    history = facts if isinstance(facts, History) else History(facts)
+    busy = history.busy if take is None else history.busy + now - take.taken_at
     return Element(
         item=entry.item,
         status="queued" if take is None else "in_progress",
-        queued_seconds=now - record.added_at - busy,
+        queued_seconds=now - history.added_at - busy,
         in_progress_seconds=busy,
-        collisions=record.collisions,
-        failures=record.failures,
+        collisions=history.collisions,
+        failures=history.failures,
     )
 
 

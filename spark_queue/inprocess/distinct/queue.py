@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from spark_queue.errors import InvalidArgumentError, QueueShutDownError
 from spark_queue.inprocess.distinct.aio import AioDistinctQueue
-from spark_queue.inprocess.distinct.facts import DistinctSnapshot, Element, Entry, snapshot_of
+from spark_queue.inprocess.distinct.facts import DistinctSnapshot, Element, LiveEntry, snapshot_of
 from spark_queue.inprocess.distinct.state import DistinctState
 from spark_queue.inprocess.distinct.take import ReadyTake, Take, fill, prepare, wanted_of
 from spark_queue.waiting.timer import SHARED_TIMER, Timeout, Timer, seconds
@@ -117,7 +117,7 @@ class DistinctQueue(Generic[T]):
                 return state.refuse(item)
             # What its state does to insert an element, without a call.
             now = state.now
-            entry: Entry[T] = Entry()
+            entry: LiveEntry[T] = LiveEntry()
             entry.item = item
             entry.facts = now()
             entry.take = None

@@ -21,7 +21,7 @@ from threading import RLock
 from typing import Any, Generic, TypeVar
 
 from spark_queue.errors import InvalidArgumentError, QueueShutDownError
-from spark_queue.inprocess.distinct.facts import GONE, Element, Entry, element_of
+from spark_queue.inprocess.distinct.facts import GONE, Element, LiveEntry, element_of
 from spark_queue.inprocess.distinct.take import Batch, was_used
 from spark_queue.waiting.tickets import Ticket, TicketLine
 from spark_queue.waiting.timer import SHARED_TIMER, Timer
@@ -58,9 +58,9 @@ class DistinctState(Generic[T]):
         self.lock = RLock()
         # The clock of the shared timer without its method, which would cost a tenth of an add.
         self.now = time.monotonic if timer is SHARED_TIMER else timer.now
-        self.live: dict[T, Entry[T]] = {}
-        self.fresh: deque[Entry[T]] = deque()
-        self.returned: list[tuple[int, Entry[T]]] = []
+        self.live: dict[T, LiveEntry[T]] = {}
+        self.fresh: deque[LiveEntry[T]] = deque()
+        self.returned: list[tuple[int, LiveEntry[T]]] = []
         self.places = 0
         self.takers: TicketLine[Batch[T]] = TicketLine(
             self.lock, timer, lambda _: queue.Empty(), self.take_back
@@ -85,7 +85,7 @@ class DistinctState(Generic[T]):
     def _insert(self, item: T, now: float) -> bool:
         if item in self.live:
             return self.refuse(item)
-        entry: Entry[T] = Entry()
+        entry: LiveEntry[T] = LiveEntry()
         entry.item = item
         entry.facts = now
         entry.take = None
@@ -105,10 +105,10 @@ class DistinctState(Generic[T]):
         entry = self.live.get(item)
         if entry is not None:
             # It is there, unless its take has just ended.
-            entry.record().collisions += 1
+            entry.history().collisions += 1
         return False
 
-    def hand_over(self, entry: Entry[T]) -> None:
+    def hand_over(self, entry: LiveEntry[T]) -> None:
         """Lend a new element to the first who waits, or else queue it. Under the lock.
 
         Raises
@@ -184,7 +184,7 @@ class DistinctState(Generic[T]):
         An element changes hands by the store and the call that follow each other: an interrupt
         comes before both or after both.
         """
-        held: list[Entry[T]] = []
+        held: list[LiveEntry[T]] = []
         take.entry, take.held = None, held
         take.place = self.places + 1
         take.taken_at = self.now()
@@ -253,7 +253,7 @@ class DistinctState(Generic[T]):
             self._return(take, self._held(take, item), failed=failed)
             self.serve()
 
-    def _held(self, take: Batch[T], item: T) -> Entry[T]:
+    def _held(self, take: Batch[T], item: T) -> LiveEntry[T]:
         entry = self._look_up(item)
         if entry is None or entry.take is not take:
             # Perhaps its hash has changed since it was added.
@@ -266,7 +266,7 @@ class DistinctState(Generic[T]):
             )
         return entry
 
-    def _look_up(self, item: T) -> Entry[T] | None:
+    def _look_up(self, item: T) -> LiveEntry[T] | None:
         try:
             return self.live.get(item)
         except TypeError:
@@ -277,26 +277,26 @@ class DistinctState(Generic[T]):
             if entry.take is take:
                 self._return(take, entry, failed=failed)
 
-    def _return(self, take: Batch[T], entry: Entry[T], *, failed: bool) -> None:
+    def _return(self, take: Batch[T], entry: LiveEntry[T], *, failed: bool) -> None:
         self._number(take)
-        record, now = entry.record(), self.now()
-        record.busy += now - take.taken_at
-        record.failures += failed
+        history, now = entry.history(), self.now()
+        history.busy += now - take.taken_at
+        history.failures += failed
         entry.take = None
-        heappush(self.returned, (record.place, entry))
+        heappush(self.returned, (history.place, entry))
 
     def _number(self, take: Batch[T]) -> None:
         """Give each element of a take its place, which is first asked for by a return."""
         if not take.place:
             return
         for entry in take.entries():
-            record = entry.record()
-            if not record.place:
-                record.place = take.place
+            history = entry.history()
+            if not history.place:
+                history.place = take.place
                 take.place += 1
         take.place = 0
 
-    def _forget(self, entry: Entry[T]) -> None:
+    def _forget(self, entry: LiveEntry[T]) -> None:
         entry.take = GONE
         if self.live.get(entry.item) is entry:
             del self.live[entry.item]
@@ -328,7 +328,7 @@ class DistinctState(Generic[T]):
             now = self.now()
             return [element_of(entry, take, now) for entry, take in self._here()]
 
-    def _here(self) -> list[tuple[Entry[T], Any]]:
+    def _here(self) -> list[tuple[LiveEntry[T], Any]]:
         with self.lock:
             # The scope of one element ends without the lock: each is looked at once.
             entries = [(entry, entry.take) for entry in list(self.live.values())]

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.inprocess.distinct.facts import GONE, Entry
+from spark_queue.inprocess.distinct.facts import GONE, LiveEntry
 from spark_queue.waiting.tickets import TaskTicket, ThreadTicket
 from spark_queue.waiting.timer import Timeout, seconds
 
@@ -33,14 +33,14 @@ class Batch(list[T]):
     #: Seconds to wait at most for the first of them; ``None`` for ever.
     patience: float | None
     #: What it took, either the one entry or all; it holds those whose entry says so.
-    entry: Entry[T] | None
-    held: list[Entry[T]]
+    entry: LiveEntry[T] | None
+    held: list[LiveEntry[T]]
     #: When it took them.
     taken_at: float
     #: The place of the first of them that had never been taken, and has none yet.
     place: int
 
-    def entries(self) -> Sequence[Entry[T]]:
+    def entries(self) -> Sequence[LiveEntry[T]]:
         """Return what it took, settled or not."""
         if self.wanted > 0:
             return ()

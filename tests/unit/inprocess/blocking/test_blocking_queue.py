@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from spark_queue.errors import InvalidArgumentError, QueueShutDownError
-from spark_queue.inprocess.blocking import BlockingQueue, FullPolicy
+from spark_queue.inprocess.blocking import BlockingQueue
+from spark_queue.reader_config import FullPolicy
 from spark_queue.waiting.timer import ManualTimer
 
 WEEK = timedelta(days=7)
