@@ -10,6 +10,7 @@ T = TypeVar("T")
 Status = Literal["queued", "in_progress"]
 
 
+@dataclass(slots=True)
 class History:
     """The facts of an element of which there is more to tell than when it was added.
 
@@ -25,14 +26,11 @@ class History:
         How often an equal element was refused, and how often it failed.
     """
 
-    __slots__ = ("added_at", "busy", "collisions", "failures", "place")
-
-    def __init__(self, added_at: float) -> None:
-        self.place = 0
-        self.added_at = added_at
-        self.busy = 0.0
-        self.collisions = 0
-        self.failures = 0
+    added_at: float
+    place: int = 0
+    busy: float = 0.0
+    collisions: int = 0
+    failures: int = 0
 
 
 class LiveEntry(Generic[T]):

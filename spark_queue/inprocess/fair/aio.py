@@ -37,15 +37,12 @@ class AioFairQueue(Generic[T]):
         """Add an item as :meth:`FairQueue.put` does, and return this front."""
         patience = seconds("timeout", timeout)
         if not self._state.offer(item):
-            await self._wait_to_put(item, patience)
+            ticket = TaskTicket(self._state.producers, item)
+            with ticket:
+                self._state.ask_slot(ticket, patience)
+                await ticket.wait()
+                self._state.fill_slot(ticket)
         return self
-
-    async def _wait_to_put(self, item: T, patience: float | None) -> None:
-        ticket = TaskTicket(self._state.producers, item)
-        with ticket:
-            self._state.ask_slot(ticket, patience)
-            await ticket.wait()
-            self._state.fill_slot(ticket)
 
     async def get(self, timeout: Timeout = None) -> T:
         """Take the next item as :meth:`FairQueue.get` does."""

@@ -170,15 +170,12 @@ class FairQueue(Generic[T]):
         """
         patience = None if block is True and timeout is None else _patience(block, timeout)
         if not self._state.offer(item):
-            self._wait_to_put(item, patience)
+            ticket = ThreadTicket(self._state.producers, item)
+            with ticket:
+                self._state.ask_slot(ticket, patience)
+                ticket.wait()
+                self._state.fill_slot(ticket)
         return self
-
-    def _wait_to_put(self, item: T, patience: float | None) -> None:
-        ticket = ThreadTicket(self._state.producers, item)
-        with ticket:
-            self._state.ask_slot(ticket, patience)
-            ticket.wait()
-            self._state.fill_slot(ticket)
 
     def put_nowait(self, item: T) -> FairQueue[T]:
         """Add an item if there is a slot for it; see :meth:`put`."""

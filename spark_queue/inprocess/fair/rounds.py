@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -35,6 +36,7 @@ class FairSnapshot(NamedTuple):
     """All others by key, those of a key in the order of their arrival; no key is without items."""
 
 
+@dataclass(slots=True, eq=False)
 class Rounds(Generic[T]):
     """Items by key, taken in snapshot rounds. It has no lock.
 
@@ -57,42 +59,24 @@ class Rounds(Generic[T]):
     ('A1', 'B1')
     """
 
-    __slots__ = (
-        "_ahead",
-        "_below",
-        "_current",
-        "_first",
-        "_last",
-        "_restored",
-        "added",
-        "round",
-        "taken",
-    )
-
-    def __init__(self) -> None:
-        self.added = 0
-        self.taken = 0
-        self.round = 0
-        # Of each key its last round, if that is not passed: a key without items leaves nothing.
-        self._last: dict[Hashable, int] = {}
-        # The present round, its next item last; and all rounds from the first by their number: the
-        # later ones in the order of arrival, those that were passed empty.
-        self._current: list[tuple[Hashable, T]] = []
-        self._ahead: list[list[tuple[Hashable, T]]] = []
-        self._first = 1
-        # The numbers of the items that came back, the next one's last. They lie at the end of the
-        # present round, over so many of its items.
-        self._restored: list[int] = []
-        self._below = 0
+    added: int = 0
+    taken: int = 0
+    round: int = 0
+    # Of each key its last round, if that is not passed: a key without items leaves nothing.
+    _last: dict[Hashable, int] = field(default_factory=dict)
+    # The present round, its next item last; and all rounds from the first by their number: the
+    # later ones in the order of arrival, those that were passed empty.
+    _current: list[tuple[Hashable, T]] = field(default_factory=list)
+    _ahead: list[list[tuple[Hashable, T]]] = field(default_factory=list)
+    _first: int = 1
+    # The numbers of the items that came back, the next one's last. They lie at the end of the
+    # present round, over so many of its items.
+    _restored: list[int] = field(default_factory=list)
+    _below: int = 0
 
     def __len__(self) -> int:
         """Return how many items there are."""
         return self.added - self.taken
-
-    @property
-    def key_count(self) -> int:
-        """How many keys leave a trace: those with items in the present round or a later one."""
-        return len(self._last)
 
     def add(self, key: Hashable, item: T) -> None:
         """Add an item at the end of its key.

@@ -39,22 +39,6 @@ class FairState(Generic[T]):
         Those who wait: for an item, for a slot, and until every item is done.
     """
 
-    __slots__ = (
-        "_blocked",
-        "_drops",
-        "_key",
-        "_limit",
-        "_lock",
-        "_room",
-        "_waiting",
-        "closed",
-        "done",
-        "joiners",
-        "producers",
-        "rounds",
-        "takers",
-    )
-
     def __init__(self, key: Callable[[T], Hashable], limit: int | None, timer: Timer) -> None:
         self._key = key
         # How many items fit; and how many may be queued now, which is less by the slots of the
