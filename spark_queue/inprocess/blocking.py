@@ -180,15 +180,13 @@ class BlockingQueue(Generic[T]):
         future: LineFuture[T] = LineFuture()
         with self._lock:
             if self._items:
-                item = self._items.popleft()
-            else:
-                self._require_open()
-                if patience != 0:
-                    return future.join(self._waiters, queue.Empty, patience)
+                future.deliver(self._items.popleft())
+                return future
+            self._require_open()
+            if patience == 0:
                 future.set_exception(queue.Empty())
                 return future
-        future.deliver(item)
-        return future
+            return future.join(self._waiters, queue.Empty, patience)
 
     def poll(self) -> T:
         """Take the oldest item without waiting.

@@ -226,9 +226,7 @@ class DistinctState(Generic[T]):
 
     def take_back(self, take: Batch[T]) -> None:
         """Return what a take holds to its places, untried."""
-        with self.lock:
-            self._return_all(take, failed=False)
-            self.serve()
+        self.end(take, BaseException)
 
     def ack(self, take: Batch[T], item: T) -> None:
         """Settle one element of a take as done.

@@ -160,12 +160,10 @@ class FairState(Generic[T]):
         QueueShutDownError
             When the queue was shut down meanwhile.
         """
-        item = ticket.wants
-        key_of = self._key
-        key = key_of(item)
+        key = self._key(ticket.wants)
         with self._lock:
             self._require_open()
-            self._place(key, item)
+            self._place(key, ticket.wants)
             ticket.spend()
             self._free_slot()
 
