@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from spark_queue.inprocess.distinct.aio import AioDistinctQueue
 from spark_queue.inprocess.distinct.facts import DistinctSnapshot, Element
-from spark_queue.inprocess.distinct.queue import DistinctQueue
+from spark_queue.inprocess.distinct.queue import AioDistinctQueue, DistinctQueue
 from spark_queue.inprocess.distinct.take import AioTake, Batch, ReadyTake, Take
 
 __all__ = [

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from spark_queue.inprocess.fair.aio import AioFairQueue
-from spark_queue.inprocess.fair.queue import FairQueue
+from spark_queue.inprocess.fair.queue import AioFairQueue, FairQueue
 from spark_queue.inprocess.fair.rounds import FairSnapshot
 
 __all__ = ["AioFairQueue", "FairQueue", "FairSnapshot"]
