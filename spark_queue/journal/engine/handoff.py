@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 from spark_queue.journal.deliveries import Read
-from spark_queue.journal.records import Entry
+from spark_queue.journal.records import Entry, origin_of
 
 if TYPE_CHECKING:
     from spark_queue.journal.engine.settling import Settling
@@ -17,100 +19,70 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
-class Expired(Generic[T]):
-    """An item that has expired, and that a hook or another queue is to hear of first."""
-
-    __slots__ = ("_entry", "_settling")
-
-    def __init__(self, settling: Settling[T], entry: Entry[T]) -> None:
-        self._settling = settling
-        self._entry = entry
-
-    def run(self) -> None:
-        """Tell the hook, then the other queue; what fails keeps the item, stuck."""
-        settling, entry = self._settling, self._entry
-        hook, target = settling.hooks.on_expired, settling.line.config.expire_to
-        try:
-            if hook is not None:
-                hook(entry)
-        except Exception:  # noqa: BLE001 - the hook's own
-            _log.exception(
-                "reader %s: expired item %d: its hook failed", settling.fullname, entry.id
-            )
-            settling.stick(entry)
-            return
-        if target is None:
-            settling.finish(entry, "expired")
-            return
-        _send(settling, target, entry, settling.line.errors_of(entry), self._settle)
-
-    def _settle(self, *, arrived: bool) -> None:
-        if arrived:
-            self._settling.finish(self._entry, "expired")
-        else:
-            self._settling.stick(self._entry)
+def hand_off_expired(settling: Settling[T], entry: Entry[T]) -> None:
+    """Tell the hook, then the other queue, of an expired item; what fails keeps it, stuck."""
+    hook, target = settling.hooks.on_expired, settling.line.config.expire_to
+    try:
+        if hook is not None:
+            hook(entry)
+    except Exception:  # noqa: BLE001 - the hook's own
+        _log.exception("reader %s: expired item %d: its hook failed", settling.fullname, entry.id)
+        settling.stick(entry)
+        return
+    leave, stay = partial(settling.finish, entry, "expired"), partial(settling.stick, entry)
+    if target is None:
+        leave()
+    else:
+        _send(settling, target, entry, settling.line.errors_of(entry), leave, stay)
 
 
-class Failed(Generic[T]):
-    """A read that has failed, and that a hook or another queue may take."""
-
-    __slots__ = ("_read", "_settling")
-
-    def __init__(self, settling: Settling[T], read: Read[T]) -> None:
-        self._settling = settling
-        self._read = read
-
-    def run(self) -> None:
-        """Ask the hook, then the other queue; what neither takes comes back, to its place."""
-        settling, read = self._settling, self._read
-        if self._is_handled():
-            settling.finish(read.entry, "punted")
-            return
-        target = settling.punts_to(read.errors)
-        if target is None:
-            settling.put_back(read)
-            return
-        _send(settling, target, read.entry, read.errors, self._settle)
-
-    def _is_handled(self) -> bool:
-        hook = self._settling.hooks.on_error
-        try:
-            return hook is not None and bool(hook(self._read))
-        except Exception:  # noqa: BLE001 - the hook's own
-            _log.exception("reader %s: the error hook failed", self._settling.fullname)
-            return False
-
-    def _settle(self, *, arrived: bool) -> None:
-        if arrived:
-            self._settling.finish(self._read.entry, "punted")
-        else:
-            self._settling.put_back(self._read)
+def hand_off_failed(settling: Settling[T], read: Read[T]) -> None:
+    """Ask the hook, then the other queue; a read that neither takes comes back, to its place."""
+    leave, stay = partial(settling.finish, read.entry, "punted"), partial(settling.put_back, read)
+    if _is_handled(settling, read):
+        leave()
+        return
+    target = settling.punts_to(read.errors)
+    if target is None:
+        stay()
+    else:
+        _send(settling, target, read.entry, read.errors, leave, stay)
 
 
-class _Settle(Protocol):
-    def __call__(self, *, arrived: bool) -> None: ...
+def _is_handled(settling: Settling[T], read: Read[T]) -> bool:
+    hook = settling.hooks.on_error
+    try:
+        return hook is not None and bool(hook(read))
+    except Exception:  # noqa: BLE001 - the hook's own
+        _log.exception("reader %s: the error hook failed", settling.fullname)
+        return False
 
 
 def _send(
-    settling: Settling[T], target: str, entry: Entry[T], errors: int, settle: _Settle
+    settling: Settling[T],
+    target: str,
+    entry: Entry[T],
+    errors: int,
+    leave: Callable[[], None],
+    stay: Callable[[], None],
 ) -> None:
+    """Put an item into another queue; it leaves when it is durable there, and stays if it fails."""
+    name = settling.fullname
     try:
-        sent = settling.send(target, entry, errors)
+        origin = origin_of(name, entry.id)
+        queue = settling.queue_state.resolve(target)
+        sent = queue.put(entry.item, errors=errors, origin=origin, durability="commit", timeout=0)
     except Exception:  # noqa: BLE001 - full, closed, or not to be found: the item stays
-        _log.exception("reader %s: item %d cannot go to %r", settling.fullname, entry.id, target)
-        settle(arrived=False)
+        _log.exception("reader %s: item %d cannot go to %r", name, entry.id, target)
+        stay()
         return
 
     def settled(future: Future[int]) -> None:
         error = future.exception()
-        if error is not None:
-            _log.error(
-                "reader %s: item %d did not reach %r: %r",
-                settling.fullname,
-                entry.id,
-                target,
-                error,
-            )
-        settle(arrived=error is None)
+        if error is None:
+            leave()
+            return
+        _log.error("reader %s: item %d did not reach %r: %r", name, entry.id, target, error)
+        stay()
 
     sent.add_done_callback(settled)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from concurrent.futures import Future
+from functools import partial
 from typing import Generic, Literal, TypeVar
 
 from spark_queue.journal.deliveries import Read
 from spark_queue.journal.engine.group_commit import Receipt
-from spark_queue.journal.engine.handoff import Expired, Failed
+from spark_queue.journal.engine.handoff import hand_off_expired, hand_off_failed
 from spark_queue.journal.engine.offsets import ReaderLine
 from spark_queue.journal.engine.puts import Offer
 from spark_queue.journal.engine.state import QueueState
@@ -141,7 +141,7 @@ class Settling(Generic[T]):
             found = self._open_read(read)
             if found is None:
                 return None
-            entry.origin = self.origin_of(found.entry)
+            entry.origin = origin_of(self.fullname, found.id)
             self.ack(found)
             return self.queue_state.puts.place(entry, durability)
 
@@ -154,7 +154,7 @@ class Settling(Generic[T]):
             self.put_back(read)
             return
         self.line.away[read.id] = read.entry
-        self.queue_state.handoffs.append(Failed(self, read))
+        self.queue_state.handoffs.append(partial(hand_off_failed, self, read))
 
     def punts_to(self, errors: int) -> str | None:
         """Return the queue that gets an item which has failed so often."""
@@ -179,7 +179,7 @@ class Settling(Generic[T]):
             self._settle(entry, "expired")
             return
         self.line.away[entry.id] = entry
-        self.queue_state.handoffs.append(Expired(self, entry))
+        self.queue_state.handoffs.append(partial(hand_off_expired, self, entry))
 
     # What became of a hand-off
 
@@ -218,18 +218,3 @@ class Settling(Generic[T]):
             counters.punted += 1
             self.line.settle(entry, settlements.punted)
         self.queue_state.note_settlements()
-
-    def origin_of(self, entry: Entry[T]) -> str:
-        """Return how an item of this reader is named where something stands for it."""
-        return origin_of(self.fullname, entry.id)
-
-    def send(self, target: str, entry: Entry[T], errors: int) -> Future[int]:
-        """Put an item into another queue, and return the future of its being durable there."""
-        queue = self.queue_state.resolve(target)
-        return queue.put(
-            entry.item,
-            errors=errors,
-            origin=self.origin_of(entry),
-            durability="commit",
-            timeout=0,
-        )

@@ -31,14 +31,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Handoff(Protocol):
-    """An item on its way out, for a reason that code outside of the lock decides upon."""
-
-    def run(self) -> None:
-        """Decide what becomes of it."""
-        ...
-
-
 class Target(Protocol):
     """A queue that items can leave for."""
 
@@ -73,7 +65,7 @@ class QueueState(Generic[T]):
     origins : dict
         The ids of entries that have an origin, which is not put again.
     handoffs : deque
-        What is to be handed off.
+        What is to be handed off: each decides what becomes of an item, without the lock.
     resolve : callable
         Returns the queue of a name.
     """
@@ -106,7 +98,7 @@ class QueueState(Generic[T]):
         self.readers: list[ReaderState[T]] = []
         self.puts: Puts[T] = Puts(self, options, size_of)
         self.origins: dict[str, int] = {}
-        self.handoffs: deque[Handoff] = deque()
+        self.handoffs: deque[Callable[[], None]] = deque()
         self.alert = self.is_broken = False
         self.closed: Callable[[], Exception] | None = None
         #: What the writer thread does when a group is due; set by whoever does it.
@@ -187,7 +179,7 @@ class QueueState(Generic[T]):
             except IndexError:
                 # Another thread was faster.
                 return
-            handoff.run()
+            handoff()
 
     def items(self) -> int:
         """Return how many items the readers have to do, together."""
