@@ -8,6 +8,7 @@ and the other way round.
 from __future__ import annotations
 
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta, timezone
@@ -350,12 +351,8 @@ class DeltaJournal:
         return rows.table(len(seqs), columns, STATUS_COLUMNS)
 
     def _gen_of(self, seq: int) -> int:
-        gen = 0
-        for first, number in self._gens:
-            if first > seq:
-                break
-            gen = number
-        return gen
+        after = bisect_right(self._gens, seq, key=lambda since: since[0])
+        return self._gens[after - 1][1] if after else 0
 
 
 def _require_plain(store: Store) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Generic, TypeVar
 
@@ -21,13 +21,11 @@ T = TypeVar("T")
 class _Position:
     """Where one reader is."""
 
-    number: int
-    name: str
-    config: ReaderConfig
     offset: ReaderOffset
+    """As it was registered, with the name and configuration of today."""
     head: int
-    done: set[int]
-    errors: dict[int, int]
+    done: set[int] = dataclasses.field(default_factory=set)
+    errors: dict[int, int] = dataclasses.field(default_factory=dict)
 
     def apply(self, settlements: Settlements) -> None:
         for ids in (
@@ -99,13 +97,10 @@ class MemoryStore(Generic[T]):
             )
 
     def _offset_at(self, position: _Position) -> ReaderOffset:
-        waiting = [
-            entry.size for entry in self._from(position.head + 1) if position.needs(entry.id)
-        ]
+        behind = self.entries[self._at(position.head + 1) :]
+        waiting = [entry.size for entry in behind if position.needs(entry.id)]
         return dataclasses.replace(
             position.offset,
-            name=position.name,
-            config=position.config,
             head=position.head,
             done=frozenset(position.done),
             errors=dict(position.errors),
@@ -113,9 +108,8 @@ class MemoryStore(Generic[T]):
             bytes=sum(waiting),
         )
 
-    def _from(self, first: int) -> Iterator[Entry[T]]:
-        at = bisect_left(self.entries, first, key=lambda entry: entry.id)
-        return iter(self.entries[at:])
+    def _at(self, item: int) -> int:
+        return bisect_left(self.entries, item, key=lambda entry: entry.id)
 
     def add_puts(self, puts: Sequence[Entry[T]]) -> None:
         """Make items durable: the first half of a commit."""
@@ -134,7 +128,7 @@ class MemoryStore(Generic[T]):
     def load(self, first: int, limit: int) -> Sequence[Entry[T]]:
         """Return the next entries."""
         with self._lock:
-            at = bisect_left(self.entries, first, key=lambda entry: entry.id)
+            at = self._at(first)
             return self.entries[at : at + limit]
 
     def add_reader(self, name: str, config: ReaderConfig, head: int, now: datetime) -> ReaderOffset:
@@ -143,15 +137,14 @@ class MemoryStore(Generic[T]):
             number = self._numbers
             self._numbers += 1
             made = ReaderOffset(reader=number, name=name, config=config, created_at=now, head=head)
-            position = _Position(number, name, config, made, head, set(), {})
-            self._positions[number] = position
-            return self._offset_at(position)
+            self._positions[number] = _Position(made, head)
+            return self._offset_at(self._positions[number])
 
     def change_reader(self, reader: int, name: str, config: ReaderConfig) -> None:
         """Give a reader another name or configuration."""
         with self._lock:
             position = self._positions[reader]
-            position.name, position.config = name, config
+            position.offset = dataclasses.replace(position.offset, name=name, config=config)
 
     def drop_reader(self, reader: int) -> None:
         """Forget a reader."""
@@ -164,7 +157,7 @@ class MemoryStore(Generic[T]):
             self.passed = passed
             for position in self._positions.values():
                 position.pass_by(passed)
-            self.entries = list(self._from(passed + 1))
+            self.entries = self.entries[self._at(passed + 1) :]
 
     def erase(self) -> None:
         """Forget everything."""
