@@ -106,11 +106,6 @@ class DeltaJournal:
         if native:
             write_natively(self._store)
 
-    @property
-    def schema(self) -> StructType:
-        """The columns of an item."""
-        return self._schema
-
     def recover(self) -> Recovered:
         """Take the queue over, release what anybody had claimed, and return what it holds."""
         self._ownership.begin(lambda: list(readers.every(self._store)))

@@ -46,16 +46,6 @@ class EntryCache(Generic[T]):
         The readers; changed by their registry.
     """
 
-    __slots__ = (
-        "_gaps",
-        "_max_bytes",
-        "_max_items",
-        "_missing_to",
-        "bytes",
-        "entries",
-        "followers",
-    )
-
     def __init__(self, max_items: float, max_bytes: float) -> None:
         self._max_items = max_items
         self._max_bytes = max_bytes

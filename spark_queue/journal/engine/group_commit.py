@@ -83,20 +83,6 @@ class GroupCommit(Generic[T]):
         Futures that wait for the group.
     """
 
-    __slots__ = (
-        "_bytes",
-        "_context",
-        "_durability",
-        "_max_bytes",
-        "_max_items",
-        "_settlements",
-        "is_urgent",
-        "puts",
-        "receipts",
-        "room",
-        "unsettled",
-    )
-
     def __init__(self, options: QueueOptions, context: ExecutionContext) -> None:
         self._max_items = limit_of("max_group_items", options.max_group_items)
         self._max_bytes = limit_of("max_group_bytes", options.max_group_bytes)

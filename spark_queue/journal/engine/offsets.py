@@ -37,31 +37,6 @@ class ReaderLine(Generic[T]):
         What happened since the last group was cut.
     """
 
-    __slots__ = (
-        "_cache",
-        "_order",
-        "_owed_bytes",
-        "_owed_items",
-        "_put_base",
-        "_tally",
-        "away",
-        "back",
-        "config",
-        "counters",
-        "created_at",
-        "cursor",
-        "done",
-        "errors",
-        "head",
-        "is_loading",
-        "name",
-        "number",
-        "open",
-        "refill_at",
-        "settlements",
-        "stuck",
-    )
-
     def __init__(self, offset: ReaderOffset, tally: Tally, cache: EntryCache[T]) -> None:
         self.number = offset.reader
         self.name = offset.name

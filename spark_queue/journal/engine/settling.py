@@ -87,25 +87,24 @@ class Settling(Generic[T]):
 
     def nack(self, read: Read[T] | int) -> bool:
         """End an open read as failed; ``False``, and a word in the log, when it is none."""
-        with self.queue_state.lock:
-            found = self._open_read(read)
-            if found is not None:
-                self.fail(found)
-        if found is None:
-            return self._ignore("nack", read)
-        self.queue_state.hand_off()
-        return True
+        return self._end("nack", read, self.fail)
 
     def release(self, read: Read[T] | int) -> bool:
         """Give an open read back, uncharged; ``False``, and a word in the log, when it is none."""
+        return self._end("release", read, self._give_back)
+
+    def _give_back(self, read: Read[T]) -> None:
+        self.line.close_read(read)
+        self.line.put_back(read.entry)
+        self._serve()
+
+    def _end(self, verb: str, read: Read[T] | int, end: Callable[[Read[T]], None]) -> bool:
         with self.queue_state.lock:
             found = self._open_read(read)
             if found is not None:
-                self.line.close_read(found)
-                self.line.put_back(found.entry)
-                self._serve()
+                end(found)
         if found is None:
-            return self._ignore("release", read)
+            return self._ignore(verb, read)
         self.queue_state.hand_off()
         return True
 
