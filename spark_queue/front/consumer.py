@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Literal
 
@@ -33,11 +33,14 @@ logger = logging.getLogger(__name__)
 #: Outcomes that may wait; who settles one more waits for room.
 _MAX_PENDING = 1_000_000
 
+#: How long an outcome waits for others.
+_LINGER = timedelta(milliseconds=1)
+
 #: How often an outcome is written before who waits for it is told that it was not.
 _MAX_FAILURES = 5
 
 #: A name for the outcomes of :meth:`Claim.settle`.
-Said = Literal["ack", "nack", "release", "dead"]
+OutcomeName = Literal["ack", "nack", "release", "dead"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +58,13 @@ class Delivery:
 
 
 @dataclass(slots=True, eq=False)
-class Outcome:
+class PendingOutcome:
     """What a taker says of an item."""
 
     delivery: Delivery
-    said: Said
-    error: str | None
-    future: Future[None]
+    said: OutcomeName
+    error: str | None = None
+    future: Future[None] = field(default_factory=promise)
     failures: int = 0
     """How often it could not be written."""
 
@@ -88,7 +91,7 @@ class Consumer:
         self._prefetch = prefetch
         self._lease = lease
         self._ready: BlockingQueue[Delivery] = BlockingQueue()
-        self._said: Batcher[Outcome] = Batcher(max_group, _MAX_PENDING, timedelta(milliseconds=1))
+        self._outcomes: Batcher[PendingOutcome] = Batcher(max_group, _MAX_PENDING, _LINGER)
         self._leases = Leases(source)
         self._lock = threading.Lock()
         self._looks: list[Future[None]] = []
@@ -135,34 +138,37 @@ class Consumer:
                 look.set_result(None)
             else:
                 self._looks.append(look)
-        self._said.wake()
+        self._outcomes.wake()
         return look
 
     def _ask(self) -> None:
         """Have more claimed, if little is ready."""
         if self._ready.size() * 2 < self._prefetch:
-            self._said.wake()
+            self._outcomes.wake()
 
-    def settle(self, said: Outcome) -> Future[None]:
-        """Note what a taker says; it is written with others."""
-        self._said.add(said)
-        return said.future
+    def settle(
+        self, delivery: Delivery, said: OutcomeName, error: str | None = None
+    ) -> Future[None]:
+        """Note what a taker says of an item; it is written with others."""
+        outcome = PendingOutcome(delivery, said, error)
+        self._outcomes.add(outcome)
+        return outcome.future
 
     def look_again(self) -> None:
         """Say that there may be something to claim."""
-        self._said.wake()
+        self._outcomes.wake()
 
     def join(self) -> None:
         """Return when all that was said before is written."""
-        self._said.join()
+        self._outcomes.join()
 
     def run(self, poll_every: timedelta) -> None:
         """Work until closed; then write what was said, and give the rest back."""
         tried(self._source.name, lambda: recovery.recover(store_of(self._source)))
-        while not self._said.is_done:
+        while not self._outcomes.is_done:
             self._look()
-            group = self._said.take(min(poll_every, self._leases.rest()).total_seconds())
-            with self._said.busy():
+            group = self._outcomes.take(min(poll_every, self._leases.rest()).total_seconds())
+            with self._outcomes.busy():
                 self._write(group)
             self._leases.renew()
         self._answer_looks()
@@ -172,12 +178,12 @@ class Consumer:
         """Hand out nothing more, and let the thread end."""
         self._ready.close()
         self._ready.flush()
-        self._said.close()
+        self._outcomes.close()
 
     def _let_go(self, delivery: Delivery) -> None:
         """Give back what came too late to be handed out; renewed with its claim, nobody had it."""
         with suppress(QueueShutDownError):
-            self._said.add(Outcome(delivery, "release", None, promise()))
+            self.settle(delivery, "release")
 
     def _look(self) -> None:
         """Claim what comes next, if few items are ready, and tell those who asked for a look."""
@@ -213,15 +219,15 @@ class Consumer:
             for row in rows:
                 self._ready.put(_delivery(row))
 
-    def _write(self, group: Sequence[Outcome]) -> None:
+    def _write(self, group: Sequence[PendingOutcome]) -> None:
         """Settle what was said, one step for each claim."""
-        by_lease: dict[int, list[Outcome]] = defaultdict(list)
+        by_lease: dict[int, list[PendingOutcome]] = defaultdict(list)
         for outcome in group:
             by_lease[outcome.delivery.lease].append(outcome)
         for lease, outcomes in by_lease.items():
             self._settle(lease, outcomes)
 
-    def _settle(self, lease: int, outcomes: Sequence[Outcome]) -> None:
+    def _settle(self, lease: int, outcomes: Sequence[PendingOutcome]) -> None:
         claim = self._leases.claim_of(lease)
         first = {outcome.delivery.seq: outcome for outcome in reversed(outcomes)}
         lost: set[int] = set()
@@ -239,7 +245,7 @@ class Consumer:
             _answer(outcome, first[outcome.delivery.seq], lost)
         self._leases.close(lease, first)
 
-    def _fail(self, outcomes: Sequence[Outcome], error: BaseException) -> None:
+    def _fail(self, outcomes: Sequence[PendingOutcome], error: BaseException) -> None:
         """Have outcomes written again; tell who waits once that failed too often.
 
         Such an item is held no longer: when its claim is no more renewed, it comes again.
@@ -248,12 +254,12 @@ class Consumer:
         for one in outcomes:
             one.failures += 1
         given_up = [one for one in outcomes if one.failures >= _MAX_FAILURES]
-        self._said.put_back([one for one in outcomes if one.failures < _MAX_FAILURES])
+        self._outcomes.put_back([one for one in outcomes if one.failures < _MAX_FAILURES])
         for one in given_up:
             settle(one.future.set_exception, error)
             self._leases.close(one.delivery.lease, [one.delivery.seq])
 
-    def _frame(self, outcomes: Sequence[Outcome]) -> DataFrame:
+    def _frame(self, outcomes: Sequence[PendingOutcome]) -> DataFrame:
         rows = [(o.delivery.seq, o.said, o.error) for o in outcomes]
         spark = store_of(self._source).spark
         return spark.createDataFrame(rows, "_seq long, outcome string, error string")
@@ -265,7 +271,7 @@ def _delivery(row: Row) -> Delivery:
     return Delivery(seq, plain.pop("_lease"), attempts, plain)
 
 
-def _answer(outcome: Outcome, first: Outcome, lost: set[int]) -> None:
+def _answer(outcome: PendingOutcome, first: PendingOutcome, lost: set[int]) -> None:
     """Settle the future of an outcome; of two for one item, the second is too late."""
     seq = outcome.delivery.seq
     if seq in lost:

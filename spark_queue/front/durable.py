@@ -13,8 +13,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.front.batcher import Batcher, promise
-from spark_queue.front.consumer import Consumer, Delivery, Outcome
+from spark_queue.front.batcher import Batcher
+from spark_queue.front.consumer import Consumer, Delivery
 from spark_queue.front.producer import Producer, Put, PutResult
 from spark_queue.queue import DeltaQueue
 from spark_queue.reader import Reader
@@ -203,19 +203,19 @@ class DurableQueue:
             Done when that is durable; it fails with :class:`LeaseLostError` where somebody else had
             the item by then, and with what kept the outcome from being written.
         """
-        return self._consumer.settle(Outcome(delivery, "ack", None, promise()))
+        return self._consumer.settle(delivery, "ack")
 
     def nack(self, delivery: Delivery, error: str) -> Future[None]:
         """Say that an item failed: it is retried, or dead. The future is as for :meth:`ack`."""
-        return self._consumer.settle(Outcome(delivery, "nack", _text(error), promise()))
+        return self._consumer.settle(delivery, "nack", _text(error))
 
     def release(self, delivery: Delivery) -> Future[None]:
         """Give an item back to its place, uncharged. The future is as for :meth:`ack`."""
-        return self._consumer.settle(Outcome(delivery, "release", None, promise()))
+        return self._consumer.settle(delivery, "release")
 
     def dead(self, delivery: Delivery, error: str) -> Future[None]:
         """Send an item to the dead letters. The future is as for :meth:`ack`."""
-        return self._consumer.settle(Outcome(delivery, "dead", _text(error), promise()))
+        return self._consumer.settle(delivery, "dead", _text(error))
 
     def sync(self) -> None:
         """Return when everything that was put and settled before is durable, or has failed."""

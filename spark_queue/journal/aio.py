@@ -18,7 +18,7 @@ from spark_queue.waiting.timer import Timeout, seconds
 
 if TYPE_CHECKING:
     from spark_queue.journal.core import JournaledCore
-    from spark_queue.journal.engine.registry import Start
+    from spark_queue.journal.engine.registry import ReaderStart
     from spark_queue.journal.reader import JournalReader
 
 T = TypeVar("T")
@@ -104,7 +104,7 @@ class AioJournaledQueue(Generic[T]):
         name: str = "",
         config: ReaderConfig | None = None,
         *,
-        start: Start = "tail",
+        start: ReaderStart = "tail",
         hooks: ReaderHooks[T] | None = None,
     ) -> JournalReader[T]:
         """Return a reader as :meth:`JournaledQueue.reader` does."""

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 
 @dataclass(slots=True)
-class Tally:
+class PutTotals:
     """What was put into a queue since it was opened."""
 
     last_id: int = 0

@@ -14,7 +14,7 @@ from spark_queue.journal import options as opts
 from spark_queue.journal.aio import AioJournaledQueue
 from spark_queue.journal.core import JournaledCore
 from spark_queue.journal.counters import JournalStats
-from spark_queue.journal.engine.registry import Start, require_start
+from spark_queue.journal.engine.registry import ReaderStart, require_start
 from spark_queue.journal.engine.state import Target
 from spark_queue.journal.options import Durability, QueueOptions, ReaderHooks
 from spark_queue.journal.reader import JournalReader
@@ -229,7 +229,7 @@ class JournaledQueue(Generic[T]):
         name: str = "",
         config: ReaderConfig | None = None,
         *,
-        start: Start = "tail",
+        start: ReaderStart = "tail",
         hooks: ReaderHooks[T] | None = None,
     ) -> JournalReader[T]:
         """Return a reader, which is made where there is none of this name.

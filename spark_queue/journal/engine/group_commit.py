@@ -57,7 +57,7 @@ def settle_all(receipts: Iterable[Receipt], settle: Callable[[Receipt], None]) -
 
 
 @dataclass(slots=True)
-class Cut(Generic[T]):
+class PendingGroup(Generic[T]):
     """A group on its way to the journal."""
 
     group: Group[T]
@@ -128,13 +128,13 @@ class GroupCommit(Generic[T]):
         if self._settlements >= self._max_items:
             self.is_urgent = True
 
-    def cut(self, lines: Iterable[ReaderLine[T]], last_id: int) -> Cut[T]:
+    def cut(self, lines: Iterable[ReaderLine[T]], last_id: int) -> PendingGroup[T]:
         """Begin a new group, and return the one that was gathered."""
         settlements = {
             line.number: cut for line in lines if (cut := line.cut_settlements()) is not None
         }
         heads = {line.number: line.head for line in lines}
-        done = Cut(Group(self.puts, settlements, heads), self.receipts, last_id)
+        done = PendingGroup(Group(self.puts, settlements, heads), self.receipts, last_id)
         self.unsettled = len(self.puts)
         self._start()
         return done

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from spark_queue.errors import FencedError
-from spark_queue.journal.engine.group_commit import Cut, settle_all
+from spark_queue.journal.engine.group_commit import PendingGroup, settle_all
 from spark_queue.journal.engine.reader_state import ReaderState
 from spark_queue.journal.engine.state import QueueState
 from spark_queue.journal.failures import ended_by
@@ -56,7 +56,7 @@ class JournalWriter(Generic[T]):
         else:
             self._succeed(cut)
 
-    def _succeed(self, cut: Cut[T]) -> None:
+    def _succeed(self, cut: PendingGroup[T]) -> None:
         self._state.settle(cut)
         self._heads = cut.group.heads
         if cut.is_empty():
@@ -66,7 +66,7 @@ class JournalWriter(Generic[T]):
         settle_all(cut.receipts, lambda receipt: receipt.set_result(receipt.item_id))
         self._state.hand_off()
 
-    def _fail(self, cut: Cut[T], error: BaseException) -> None:
+    def _fail(self, cut: PendingGroup[T], error: BaseException) -> None:
         _log.critical("queue %r has ended: %r", self._state.name, error)
         with self._state.lock:
             self._state.stop(ended_by(self._state.name, error), broken=True)
@@ -107,7 +107,7 @@ class JournalWriter(Generic[T]):
         state, cache, line = self._state, self._state.cache, reader.line
         with state.lock:
             count = cache.block_size()
-            durable_id = state.tally.durable_id
+            durable_id = state.totals.durable_id
             first = line.cursor if line.is_absent() else cache.first_missing(line, count)
             end = line.cursor + count - 1
         entries: Sequence[Entry[T]] = ()
@@ -129,9 +129,9 @@ class JournalWriter(Generic[T]):
             cache.trim(durable_id)
 
     def _note_expiring(self, entries: Sequence[Entry[T]]) -> None:
-        tally = self._state.tally
-        if not tally.has_expiring and any(entry.expires_at is not None for entry in entries):
-            tally.has_expiring = self._state.alert = True
+        totals = self._state.totals
+        if not totals.has_expiring and any(entry.expires_at is not None for entry in entries):
+            totals.has_expiring = self._state.alert = True
 
     def _fail_load(self, reader: ReaderState[T], error: Exception) -> None:
         with self._state.lock:
@@ -152,7 +152,7 @@ class JournalWriter(Generic[T]):
         """
         self._drop_lagging()
         self.sync()
-        passed = min(self._heads.values(), default=self._state.tally.durable_id)
+        passed = min(self._heads.values(), default=self._state.totals.durable_id)
         if self._is_written and passed == self._passed:
             return
         self._journal.checkpoint(passed)
@@ -174,7 +174,7 @@ class JournalWriter(Generic[T]):
 
     def _bound(self, reader: ReaderState[T]) -> int:
         others = [other.line.head for other in self._state.readers if other is not reader]
-        last_id = self._state.tally.last_id
+        last_id = self._state.totals.last_id
         return min([*others, last_id - (reader.line.config.max_lag or 0)])
 
     def expect_checkpoint(self) -> None:

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from heapq import heappop, heappush
 from typing import Generic, TypeVar
 
-from spark_queue.journal.counters import Counters, Tally
+from spark_queue.journal.counters import Counters, PutTotals
 from spark_queue.journal.deliveries import Read
 from spark_queue.journal.engine.cache import EntryCache
 from spark_queue.journal.records import Entry, ReaderOffset, Settlements
@@ -37,7 +37,7 @@ class ReaderLine(Generic[T]):
         What happened since the last group was cut.
     """
 
-    def __init__(self, offset: ReaderOffset, tally: Tally, cache: EntryCache[T]) -> None:
+    def __init__(self, offset: ReaderOffset, totals: PutTotals, cache: EntryCache[T]) -> None:
         self.number = offset.reader
         self.name = offset.name
         self.config = offset.config
@@ -52,12 +52,12 @@ class ReaderLine(Generic[T]):
         self._order: list[int] = []
         self.settlements = Settlements()
         self.counters = Counters()
-        self._tally = tally
+        self._totals = totals
         self._cache = cache
         # With what was put since, it is what the reader has to do: a put touches no reader.
-        self._owed_items = offset.items - tally.items
-        self._owed_bytes = offset.bytes - tally.bytes
-        self._put_base = (tally.items, tally.bytes)
+        self._owed_items = offset.items - totals.items
+        self._owed_bytes = offset.bytes - totals.bytes
+        self._put_base = (totals.items, totals.bytes)
         self.is_loading = False
         self.refill_at = math.inf
         for item in sorted(offset.done):
@@ -68,12 +68,12 @@ class ReaderLine(Generic[T]):
     @property
     def items(self) -> int:
         """How many items are not done."""
-        return self._tally.items + self._owed_items
+        return self._totals.items + self._owed_items
 
     @property
     def bytes(self) -> int:
         """How many bytes these count."""
-        return self._tally.bytes + self._owed_bytes
+        return self._totals.bytes + self._owed_bytes
 
     @property
     def open_bytes(self) -> int:
@@ -83,12 +83,12 @@ class ReaderLine(Generic[T]):
     @property
     def put_count(self) -> int:
         """How many items were put since the reader is there."""
-        return self._tally.items - self._put_base[0]
+        return self._totals.items - self._put_base[0]
 
     @property
     def put_bytes(self) -> int:
         """How many bytes these counted."""
-        return self._tally.bytes - self._put_base[1]
+        return self._totals.bytes - self._put_base[1]
 
     def owe(self, items: int, size: int) -> None:
         """Count items that the reader has to do, and that were not put just now."""
@@ -107,7 +107,7 @@ class ReaderLine(Generic[T]):
         return self._next_fresh()
 
     def _next_fresh(self) -> Entry[T] | None:
-        entries, last = self._cache.entries, self._tally.last_id
+        entries, last = self._cache.entries, self._totals.last_id
         while self.cursor <= last:
             entry = entries.get(self.cursor)
             if entry is not None and self.cursor not in self.done and self.cursor > self.head:
@@ -135,7 +135,7 @@ class ReaderLine(Generic[T]):
 
     def is_absent(self) -> bool:
         """Tell whether there is a next item and it is not in memory."""
-        return self.next_entry() is None and self.cursor <= self._tally.last_id
+        return self.next_entry() is None and self.cursor <= self._totals.last_id
 
     def take(self, entry: Entry[T]) -> None:
         """Take the next item, or the next that was never taken, out of the order."""
@@ -273,7 +273,7 @@ class ReaderLine(Generic[T]):
         """Drop the oldest unread items that are too many; the newest of all stays in any case."""
         while self.is_overfull():
             entry = self.next_entry()
-            if entry is None or entry.id == self._tally.last_id:
+            if entry is None or entry.id == self._totals.last_id:
                 return
             self.take(entry)
             self.settle(entry, self.settlements.discarded)
@@ -294,7 +294,7 @@ class ReaderLine(Generic[T]):
         kept = [read.entry for read in self.open.values()]
         kept += [*self.away.values(), *self.stuck.values()]
         count = self.items - len(kept)
-        first, self.cursor = self.cursor, self._tally.last_id + 1
+        first, self.cursor = self.cursor, self._totals.last_id + 1
         unread = [
             *self.back,
             *(item for item in range(first, self.cursor) if not self.is_done(item)),
@@ -305,8 +305,8 @@ class ReaderLine(Generic[T]):
             self.errors.pop(item, None)
             self.settlements.returned.pop(item, None)
             self._mark_done(item)
-        self._owed_items = len(kept) - self._tally.items
-        self._owed_bytes = sum(entry.size for entry in kept) - self._tally.bytes
+        self._owed_items = len(kept) - self._totals.items
+        self._owed_bytes = sum(entry.size for entry in kept) - self._totals.bytes
         self._cache.release_range(first, self.cursor - 1)
         self.counters.flushes += 1
         return count

@@ -135,25 +135,25 @@ class Puts(Generic[T]):
 
     def _append(self, entry: Entry[T], durability: Durability | None) -> Receipt:
         state = self._state
-        tally, cache, size = state.tally, state.cache, entry.size
-        entry.id = item = tally.last_id + 1
-        tally.last_id = item
-        tally.items += 1
-        tally.bytes += size
+        totals, cache, size = state.totals, state.cache, entry.size
+        entry.id = item = totals.last_id + 1
+        totals.last_id = item
+        totals.items += 1
+        totals.bytes += size
         if cache.followers:
             cache.entries[item] = entry
             cache.bytes += size
         if entry.origin is not None:
             state.origins[entry.origin] = entry.id
-        if entry.expires_at is not None and not tally.has_expiring:
-            tally.has_expiring = state.alert = True
+        if entry.expires_at is not None and not totals.has_expiring:
+            totals.has_expiring = state.alert = True
         receipt = state.group_commit.add(entry, durability)
         if state.alarm is None or state.group_commit.is_urgent:
             state.see_to_commit(durability or state.durability)
         return receipt
 
     def _receipt_of(self, item: int) -> Receipt:
-        if item <= self._state.tally.durable_id:
+        if item <= self._state.totals.durable_id:
             return DoneReceipt(item)
         receipt = self._state.group_commit.await_commit(item)
         self._state.ask_commit()

@@ -108,7 +108,7 @@ class ReaderState(Generic[T]):
 
     def _next(self, *, peek: bool) -> Read[T] | None:
         self._require_ours()
-        if self._ages or self.queue_state.tally.has_expiring:
+        if self._ages or self.queue_state.totals.has_expiring:
             self._refresh()
         line = self.line
         entry = None if self.is_paused else line.next_entry()
@@ -213,7 +213,7 @@ class ReaderState(Generic[T]):
         self._sweep()
 
     def _sweep(self) -> None:
-        if self._ages or self.queue_state.tally.has_expiring:
+        if self._ages or self.queue_state.totals.has_expiring:
             for entry in self.line.sweep(self.queue_state.clock.now()):
                 self.settling.expire(entry)
 

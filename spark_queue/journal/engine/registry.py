@@ -19,7 +19,7 @@ from spark_queue.reader_config import ReaderConfig
 T = TypeVar("T")
 
 #: Where a new reader begins: behind what is there, at the oldest item, or at an id.
-Start = Literal["tail", "beginning"] | int
+ReaderStart = Literal["tail", "beginning"] | int
 
 #: Behind which id a start by its name is, given the last one.
 _STARTS: dict[str, Callable[[int], int]] = {"tail": lambda last: last, "beginning": lambda _: 0}
@@ -59,9 +59,9 @@ class Registry(Generic[T]):
 
     def recover(self) -> None:
         """Take the journal over, and bring its readers back to where they were."""
-        journal, tally = self._state.journal, self._state.tally
+        journal, totals = self._state.journal, self._state.totals
         found = journal.recover()
-        tally.last_id = tally.durable_id = found.last_id
+        totals.last_id = totals.durable_id = found.last_id
         self._state.origins = dict(found.origins)
         offsets = list(found.readers)
         if not offsets:
@@ -117,7 +117,7 @@ class Registry(Generic[T]):
         self,
         name: str,
         config: ReaderConfig | None,
-        start: Start,
+        start: ReaderStart,
         hooks: ReaderHooks[T] | None,
     ) -> ReaderState[T]:
         """Return the reader of a name, with another configuration if one is given; or make it.
@@ -144,7 +144,7 @@ class Registry(Generic[T]):
         self,
         name: str,
         config: ReaderConfig | None,
-        start: Start,
+        start: ReaderStart,
         hooks: ReaderHooks[T] | None,
     ) -> ReaderState[T]:
         names = self.names()
@@ -182,7 +182,7 @@ class Registry(Generic[T]):
         self.load_heads()
 
     def _add(
-        self, name: str, config: ReaderConfig, start: Start, hooks: ReaderHooks[T]
+        self, name: str, config: ReaderConfig, start: ReaderStart, hooks: ReaderHooks[T]
     ) -> ReaderState[T]:
         self._journal_writer.sync()
         line = self._follow(name, config, start)
@@ -196,12 +196,12 @@ class Registry(Generic[T]):
             line.owe(offset.items, offset.bytes)
             return self._install(line, hooks)
 
-    def _follow(self, name: str, config: ReaderConfig, start: Start) -> ReaderLine[T]:
+    def _follow(self, name: str, config: ReaderConfig, start: ReaderStart) -> ReaderLine[T]:
         # From here on the cache keeps what the reader will need: some of it is durable only after
         # the journal was asked, so that it would not be found there.
         state = self._state
         with state.lock:
-            durable_id = state.tally.durable_id
+            durable_id = state.totals.durable_id
             wanted = start - 1 if isinstance(start, int) else _STARTS[start](durable_id)
             pending = state.group_commit.puts
             offset = ReaderOffset(
@@ -219,9 +219,9 @@ class Registry(Generic[T]):
             return line
 
     def _line(self, offset: ReaderOffset) -> ReaderLine[T]:
-        line = ReaderLine(offset, self._state.tally, self._state.cache)
+        line = ReaderLine(offset, self._state.totals, self._state.cache)
         self._state.cache.followers.append(line)
-        self._state.cache.note_missing(line.cursor, self._state.tally.durable_id)
+        self._state.cache.note_missing(line.cursor, self._state.totals.durable_id)
         return line
 
     def _install(self, line: ReaderLine[T], hooks: ReaderHooks[T]) -> ReaderState[T]:

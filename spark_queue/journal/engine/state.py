@@ -14,9 +14,9 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from spark_queue.clock import Clock
-from spark_queue.journal.counters import Tally
+from spark_queue.journal.counters import PutTotals
 from spark_queue.journal.engine.cache import EntryCache
-from spark_queue.journal.engine.group_commit import Cut, GroupCommit, settle_all
+from spark_queue.journal.engine.group_commit import GroupCommit, PendingGroup, settle_all
 from spark_queue.journal.engine.puts import Puts
 from spark_queue.journal.engine.writer_thread import WriterThread
 from spark_queue.journal.failures import ended_by
@@ -89,7 +89,7 @@ class QueueState(Generic[T]):
         # must be fast takes it inside of its `try`, at half the price of a `with`.
         self.lock = RLock()
         self.writer = WriterThread(f"journal of queue {name}", self.die)
-        self.tally = Tally()
+        self.totals = PutTotals()
         self.cache: EntryCache[T] = EntryCache(
             limit_of("max_memory_items", options.max_memory_items),
             limit_of("max_memory_bytes", options.max_memory_bytes),
@@ -135,18 +135,18 @@ class QueueState(Generic[T]):
             self._is_asked = True
             self.writer.tell(self.commit)
 
-    def cut(self) -> Cut[T]:
+    def cut(self) -> PendingGroup[T]:
         """Begin a new group, and return the one that was gathered."""
         with self.lock:
             self._is_asked = False
             lines = [reader.line for reader in self.readers]
-            return self.group_commit.cut(lines, self.tally.last_id)
+            return self.group_commit.cut(lines, self.totals.last_id)
 
-    def settle(self, cut: Cut[T]) -> None:
+    def settle(self, cut: PendingGroup[T]) -> None:
         """Say that a group is durable, and let producers in who waited for it."""
         with self.lock:
             self.group_commit.settle()
-            self.tally.durable_id = cut.last_id
+            self.totals.durable_id = cut.last_id
             self.cache.trim(cut.last_id)
             self.puts.let_in()
 
@@ -167,7 +167,7 @@ class QueueState(Generic[T]):
         """Find out whether puts must look closer. Under the lock."""
         self.alert = (
             self.closed is not None
-            or self.tally.has_expiring
+            or self.totals.has_expiring
             or any(reader.needs_tending() for reader in self.readers)
         )
 

@@ -20,8 +20,7 @@ from spark_queue.delta.commands import recovery
 from spark_queue.delta.commands.settle import NAMED
 from spark_queue.delta.views import items
 from spark_queue.errors import LeaseLostError, QueueShutDownError
-from spark_queue.front.batcher import promise
-from spark_queue.front.consumer import Consumer, Delivery, Outcome, Said
+from spark_queue.front.consumer import Consumer, Delivery, OutcomeName, PendingOutcome
 from spark_queue.front.producer import Put
 
 PATIENCE = 10.0
@@ -102,7 +101,7 @@ class FakeClaim:
         self.source.releases += 1
         self.source.hold(self._mine(), 0, self.source.clock.now())
 
-    def settle(self, rows: Sequence[tuple[int, Said, str | None]]) -> None:
+    def settle(self, rows: Sequence[tuple[int, OutcomeName, str | None]]) -> None:
         """Settle single items."""
         self.source.fault()
         mine = set(self._mine())
@@ -164,8 +163,8 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
         thread.join(PATIENCE)
 
 
-def _say(consumer: Consumer, delivery: Delivery, said: Said = "ack") -> Future[None]:
-    return consumer.settle(Outcome(delivery, said, None, promise()))
+def _say(consumer: Consumer, delivery: Delivery, said: OutcomeName = "ack") -> Future[None]:
+    return consumer.settle(delivery, said)
 
 
 def _until(condition: Callable[[], bool]) -> None:
@@ -334,14 +333,14 @@ def test_a_claim_whose_items_could_not_be_read_is_given_back(start: Start) -> No
 def test_one_at_a_time_is_on_demand(start: Start) -> None:
     """Where a claim takes one item, none is claimed before somebody asks for it."""
     source, consumer = start(1)
-    looks = consumer._said.take
+    looks = consumer._outcomes.take
     looked: list[float] = []
 
-    def count(timeout: float | None = None) -> list[Outcome]:
+    def count(timeout: float | None = None) -> list[PendingOutcome]:
         looked.append(0.0)
         return looks(timeout)
 
-    consumer._said.take = count  # type: ignore[method-assign]
+    consumer._outcomes.take = count  # type: ignore[method-assign]
     _until(lambda: len(looked) > 2)
 
     assert source.claims == 0
@@ -409,9 +408,7 @@ def test_of_many_losses_nobody_is_told_that_all_is_well() -> None:
     claim = source.claim(NAMED + 5, lease=LEASE, worker_id="w")
     consumer._leases.add(cast("Any", claim), claim.seqs)
     source.steal()
-    said: list[Outcome] = [
-        Outcome(Delivery(seq, claim.lease, 0, {}), "ack", None, promise()) for seq in claim.seqs
-    ]
+    said = [PendingOutcome(Delivery(seq, claim.lease, 0, {}), "ack") for seq in claim.seqs]
     consumer._settle(claim.lease, said)
 
     assert all(isinstance(one.future.exception(0), LeaseLostError) for one in said)

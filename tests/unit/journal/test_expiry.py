@@ -79,7 +79,7 @@ def test_nine_of_ten(stage: Stage, limit: int | None, left: int) -> None:
     """A sweep ends at its limit, or at the first item that lives (JQ-25, JQ-26, KP-45)."""
     queue = stage.queue(max_expire_sweep=limit)
     put_expiring(stage, queue, *"012345678")
-    queue._state.tally.has_expiring = queue._state.alert = False
+    queue._state.totals.has_expiring = queue._state.alert = False
     put_all(queue, "9")
     assert queue.discard_expired() == 10 - left
     assert queue.items == left
@@ -133,9 +133,9 @@ def test_sweep_then_get(stage: Stage) -> None:
     """Three of four expired items are swept, the get discards the fourth (KP-47)."""
     queue = stage.queue(max_expire_sweep=3)
     put_expiring(stage, queue, *"0123")
-    queue._state.tally.has_expiring = queue._state.alert = False
+    queue._state.totals.has_expiring = queue._state.alert = False
     put_all(queue, "live")
-    queue._state.tally.has_expiring = True
+    queue._state.totals.has_expiring = True
     assert queue.discard_expired() == 3
     assert got(queue.reader().get_nowait) == "live"
     assert queue.reader().stats().expired == 4

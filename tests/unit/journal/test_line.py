@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pytest
 
 from spark_queue.clock import ManualClock
-from spark_queue.journal.counters import Tally
+from spark_queue.journal.counters import PutTotals
 from spark_queue.journal.engine.cache import EntryCache
 from spark_queue.journal.engine.offsets import ReaderLine
 from spark_queue.journal.records import Entry, ReaderOffset
@@ -21,7 +21,7 @@ def line_at(head: int, ids: Iterable[int], done: Iterable[int] = ()) -> ReaderLi
     """Make a line whose items are in memory."""
     present = list(ids)
     cache: EntryCache[str] = EntryCache(math.inf, math.inf)
-    tally = Tally(last_id=max(present, default=head), durable_id=max(present, default=head))
+    totals = PutTotals(last_id=max(present, default=head), durable_id=max(present, default=head))
     offset = ReaderOffset(
         reader=1,
         name="r",
@@ -31,7 +31,7 @@ def line_at(head: int, ids: Iterable[int], done: Iterable[int] = ()) -> ReaderLi
         done=frozenset(done),
         items=len([item for item in present if item > head and item not in done]),
     )
-    line = ReaderLine(offset, tally, cache)
+    line = ReaderLine(offset, totals, cache)
     cache.followers.append(line)
     for item in present:
         cache.add(Entry(item, str(item), NOW, 3))
