@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures._base import FINISHED, RUNNING
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -43,17 +43,6 @@ class DoneReceipt(Receipt):
 
     def __init__(self, item: int) -> None:
         self._result = item
-
-
-def settle_all(receipts: Iterable[Receipt], settle: Callable[[Receipt], None]) -> None:
-    """Settle every receipt, even if a callback of one of them kills the thread."""
-    left = iter(receipts)
-    try:
-        for receipt in left:
-            settle(receipt)
-    except BaseException:
-        settle_all(left, settle)
-        raise
 
 
 @dataclass(slots=True)

@@ -8,11 +8,12 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from spark_queue.errors import FencedError
-from spark_queue.journal.engine.group_commit import PendingGroup, settle_all
+from spark_queue.journal.engine.group_commit import PendingGroup
 from spark_queue.journal.engine.reader_state import ReaderState
 from spark_queue.journal.engine.state import QueueState
 from spark_queue.journal.failures import ended_by
 from spark_queue.journal.records import Entry
+from spark_queue.waiting.calling import call_each
 from spark_queue.waiting.timer import Alarm, Timeout, seconds
 
 T = TypeVar("T")
@@ -63,14 +64,14 @@ class JournalWriter(Generic[T]):
             return
         self.commits += 1
         self._is_written = False
-        settle_all(cut.receipts, lambda receipt: receipt.set_result(receipt.item_id))
+        call_each(partial(receipt.set_result, receipt.item_id) for receipt in cut.receipts)
         self._state.hand_off()
 
     def _fail(self, cut: PendingGroup[T], error: BaseException) -> None:
         _log.critical("queue %r has ended: %r", self._state.name, error)
         with self._state.lock:
             self._state.stop(ended_by(self._state.name, error), broken=True)
-        settle_all(cut.receipts, lambda receipt: receipt.set_exception(error))
+        call_each(partial(receipt.set_exception, error) for receipt in cut.receipts)
         self._state.fail_receipts()
 
     def require_whole(self) -> None:

@@ -10,18 +10,20 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from spark_queue.clock import Clock
 from spark_queue.journal.counters import PutTotals
 from spark_queue.journal.engine.cache import EntryCache
-from spark_queue.journal.engine.group_commit import GroupCommit, PendingGroup, settle_all
+from spark_queue.journal.engine.group_commit import GroupCommit, PendingGroup
 from spark_queue.journal.engine.puts import Puts
 from spark_queue.journal.engine.writer_thread import WriterThread
 from spark_queue.journal.failures import ended_by
 from spark_queue.journal.options import Durability, QueueOptions
 from spark_queue.journal.records import Journal
+from spark_queue.waiting.calling import call_each
 from spark_queue.waiting.limits import limit_of
 from spark_queue.waiting.timer import Alarm, Timeout, Timer, seconds
 
@@ -217,7 +219,7 @@ class QueueState(Generic[T]):
             receipts = self.group_commit.drop_receipts()
         error = self.closed
         if error is not None:
-            settle_all(receipts, lambda receipt: receipt.set_exception(error()))
+            call_each(partial(receipt.set_exception, error()) for receipt in receipts)
 
     def die(self, error: BaseException) -> None:
         """Stop since the writer thread was killed, by a callback or a hook that raised so much."""
