@@ -255,18 +255,17 @@ class ReaderLine(Generic[T]):
 
     def is_refusing(self) -> bool:
         """Tell whether the reader is full, and wants no more."""
-        config = self.config
-        return config.full_policy == "refuse" and (
-            (config.max_items is not None and self.items >= config.max_items)
-            or (config.max_bytes is not None and self.bytes >= config.max_bytes)
-        )
+        return self.config.full_policy == "refuse" and self._is_beyond_limits(more=1)
 
     def is_overfull(self) -> bool:
         """Tell whether the reader has more than fits, and drops the oldest."""
+        return self.config.full_policy == "drop_oldest" and self._is_beyond_limits(more=0)
+
+    def _is_beyond_limits(self, *, more: int) -> bool:
+        """Tell whether the reader would have too much with one more item, or one more byte."""
         config = self.config
-        return config.full_policy == "drop_oldest" and (
-            (config.max_items is not None and self.items > config.max_items)
-            or (config.max_bytes is not None and self.bytes > config.max_bytes)
+        return (config.max_items is not None and self.items + more > config.max_items) or (
+            config.max_bytes is not None and self.bytes + more > config.max_bytes
         )
 
     def drop_oldest(self) -> None:

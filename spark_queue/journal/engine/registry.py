@@ -133,28 +133,14 @@ class Registry(Generic[T]):
         """
         require_start(start)
         self._state.require_open()
-        found = self.find(name)
-        if found is None:
-            found = self._make(name, config, start, hooks)
-        else:
+        # Wherever it wants to start: what waits for the default reader is owed to somebody.
+        found = self.find(name) or self.find("")
+        if found is not None:
             self._change(found, name, config or found.line.config, hooks)
-        return found
-
-    def _make(
-        self,
-        name: str,
-        config: ReaderConfig | None,
-        start: ReaderStart,
-        hooks: ReaderHooks[T] | None,
-    ) -> ReaderState[T]:
+            return found
         names = self.names()
         if not name and names:
             raise ReaderNotFoundError(self._state.name, name, names)
-        default = self.find("")
-        if default is not None:
-            # Wherever it wants to start: what waits for the default reader is owed to somebody.
-            self._change(default, name, config or default.line.config, hooks)
-            return default
         return self._add(name, config or self._config, start, hooks or self._hooks)
 
     def _change(
