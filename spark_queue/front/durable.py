@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import queue
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -101,17 +101,8 @@ class DurableQueue:
         self._puts: Batcher[Put] = Batcher(chosen.max_group, chosen.max_pending, chosen.linger)
         self._consumer = Consumer(source, chosen.prefetch, chosen.lease, chosen.max_group)
         producer = Producer(into, self._puts, on_written=self._consumer.look_again)
-        self._threads = [
-            threading.Thread(target=producer.run, name="durable-queue-puts", daemon=True),
-            threading.Thread(
-                target=self._consumer.run,
-                args=(chosen.poll_every,),
-                name="durable-queue-claims",
-                daemon=True,
-            ),
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._producing = _started("durable-queue-puts", producer.run)
+        self._consuming = _started("durable-queue-claims", self._consumer.run, chosen.poll_every)
 
     def __enter__(self) -> Self:
         return self
@@ -225,9 +216,9 @@ class DurableQueue:
     def close(self) -> None:
         """Write what waits, give back what was not settled, and end. Idempotent."""
         self._puts.close()
-        self._threads[0].join()
+        self._producing.join()
         self._consumer.close()
-        self._threads[1].join()
+        self._consuming.join()
 
 
 class AioDurableQueue:
@@ -252,6 +243,12 @@ class AioDurableQueue:
     async def nack(self, delivery: Delivery, error: str) -> None:
         """Say that an item failed; return when that is durable."""
         await outcome(self._queue.nack(delivery, error))
+
+
+def _started(name: str, run: Callable[..., None], *args: object) -> threading.Thread:
+    thread = threading.Thread(target=run, args=args, name=name, daemon=True)
+    thread.start()
+    return thread
 
 
 def _text(error: object) -> str:

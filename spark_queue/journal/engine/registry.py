@@ -101,10 +101,8 @@ class Registry(Generic[T]):
     def find(self, name: str) -> ReaderState[T] | None:
         """Return the reader of a name, ``None`` when there is none."""
         with self._state.lock:
-            for reader in self._state.readers:
-                if reader.line.name == name:
-                    return reader
-        return None
+            named = (reader for reader in self._state.readers if reader.line.name == name)
+            return next(named, None)
 
     def names(self) -> list[str]:
         """Return the names of all readers."""
