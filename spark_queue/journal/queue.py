@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from typing import Generic, TypeVar
@@ -212,14 +213,11 @@ class JournaledQueue(Generic[T]):
             As :meth:`put`, save for :class:`QueueFullError`.
         """
         receipts: list[Future[int]] = []
-        try:
-            for item in items:
-                receipt = self.put(
-                    item, expires_at=expires_at, durability=durability, timeout=timeout
-                )
-                receipts.append(receipt)
-        except QueueFullError:
-            pass
+        with suppress(QueueFullError):
+            receipts.extend(
+                self.put(item, expires_at=expires_at, durability=durability, timeout=timeout)
+                for item in items
+            )
         return len(receipts), _together(receipts)
 
     # Readers

@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
+from contextlib import suppress
 from datetime import timedelta
 from typing import Generic, TypeVar
 
@@ -113,12 +114,10 @@ class JournalReader(Generic[T]):
         """Open as many items as are there, up to a number; wait for the first one, if at all."""
         limit_of("max", max)
         reads: list[Read[T]] = []
-        try:
+        with suppress(queue.Empty):
             reads.append(self.get(timeout))
             while len(reads) < max and (read := self._poll()) is not None:
                 reads.append(read)
-        except queue.Empty:
-            return reads
         return reads
 
     def _poll(self) -> Read[T] | None:

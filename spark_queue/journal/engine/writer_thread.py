@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar, cast
 
 from spark_queue.errors import QueueShutDownError
@@ -53,10 +54,8 @@ class WriterThread:
 
     def tell(self, call: Callable[[], object]) -> None:
         """Have a call made whose result nobody waits for, if the thread is still there."""
-        try:
+        with suppress(QueueShutDownError):
             self._calls.submit_nowait(call)
-        except QueueShutDownError:
-            return
 
     def require_elsewhere(self) -> None:
         """Refuse to wait for this thread on itself.
