@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable
 from concurrent.futures._base import FINISHED, RUNNING
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from spark_queue.inprocess.singular.requests import Reply
 from spark_queue.inprocess.singular.waits import ExecutionContext
-from spark_queue.journal.engine.offsets import ReaderLine
 from spark_queue.journal.options import Durability, QueueOptions
 from spark_queue.journal.records import Entry, Group
 from spark_queue.waiting.limits import limit_of
+from spark_queue.waiting.timer import Alarm, seconds
+
+if TYPE_CHECKING:
+    from spark_queue.journal.engine.state import QueueState
 
 T = TypeVar("T")
 
@@ -70,13 +73,18 @@ class GroupCommit(Generic[T]):
         How many more may be put before a put must wait; nothing, once the queue is closed.
     receipts : list of Receipt
         Futures that wait for the group.
+    commit : callable
+        What the writer thread does when a group is due; set by whoever does it.
     """
 
-    def __init__(self, options: QueueOptions, context: ExecutionContext) -> None:
+    def __init__(self, state: QueueState[T], options: QueueOptions) -> None:
+        self._state = state
         self._max_items = limit_of("max_group_items", options.max_group_items)
         self._max_bytes = limit_of("max_group_bytes", options.max_group_bytes)
         self._durability = options.durability
-        self._context = context
+        self._interval = seconds("interval", options.interval) or 0.0
+        self._alarm: Alarm | None = None
+        self.commit: Callable[[], object] = lambda: None
         self.room = limit_of("max_pending", options.max_pending)
         self.unsettled = 0
         self._start()
@@ -87,51 +95,87 @@ class GroupCommit(Generic[T]):
         self._bytes = 0
         self._settlements = 0
         #: Whether the group need not wait for others to join it.
-        self.is_urgent = False
+        self._is_urgent = False
+        self._is_asked = False
 
-    def is_empty(self) -> bool:
-        """Tell whether nothing happened."""
-        return not (self.puts or self._settlements)
+    # What joins the group
 
     def add(self, entry: Entry[T], durability: Durability | None) -> Receipt:
         """Note an item, and return the future of its id."""
+        durability = durability or self._durability
         self.puts.append(entry)
         self._bytes += entry.size
         self.room -= 1
-        if (durability or self._durability) == "commit":
+        if durability == "commit":
             return self.await_commit(entry.id)
         if len(self.puts) >= self._max_items or self._bytes >= self._max_bytes or self.room <= 0:
-            self.is_urgent = True
+            self._is_urgent = True
+        if self._alarm is None or self._is_urgent:
+            self._see_to_commit(durability)
         return DoneReceipt(entry.id)
 
     def await_commit(self, item: int) -> Receipt:
-        """Return the future of an item that is durable with this group."""
-        receipt = Receipt(item, self._context)
+        """Return the future of an item that is durable with this group, which is due at once."""
+        receipt = Receipt(item, self._state.writer.context)
         self.receipts.append(receipt)
-        self.is_urgent = True
+        self._is_urgent = True
+        self.ask_commit()
         return receipt
 
     def note_settlements(self, count: int = 1) -> None:
-        """Count what readers did."""
+        """Count what readers did, which is to be durable some time."""
         self._settlements += count
         if self._settlements >= self._max_items:
-            self.is_urgent = True
+            self._is_urgent = True
+        if self._alarm is None or self._is_urgent:
+            self._see_to_commit(self._durability)
 
-    def cut(self, lines: Iterable[ReaderLine[T]], last_id: int) -> PendingGroup[T]:
-        """Begin a new group, and return the one that was gathered."""
-        settlements = {
-            line.number: cut for line in lines if (cut := line.cut_settlements()) is not None
-        }
-        heads = {line.number: line.head for line in lines}
-        done = PendingGroup(Group(self.puts, settlements, heads), self.receipts, last_id)
-        self.unsettled = len(self.puts)
-        self._start()
-        return done
+    # When it is due
 
-    def settle(self) -> None:
-        """Say that the group that was cut is durable: its items take no room any more."""
-        self.room += self.unsettled
-        self.unsettled = 0
+    def _see_to_commit(self, durability: Durability) -> None:
+        if self._is_urgent:
+            self.ask_commit()
+        elif durability != "memory":
+            timer = self._state.timer
+            self._alarm = timer.call_at(timer.now() + self._interval, self._ring)
+
+    def _ring(self) -> None:
+        with self._state.lock:
+            self._alarm = None
+            if self.puts or self._settlements:
+                self.ask_commit()
+
+    def ask_commit(self) -> None:
+        """Have the group committed that gathers."""
+        if not self._is_asked:
+            self._is_asked = True
+            self._state.writer.tell(self.commit)
+
+    # What becomes of it
+
+    def cut(self) -> PendingGroup[T]:
+        """Begin a new group, and return the one that was gathered. Without the lock."""
+        with self._state.lock:
+            lines = [reader.line for reader in self._state.readers]
+            settlements = {
+                line.number: cut for line in lines if (cut := line.cut_settlements()) is not None
+            }
+            heads = {line.number: line.head for line in lines}
+            group = Group(self.puts, settlements, heads)
+            done = PendingGroup(group, self.receipts, self._state.totals.last_id)
+            self.unsettled = len(self.puts)
+            self._start()
+            return done
+
+    def settle(self, done: PendingGroup[T]) -> None:
+        """Say that a group is durable, and let producers in who waited for it. Without the lock."""
+        state = self._state
+        with state.lock:
+            self.room += self.unsettled
+            self.unsettled = 0
+            state.totals.durable_id = done.last_id
+            state.cache.trim(done.last_id)
+            state.puts.let_in()
 
     def close(self) -> None:
         """Take no items any more."""

@@ -40,7 +40,7 @@ class JournalWriter(Generic[T]):
         self._passed = 0
         self.commits = 0
         self.loads = 0
-        state.commit = self.commit
+        state.group_commit.commit = self.commit
 
     # Groups
 
@@ -48,7 +48,7 @@ class JournalWriter(Generic[T]):
         """Make durable what has gathered; a failure ends the queue."""
         if self._state.is_broken:
             return
-        cut = self._state.cut()
+        cut = self._state.group_commit.cut()
         try:
             if not cut.is_empty():
                 self._journal.commit(cut.group)
@@ -58,7 +58,7 @@ class JournalWriter(Generic[T]):
             self._succeed(cut)
 
     def _succeed(self, cut: PendingGroup[T]) -> None:
-        self._state.settle(cut)
+        self._state.group_commit.settle(cut)
         self._heads = cut.group.heads
         if cut.is_empty():
             return

@@ -147,17 +147,12 @@ class Puts(Generic[T]):
             state.origins[entry.origin] = entry.id
         if entry.expires_at is not None and not totals.has_expiring:
             totals.has_expiring = state.alert = True
-        receipt = state.group_commit.add(entry, durability)
-        if state.alarm is None or state.group_commit.is_urgent:
-            state.see_to_commit(durability or state.durability)
-        return receipt
+        return state.group_commit.add(entry, durability)
 
     def _receipt_of(self, item: int) -> Receipt:
         if item <= self._state.totals.durable_id:
             return DoneReceipt(item)
-        receipt = self._state.group_commit.await_commit(item)
-        self._state.ask_commit()
-        return receipt
+        return self._state.group_commit.await_commit(item)
 
     def wait_for_room(self, offer: Offer[T], patience: float | None) -> Receipt:
         """Put an item once there is room for it, and block until then; see :meth:`ask_room`."""
@@ -194,7 +189,7 @@ class Puts(Generic[T]):
         if patience == 0:
             raise self._overflow(ticket.wants[0].item)
         self._state.writer.require_elsewhere()
-        self._state.ask_commit()
+        self._state.group_commit.ask_commit()
         self.producers.join(ticket)
 
     def let_in(self) -> None:

@@ -203,7 +203,7 @@ class ReaderState(Generic[T]):
             return
         before = self.line.counters.discarded
         self.line.drop_oldest()
-        self.queue_state.note_settlements(self.line.counters.discarded - before)
+        self.queue_state.group_commit.note_settlements(self.line.counters.discarded - before)
         if self.line.is_overfull() and self.line.is_absent():
             self.want()
 
@@ -284,7 +284,7 @@ class ReaderState(Generic[T]):
             self._require_ours()
             count = self.line.flush()
             if count:
-                self.queue_state.note_settlements(count)
+                self.queue_state.group_commit.note_settlements(count)
         return count
 
     def discard_expired(self, limit: int | None) -> tuple[int, bool]:
@@ -317,7 +317,7 @@ class ReaderState(Generic[T]):
         with self.queue_state.lock:
             count = self.line.lose_up_to(bound)
             if count:
-                self.queue_state.note_settlements(count)
+                self.queue_state.group_commit.note_settlements(count)
             return self.line.cursor <= bound and self.line.is_absent()
 
     def take_all_back(self) -> None:

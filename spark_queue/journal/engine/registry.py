@@ -85,7 +85,7 @@ class Registry(Generic[T]):
         for entry in self._state.journal.load(old, 1):
             if entry.id == old:
                 line.settle(entry, line.settlements.acked)
-                self._state.note_settlements()
+                self._state.group_commit.note_settlements()
 
     def load_heads(self) -> None:
         """Have the next item of each full reader in memory: if it has expired, there is room."""

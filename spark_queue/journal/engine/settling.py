@@ -68,7 +68,7 @@ class Settling(Generic[T]):
             if entry is not None:
                 line.settle(entry, line.settlements.acked)
                 line.counters.committed += 1
-                queue_state.note_settlements()
+                queue_state.group_commit.note_settlements()
         finally:
             queue_state.lock.release()
         return entry is not None or self._ignore("ack", read)
@@ -201,7 +201,7 @@ class Settling(Generic[T]):
             if self.queue_state.closed is not None:
                 return
             self.line.fail(read.entry, read.errors)
-            self.queue_state.note_settlements()
+            self.queue_state.group_commit.note_settlements()
             self._serve()
 
     def _has_returned(self, entry: Entry[T]) -> bool:
@@ -216,4 +216,4 @@ class Settling(Generic[T]):
         else:
             counters.punted += 1
             self.line.settle(entry, settlements.punted)
-        self.queue_state.note_settlements()
+        self.queue_state.group_commit.note_settlements()

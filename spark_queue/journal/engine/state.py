@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from spark_queue.clock import Clock
 from spark_queue.journal.counters import PutTotals
 from spark_queue.journal.engine.cache import EntryCache
-from spark_queue.journal.engine.group_commit import GroupCommit, PendingGroup
+from spark_queue.journal.engine.group_commit import GroupCommit
 from spark_queue.journal.engine.puts import Puts
 from spark_queue.journal.engine.writer_thread import WriterThread
 from spark_queue.journal.failures import ended_by
@@ -25,7 +25,7 @@ from spark_queue.journal.options import Durability, QueueOptions
 from spark_queue.journal.records import Journal
 from spark_queue.waiting.calling import call_each
 from spark_queue.waiting.limits import limit_of
-from spark_queue.waiting.timer import Alarm, Timeout, Timer, seconds
+from spark_queue.waiting.timer import Timeout, Timer
 
 if TYPE_CHECKING:
     from spark_queue.journal.engine.reader_state import ReaderState
@@ -96,61 +96,13 @@ class QueueState(Generic[T]):
             limit_of("max_memory_items", options.max_memory_items),
             limit_of("max_memory_bytes", options.max_memory_bytes),
         )
-        self.group_commit: GroupCommit[T] = GroupCommit(options, self.writer.context)
+        self.group_commit: GroupCommit[T] = GroupCommit(self, options)
         self.readers: list[ReaderState[T]] = []
         self.puts: Puts[T] = Puts(self, options, size_of)
         self.origins: dict[str, int] = {}
         self.handoffs: deque[Callable[[], None]] = deque()
         self.alert = self.is_broken = False
         self.closed: Callable[[], Exception] | None = None
-        #: What the writer thread does when a group is due; set by whoever does it.
-        self.commit: Callable[[], object] = lambda: None
-        self.durability = options.durability
-        self._interval = seconds("interval", options.interval) or 0.0
-        self.alarm: Alarm | None = None
-        self._is_asked = False
-
-    # Groups
-
-    def note_settlements(self, count: int = 1) -> None:
-        """Count what readers did, which is to be durable some time. Under the lock."""
-        self.group_commit.note_settlements(count)
-        if self.alarm is None or self.group_commit.is_urgent:
-            self.see_to_commit(self.durability)
-
-    def see_to_commit(self, durability: Durability) -> None:
-        """Have what was noted committed, at once or in time. Under the lock."""
-        if self.group_commit.is_urgent:
-            self.ask_commit()
-        elif durability != "memory":
-            self.alarm = self.timer.call_at(self.timer.now() + self._interval, self._ring)
-
-    def _ring(self) -> None:
-        with self.lock:
-            self.alarm = None
-            if not self.group_commit.is_empty():
-                self.ask_commit()
-
-    def ask_commit(self) -> None:
-        """Have the group committed that gathers. Under the lock."""
-        if not self._is_asked:
-            self._is_asked = True
-            self.writer.tell(self.commit)
-
-    def cut(self) -> PendingGroup[T]:
-        """Begin a new group, and return the one that was gathered."""
-        with self.lock:
-            self._is_asked = False
-            lines = [reader.line for reader in self.readers]
-            return self.group_commit.cut(lines, self.totals.last_id)
-
-    def settle(self, cut: PendingGroup[T]) -> None:
-        """Say that a group is durable, and let producers in who waited for it."""
-        with self.lock:
-            self.group_commit.settle()
-            self.totals.durable_id = cut.last_id
-            self.cache.trim(cut.last_id)
-            self.puts.let_in()
 
     # Readers
 
