@@ -79,6 +79,7 @@ class GroupCommit(Generic[T]):
 
     def __init__(self, state: QueueState[T], options: QueueOptions) -> None:
         self._state = state
+        self._context = state.writer.context
         self._max_items = limit_of("max_group_items", options.max_group_items)
         self._max_bytes = limit_of("max_group_bytes", options.max_group_bytes)
         self._durability = options.durability
@@ -116,7 +117,7 @@ class GroupCommit(Generic[T]):
 
     def await_commit(self, item: int) -> Receipt:
         """Return the future of an item that is durable with this group, which is due at once."""
-        receipt = Receipt(item, self._state.writer.context)
+        receipt = Receipt(item, self._context)
         self.receipts.append(receipt)
         self._is_urgent = True
         self.ask_commit()
