@@ -85,11 +85,10 @@ class Batcher(Generic[T]):
         with self._lock:
             if not self._may_add() and patience != 0:
                 self._require_elsewhere()
-            self._has_room.wait_for(self._may_add, patience)
+            if not self._has_room.wait_for(self._may_add, patience):
+                raise QueueFullError(thing, len(self._things))
             if self._closed:
                 raise QueueShutDownError("the queue is closed")
-            if not self._may_add():
-                raise QueueFullError(thing, len(self._things))
             self._things.append(thing)
             self._added += 1
             self._has_things.notify()
