@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
+from contextlib import nullcontext
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -40,39 +41,20 @@ class Runner(Protocol):
 
 
 class TurnFuture(LazyFuture[R]):
-    """The result of a task. A cancel withdraws a task that waits, and no other."""
+    """The result of a task. A cancel withdraws a task that waits, and no other.
+
+    Waiting for a task that could only start after the calling one has ended is a
+    :class:`DeadlockError`.
+    """
 
     #: Until the task has ended; it would keep the two alive for the garbage collector.
     turn: Turn | None = None
     watched = False
 
-    def result(self, timeout: float | None = None) -> R:
-        """Return the result; see :meth:`concurrent.futures.Future.result`.
-
-        Raises
-        ------
-        DeadlockError
-            When the task could only start after the calling one has ended.
-        """
+    def _wait(self, timeout: float | None) -> None:
         turn = self.turn
-        if turn is None or self.done():
-            return super().result(timeout)
-        with TurnWait(turn, blocks=True):
-            return super().result(timeout)
-
-    def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Return the error; see :meth:`concurrent.futures.Future.exception`.
-
-        Raises
-        ------
-        DeadlockError
-            When the task could only start after the calling one has ended.
-        """
-        turn = self.turn
-        if turn is None or self.done():
-            return super().exception(timeout)
-        with TurnWait(turn, blocks=True):
-            return super().exception(timeout)
+        with nullcontext() if turn is None else TurnWait(turn, blocks=True):
+            super()._wait(timeout)
 
     def add_done_callback(self, fn: Callable[[Future[R]], object]) -> None:
         """Have a function called with the future once it is done."""

@@ -21,38 +21,19 @@ R = TypeVar("R")
 
 
 class Reply(LazyFuture[R]):
-    """The future of one request. Waiting for it in the handler that is to answer it is an error.
+    """The future of one request, which is skipped when it is cancelled before its turn.
 
-    A request that is cancelled before its turn is skipped.
+    Waiting for it in the handler that would have to answer first is a :class:`DeadlockError`.
     """
 
     context: ExecutionContext
 
-    def result(self, timeout: float | None = None) -> R:
-        """Return the reply; see :meth:`concurrent.futures.Future.result`.
-
-        Raises
-        ------
-        DeadlockError
-            When the caller is the handler that would have to answer first.
-        """
-        if not must_look(self.context) or self.done():
-            return super().result(timeout)
+    def _wait(self, timeout: float | None) -> None:
+        if not must_look(self.context):
+            super()._wait(timeout)
+            return
         with Wait(self.context, blocks=True):
-            return super().result(timeout)
-
-    def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Return the error; see :meth:`concurrent.futures.Future.exception`.
-
-        Raises
-        ------
-        DeadlockError
-            When the caller is the handler that would have to answer first.
-        """
-        if not must_look(self.context) or self.done():
-            return super().exception(timeout)
-        with Wait(self.context, blocks=True):
-            return super().exception(timeout)
+            super()._wait(timeout)
 
 
 class Admission(LineFuture[Reply[R]], Generic[T, R]):
