@@ -13,6 +13,7 @@ from spark_queue.inprocess.broker.scheduler import TaskScheduler, require_key
 from spark_queue.inprocess.broker.turn import Turn
 from spark_queue.waiting.abort import AbortSignal
 from spark_queue.waiting.calling import call_each
+from spark_queue.waiting.deadlock import leads_to
 from spark_queue.waiting.timer import Alarm, Timeout, Timer
 from spark_queue.waiting.waiters import LineFuture, WaiterLine
 
@@ -308,22 +309,16 @@ class Dispatcher:
         with self.lock:
             # Noted before the check, so that of two who close a circle at once one sees the other.
             mine.waits_for = target
-            if self._is_circle(mine, target) or self._is_starved():
+            if leads_to(mine, target, self._blocker) or self._is_starved():
                 mine.waits_for = None
                 raise DeadlockError(
                     f"a task of group {mine.group!r} waits for one that can only start after it: "
                     "release the turn first, or do not wait"
                 )
 
-    def _is_circle(self, mine: Turn, target: Turn) -> bool:
-        seen = set[Turn]()
-        at: Turn | None = target
-        while at is not None and at not in seen:
-            if at is mine:
-                return True
-            seen.add(at)
-            at = at.waits_for if at.started else self.scheduler.holder(at.group)
-        return False
+    def _blocker(self, turn: Turn) -> Turn | None:
+        """Return what a task waits for; before its start that is the active one of its group."""
+        return turn.waits_for if turn.started else self.scheduler.holder(turn.group)
 
     def _is_starved(self) -> bool:
         """Tell whether every slot is held by a task that waits for one without a slot."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import threading
 from contextvars import ContextVar
+from operator import attrgetter
 from typing import Any
 
 from spark_queue.errors import DeadlockError
+from spark_queue.waiting.deadlock import leads_to
 
 _CONTEXT: ContextVar[ExecutionContext | None] = ContextVar("spark_queue_context", default=None)
 
@@ -71,16 +73,7 @@ class Wait:
     def _is_circle(self, mine: ExecutionContext | None) -> bool:
         if self._blocks and self._target.thread == threading.get_ident():
             return True
-        if mine is None:
-            return False
-        context: ExecutionContext | None = self._target
-        seen = set[int]()
-        while context is not None and id(context) not in seen:
-            if context is mine:
-                return True
-            seen.add(id(context))
-            context = context.waits_for
-        return False
+        return mine is not None and leads_to(mine, self._target, attrgetter("waits_for"))
 
 
 def must_look(target: ExecutionContext) -> bool:
