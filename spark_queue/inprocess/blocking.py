@@ -129,7 +129,7 @@ class BlockingQueue(Generic[T]):
                     if dropped:
                         self._items.append(item)
                     return bool(dropped)
-            if waiter.awaken(item) is not False:
+            if waiter.deliver(item):
                 return True
 
     def put_head(self, item: T) -> None:
@@ -254,7 +254,7 @@ class BlockingQueue(Generic[T]):
                 if waiter is None:
                     self._items.appendleft(item)
                     return
-            if waiter.awaken(item) is not False:
+            if waiter.deliver(item):
                 return
 
     def _make_room(self) -> list[T]:

@@ -237,11 +237,11 @@ class TaskScheduler(Generic[T]):
 
     def clear(self) -> list[T]:
         """Take out all waiting tasks, in the order of their arrival; active ones stay active."""
-        entries = sorted(self._entries.values())
-        for entry in entries:
-            self.remove(entry.task)
+        tasks = list(self._entries)
+        for task in tasks:
+            self.remove(task)
         self._deadlines.clear()
-        return [entry.task for entry in entries]
+        return tasks
 
     def is_free(self, group: Hashable | None) -> bool:
         """Tell whether a new task of a group would have none of its group before it."""

@@ -141,7 +141,7 @@ class InProcessLock:
                     return True
                 # Its own already when the waiter hears of it, and not under the lock.
                 token = held.token = LockToken(lock_id)
-            if waiter.awaken(token) is not False:
+            if waiter.deliver(token):
                 return True
 
     @contextmanager

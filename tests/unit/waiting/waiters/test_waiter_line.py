@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import wait
+from concurrent.futures import Future, wait
 from queue import Empty
 from typing import Any
 
@@ -9,7 +9,7 @@ import pytest
 
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.waiting.timer import ManualTimer
-from spark_queue.waiting.waiters import LineFuture, Waiter, WaiterLine
+from spark_queue.waiting.waiters import LineFuture, WaiterLine
 
 
 class Calls:
@@ -20,13 +20,35 @@ class Calls:
         self.line: WaiterLine[str] = WaiterLine(self.timer)
         self.made: list[str] = []
 
-    def wait(self, name: str, timeout: float | None = None) -> Waiter[str]:
+    def wait(self, name: str, timeout: float | None = None) -> LineFuture[str]:
         """Join the line."""
-        return self.line.add(
-            lambda _: self.made.append(f"{name} awake"),
-            lambda: self.made.append(f"{name} timed out"),
-            timeout,
-        )
+
+        def note(done: Future[str]) -> None:
+            self.made.append(f"{name} {'timed out' if done.exception() else 'awake'}")
+
+        waiter: LineFuture[str] = LineFuture()
+        waiter.add_done_callback(note)
+        return waiter.join(self.line, Empty, timeout)
+
+
+class Declining(LineFuture[str]):
+    """A waiter that takes nothing."""
+
+    def deliver(self, _: str) -> bool:
+        """Say so."""
+        return False
+
+
+class Failing(LineFuture[str]):
+    """A waiter that raises whatever it is told."""
+
+    def deliver(self, _: str) -> bool:
+        """Raise."""
+        return 1 / 0 > 0
+
+    def lapse(self) -> None:
+        """Raise."""
+        self.deliver("")
 
 
 @pytest.fixture
@@ -122,7 +144,7 @@ def test_exactly_one_call_runs_whoever_comes_first(rounds: int) -> None:
     """WQ-11: triggers, evictions, removals and deadlines race; each waiter has one end."""
     calls = Calls()
     waiters = [calls.wait(str(number), 1) for number in range(60)]
-    removed: list[Waiter[str]] = []
+    removed: list[LineFuture[str]] = []
     barrier = threading.Barrier(4)
 
     def remove() -> None:
@@ -162,16 +184,15 @@ def test_an_alarm_that_rings_while_it_is_set_is_not_left_behind() -> None:
             return super().call_at(when, callback)
 
     timer = Late()
-    made: list[str] = []
     line: WaiterLine[str] = WaiterLine(timer)
-    line.add(made.append, lambda: made.append("timed out"), 5)
-    assert made == ["go"]
+    waiter = LineFuture[str]().join(line, Empty, 5)
+    assert waiter.result(timeout=0) == "go"
     assert len(timer) == 0
 
 
 def test_a_waiter_that_declines_passes_its_turn_on(calls: Calls) -> None:
     """A value that the first waiter does not take goes to the next."""
-    calls.line.add(lambda _: False, lambda: None)
+    calls.line.add(Declining())
     calls.wait("b")
     assert calls.line.trigger("go")
     assert calls.made == ["b awake"]
@@ -179,12 +200,12 @@ def test_a_waiter_that_declines_passes_its_turn_on(calls: Calls) -> None:
 
 def test_a_call_that_raises_keeps_no_other_from_its_own(calls: Calls) -> None:
     """When a waiter's call raises, all others are called and the line is empty."""
-    calls.line.add(lambda _: 1 / 0 > 0, lambda: 1 / 0)
+    calls.line.add(Failing())
     calls.wait("b")
     with pytest.raises(ZeroDivisionError):
         calls.line.trigger_all("go")
     assert calls.made == ["b awake"]
-    calls.line.add(lambda _: None, lambda: 1 / 0)
+    calls.line.add(Failing())
     calls.wait("c")
     with pytest.raises(ZeroDivisionError):
         calls.line.evict_all()
@@ -218,6 +239,6 @@ def test_a_cancel_between_being_chosen_and_being_served_passes_the_value_on() ->
     chosen = line.take()
     assert chosen is not None
     assert first.cancel()
-    assert chosen.awaken("item") is False
+    assert not chosen.deliver("item")
     assert line.trigger("item")
     assert second.result() == "item"
