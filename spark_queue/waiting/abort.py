@@ -15,7 +15,7 @@ from spark_queue.waiting.calling import call_each
 from spark_queue.waiting.futures import LazyFuture
 from spark_queue.waiting.timer import Timeout, seconds
 
-Listener = Callable[[BaseException], object]
+AbortListener = Callable[[BaseException], object]
 
 _log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ class _Switch:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._listeners: dict[int, Listener] = {}
+        self._listeners: dict[int, AbortListener] = {}
         self._numbers = itertools.count()
         self.reason: BaseException | None = None
 
@@ -42,7 +42,7 @@ class _Switch:
         call_each([partial(_tell, listener, reason) for listener in listeners])
         return True
 
-    def listen(self, listener: Listener) -> Callable[[], object]:
+    def listen(self, listener: AbortListener) -> Callable[[], object]:
         with self._lock:
             number = next(self._numbers)
             reason = self.reason
@@ -79,7 +79,7 @@ class AbortSignal:
         if self._switch.reason is not None:
             raise self._switch.reason
 
-    def listen(self, listener: Listener) -> Callable[[], object]:
+    def listen(self, listener: AbortListener) -> Callable[[], object]:
         """Have a function called with the reason, at once if it is there already.
 
         It is called on the thread that aborts, or on this one if that was before. An exception of
@@ -163,7 +163,7 @@ def _as_error(reason: BaseException | str | None) -> BaseException:
     return AbortedError("the work was aborted" if reason is None else reason)
 
 
-def _tell(listener: Listener, reason: BaseException) -> None:
+def _tell(listener: AbortListener, reason: BaseException) -> None:
     try:
         listener(reason)
     except Exception:  # noqa: BLE001 - one listener's error is no other's

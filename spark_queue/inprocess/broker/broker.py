@@ -13,8 +13,8 @@ from typing import Any, Literal, TypeVar, get_args, overload
 from spark_queue.errors import DeadlockError, InvalidArgumentError, did_you_mean
 from spark_queue.inprocess.broker.dispatcher import Dispatcher
 from spark_queue.inprocess.broker.runners import LoopRunner, ThreadRunner
-from spark_queue.inprocess.broker.scheduler import Order, TaskScheduler
-from spark_queue.inprocess.broker.turn import Runner, Turn, TurnFuture, TurnWait, current_turn
+from spark_queue.inprocess.broker.scheduler import TaskOrder, TaskScheduler
+from spark_queue.inprocess.broker.turn import TaskRunner, Turn, TurnFuture, TurnWait, current_turn
 from spark_queue.waiting.abort import AbortSignal
 from spark_queue.waiting.aio import Awaitable as AioResult
 from spark_queue.waiting.aio import outcome
@@ -72,7 +72,7 @@ class QueueBroker:
         max_waiting: int | None = None,
         max_idle: Timeout = None,
         *,
-        order: Order = "arrival",
+        order: TaskOrder = "arrival",
         mode: Mode = "auto",
         timer: Timer = SHARED_TIMER,
     ) -> None:
@@ -188,7 +188,7 @@ class QueueBroker:
         self._dispatcher.admit(turn)
         return turn.future
 
-    def _runner(self, task: Callable[..., Any]) -> Runner:
+    def _runner(self, task: Callable[..., Any]) -> TaskRunner:
         if not is_coroutine_function(task):
             return self._threads
         try:
@@ -332,7 +332,7 @@ class AioQueueBroker:
             self._broker.begin_stop(force=True)
 
 
-def _dispatcher(order: Order, **limits: Any) -> Dispatcher:
+def _dispatcher(order: TaskOrder, **limits: Any) -> Dispatcher:
     return Dispatcher(TaskScheduler(order), **limits)
 
 

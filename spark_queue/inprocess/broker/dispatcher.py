@@ -124,10 +124,11 @@ class Dispatcher:
             turn.future.set_running_or_notify_cancel()
             self._running.add(turn)
             step.started.append(turn)
-        if self._max_idle is not None:
-            self._set_alarm()
+        self._set_alarm()
 
     def _set_alarm(self) -> None:
+        if self._max_idle is None:
+            return
         when = self.scheduler.next_expiration()
         if when is not None and self._alarm is None:
             self._alarm = self._timer.call_at(when, self._on_alarm)
@@ -247,7 +248,7 @@ class Dispatcher:
         with self.lock:
             waited = self.scheduler.remove(turn)
             settles, turn.settled = not turn.settled, True
-            if waited and self._max_idle is not None:
+            if waited:
                 self._set_alarm()
         try:
             if settles:
@@ -263,7 +264,7 @@ class Dispatcher:
         with self.lock:
             waited = self.scheduler.remove(turn)
             turn.settled = turn.settled or waited
-            if waited and self._max_idle is not None:
+            if waited:
                 self._set_alarm()
         return waited
 
@@ -275,8 +276,7 @@ class Dispatcher:
             running = list(self._running) if force else []
             for turn in waiting:
                 turn.settled = True
-            if self._max_idle is not None:
-                self._set_alarm()
+            self._set_alarm()
         why = QueueShutDownError
         rejects = [partial(turn.future.set_exception, why(_STOPPED)) for turn in waiting]
         aborts = [partial(turn.scope().abort, why(_STOPPED)) for turn in running]

@@ -12,7 +12,7 @@ from spark_queue.errors import InvalidArgumentError, did_you_mean
 
 T = TypeVar("T", bound=Hashable)
 
-Order = Literal["arrival", "ungrouped_first", "least_congested"]
+TaskOrder = Literal["arrival", "ungrouped_first", "least_congested"]
 
 #: Entries of a heap that may be out of date before it is looked through.
 _TOLERATED = 64
@@ -108,8 +108,8 @@ class TaskScheduler(Generic[T]):
     'T2'
     """
 
-    def __init__(self, order: Order = "arrival") -> None:
-        orders = get_args(Order)
+    def __init__(self, order: TaskOrder = "arrival") -> None:
+        orders = get_args(TaskOrder)
         if order not in orders:
             raise InvalidArgumentError(f"order is {order!r}{did_you_mean(str(order), orders)}")
         self._ungrouped_rank, self._rank = _RANKS[order]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from contextlib import nullcontext
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from spark_queue.errors import AbortedError, DeadlockError
@@ -23,7 +24,7 @@ R = TypeVar("R")
 _TURN: ContextVar[Turn | None] = ContextVar("spark_queue_turn", default=None)
 
 
-class Runner(Protocol):
+class TaskRunner(Protocol):
     """Runs tasks somewhere."""
 
     @property
@@ -71,49 +72,30 @@ class TurnFuture(LazyFuture[R]):
         return self.cancelled()
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Turn:
     """What a task is called with: how it hears of an abort, and how it lets others go first."""
 
-    __slots__ = (
-        "_scope",
-        "aio_task",
-        "dispatcher",
-        "ended",
-        "future",
-        "group",
-        "leave",
-        "parent",
-        "released",
-        "runner",
-        "settled",
-        "started",
-        "task",
-        "thread",
-        "waits_for",
-    )
+    dispatcher: Dispatcher
+    runner: TaskRunner
+    task: Callable[[Turn], Any]
+    group: Hashable | None
+    parent: AbortSignal | None
+    future: TurnFuture[Any] = field(init=False)
+    _scope: AbortScope | None = field(init=False, default=None)
+    #: Ends the listening to the caller's signal.
+    leave: Callable[[], object] | None = field(init=False, default=None)
+    started: bool = field(init=False, default=False)
+    released: bool = field(init=False, default=False)
+    settled: bool = field(init=False, default=False)
+    ended: bool = field(init=False, default=False)
+    thread: int | None = field(init=False, default=None)
+    aio_task: asyncio.Task[None] | None = field(init=False, default=None)
+    waits_for: Turn | None = field(init=False, default=None)
 
-    def __init__(
-        self,
-        dispatcher: Dispatcher,
-        runner: Runner,
-        task: Callable[[Turn], Any],
-        group: Hashable | None,
-        parent: AbortSignal | None,
-    ) -> None:
-        self.dispatcher = dispatcher
-        self.runner = runner
-        self.task = task
-        self.group = group
-        self.parent = parent
-        self.future: TurnFuture[Any] = TurnFuture()
+    def __post_init__(self) -> None:
+        self.future = TurnFuture()
         self.future.turn = self
-        self._scope: AbortScope | None = None
-        #: Ends the listening to the caller's signal.
-        self.leave: Callable[[], object] | None = None
-        self.started = self.released = self.settled = self.ended = False
-        self.thread: int | None = None
-        self.aio_task: asyncio.Task[None] | None = None
-        self.waits_for: Turn | None = None
 
     @property
     def signal(self) -> AbortSignal:

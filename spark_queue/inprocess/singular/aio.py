@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from spark_queue.errors import QueueShutDownError
 from spark_queue.inprocess.singular.requests import Admission, Reply
 from spark_queue.inprocess.singular.waits import Wait
-from spark_queue.inprocess.singular.work import Work
+from spark_queue.inprocess.singular.work import RequestWork
 from spark_queue.waiting.aio import outcome
 from spark_queue.waiting.loops import end_of
 from spark_queue.waiting.timer import Timeout, seconds
@@ -39,7 +39,7 @@ class AioSingularUpdateQueue(Generic[T, R]):
     42
     """
 
-    def __init__(self, queue: SingularUpdateQueue[T, R], work: Work[T, R]) -> None:
+    def __init__(self, queue: SingularUpdateQueue[T, R], work: RequestWork[T, R]) -> None:
         self._queue = queue
         self._work = work
 
@@ -60,7 +60,7 @@ class AioSingularUpdateQueue(Generic[T, R]):
         """
         self._queue.begin()
         calls = end_of(asyncio.get_running_loop()).calls
-        calls[self._work] = Work.end
+        calls[self._work] = RequestWork.end
         try:
             await _replay(self._work)
             TaskWorker(self._work, calls)
@@ -114,7 +114,9 @@ class TaskWorker(Generic[T, R]):
     waiting.
     """
 
-    def __init__(self, work: Work[T, R], when_closed: dict[Any, Callable[[Any], object]]) -> None:
+    def __init__(
+        self, work: RequestWork[T, R], when_closed: dict[Any, Callable[[Any], object]]
+    ) -> None:
         self._work = work
         self._loop = asyncio.get_running_loop()
         self._bell = asyncio.Event()
@@ -135,7 +137,7 @@ class TaskWorker(Generic[T, R]):
             self._work.abort(asyncio.CancelledError())
             self._work.end()
 
-    def _close(self, work: Work[T, R]) -> None:
+    def _close(self, work: RequestWork[T, R]) -> None:
         """End the queue with its loop. What the handler cleans up, it cleans up first, and now."""
         coroutine = self._task.get_coro()
         if coroutine is not None:
@@ -189,7 +191,7 @@ class TaskWorker(Generic[T, R]):
         return isinstance(error, asyncio.CancelledError) or self._loop.is_closed()
 
 
-async def _replay(work: Work[Any, Any]) -> None:
+async def _replay(work: RequestWork[Any, Any]) -> None:
     if not inspect.iscoroutinefunction(work.handler):
         work.replay()
         return

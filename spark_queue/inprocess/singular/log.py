@@ -11,7 +11,6 @@ import zlib
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
-from types import TracebackType
 from typing import Any, BinaryIO, Generic, Literal, TypeVar, cast
 
 from spark_queue.errors import InvalidArgumentError, QueueShutDownError
@@ -79,12 +78,7 @@ class WriteAheadLog(Generic[T]):
     def __enter__(self) -> WriteAheadLog[T]:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def append(self, item: T) -> None:

@@ -13,7 +13,7 @@ from typing_extensions import Self
 
 from spark_queue.errors import DeadlockError, QueueShutDownError
 from spark_queue.inprocess.singular.requests import Admission, Reply
-from spark_queue.inprocess.singular.work import Work
+from spark_queue.inprocess.singular.work import RequestWork
 from spark_queue.waiting.limits import limit_of
 from spark_queue.waiting.processes import settle_in
 
@@ -53,7 +53,7 @@ class WorkerPool:
         limit_of("threads", threads)
         self._turns: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
-        self._works: set[Work[Any, Any]] = set()
+        self._works: set[RequestWork[Any, Any]] = set()
         self._open = True
         self._threads = [
             threading.Thread(target=self._run, name=f"queue-pool-{number}", daemon=True)
@@ -81,7 +81,7 @@ class WorkerPool:
         """Let a thread take a turn; turns are taken in the order in which they are scheduled."""
         self._turns.put(turn)
 
-    def attach(self, work: Work[Any, Any]) -> None:
+    def attach(self, work: RequestWork[Any, Any]) -> None:
         """Take a queue in, until it has ended.
 
         Raises
@@ -128,7 +128,7 @@ class WorkerPool:
 class PoolWorker(Generic[T, R]):
     """Handles the requests of one queue on the threads of a pool, never two at once."""
 
-    def __init__(self, work: Work[T, R], pool: WorkerPool) -> None:
+    def __init__(self, work: RequestWork[T, R], pool: WorkerPool) -> None:
         self._work = work
         self._pool = pool
         pool.attach(work)

@@ -19,7 +19,7 @@ from spark_queue.inprocess.singular.pool import PoolWorker, WorkerPool
 from spark_queue.inprocess.singular.requests import Reply
 from spark_queue.inprocess.singular.thread import ThreadWorker
 from spark_queue.inprocess.singular.waits import Wait, context_of_task
-from spark_queue.inprocess.singular.work import Work
+from spark_queue.inprocess.singular.work import RequestWork
 from spark_queue.waiting.timer import SHARED_TIMER, Timeout, Timer, seconds
 
 T = TypeVar("T")
@@ -104,7 +104,7 @@ class SingularUpdateQueue(Generic[T, R]):
         if pool is not None and inspect.iscoroutinefunction(handler):
             raise InvalidArgumentError("a pool runs functions: give a coroutine function no pool")
         next_work = None if then is None else then.work
-        self.work: Work[T, R] = Work(
+        self.work: RequestWork[T, R] = RequestWork(
             handler, capacity, name=name, timer=timer, then=next_work, log=log
         )
         self._pool = pool

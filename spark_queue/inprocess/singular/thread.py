@@ -8,7 +8,7 @@ import threading
 from typing import Generic, TypeVar
 
 from spark_queue.inprocess.singular.requests import Reply
-from spark_queue.inprocess.singular.work import Work
+from spark_queue.inprocess.singular.work import RequestWork
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 class ThreadWorker(Generic[T, R]):
     """Handles the requests of one queue, one after another, on one daemon thread."""
 
-    def __init__(self, work: Work[T, R]) -> None:
+    def __init__(self, work: RequestWork[T, R]) -> None:
         self._work = work
         self._bell = threading.Lock()
         self._bell.acquire()

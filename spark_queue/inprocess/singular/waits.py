@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from contextvars import ContextVar
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
@@ -14,16 +15,14 @@ from spark_queue.waiting.deadlock import leads_to
 _CONTEXT: ContextVar[ExecutionContext | None] = ContextVar("spark_queue_context", default=None)
 
 
+@dataclass(slots=True, eq=False)
 class ExecutionContext:
     """Where the handler of one queue runs now, and which queue it waits for meanwhile."""
 
-    __slots__ = ("name", "task", "thread", "waits_for")
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.thread: int | None = None
-        self.task: asyncio.Task[Any] | None = None
-        self.waits_for: ExecutionContext | None = None
+    name: str
+    thread: int | None = None
+    task: asyncio.Task[Any] | None = None
+    waits_for: ExecutionContext | None = None
 
     def enter(self, task: asyncio.Task[Any] | None = None) -> None:
         """Say that the handler runs on this thread, in this task if it is given."""

@@ -22,7 +22,7 @@ R = TypeVar("R")
 _log = logging.getLogger(__name__)
 
 
-class Work(Generic[T, R]):
+class RequestWork(Generic[T, R]):
     """The requests of one queue, their handler, and where the results go."""
 
     def __init__(
@@ -32,7 +32,7 @@ class Work(Generic[T, R]):
         *,
         name: str,
         timer: Timer,
-        then: Work[R, Any] | None,
+        then: RequestWork[R, Any] | None,
         log: WriteAheadLog[T] | None,
     ) -> None:
         self.handler = handler

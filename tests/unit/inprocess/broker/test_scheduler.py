@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.inprocess.broker.scheduler import Order, TaskScheduler
+from spark_queue.inprocess.broker.scheduler import TaskOrder, TaskScheduler
 
 
-def filled(*tasks: Any, order: Order = "arrival") -> TaskScheduler[Any]:
+def filled(*tasks: Any, order: TaskOrder = "arrival") -> TaskScheduler[Any]:
     """Make a scheduler with tasks, each a name or a name, a group and a deadline."""
     scheduler: TaskScheduler[Any] = TaskScheduler(order)
     for task in tasks:
@@ -235,7 +235,7 @@ def test_an_unknown_order_is_refused() -> None:
 
 
 @pytest.mark.parametrize("order", ["arrival", "ungrouped_first", "least_congested"])
-def test_what_has_gone_leaves_no_memory_behind(order: Order) -> None:
+def test_what_has_gone_leaves_no_memory_behind(order: TaskOrder) -> None:
     """QS-21: groups, removed heads and passed deadlines do not pile up while the slots are busy."""
     scheduler = filled(("busy", "hot"), order=order)
     scheduler.take_next()

@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from spark_queue.inprocess.broker.scheduler import Order, TaskScheduler
+from spark_queue.inprocess.broker.scheduler import TaskOrder, TaskScheduler
 
 GROUPS = st.sampled_from([None, None, "", "a", "b", 1, 1.0])
 Entry = tuple[int, object, float]
@@ -16,7 +16,7 @@ class SchedulerModel(RuleBasedStateMachine):
     """A naive model: the waiting tasks in the order of their arrival, and the active ones."""
 
     @initialize(order=st.sampled_from(["arrival", "ungrouped_first", "least_congested"]))
-    def start(self, order: Order) -> None:
+    def start(self, order: TaskOrder) -> None:
         """Begin with nothing."""
         self.scheduler: TaskScheduler[int] = TaskScheduler(order)
         self.order = order
