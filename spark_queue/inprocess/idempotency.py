@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeVar
 
 from spark_queue.clock import Clock, SystemClock
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.waiting.aio import resolved
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -285,8 +286,7 @@ def _suspending(
         with scope(key(*args, **kwargs)) as acquired:
             if acquired:
                 return await handler(*args, **kwargs)
-        result = default_result(*args, **kwargs)
-        return await result if inspect.isawaitable(result) else result
+        return await resolved(default_result(*args, **kwargs))
 
     return run
 

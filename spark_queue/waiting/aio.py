@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
@@ -43,6 +44,11 @@ async def taken(future: Future[T], withdraw: Callable[[Future[T]], object]) -> T
         raise
     del calls[future]
     return result
+
+
+async def resolved(value: Any) -> Any:
+    """Return a value, or what comes of it where it is to be awaited."""
+    return await value if inspect.isawaitable(value) else value
 
 
 async def _settled(future: Future[Any]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 import threading
 from collections import deque
@@ -13,6 +12,7 @@ from typing import Any, Generic, TypeVar, cast
 from spark_queue.inprocess.broker import QueueBroker, Turn
 from spark_queue.inprocess.broker.broker import is_coroutine_function
 from spark_queue.waiting.abort import AbortSignal
+from spark_queue.waiting.aio import resolved
 from spark_queue.waiting.timer import SHARED_TIMER, Timeout, Timer
 
 A = TypeVar("A")
@@ -144,7 +144,7 @@ class BoundedGuard(Generic[A]):
     ) -> Callable[[Turn], Awaitable[Any]]:
         async def task(turn: Turn) -> Any:
             free = self._free.take()
-            resource = free[0] if free else await _resolved(self._create())
+            resource = free[0] if free else await resolved(self._create())
             try:
                 return await operation(resource, turn.signal)
             finally:
@@ -190,7 +190,3 @@ class AioBoundedGuard(Generic[A]):
         """Stop as :meth:`BoundedGuard.stop` does, without blocking the loop."""
         await self._broker.aio.stop(force=force, deadline=deadline)
         self._guard.close_free()
-
-
-async def _resolved(value: Any) -> Any:
-    return await value if inspect.isawaitable(value) else value
