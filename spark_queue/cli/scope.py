@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from spark_queue.delta.tables.facts import Listener
     from spark_queue.queue import DeltaQueue
-    from spark_queue.reader import Reader as ReaderOf
+    from spark_queue.reader import Reader
 
 _T = TypeVar("_T")
 
@@ -41,15 +41,6 @@ _TELLTALES = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 
 #: Makes a session, given whether to be verbose.
 Sessions = Callable[[bool], "SparkSession"]
-
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-Verbose = Annotated[
-    bool, typer.Option("--verbose", help="Show what Spark says, and tracebacks of errors.")
-]
-Name = Annotated[str, typer.Argument(help="The queue: a path, or a table name of the catalog.")]
-Reader = Annotated[
-    str | None, typer.Option(help="As this reader of the queue sees it; the default one if none.")
-]
 
 
 class Scope:
@@ -87,7 +78,7 @@ class Scope:
 
         return DeltaQueue.open(self.spark, self.placed(name), listener=listener)
 
-    def reading(self, name: str, reader: str | None) -> DeltaQueue | ReaderOf:
+    def reading(self, name: str, reader: str | None) -> DeltaQueue | Reader:
         """Open a queue as one of its readers sees it."""
         queue = self.queue(name)
         return queue if reader is None else queue.open_reader(reader)
@@ -127,11 +118,11 @@ def hushed() -> Iterator[None]:
 
 
 @contextmanager
-def command(ctx: typer.Context, *, json: bool, verbose: bool) -> Iterator[Scope]:
+def scoped(sessions: Sessions | None, *, json: bool, verbose: bool) -> Iterator[Scope]:
     """Run the body of a command, and turn its errors into a line and an exit code."""
     terminal = Terminal(json=json, verbose=verbose)
     logging.basicConfig(level=logging.INFO if verbose else logging.CRITICAL, stream=sys.stderr)
-    scope = Scope(terminal, ctx.obj)
+    scope = Scope(terminal, sessions)
     try:
         with _sigterm_exits():
             yield scope

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from spark_queue.cli.command import Name, ReaderOption, command
 from spark_queue.cli.commands.settings import (
     ConfigFile,
-    GroupLimit,
-    Lease,
-    MaxAttempts,
-    MaxInFlight,
-    MaxLosses,
-    OnFailure,
-    Weight,
+    LiveOptions,
     given,
-    read_weights,
 )
 from spark_queue.cli.config_file import read_mapping
-from spark_queue.cli.scope import Json, Name, Reader, Verbose, command
+from spark_queue.cli.scope import Scope
 from spark_queue.cli.shown import show_counts
 from spark_queue.cli.shown.plain import plain
 from spark_queue.config import QueueConfig
@@ -31,54 +26,40 @@ from spark_queue.errors import InvalidArgumentError
 _Key = Annotated[str | None, typer.Option(help="A SQL expression over the columns.")]
 
 
+@dataclass(frozen=True, slots=True)
+class _FixedOptions:
+    """Options for what a queue is, which never changes."""
+
+    dedup_key: _Key = None
+    dedup_scope: Annotated[
+        str | None, typer.Option(help="live, forever, or a number of seconds.")
+    ] = None
+    fair_key: _Key = None
+    group_key: _Key = None
+    priority: _Key = None
+
+
+@command
 def create(
-    ctx: typer.Context,
+    scope: Scope,
     name: Name,
     schema: Annotated[str, typer.Option(help="The columns, as in 'path string, size bigint'.")],
     config: ConfigFile = None,
-    dedup_key: _Key = None,
-    dedup_scope: Annotated[
-        str | None, typer.Option(help="live, forever, or a number of seconds.")
-    ] = None,
-    fair_key: _Key = None,
-    group_key: _Key = None,
-    priority: _Key = None,
-    group_limit: GroupLimit = None,
-    max_in_flight: MaxInFlight = None,
-    max_attempts: MaxAttempts = None,
-    max_losses: MaxLosses = None,
-    lease: Lease = None,
-    on_failure: OnFailure = None,
-    weight: Weight = None,
     *,
-    json: Json = False,
-    verbose: Verbose = False,
+    fixed: _FixedOptions,
+    live: LiveOptions,
 ) -> None:
     """Make a new queue."""
-    options: dict[str, Any] = {
-        "dedup_key": dedup_key,
-        "dedup_scope": _scope(dedup_scope),
-        "fair_key": fair_key,
-        "group_key": group_key,
-        "priority": priority,
-        "group_limit": group_limit,
-        "max_in_flight": max_in_flight,
-        "max_attempts": max_attempts,
-        "max_losses": max_losses,
-        "lease": lease,
-        "on_failure": on_failure,
-    }
-    with command(ctx, json=json, verbose=verbose) as scope:
-        options["weights"] = read_weights(weight)
-        settings = read_config(config, options)
-        spark, place = scope.spark, scope.placed(name)
-        from spark_queue.queue import DeltaQueue  # noqa: PLC0415 - help works without Spark
+    options = {**asdict(fixed), "dedup_scope": _scope(fixed.dedup_scope), **live.settings()}
+    settings = read_config(config, options)
+    spark, place = scope.spark, scope.placed(name)
+    from spark_queue.queue import DeltaQueue  # noqa: PLC0415 - help works without Spark
 
-        queue = DeltaQueue.create(spark, place, schema, settings)
-        scope.terminal.show(
-            {"queue": queue.name, "schema": schema, "config": settings.to_dict()},
-            f"created {queue.name}",
-        )
+    queue = DeltaQueue.create(spark, place, schema, settings)
+    scope.terminal.show(
+        {"queue": queue.name, "schema": schema, "config": settings.to_dict()},
+        f"created {queue.name}",
+    )
 
 
 def read_config(file: Path | None, options: dict[str, Any]) -> QueueConfig:
@@ -101,51 +82,35 @@ def _scope(text: str | None) -> str | float | None:
         return text
 
 
-def pause(
-    ctx: typer.Context,
-    name: Name,
-    reader: Reader = None,
-    *,
-    json: Json = False,
-    verbose: Verbose = False,
-) -> None:
+@command
+def pause(scope: Scope, name: Name, reader: ReaderOption = None) -> None:
     """Stop giving out items; what is claimed goes on."""
-    with command(ctx, json=json, verbose=verbose) as scope:
-        step = scope.reading(name, reader).pause()
-        scope.terminal.show({"paused": True, "step": step}, f"paused from step {step} on")
+    step = scope.reading(name, reader).pause()
+    scope.terminal.show({"paused": True, "step": step}, f"paused from step {step} on")
 
 
-def resume(
-    ctx: typer.Context,
-    name: Name,
-    reader: Reader = None,
-    *,
-    json: Json = False,
-    verbose: Verbose = False,
-) -> None:
+@command
+def resume(scope: Scope, name: Name, reader: ReaderOption = None) -> None:
     """Give out items again."""
-    with command(ctx, json=json, verbose=verbose) as scope:
-        step = scope.reading(name, reader).resume()
-        scope.terminal.show({"paused": False, "step": step}, f"resumed from step {step} on")
+    step = scope.reading(name, reader).resume()
+    scope.terminal.show({"paused": False, "step": step}, f"resumed from step {step} on")
 
 
+@command
 def drop(
-    ctx: typer.Context,
+    scope: Scope,
     name: Name,
     *,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    json: Json = False,
-    verbose: Verbose = False,
 ) -> None:
     """Remove a queue and everything in it."""
-    with command(ctx, json=json, verbose=verbose) as scope:
-        place = scope.placed(name)
-        if not yes:
-            _require_consent(place, asks=not json and sys.stdin.isatty())
-        from spark_queue.queue import DeltaQueue  # noqa: PLC0415 - help works without Spark
+    place = scope.placed(name)
+    if not yes:
+        _require_consent(place, asks=not scope.terminal.json and sys.stdin.isatty())
+    from spark_queue.queue import DeltaQueue  # noqa: PLC0415 - help works without Spark
 
-        DeltaQueue.drop(scope.spark, place)
-        scope.terminal.show({"dropped": place}, f"dropped {place}")
+    DeltaQueue.drop(scope.spark, place)
+    scope.terminal.show({"dropped": place}, f"dropped {place}")
 
 
 def _require_consent(place: str, *, asks: bool) -> None:
@@ -154,18 +119,15 @@ def _require_consent(place: str, *, asks: bool) -> None:
         raise InvalidArgumentError(f"{what} stay: say --yes to remove them")
 
 
+@command
 def maintain(
-    ctx: typer.Context,
+    scope: Scope,
     name: Name,
     retention: Annotated[
         float | None, typer.Option(help="Also drop what finished so many seconds ago.")
     ] = None,
-    *,
-    json: Json = False,
-    verbose: Verbose = False,
 ) -> None:
     """Log what has expired, write a checkpoint, and merge small files."""
-    with command(ctx, json=json, verbose=verbose) as scope:
-        kept_for = None if retention is None else timedelta(seconds=retention)
-        done = plain(scope.queue(name).maintain(retention=kept_for))
-        scope.terminal.show(done, *show_counts.maintained(done))
+    kept_for = None if retention is None else timedelta(seconds=retention)
+    done = plain(scope.queue(name).maintain(retention=kept_for))
+    scope.terminal.show(done, *show_counts.maintained(done))

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from spark_queue.cli.scope import Json, Verbose, command
+from spark_queue.cli.command import command
+from spark_queue.cli.scope import Scope
 from spark_queue.cli.shown.progress import progress_bar
 from spark_queue.errors import InvalidArgumentError
 
@@ -25,8 +26,9 @@ _TYPES = 10
 _COUNTS = ("files", "bytes")
 
 
+@command
 def ingest(
-    ctx: typer.Context,
+    scope: Scope,
     source: Annotated[Path, typer.Argument(help="The directory whose files to read.")],
     queue: Annotated[str, typer.Option(help="Path or name of the queue; made where missing.")],
     output: Annotated[str, typer.Option(help="Path or name of the Delta table to write to.")],
@@ -42,38 +44,35 @@ def ingest(
     follow_links: Annotated[
         bool, typer.Option("--follow-links", help="Look into linked directories, each once.")
     ] = False,
-    json: Json = False,
-    verbose: Verbose = False,
 ) -> None:
     """Read every file below SOURCE once, and write a row for each to a Delta table.
 
     Start it again after a crash, or when files were added or changed: each version of a file is in
     the table exactly once. Files that cannot be read are in the dead letters of the queue.
     """
-    with command(ctx, json=json, verbose=verbose) as scope:
-        if not source.is_dir():
-            raise InvalidArgumentError(f"source {str(source)!r} is not a directory")
-        with progress_bar(scope.terminal) as bar:
-            spark = scope.spark
-            from spark_queue.ingest import ingest as run  # noqa: PLC0415 - as above, after Spark
+    if not source.is_dir():
+        raise InvalidArgumentError(f"source {str(source)!r} is not a directory")
+    with progress_bar(scope.terminal) as bar:
+        spark = scope.spark
+        from spark_queue.ingest import ingest as run  # noqa: PLC0415 - as above, after Spark
 
-            files_queue, facts = scope.placed(queue), scope.placed(output)
-            done = scope.interruptible(
-                lambda stop: run(
-                    spark,
-                    source,
-                    files_queue,
-                    facts,
-                    exclude=exclude or (),
-                    follow_links=follow_links,
-                    limit=limit,
-                    stop=stop,
-                    on_progress=bar,
-                )
+        files_queue, facts = scope.placed(queue), scope.placed(output)
+        done = scope.interruptible(
+            lambda stop: run(
+                spark,
+                source,
+                files_queue,
+                facts,
+                exclude=exclude or (),
+                follow_links=follow_links,
+                limit=limit,
+                stop=stop,
+                on_progress=bar,
             )
-        # Where nothing was to be done, the line says so.
-        tables = [_table(done.types)] if done.processed + done.dead else []
-        scope.terminal.show(done, *tables, _line(done), _next(queue, output, done))
+        )
+    # Where nothing was to be done, the line says so.
+    tables = [_table(done.types)] if done.processed + done.dead else []
+    scope.terminal.show(done, *tables, _line(done), _next(queue, output, done))
 
 
 def _table(types: Sequence[TypeSummary]) -> Table:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import sysconfig
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from enum import Enum
 from importlib import import_module
@@ -14,8 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from spark_queue.cli.command import Name, ReaderOption, command
+from spark_queue.cli.commands.settings import Lease
 from spark_queue.cli.place import here
-from spark_queue.cli.scope import Json, Name, Reader, Verbose, command
+from spark_queue.cli.scope import Scope
 from spark_queue.cli.shown import show_counts
 from spark_queue.cli.shown.formats import Format, format_of
 from spark_queue.cli.shown.plain import plain
@@ -37,7 +40,7 @@ _Where = Annotated[
 ]
 
 
-class OnDuplicate(str, Enum):
+class Duplicates(str, Enum):
     """What to do with a row whose key is taken."""
 
     SKIP = "skip"
@@ -52,18 +55,30 @@ class Per(str, Enum):
 
 
 Handler = Annotated[str, typer.Argument(help="The handler, as module:function.")]
-Returns = Annotated[str | None, typer.Option(help="The columns that it returns.")]
-Output = Annotated[str | None, typer.Option(help="The Delta table that gets them.")]
-PerOption = Annotated[Per, typer.Option(help="What one call gets.")]
-Limit = Annotated[int, typer.Option(help="Items that one claim takes.")]
-MaxPerGroup = Annotated[
-    int | None,
-    typer.Option(help="Items of one group that a claim takes; all that may run if not given."),
-]
 
 
+@dataclass(frozen=True, slots=True)
+class HandlerOptions:
+    """Options of what runs a handler, until there is nothing left or for ever."""
+
+    returns: Annotated[str | None, typer.Option(help="The columns that it returns.")] = None
+    output: Annotated[str | None, typer.Option(help="The Delta table that gets them.")] = None
+    per: Annotated[Per, typer.Option(help="What one call gets.")] = Per.ITEM
+    limit: Annotated[int, typer.Option(help="Items that one claim takes.")] = 10_000
+    max_per_group: Annotated[
+        int | None,
+        typer.Option(help="Items of one group that a claim takes; all that may run if not given."),
+    ] = None
+
+    def arguments(self, scope: Scope) -> dict[str, Any]:
+        """Return them as arguments of ``process``."""
+        output = None if self.output is None else scope.placed(self.output)
+        return {**asdict(self), "per": self.per.value, "output": output}
+
+
+@command
 def enqueue(
-    ctx: typer.Context,
+    scope: Scope,
     name: Name,
     table: Annotated[str | None, typer.Option(help="A table of the catalog.")] = None,
     files: Annotated[str | None, typer.Option(help="A file, directory or pattern.")] = None,
@@ -73,29 +88,25 @@ def enqueue(
     order_by: Annotated[
         str | None, typer.Option(help="The column whose order the rows enter in.")
     ] = None,
-    on_duplicate: Annotated[OnDuplicate, typer.Option()] = OnDuplicate.SKIP,
-    *,
-    json: Json = False,
-    verbose: Verbose = False,
+    on_duplicate: Annotated[Duplicates, typer.Option()] = Duplicates.SKIP,
 ) -> None:
     """Add the rows of a table or of files, all in one step. A CSV file has a header line."""
-    with command(ctx, json=json, verbose=verbose) as scope:
-        if (table is None) == (files is None):
-            raise InvalidArgumentError("say where the rows are: --table or --files, one of them")
-        # Before Spark is started: it takes a while.
-        kind = None if files is None else format or format_of(files)
-        queue = scope.queue(name)
+    if (table is None) == (files is None):
+        raise InvalidArgumentError("say where the rows are: --table or --files, one of them")
+    # Before Spark is started: it takes a while.
+    kind = None if files is None else format or format_of(files)
+    queue = scope.queue(name)
 
-        def entered(frame: DataFrame) -> EnqueueResult:
-            skip = on_duplicate is OnDuplicate.SKIP
-            return queue.enqueue(frame, order_by, on_duplicate="skip" if skip else "raise")
+    def entered(frame: DataFrame) -> EnqueueResult:
+        skip = on_duplicate is Duplicates.SKIP
+        return queue.enqueue(frame, order_by, on_duplicate="skip" if skip else "raise")
 
-        if files is None or kind is None:
-            done = entered(scope.spark.read.table(str(table)))
-        else:
-            done = _from_files(scope.spark, here(files), kind, queue.schema, entered)
-        counts = {"step": done.step, "inserted": done.inserted, "duplicates": done.duplicates}
-        scope.terminal.show(counts, *show_counts.enqueued(counts))
+    if files is None or kind is None:
+        done = entered(scope.spark.read.table(str(table)))
+    else:
+        done = _from_files(scope.spark, here(files), kind, queue.schema, entered)
+    counts = {"step": done.step, "inserted": done.inserted, "duplicates": done.duplicates}
+    scope.terminal.show(counts, *show_counts.enqueued(counts))
 
 
 def _from_files(
@@ -112,53 +123,42 @@ def _from_files(
         return enter(frame)
 
 
+@command
 def process(
-    ctx: typer.Context,
+    scope: Scope,
     name: Name,
     handler: Handler,
-    returns: Returns = None,
-    output: Output = None,
-    per: PerOption = Per.ITEM,
-    limit: Limit = 10_000,
-    max_per_group: MaxPerGroup = None,
-    lease: Annotated[float | None, typer.Option(help="Seconds that a claim holds.")] = None,
+    *,
+    how: HandlerOptions,
+    lease: Lease = None,
     time_limit: Annotated[
         float | None, typer.Option(help="Seconds after which nothing more is claimed.")
     ] = None,
-    reader: Reader = None,
-    *,
+    reader: ReaderOption = None,
     each_claim: Annotated[
         bool, typer.Option("--each-claim", help="Also print the result of each claim.")
     ] = False,
-    json: Json = False,
-    verbose: Verbose = False,
 ) -> None:
     """Run a handler for every item that may run now, until there is none left.
 
     On a screen its progress is shown. With --each-claim and --json each claim is an object on a
     line of its own, and the result of all is the last one.
     """
-    with command(ctx, json=json, verbose=verbose) as scope:
-        function = load_handler(handler)
-        queue = scope.reading(name, reader)
-        table = None if output is None else scope.placed(output)
-        what: Any = per.value  # only the handler's author knows that they fit
-        with claim_progress(scope.terminal, lambda: outstanding(queue), each=each_claim) as tell:
-            done = scope.interruptible(
-                lambda stop: queue.process(
-                    function,
-                    per=what,
-                    limit=limit,
-                    max_per_group=max_per_group,
-                    lease=_seconds(lease),
-                    returns=returns,
-                    output=table,
-                    time_limit=_seconds(time_limit),
-                    stop=stop,
-                    on_claim=tell,
-                )
+    function = load_handler(handler)
+    queue = scope.reading(name, reader)
+    options = how.arguments(scope)
+    with claim_progress(scope.terminal, lambda: outstanding(queue), each=each_claim) as tell:
+        done = scope.interruptible(
+            lambda stop: queue.process(
+                function,
+                **options,
+                lease=_seconds(lease),
+                time_limit=_seconds(time_limit),
+                stop=stop,
+                on_claim=tell,
             )
-        scope.terminal.show(done, *show_counts.processed(plain(done)))
+        )
+    scope.terminal.show(done, *show_counts.processed(plain(done)))
 
 
 def outstanding(queue: Working) -> int:
@@ -166,53 +166,41 @@ def outstanding(queue: Working) -> int:
     return store_of(queue).outstanding(store_of(queue).status_head())
 
 
+@command
 def redrive(
-    ctx: typer.Context,
+    scope: Scope,
     name: Name,
     where: _Where = "_state = 'dead'",
-    reader: Reader = None,
+    reader: ReaderOption = None,
     *,
     again: Annotated[bool, typer.Option("--again", help="Also what was redriven before.")] = False,
     dry_run: _DryRun = False,
-    json: Json = False,
-    verbose: Verbose = False,
 ) -> None:
     """Enqueue dead, expired or cancelled items again, once; by default all dead ones."""
-    with command(ctx, json=json, verbose=verbose) as scope:
-        count = scope.reading(name, reader).redrive(where, dry_run=dry_run, again=again)
-        _show_count(scope.terminal.show, "redriven", count, dry_run=dry_run)
+    count = scope.reading(name, reader).redrive(where, dry_run=dry_run, again=again)
+    _show_count(scope.terminal.show, "redriven", count, dry_run=dry_run)
 
 
+@command
 def cancel(
-    ctx: typer.Context,
+    scope: Scope,
     name: Name,
     where: _Where,
-    reader: Reader = None,
+    reader: ReaderOption = None,
     *,
     dry_run: _DryRun = False,
-    json: Json = False,
-    verbose: Verbose = False,
 ) -> None:
     """End items that are ready or claimed."""
-    with command(ctx, json=json, verbose=verbose) as scope:
-        count = scope.reading(name, reader).cancel(where, dry_run=dry_run)
-        _show_count(scope.terminal.show, "cancelled", count, dry_run=dry_run)
+    count = scope.reading(name, reader).cancel(where, dry_run=dry_run)
+    _show_count(scope.terminal.show, "cancelled", count, dry_run=dry_run)
 
 
-def purge(
-    ctx: typer.Context,
-    name: Name,
-    where: _Where,
-    *,
-    dry_run: _DryRun = False,
-    json: Json = False,
-    verbose: Verbose = False,
-) -> None:
+@command
+def purge(scope: Scope, name: Name, where: _Where, *, dry_run: _DryRun = False) -> None:
     """Remove finished items and their history for good."""
-    with command(ctx, json=json, verbose=verbose) as scope:
-        queue: DeltaQueue = scope.queue(name)
-        count = queue.purge(where, dry_run=dry_run)
-        _show_count(scope.terminal.show, "purged", count, dry_run=dry_run)
+    queue: DeltaQueue = scope.queue(name)
+    count = queue.purge(where, dry_run=dry_run)
+    _show_count(scope.terminal.show, "purged", count, dry_run=dry_run)
 
 
 def load_handler(spec: str) -> Callable[..., Any]:

@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
+from spark_queue.cli.command import Name, command
 from spark_queue.cli.config_file import read_mapping
-from spark_queue.cli.scope import Json, Name, Verbose, command
+from spark_queue.cli.scope import Scope
 from spark_queue.cli.shown import show_counts
 from spark_queue.cli.shown.plain import plain
 from spark_queue.cli.shown.times import read_start
@@ -19,19 +20,18 @@ from spark_queue.reader_config import ReaderConfig
 _Who = Annotated[str, typer.Argument(help="The name of the reader.")]
 
 
-def readers(
-    ctx: typer.Context, name: Name, *, json: Json = False, verbose: Verbose = False
-) -> None:
+@command
+def readers(scope: Scope, name: Name) -> None:
     """Show the readers of a queue, and how far each of them is behind."""
-    with command(ctx, json=json, verbose=verbose) as scope:
-        queue = scope.queue(name)
-        lags = [plain(queue.open_reader(reader).lag()) for reader in queue.readers()]
-        shown = {"queue": queue.name, "readers": lags}
-        scope.terminal.show(shown, *show_counts.readers(shown))
+    queue = scope.queue(name)
+    lags = [plain(queue.open_reader(reader).lag()) for reader in queue.readers()]
+    shown = {"queue": queue.name, "readers": lags}
+    scope.terminal.show(shown, *show_counts.readers(shown))
 
 
+@command
 def add_reader(
-    ctx: typer.Context,
+    scope: Scope,
     name: Name,
     reader: _Who,
     start: Annotated[
@@ -43,33 +43,29 @@ def add_reader(
     config: Annotated[
         Path | None, typer.Option(help="A YAML file with its limits, as ReaderConfig has them.")
     ] = None,
-    *,
-    json: Json = False,
-    verbose: Verbose = False,
 ) -> None:
     """Register a reader, which sees every item from its start on.
 
     The first one takes over from the default reader, and is the default while it is the only one.
     """
-    with command(ctx, json=json, verbose=verbose) as scope:
-        begins = None if start is None else read_start(start)
-        limits = None if config is None else ReaderConfig.from_dict(read_mapping(config))
-        queue = scope.queue(name)
-        before = queue.readers()
-        if reader in before and begins is not None:
-            raise InvalidArgumentError(
-                f"start is {start!r}: reader {reader!r} is there already, and stays where it is"
-            )
-        added = queue.reader(reader, start=begins, config=limits)
-        after = queue.readers()
-        shown = {
-            "reader": added.reader,
-            "number": added.number,
-            "limits": added.limits.to_dict(),
-            "readers": list(after),
-            "news": news(reader, before, after),
-        }
-        scope.terminal.show(shown, str(shown["news"]))
+    begins = None if start is None else read_start(start)
+    limits = None if config is None else ReaderConfig.from_dict(read_mapping(config))
+    queue = scope.queue(name)
+    before = queue.readers()
+    if reader in before and begins is not None:
+        raise InvalidArgumentError(
+            f"start is {start!r}: reader {reader!r} is there already, and stays where it is"
+        )
+    added = queue.reader(reader, start=begins, config=limits)
+    after = queue.readers()
+    shown = {
+        "reader": added.reader,
+        "number": added.number,
+        "limits": added.limits.to_dict(),
+        "readers": list(after),
+        "news": news(reader, before, after),
+    }
+    scope.terminal.show(shown, str(shown["news"]))
 
 
 def news(reader: str, before: Sequence[str], after: Sequence[str]) -> str:
@@ -85,12 +81,10 @@ def news(reader: str, before: Sequence[str], after: Sequence[str]) -> str:
     return f"{what}; commands need --reader from now on ({', '.join(after)})"
 
 
-def drop_reader(
-    ctx: typer.Context, name: Name, reader: _Who, *, json: Json = False, verbose: Verbose = False
-) -> None:
+@command
+def drop_reader(scope: Scope, name: Name, reader: _Who) -> None:
     """Forget a reader: its position, and what it has not read."""
-    with command(ctx, json=json, verbose=verbose) as scope:
-        queue = scope.queue(name)
-        queue.drop_reader(reader)
-        left = list(queue.readers())
-        scope.terminal.show({"dropped": reader, "readers": left}, f"dropped reader {reader}")
+    queue = scope.queue(name)
+    queue.drop_reader(reader)
+    left = list(queue.readers())
+    scope.terminal.show({"dropped": reader, "readers": left}, f"dropped reader {reader}")

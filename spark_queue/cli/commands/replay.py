@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from spark_queue.cli.scope import Json, Verbose, command
+from spark_queue.cli.command import command
+from spark_queue.cli.scope import Scope
 from spark_queue.cli.shown.terminal import compact_table
 from spark_queue.errors import InvalidArgumentError
 
@@ -20,8 +21,9 @@ if TYPE_CHECKING:
 _FIGURES = (("p50", "wait_p50"), ("p95", "wait_p95"), ("max", "wait_max"), ("slowdown", "slowdown"))
 
 
+@command
 def replay(
-    ctx: typer.Context,
+    scope: Scope,
     trace: Annotated[Path, typer.Argument(help="A trace in the standard workload format.")],
     servers: Annotated[int, typer.Option(min=1, help="How many jobs run at a time.")] = 2,
     weight: Annotated[
@@ -29,9 +31,6 @@ def replay(
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Write a picture to this file (.png).")] = None,
     users: Annotated[int, typer.Option(min=1, help="How many users to show.")] = 10,
-    *,
-    json: Json = False,
-    verbose: Verbose = False,
 ) -> None:
     """Play a trace as it came, fair, weighted, and by cost, and compare what its users waited.
 
@@ -39,30 +38,29 @@ def replay(
     waited longest in the order in which the jobs came. Without weights, those who asked for little
     count double in the weighted order.
     """
-    with command(ctx, json=json, verbose=verbose) as scope:
-        from spark_queue.replay import ORDERS, read_swf  # noqa: PLC0415 - help is quick
-        from spark_queue.replay import replay as run  # noqa: PLC0415 - as above
+    from spark_queue.replay import ORDERS, read_swf  # noqa: PLC0415 - help is quick
+    from spark_queue.replay import replay as run  # noqa: PLC0415 - as above
 
-        jobs = read_swf(trace)
-        weights = _weights(weight, {job.user for job in jobs})
-        console = Console(stderr=True)
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-        quiet = json or not console.is_terminal
-        with Progress(
-            *columns, TimeElapsedColumn(), console=console, transient=True, disable=quiet
-        ) as bar:
-            tasks = {order: bar.add_task(order, total=len(jobs)) for order in ORDERS}
-            done = run(
-                jobs,
-                servers,
-                weights=weights,
-                on_progress=lambda order, begun: bar.update(tasks[order], completed=begun),
-            )
-        if plot is not None:
-            from spark_queue.replay.plot import save  # noqa: PLC0415 - an extra
+    jobs = read_swf(trace)
+    weights = _weights(weight, {job.user for job in jobs})
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    quiet = scope.terminal.json or not console.is_terminal
+    with Progress(
+        *columns, TimeElapsedColumn(), console=console, transient=True, disable=quiet
+    ) as bar:
+        tasks = {order: bar.add_task(order, total=len(jobs)) for order in ORDERS}
+        done = run(
+            jobs,
+            servers,
+            weights=weights,
+            on_progress=lambda order, begun: bar.update(tasks[order], completed=begun),
+        )
+    if plot is not None:
+        from spark_queue.replay.plot import save  # noqa: PLC0415 - an extra
 
-            save(done, plot)
-        scope.terminal.show(done, _table(done, users), _line(done, plot))
+        save(done, plot)
+    scope.terminal.show(done, _table(done, users), _line(done, plot))
 
 
 def _weights(given: list[str] | None, known: set[str]) -> dict[str, float] | None:

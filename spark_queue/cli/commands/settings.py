@@ -3,86 +3,88 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 import yaml
 
+from spark_queue.cli.command import Name, ReaderOption, command
 from spark_queue.cli.config_file import read_mapping
-from spark_queue.cli.scope import Json, Name, Reader, Verbose, command
+from spark_queue.cli.scope import Scope
 from spark_queue.config import LIVE_SETTINGS, QueueConfig
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+Lease = Annotated[float | None, typer.Option(help="Seconds that a claim holds.")]
 ConfigFile = Annotated[
     Path | None, typer.Option(help="A YAML file; options on the command line win.")
 ]
-GroupLimit = Annotated[int | None, typer.Option(help="Items of a group that may be in flight.")]
-MaxInFlight = Annotated[
-    str | None, typer.Option(metavar="<int>|none", help="Items that may be in flight.")
-]
-MaxAttempts = Annotated[
-    str | None, typer.Option(metavar="<int>|none", help="Failures after which an item is dead.")
-]
-MaxLosses = Annotated[
-    str | None, typer.Option(metavar="<int>|none", help="Lost leases after which an item is dead.")
-]
-Lease = Annotated[float | None, typer.Option(help="Seconds that a claim holds.")]
-OnFailure = Annotated[
-    str | None, typer.Option(help="block or skip: what a failed item does to its group.")
-]
-Weight = Annotated[
-    list[str] | None, typer.Option(help="KEY=WEIGHT of a fair key; may be given several times.")
-]
+
+
+@dataclass(frozen=True, slots=True)
+class LiveOptions:
+    """Options for what may change while a queue runs."""
+
+    group_limit: Annotated[
+        int | None, typer.Option(help="Items of a group that may be in flight.")
+    ] = None
+    max_in_flight: Annotated[
+        str | None, typer.Option(metavar="<int>|none", help="Items that may be in flight.")
+    ] = None
+    max_attempts: Annotated[
+        str | None, typer.Option(metavar="<int>|none", help="Failures after which an item is dead.")
+    ] = None
+    max_losses: Annotated[
+        str | None,
+        typer.Option(metavar="<int>|none", help="Lost leases after which an item is dead."),
+    ] = None
+    lease: Lease = None
+    on_failure: Annotated[
+        str | None, typer.Option(help="block or skip: what a failed item does to its group.")
+    ] = None
+    weight: Annotated[
+        list[str] | None, typer.Option(help="KEY=WEIGHT of a fair key; may be given several times.")
+    ] = None
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings by their names; ``None`` for what is not given."""
+        values = asdict(self)
+        values["weights"] = read_weights(values.pop("weight"))
+        return values
+
 
 #: Options that may be a number or ``none``.
 _COUNTS = ("max_attempts", "max_in_flight", "max_losses")
 
 
+@command
 def configure(
-    ctx: typer.Context,
+    scope: Scope,
     name: Name,
     config: ConfigFile = None,
-    group_limit: GroupLimit = None,
-    max_in_flight: MaxInFlight = None,
-    max_attempts: MaxAttempts = None,
-    max_losses: MaxLosses = None,
-    lease: Lease = None,
-    on_failure: OnFailure = None,
-    weight: Weight = None,
-    reader: Reader = None,
     *,
-    json: Json = False,
-    verbose: Verbose = False,
+    live: LiveOptions,
+    reader: ReaderOption = None,
 ) -> None:
     """Change settings of a queue while it runs; what is not named stays as it is.
 
     A retry policy is changed by a file, as in "retry: {backoff: fixed, delay: 5}".
     """
-    with command(ctx, json=json, verbose=verbose) as scope:
-        options = {
-            "group_limit": group_limit,
-            "max_in_flight": max_in_flight,
-            "max_attempts": max_attempts,
-            "max_losses": max_losses,
-            "lease": lease,
-            "on_failure": on_failure,
-            "weights": read_weights(weight),
-        }
-        asked = {**({} if config is None else read_mapping(config)), **given(options)}
-        if not asked:
-            raise InvalidArgumentError("no setting is given; name one, as in --lease 60")
-        queue = scope.reading(name, reader)
-        before = queue.config
-        settings = changes(before, asked)
-        step = queue.configure(**settings)
-        old, new = before.to_dict(), before.changed(**settings).to_dict()
-        shown = {"step": step, "settings": {setting: new[setting] for setting in settings}}
-        lines = [f"{setting}: {old[setting]} -> {new[setting]}" for setting in settings]
-        scope.terminal.show(shown, *lines, f"in force from step {step} on")
+    asked = {**({} if config is None else read_mapping(config)), **given(live.settings())}
+    if not asked:
+        raise InvalidArgumentError("no setting is given; name one, as in --lease 60")
+    queue = scope.reading(name, reader)
+    before = queue.config
+    settings = changes(before, asked)
+    step = queue.configure(**settings)
+    old, new = before.to_dict(), before.changed(**settings).to_dict()
+    shown = {"step": step, "settings": {setting: new[setting] for setting in settings}}
+    lines = [f"{setting}: {old[setting]} -> {new[setting]}" for setting in settings]
+    scope.terminal.show(shown, *lines, f"in force from step {step} on")
 
 
 def given(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -152,20 +154,13 @@ def changes(before: QueueConfig, asked: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def config(
-    ctx: typer.Context,
-    name: Name,
-    reader: Reader = None,
-    *,
-    json: Json = False,
-    verbose: Verbose = False,
-) -> None:
+@command
+def config(scope: Scope, name: Name, reader: ReaderOption = None) -> None:
     """Show the configuration of a queue, as a file that create and configure read."""
-    with command(ctx, json=json, verbose=verbose) as scope:
-        queue = scope.reading(name, reader)
-        columns, found = _ddl(queue.schema), queue.config.to_dict()
-        shown = {"queue": queue.name, "schema": columns, "paused": queue.paused, "config": found}
-        scope.terminal.show(shown, config_text(queue.name, columns, found))
+    queue = scope.reading(name, reader)
+    columns, found = _ddl(queue.schema), queue.config.to_dict()
+    shown = {"queue": queue.name, "schema": columns, "paused": queue.paused, "config": found}
+    scope.terminal.show(shown, config_text(queue.name, columns, found))
 
 
 def config_text(name: str, columns: str, values: Mapping[str, Any]) -> str:

@@ -6,22 +6,18 @@ import threading
 from collections import Counter
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from spark_queue.cli.command import Name, command
 from spark_queue.cli.commands.items import (
     Handler,
-    Limit,
-    MaxPerGroup,
-    Output,
-    Per,
-    PerOption,
-    Returns,
+    HandlerOptions,
     load_handler,
 )
 from spark_queue.cli.place import here
-from spark_queue.cli.scope import Json, Name, Scope, Verbose, command
+from spark_queue.cli.scope import Scope
 from spark_queue.cli.shown.formats import Format
 from spark_queue.cli.shown.progress import SETTLED
 from spark_queue.errors import InvalidArgumentError
@@ -40,8 +36,9 @@ _Checkpoint = Annotated[
 _LOOK = 1
 
 
+@command
 def stream_enqueue(
-    ctx: typer.Context,
+    scope: Scope,
     name: Name,
     files: Annotated[str, typer.Option(help="The directory that the files land in.")],
     checkpoint: _Checkpoint,
@@ -52,79 +49,64 @@ def stream_enqueue(
     every: Annotated[
         float | None, typer.Option(help="Seconds between looks; by default once, to the end.")
     ] = None,
-    *,
-    json: Json = False,
-    verbose: Verbose = False,
 ) -> None:
     """Add the rows of files that land in a directory, each file's exactly once.
 
     Files must appear whole: write them elsewhere and move them in. Start it again after a crash,
     with the same checkpoint: no row is lost or added twice.
     """
-    with command(ctx, json=json, verbose=verbose) as scope:
-        counts: Counter[str] = Counter()
-        queue = scope.queue(name, listener=lambda facts: _add(counts, facts))
-        if "://" not in files and not Path(files).is_dir():
-            raise InvalidArgumentError(f"files {files!r} is not a directory")
-        reader = scope.spark.readStream.format(format.value).schema(queue.schema)
-        if format is not Format.PARQUET:
-            # Without this, a value that does not parse is read as null, and enqueued.
-            reader = reader.option("mode", "FAILFAST")
-        if format is Format.CSV:
-            reader = reader.option("header", True).option("enforceSchema", False)
-        query = queue.enqueue_stream(
-            reader.load(here(files)),
-            here(checkpoint),
-            order_by=order_by,
-            trigger=None if every is None else timedelta(seconds=every),
-            name=f"enqueue {name}",
-        )
-        _follow(scope, query, None)
-        done = {name: counts[name] for name in ("steps", "inserted", "duplicates")}
-        scope.terminal.show(done)
+    counts: Counter[str] = Counter()
+    queue = scope.queue(name, listener=lambda facts: _add(counts, facts))
+    if "://" not in files and not Path(files).is_dir():
+        raise InvalidArgumentError(f"files {files!r} is not a directory")
+    reader = scope.spark.readStream.format(format.value).schema(queue.schema)
+    if format is not Format.PARQUET:
+        # Without this, a value that does not parse is read as null, and enqueued.
+        reader = reader.option("mode", "FAILFAST")
+    if format is Format.CSV:
+        reader = reader.option("header", True).option("enforceSchema", False)
+    query = queue.enqueue_stream(
+        reader.load(here(files)),
+        here(checkpoint),
+        order_by=order_by,
+        trigger=None if every is None else timedelta(seconds=every),
+        name=f"enqueue {name}",
+    )
+    _follow(scope, query, None)
+    done = {name: counts[name] for name in ("steps", "inserted", "duplicates")}
+    scope.terminal.show(done)
 
 
+@command
 def stream_dispatch(
-    ctx: typer.Context,
+    scope: Scope,
     name: Name,
     handler: Handler,
     checkpoint: _Checkpoint,
     every: Annotated[float, typer.Option(help="Seconds between looks for items.")] = 10.0,
-    returns: Returns = None,
-    output: Output = None,
-    per: PerOption = Per.ITEM,
-    limit: Limit = 10_000,
-    max_per_group: MaxPerGroup = None,
+    *,
+    how: HandlerOptions,
     time_limit: Annotated[
         float | None, typer.Option(help="Seconds after which it ends; never by default.")
     ] = None,
-    *,
-    json: Json = False,
-    verbose: Verbose = False,
 ) -> None:
     """Run a handler for every item that may run, now and whenever items come, until stopped."""
-    with command(ctx, json=json, verbose=verbose) as scope:
-        function = load_handler(handler)
-        queue = scope.queue(name)
-        tally = Tally()
-        what: Any = per.value  # only the handler's author knows that they fit
-        query = queue.process_stream(
-            function,
-            here(checkpoint),
-            trigger=timedelta(seconds=every),
-            name=f"dispatch {name}",
-            per=what,
-            limit=limit,
-            max_per_group=max_per_group,
-            returns=returns,
-            output=None if output is None else scope.placed(output),
-            on_claim=tally,
-        )
-        _follow(scope, query, time_limit)
-        scope.terminal.show(tally.total())
+    function = load_handler(handler)
+    queue = scope.queue(name)
+    totals = BatchTotals()
+    query = queue.process_stream(
+        function,
+        here(checkpoint),
+        trigger=timedelta(seconds=every),
+        name=f"dispatch {name}",
+        **how.arguments(scope),
+        on_claim=totals,
+    )
+    _follow(scope, query, time_limit)
+    scope.terminal.show(totals.total())
 
 
-class Tally:
+class BatchTotals:
     """What the micro-batches of a query did; each tells with every claim what it did so far."""
 
     def __init__(self) -> None:

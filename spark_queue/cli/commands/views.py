@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from spark_queue.cli.scope import Json, Name, Reader, Verbose, command
+from spark_queue.cli.command import Name, ReaderOption, command
+from spark_queue.cli.scope import Scope
 from spark_queue.cli.shown import show_counts, show_items
 from spark_queue.cli.shown.plain import plain, rows
-from spark_queue.cli.shown.times import AsOf, read_as_of
+from spark_queue.cli.shown.times import AsOfOption, read_as_of
 from spark_queue.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -40,31 +41,28 @@ _SHOWN = (
 )
 
 
+@command
 def status(
-    ctx: typer.Context,
+    scope: Scope,
     name: Name,
     where: Annotated[str | None, typer.Option(help="Only these: a SQL predicate.")] = None,
     limit: _Limit = 20,
-    as_of: AsOf = None,
-    reader: Reader = None,
-    *,
-    json: Json = False,
-    verbose: Verbose = False,
+    as_of: AsOfOption = None,
+    reader: ReaderOption = None,
 ) -> None:
     """Show how many items are in which state, and the first of them, what went wrong first."""
-    with command(ctx, json=json, verbose=verbose) as scope:
-        past = read_as_of(as_of)
-        queue = scope.reading(name, reader)
-        at = _instant(queue, past)
-        items = matching(queue.status(past), where)
-        shown = {
-            "queue": queue.name,
-            "at": at.isoformat(),
-            "paused": past is None and queue.paused,
-            **_counted(items, at),
-            "items": rows(_first(items, at).select(*queue.schema.names, *_SHOWN), limit),
-        }
-        scope.terminal.show(shown, *show_items.status(shown))
+    past = read_as_of(as_of)
+    queue = scope.reading(name, reader)
+    at = _instant(queue, past)
+    items = matching(queue.status(past), where)
+    shown = {
+        "queue": queue.name,
+        "at": at.isoformat(),
+        "paused": past is None and queue.paused,
+        **_counted(items, at),
+        "items": rows(_first(items, at).select(*queue.schema.names, *_SHOWN), limit),
+    }
+    scope.terminal.show(shown, *show_items.status(shown))
 
 
 def _instant(queue: Looking, past: int | datetime | None) -> datetime:
@@ -114,23 +112,20 @@ def _first(items: DataFrame, at: datetime) -> DataFrame:
     return items.orderBy(F.expr(place), "_seq")
 
 
+@command
 def stats(
-    ctx: typer.Context,
+    scope: Scope,
     name: Name,
     limit: Annotated[int, typer.Option(min=0, help="Keys to show.")] = 100,
-    as_of: AsOf = None,
-    reader: Reader = None,
-    *,
-    json: Json = False,
-    verbose: Verbose = False,
+    as_of: AsOfOption = None,
+    reader: ReaderOption = None,
 ) -> None:
     """Show counts per state and per key, waiting times, and the age of the oldest item."""
-    with command(ctx, json=json, verbose=verbose) as scope:
-        past = read_as_of(as_of)
-        queue = scope.reading(name, reader)
-        found = queue.stats(past)
-        shown = {**_without(found, "per_key"), "per_key": rows(_worst(found.per_key), limit)}
-        scope.terminal.show(shown, *show_counts.stats(shown))
+    past = read_as_of(as_of)
+    queue = scope.reading(name, reader)
+    found = queue.stats(past)
+    shown = {**_without(found, "per_key"), "per_key": rows(_worst(found.per_key), limit)}
+    scope.terminal.show(shown, *show_counts.stats(shown))
 
 
 def _worst(per_key: DataFrame) -> DataFrame:
@@ -140,61 +135,42 @@ def _worst(per_key: DataFrame) -> DataFrame:
     return per_key.orderBy(F.desc("dead"), F.desc_nulls_last("oldest_age"), "fair_key")
 
 
+@command
 def dead(
-    ctx: typer.Context,
+    scope: Scope,
     name: Name,
     where: Annotated[str | None, typer.Option(help="Only these: a SQL predicate.")] = None,
     limit: _Limit = 100,
-    as_of: AsOf = None,
-    reader: Reader = None,
-    *,
-    json: Json = False,
-    verbose: Verbose = False,
+    as_of: AsOfOption = None,
+    reader: ReaderOption = None,
 ) -> None:
     """Show the dead letters: items that failed for good, with their last error."""
-    with command(ctx, json=json, verbose=verbose) as scope:
-        past = read_as_of(as_of)
-        queue = scope.reading(name, reader)
-        letters = matching(queue.dead(past), where)
-        count = letters.count()
-        names = ("_seq", "_attempts", "_losses", "_finished_at", "_error", "_successor")
-        found = rows(letters.select(*queue.schema.names, *names).orderBy("_seq"), limit)
-        shown = {"queue": queue.name, "count": count, "items": found}
-        scope.terminal.show(shown, *show_items.dead(shown, where))
+    past = read_as_of(as_of)
+    queue = scope.reading(name, reader)
+    letters = matching(queue.dead(past), where)
+    count = letters.count()
+    names = ("_seq", "_attempts", "_losses", "_finished_at", "_error", "_successor")
+    found = rows(letters.select(*queue.schema.names, *names).orderBy("_seq"), limit)
+    shown = {"queue": queue.name, "count": count, "items": found}
+    scope.terminal.show(shown, *show_items.dead(shown, where))
 
 
-def explain(
-    ctx: typer.Context,
-    name: Name,
-    seq: _Seq,
-    reader: Reader = None,
-    *,
-    json: Json = False,
-    verbose: Verbose = False,
-) -> None:
+@command
+def explain(scope: Scope, name: Name, seq: _Seq, reader: ReaderOption = None) -> None:
     """Say why an item is not running."""
-    with command(ctx, json=json, verbose=verbose) as scope:
-        shown = plain(scope.reading(name, reader).explain(seq))
-        scope.terminal.show(shown, *show_items.explanation(shown))
+    shown = plain(scope.reading(name, reader).explain(seq))
+    scope.terminal.show(shown, *show_items.explanation(shown))
 
 
-def history(
-    ctx: typer.Context,
-    name: Name,
-    seq: _Seq,
-    reader: Reader = None,
-    *,
-    json: Json = False,
-    verbose: Verbose = False,
-) -> None:
+@command
+def history(scope: Scope, name: Name, seq: _Seq, reader: ReaderOption = None) -> None:
     """Show what happened to an item, oldest first."""
-    with command(ctx, json=json, verbose=verbose) as scope:
-        queue = scope.reading(name, reader)
-        found = rows(queue.history(seq))
-        if not found:
-            raise InvalidArgumentError(f"seq is {seq}: queue {queue.name!r} has no such item")
-        shown = {"queue": queue.name, "seq": seq, "transitions": found}
-        scope.terminal.show(shown, *show_items.history(shown))
+    queue = scope.reading(name, reader)
+    found = rows(queue.history(seq))
+    if not found:
+        raise InvalidArgumentError(f"seq is {seq}: queue {queue.name!r} has no such item")
+    shown = {"queue": queue.name, "seq": seq, "transitions": found}
+    scope.terminal.show(shown, *show_items.history(shown))
 
 
 def matching(items: DataFrame, where: str | None) -> DataFrame:

@@ -9,7 +9,7 @@ import typer
 
 from spark_queue.errors import InvalidArgumentError
 
-AsOf = Annotated[
+AsOfOption = Annotated[
     str | None,
     typer.Option(help="As it was: a step of the status log, or a time with its zone (ISO 8601)."),
 ]

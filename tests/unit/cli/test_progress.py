@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from spark_queue.cli.commands.streams import Tally
+from spark_queue.cli.commands.streams import BatchTotals
 from spark_queue.cli.shown.progress import standing
 from spark_queue.processing.worker import ProcessResult
 
@@ -83,10 +83,10 @@ def test_one_json_object_unless_more_are_asked_for(run: Any, fake: Any) -> None:
 
 def test_micro_batches_are_added_up() -> None:
     """Each micro-batch counts from nothing; the whole query is the sum of their last results."""
-    tally = Tally()
-    assert tally.total() == {"acked": 0, "failed": 0, "released": 0, "dead": 0}
+    totals = BatchTotals()
+    assert totals.total() == {"acked": 0, "failed": 0, "released": 0, "dead": 0}
 
     for step in (*_STEPS, ProcessResult(claims=1, acked=7, dead=2)):
-        tally(step)
+        totals(step)
 
-    assert tally.total() == {"acked": 107, "failed": 5, "released": 4, "dead": 3}
+    assert totals.total() == {"acked": 107, "failed": 5, "released": 4, "dead": 3}

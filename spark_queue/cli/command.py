@@ -1,0 +1,68 @@
+"""What all commands are made by: a function of a scope, and options that it shares with others."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import MISSING, fields, is_dataclass
+from functools import wraps
+from inspect import Parameter
+from typing import Annotated, Any
+
+import typer
+
+from spark_queue.cli.scope import scoped
+
+_Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+_Verbose = Annotated[
+    bool, typer.Option("--verbose", help="Show what Spark says, and tracebacks of errors.")
+]
+_FLAGS = {"json": _Json, "verbose": _Verbose}
+
+Name = Annotated[str, typer.Argument(help="The queue: a path, or a table name of the catalog.")]
+ReaderOption = Annotated[
+    str | None, typer.Option(help="As this reader of the queue sees it; the default one if none.")
+]
+
+
+def command(body: Callable[..., None]) -> Callable[..., None]:
+    """Make a command of what is to be done in a scope, its first parameter.
+
+    It also gets ``--json`` and ``--verbose``, and its errors become a line and an exit code. A
+    parameter whose type is a dataclass stands for an option of each of its fields.
+    """
+    _, *given = inspect.signature(body, eval_str=True).parameters.values()
+    groups: dict[str, Any] = {
+        one.name: one.annotation for one in given if is_dataclass(one.annotation)
+    }
+
+    @wraps(body)
+    def run(ctx: typer.Context, *, json: bool, verbose: bool, **options: Any) -> None:
+        for name, kind in groups.items():
+            options[name] = kind(**{field.name: options.pop(field.name) for field in fields(kind)})
+        with scoped(ctx.obj, json=json, verbose=verbose) as scope:
+            body(scope, **options)
+
+    shown = [
+        _option("ctx", typer.Context, Parameter.empty),
+        *(option for one in given for option in _options(one)),
+        *(_option(name, kind, default=False) for name, kind in _FLAGS.items()),
+    ]
+    run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
+    return run
+
+
+def _options(given: Parameter) -> Iterator[Parameter]:
+    kind = given.annotation
+    if not is_dataclass(kind):
+        yield _option(given.name, kind, given.default)
+        return
+    types = inspect.get_annotations(kind, eval_str=True)  # type: ignore[arg-type]
+    for field in fields(kind):
+        yield _option(field.name, types[field.name], field.default)
+
+
+def _option(name: str, kind: Any, default: Any) -> Parameter:
+    if default is MISSING:
+        default = Parameter.empty
+    return Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind, default=default)
