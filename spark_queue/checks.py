@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -22,10 +23,21 @@ MOST = 2**31 - 1
 Refusal = type[InvalidArgumentError] | type[InvalidConfigError]
 
 
-def require_text(what: str, value: object, error: Refusal = InvalidArgumentError) -> None:
+def optional(require: Callable[..., None], what: str, value: object, **rules: Any) -> None:
+    """Raise where one of the checks below does, unless a value is ``None``."""
+    if value is not None:
+        require(what, value, **rules)
+
+
+def require_text(
+    what: str,
+    value: object,
+    error: Refusal = InvalidArgumentError,
+    kind: str = "a text, and not empty",
+) -> None:
     """Raise where a value is no text, or has nothing in it."""
     if not isinstance(value, str) or not value.strip():
-        raise error(f"{what} is {value!r}: it must be a text, and not empty")
+        raise error(f"{what} is {value!r}: it must be {kind}")
 
 
 def require_string(what: str, value: object) -> None:
@@ -127,6 +139,15 @@ def seconds(name: str, value: float) -> timedelta:
         raise InvalidConfigError(f"{name} is {value!r}: it must be seconds, and finite") from exc
 
 
+def known_options(kind: type[Any], plain: Mapping[str, Any]) -> dict[str, Any]:
+    """Return plain data as values of the fields of a dataclass, each of which is known."""
+    known = [field.name for field in dataclasses.fields(kind)]
+    for name in plain:
+        if name not in known:
+            raise InvalidConfigError(f"unknown option {name!r}{did_you_mean(str(name), known)}")
+    return dict(plain)
+
+
 def require_claim(
     limit: object, lease: object, run: object, worker_id: object, claim_id: object = None
 ) -> None:
@@ -134,10 +155,8 @@ def require_claim(
     require_count("limit", limit, most=MOST)
     require_count("run", run, most=MOST)
     require_string("worker_id", worker_id)
-    if lease is not None:
-        require_duration("lease", lease)
-    if claim_id is not None:
-        require_text("claim_id", claim_id)
+    optional(require_duration, "lease", lease)
+    optional(require_text, "claim_id", claim_id)
 
 
 def require_change(where: object, **flags: object) -> None:
@@ -149,43 +168,17 @@ def require_change(where: object, **flags: object) -> None:
 
 def require_as_of(as_of: object) -> None:
     """Raise where a moment to look back at is neither a step nor an instant."""
-    if as_of is not None:
-        require_moment("as_of", as_of)
+    optional(require_moment, "as_of", as_of)
 
 
 def require_end(time_limit: object, stop: object) -> None:
     """Raise where what ends the work is neither a time nor an event."""
-    if time_limit is not None:
-        require_duration("time_limit", time_limit, least=timedelta(0))
+    optional(require_duration, "time_limit", time_limit, least=timedelta(0))
     if stop is not None and not isinstance(stop, threading.Event):
         raise InvalidArgumentError(f"stop is {stop!r}: it must be a threading.Event")
 
 
 def require_upkeep(retention: object, archive_to: object) -> None:
     """Raise where it is not said how long to keep what finished, or where to put it."""
-    if retention is not None:
-        require_duration("retention", retention)
-    if archive_to is not None:
-        require_text("archive_to", archive_to)
-
-
-def require_work(
-    handler: object,
-    per: object,
-    limit: object,
-    max_per_group: object,
-    lease: object,
-    worker_id: object,
-    output: object,
-    on_claim: object,
-) -> None:
-    """Raise where items could not be processed as it is asked for."""
-    require_callable("handler", handler)
-    require_choice("per", per, ("item", "batch"))
-    require_claim(limit, lease, 1, worker_id)
-    if max_per_group is not None:
-        require_count("max_per_group", max_per_group, most=MOST)
-    if output is not None:
-        require_text("output", output)
-    if on_claim is not None:
-        require_callable("on_claim", on_claim)
+    optional(require_duration, "retention", retention)
+    optional(require_text, "archive_to", archive_to)

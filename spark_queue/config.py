@@ -9,9 +9,12 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
 from spark_queue.checks import (
+    known_options,
+    optional,
     require_choice,
     require_count,
     require_duration,
+    require_text,
     require_weights,
     seconds,
 )
@@ -149,14 +152,14 @@ class QueueConfig:
 
     def __post_init__(self) -> None:
         for name in ("dedup_key", "fair_key", "group_key", "priority"):
-            _require_expression(name, getattr(self, name))
+            value, kind = getattr(self, name), "a SQL expression or None"
+            optional(require_text, name, value, error=InvalidConfigError, kind=kind)
         _require_scope(self.dedup_scope)
         require_choice("on_failure", self.on_failure, get_args(OnFailure), InvalidConfigError)
         require_duration("lease", self.lease, InvalidConfigError)
         require_count("group_limit", self.group_limit, InvalidConfigError)
         for name in ("max_in_flight", "max_attempts", "max_losses"):
-            if getattr(self, name) is not None:
-                require_count(name, getattr(self, name), InvalidConfigError)
+            optional(require_count, name, getattr(self, name), error=InvalidConfigError)
         require_weights(self.weights)
         if not isinstance(self.retry, RetryPolicy):
             raise InvalidConfigError(f"retry is {self.retry!r}: it must be a RetryPolicy")
@@ -215,7 +218,9 @@ class QueueConfig:
         InvalidConfigError
             When a name is unknown (with the name that was probably meant) or a value is wrong.
         """
-        values = _known(plain, cls)
+        if not isinstance(plain, Mapping):
+            raise InvalidConfigError(f"the configuration is {plain!r}: it must map names to values")
+        values = known_options(cls, plain)
         for name in ("dedup_scope", "lease"):
             if _is_number(values.get(name)):
                 values[name] = seconds(name, values[name])
@@ -225,28 +230,11 @@ class QueueConfig:
 
 
 def _retry_from_dict(plain: Mapping[str, Any]) -> RetryPolicy:
-    values = _known(plain, RetryPolicy)
+    values = known_options(RetryPolicy, plain)
     for name in ("delay", "cap"):
         if _is_number(values.get(name)):
             values[name] = seconds(f"retry.{name}", values[name])
     return RetryPolicy(**values)
-
-
-def _known(plain: object, kind: type[QueueConfig | RetryPolicy]) -> dict[str, Any]:
-    if not isinstance(plain, Mapping):
-        raise InvalidConfigError(f"the configuration is {plain!r}: it must map names to values")
-    known = [f.name for f in dataclasses.fields(kind)]
-    for name in plain:
-        if name not in known:
-            raise InvalidConfigError(f"unknown option {name!r}{did_you_mean(str(name), known)}")
-    return dict(plain)
-
-
-def _require_expression(name: str, value: object) -> None:
-    if value is None:
-        return
-    if not isinstance(value, str) or not value.strip():
-        raise InvalidConfigError(f"{name} is {value!r}: it must be a SQL expression or None")
 
 
 def _is_number(value: object) -> bool:

@@ -9,17 +9,20 @@ from datetime import timedelta
 from typing import Any, Literal, get_args
 
 from spark_queue.checks import (
+    known_options,
+    optional,
     require_choice,
     require_count,
     require_duration,
     require_moment,
+    require_text,
     seconds,
 )
-from spark_queue.errors import InvalidArgumentError, InvalidConfigError, did_you_mean
+from spark_queue.errors import InvalidArgumentError, InvalidConfigError
 
 FullPolicy = Literal["refuse", "drop_oldest"]
 
-_COUNTS = ("max_items", "max_bytes", "max_expire_sweep", "max_lag", "punt_many_at")
+_COUNTS = ("max_items", "max_bytes", "max_expire_sweep", "max_lag")
 _DURATIONS = ("max_age", "max_idle")
 _QUEUES = ("expire_to", "punt_to", "punt_many_to")
 
@@ -65,13 +68,14 @@ class ReaderConfig:
 
     def __post_init__(self) -> None:
         for name in _COUNTS:
-            if getattr(self, name) is not None or name == "punt_many_at":
-                require_count(name, getattr(self, name), InvalidConfigError)
+            optional(require_count, name, getattr(self, name), error=InvalidConfigError)
+        require_count("punt_many_at", self.punt_many_at, InvalidConfigError)
         for name in _DURATIONS:
-            if getattr(self, name) is not None:
-                require_duration(name, getattr(self, name), InvalidConfigError, timedelta(0))
+            value = getattr(self, name)
+            optional(require_duration, name, value, error=InvalidConfigError, least=timedelta(0))
         for name in _QUEUES:
-            _require_name(name, getattr(self, name))
+            value, kind = getattr(self, name), "the name of a queue, or None"
+            optional(require_text, name, value, error=InvalidConfigError, kind=kind)
         require_choice("full_policy", self.full_policy, get_args(FullPolicy), InvalidConfigError)
 
     def to_dict(self) -> dict[str, Any]:
@@ -94,20 +98,11 @@ class ReaderConfig:
         """
         if not isinstance(plain, Mapping):
             raise InvalidConfigError(f"the limits are {plain!r}: they must map names to values")
-        known = [field.name for field in dataclasses.fields(cls)]
-        for name in plain:
-            if name not in known:
-                raise InvalidConfigError(f"unknown option {name!r}{did_you_mean(str(name), known)}")
-        values = dict(plain)
+        values = known_options(cls, plain)
         for name in _DURATIONS:
             if isinstance(values.get(name), int | float):
                 values[name] = seconds(name, values[name])
         return cls(**values)
-
-
-def _require_name(name: str, value: object) -> None:
-    if value is not None and (not isinstance(value, str) or not value.strip()):
-        raise InvalidConfigError(f"{name} is {value!r}: it must be the name of a queue, or None")
 
 
 def require_reader(name: object, start: object, config: object = None) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
@@ -19,6 +18,7 @@ from spark_queue.cli.place import placed
 from spark_queue.cli.shown.terminal import Terminal
 from spark_queue.errors import SetupError
 from spark_queue.java import java_problem
+from spark_queue.processing.interrupts import interruptible, raising_at_sigterm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -89,10 +89,6 @@ class Scope:
         It gets an event that is set by then: see
         :func:`spark_queue.processing.interrupts.interruptible`.
         """
-        from spark_queue.processing.interrupts import (  # noqa: PLC0415 - help works without it
-            interruptible,
-        )
-
         return interruptible(self.spark, work)
 
     def close(self) -> None:
@@ -124,7 +120,7 @@ def scoped(sessions: Sessions | None, *, json: bool, verbose: bool) -> Iterator[
     logging.basicConfig(level=logging.INFO if verbose else logging.CRITICAL, stream=sys.stderr)
     scope = Scope(terminal, sessions)
     try:
-        with _sigterm_exits():
+        with raising_at_sigterm(Terminated()):
             yield scope
     except (Exception, KeyboardInterrupt, Terminated) as exc:
         if isinstance(exc, typer.Exit):
@@ -159,20 +155,3 @@ def _python_path() -> list[str]:
     here = os.getcwd()  # noqa: PTH109 - an entry of PYTHONPATH is a string
     given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     return [here, *(entry for entry in given if entry)]
-
-
-@contextmanager
-def _sigterm_exits() -> Iterator[None]:
-    """End the command on SIGTERM, where this is the main thread."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def terminate(_signal: int, _frame: Any) -> None:
-        raise Terminated
-
-    before = signal.signal(signal.SIGTERM, terminate)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

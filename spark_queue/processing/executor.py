@@ -19,6 +19,7 @@ import pyarrow as pa
 from spark_queue.errors import Reject, ResultMismatchError
 from spark_queue.processing.apart import Died, answers, can_fork
 from spark_queue.processing.fitting import require_columns, require_fitting
+from spark_queue.processing.handlers import BatchHandler, ItemHandler
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -43,7 +44,7 @@ _Item = tuple["str | None", dict[str, Any]]
 
 
 def run_items(
-    handler: Callable[[dict[str, Any]], Mapping[str, Any] | None],
+    handler: ItemHandler,
     returns: StructType | None,
     *,
     on_failure: OnFailure = "block",
@@ -59,22 +60,19 @@ def run_items(
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         if _is_second_attempt():
             return
-        groups = _Groups(blocks=on_failure == "block")
+        turns = _Turns(handler, schema, blocks=on_failure == "block")
         for batch in batches:
             items = _items(batch)
             if apart is not None and can_fork():
-                yield from _each_apart(handler, items, groups, schema)
+                yield from turns.each_apart(items)
                 continue
-            yield _batch([_in_turn(handler, item, groups, schema) for item in items], schema)
+            yield _batch([turns.run(item) for item in items], schema)
 
     return run
 
 
 def run_batches(
-    handler: Callable[[pa.Table], pa.Table | None],
-    returns: StructType | None,
-    *,
-    apart: Apart | None = None,
+    handler: BatchHandler[pa.Table], returns: StructType | None, *, apart: Apart | None = None
 ) -> Runner:
     """Return the function that calls a handler for each Arrow batch.
 
@@ -121,65 +119,46 @@ def _item(row: pa.RecordBatch) -> dict[str, Any]:
         return _Unreadable(row.column("_seq")[0].as_py(), exc)
 
 
-class _Groups:
-    """Which group has stopped: items come sorted by their group."""
+class _Turns:
+    """Calls a handler for items, which come sorted by group, until their group has stopped."""
 
-    def __init__(self, *, blocks: bool) -> None:
+    def __init__(self, handler: ItemHandler, schema: pa.Schema, *, blocks: bool) -> None:
+        self._handler = handler
+        self._schema = schema
         self._blocks = blocks
         self._stopped: str | None = None
 
-    def has_stopped(self, group: str | None) -> bool:
-        return group is not None and group == self._stopped
+    def run(self, item: _Item) -> dict[str, Any]:
+        """Return the outcome of an item."""
+        group, columns = item
+        if group is not None and group == self._stopped:
+            return {"_seq": columns["_seq"], "outcome": "release"}
+        row = _called(self._handler, columns, self._schema)
+        self._saw(group, row["outcome"])
+        return row
 
-    def saw(self, group: str | None, outcome: str) -> None:
+    def each_apart(self, items: Sequence[_Item]) -> Iterator[pa.RecordBatch]:
+        """Work items off in a child; where it dies of one, go on behind that in another."""
+        done = 0
+        while done < len(items):
+            for answer in answers(partial(self._rows, items[done:])):
+                if done == len(items):
+                    break  # It died of nothing that we gave it.
+                group, item = items[done]
+                if isinstance(answer, Died):
+                    found = _batch([_lost(item["_seq"], answer)], self._schema)
+                else:
+                    found = _received(answer)
+                self._saw(group, found.column("outcome")[0].as_py())
+                done += 1
+                yield found
+
+    def _rows(self, items: Sequence[_Item]) -> Iterator[bytes]:
+        return (_sent(_batch([self.run(item)], self._schema)) for item in items)
+
+    def _saw(self, group: str | None, outcome: str) -> None:
         if self._blocks and outcome in ("nack", "lose"):
             self._stopped = group
-
-
-def _in_turn(
-    handler: Callable[[dict[str, Any]], Mapping[str, Any] | None],
-    item: _Item,
-    groups: _Groups,
-    schema: pa.Schema,
-) -> dict[str, Any]:
-    group, columns = item
-    if groups.has_stopped(group):
-        return {"_seq": columns["_seq"], "outcome": "release"}
-    row = _called(handler, columns, schema)
-    groups.saw(group, row["outcome"])
-    return row
-
-
-def _turns(
-    handler: Callable[[dict[str, Any]], Mapping[str, Any] | None],
-    items: Sequence[_Item],
-    groups: _Groups,
-    schema: pa.Schema,
-) -> Iterator[bytes]:
-    for item in items:
-        yield _sent(_batch([_in_turn(handler, item, groups, schema)], schema))
-
-
-def _each_apart(
-    handler: Callable[[dict[str, Any]], Mapping[str, Any] | None],
-    items: Sequence[_Item],
-    groups: _Groups,
-    schema: pa.Schema,
-) -> Iterator[pa.RecordBatch]:
-    """Work items off in a child; where it dies of one, go on behind that in another."""
-    done = 0
-    while done < len(items):
-        for answer in answers(partial(_turns, handler, items[done:], groups, schema)):
-            if done == len(items):
-                break  # It died of nothing that we gave it.
-            group, item = items[done]
-            if isinstance(answer, Died):
-                found = _batch([_lost(item["_seq"], answer)], schema)
-            else:
-                found = _received(answer)
-            groups.saw(group, found.column("outcome")[0].as_py())
-            done += 1
-            yield found
 
 
 def _parts(table: pa.Table, apart: Apart) -> Iterator[pa.Table]:
@@ -192,7 +171,7 @@ def _parts(table: pa.Table, apart: Apart) -> Iterator[pa.Table]:
 
 
 def _table_apart(
-    handler: Callable[[pa.Table], pa.Table | None], table: pa.Table, schema: pa.Schema
+    handler: BatchHandler[pa.Table], table: pa.Table, schema: pa.Schema
 ) -> pa.RecordBatch:
     """Call a handler in a child. Where it dies, a single item is charged, and many are released."""
     answer, *_ = answers(lambda: [_sent(_called_with_table(handler, table, schema))])
@@ -209,11 +188,7 @@ def _lost(seq: int, died: Died) -> dict[str, Any]:
     return {"_seq": seq, "outcome": "lose", "error": f"the worker died of it ({died})"}
 
 
-def _called(
-    handler: Callable[[dict[str, Any]], Mapping[str, Any] | None],
-    item: dict[str, Any],
-    schema: pa.Schema,
-) -> dict[str, Any]:
+def _called(handler: ItemHandler, item: dict[str, Any], schema: pa.Schema) -> dict[str, Any]:
     seq = item["_seq"]
     if isinstance(item, _Unreadable):
         return {"_seq": seq, "outcome": "nack", "error": _error(item.error)}
@@ -222,28 +197,25 @@ def _called(
         if "result" not in schema.names:
             return {"_seq": seq, "outcome": "ack", "unasked": isinstance(result, Mapping)}
         return _fitting(seq, result, schema)
-    except Exception as exc:  # noqa: BLE001 - whatever a handler raises is the item's failure
-        return {"_seq": seq, "outcome": _outcome_of(exc), "error": _error(exc)}
     except _NOT_OURS:
         raise
-    except BaseException as exc:  # noqa: BLE001 - sys.exit(), and what native code panics with
-        return {"_seq": seq, "outcome": "nack", "error": _error(exc)}
+    # Whatever it raises is the item's failure: sys.exit(), and what native code panics with, too.
+    except BaseException as exc:  # noqa: BLE001
+        return {"_seq": seq, "outcome": _outcome_of(exc), "error": _error(exc)}
 
 
 def _called_with_table(
-    handler: Callable[[pa.Table], pa.Table | None], table: pa.Table, schema: pa.Schema
+    handler: BatchHandler[pa.Table], table: pa.Table, schema: pa.Schema
 ) -> pa.RecordBatch:
     seqs = table.column("_seq").combine_chunks()
     asked = "result" in schema.names
     try:
         answer = handler(table.drop_columns("_group_key"))
         results = _results(answer, seqs, schema) if asked else {}
-    except Exception as exc:  # noqa: BLE001 - as above, for all of them
-        return _all(_outcome_of(exc), seqs, schema, error=_error(exc))
     except _NOT_OURS:
         raise
-    except BaseException as exc:  # noqa: BLE001 - as above
-        return _all("nack", seqs, schema, error=_error(exc))
+    except BaseException as exc:  # noqa: BLE001 - as above, for all of them
+        return _all(_outcome_of(exc), seqs, schema, error=_error(exc))
     if not results:
         return _all("ack", seqs, schema, unasked=not asked and isinstance(answer, _TABLES))
     return _batch([_result_of(seq, results, schema) for seq in seqs.to_pylist()], schema)
@@ -303,7 +275,7 @@ def _all(
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _outcome_of(exc: Exception) -> str:
+def _outcome_of(exc: BaseException) -> str:
     return "dead" if isinstance(exc, Reject) else "nack"
 
 

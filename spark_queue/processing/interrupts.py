@@ -7,7 +7,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -58,7 +58,8 @@ def interruptible(
     thread = threading.Thread(
         target=_run, args=(spark, tag, lambda: work(stop), outcome), name="spark_queue"
     )
-    with _sigterm_exits():
+    is_default = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    with raising_at_sigterm(SystemExit(_TERMINATED)) if is_default else nullcontext():
         try:
             thread.start()
             wait([outcome])
@@ -88,6 +89,23 @@ def cancelled_first(spark: SparkSession) -> Iterator[None]:
         yield
     finally:
         _unmark(spark, _inner(tag))
+
+
+@contextmanager
+def raising_at_sigterm(error: BaseException) -> Iterator[None]:
+    """Raise an error on SIGTERM, where this is the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def leave(_signal: int, _frame: object) -> None:
+        raise error
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _run(spark: SparkSession, tag: str, work: Callable[[], _T], outcome: Future[_T]) -> None:
@@ -129,21 +147,3 @@ def _is_classic() -> bool:
     from pyspark.sql.utils import is_remote  # noqa: PLC0415 - the library loads without Spark
 
     return not is_remote()
-
-
-@contextmanager
-def _sigterm_exits() -> Iterator[None]:
-    """Let SIGTERM raise in the main thread, where the program left it as it is by default."""
-    is_main = threading.current_thread() is threading.main_thread()
-    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-        yield
-        return
-
-    def leave(_signal: int, _frame: object) -> None:
-        raise SystemExit(_TERMINATED)
-
-    signal.signal(signal.SIGTERM, leave)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -72,16 +72,12 @@ class Asked:
 
     def check(self, on_claim: object) -> None:
         """Raise where an option is none, whatever the queue."""
-        checks.require_work(
-            self.handler,
-            self.per,
-            self.limit,
-            self.max_per_group,
-            self.lease,
-            self.worker_id,
-            self.output,
-            on_claim,
-        )
+        checks.require_callable("handler", self.handler)
+        checks.require_choice("per", self.per, ("item", "batch"))
+        checks.require_claim(self.limit, self.lease, 1, self.worker_id)
+        checks.optional(checks.require_count, "max_per_group", self.max_per_group, most=checks.MOST)
+        checks.optional(checks.require_text, "output", self.output)
+        checks.optional(checks.require_callable, "on_claim", on_claim)
 
     def of(self, store: Store) -> Work:
         """Return the work that this is for the items of a queue."""
