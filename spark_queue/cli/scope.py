@@ -1,4 +1,4 @@
-"""The scope of one command: its session, its terminal, and how it ends."""
+"""The scope of one command: its session, its display, and how it ends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import typer
 
 from spark_queue.cli.exits import Terminated, exit_of
 from spark_queue.cli.place import placed
-from spark_queue.cli.shown.terminal import Terminal
+from spark_queue.cli.shown.display import Display
 from spark_queue.errors import SetupError
 from spark_queue.java import java_problem
 from spark_queue.processing.interrupts import interruptible, raising_at_sigterm
@@ -48,14 +48,14 @@ class Scope:
 
     Parameters
     ----------
-    terminal : Terminal
+    display : Display
         Where it shows its result.
     sessions : callable, optional
         Makes the session; a local one by default.
     """
 
-    def __init__(self, terminal: Terminal, sessions: Sessions | None) -> None:
-        self.terminal = terminal
+    def __init__(self, display: Display, sessions: Sessions | None) -> None:
+        self.display = display
         self._sessions = sessions
         self._while_open = ExitStack()
 
@@ -63,8 +63,8 @@ class Scope:
     def spark(self) -> SparkSession:
         """The session, started when it is first used."""
         make = self._sessions or _local
-        session = make(self.terminal.verbose)
-        if not self.terminal.verbose:
+        session = make(self.display.verbose)
+        if not self.display.verbose:
             self._while_open.enter_context(hushed())
         return session
 
@@ -116,16 +116,16 @@ def hushed() -> Iterator[None]:
 @contextmanager
 def scoped(sessions: Sessions | None, *, json: bool, verbose: bool) -> Iterator[Scope]:
     """Run the body of a command, and turn its errors into a line and an exit code."""
-    terminal = Terminal(json=json, verbose=verbose)
+    display = Display(json=json, verbose=verbose)
     logging.basicConfig(level=logging.INFO if verbose else logging.CRITICAL, stream=sys.stderr)
-    scope = Scope(terminal, sessions)
+    scope = Scope(display, sessions)
     try:
         with raising_at_sigterm(Terminated()):
             yield scope
     except (Exception, KeyboardInterrupt, Terminated) as exc:
         if isinstance(exc, typer.Exit):
             raise
-        terminal.fail(exc)
+        display.fail(exc)
         raise typer.Exit(int(exit_of(exc))) from None
     finally:
         scope.close()

@@ -76,12 +76,7 @@ def discover(
 
 def file_rows(spark: SparkSession, files: Sequence[FoundFile]) -> DataFrame:
     """Return found files as rows of the queue."""
-    columns = [
-        [file.path for file in files],
-        [file.size for file in files],
-        [file.modified for file in files],
-        [file.tenant for file in files],
-        [file.directory for file in files],
-    ]
+    # The fields of a file are the columns, in their order.
+    columns = [[getattr(file, name) for file in files] for name in FoundFile.__slots__]
     arrays = [pa.array(values, field.type) for values, field in zip(columns, _ARROW, strict=True)]
     return spark.createDataFrame(pa.Table.from_arrays(arrays, schema=_ARROW), FILE_SCHEMA)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from spark_queue.errors import Reject
-from spark_queue.ingest.source import Names, declared_encoding, is_python, names
+from spark_queue.ingest.source import Definitions, declared_encoding, is_python, names
 from spark_queue.ingest.text import TextScan
 from spark_queue.ingest.tree import located, micros, modified_micros
 
@@ -99,7 +99,7 @@ def _defined(source: bytes | None) -> dict[str, Any]:
     if source is None:
         return {"functions": None, "classes": None, "parse_error": None}
     if len(source) > _LONGEST_SOURCE:
-        found = Names(error=f"longer than {_LONGEST_SOURCE >> 20} MiB")
+        found = Definitions(error=f"longer than {_LONGEST_SOURCE >> 20} MiB")
     else:
         found = names(source)
     parsed = found.error is None

@@ -106,7 +106,7 @@ def ingest(
     1200
     """
     require_for_handlers()
-    tell = on_progress or _silent
+    tell = on_progress or (lambda _: None)
     started, started_at = time.monotonic(), SystemClock().now()
     tell(Progress(phase="discover"))
     files = list(walk(source, exclude=exclude, follow_links=follow_links))
@@ -115,6 +115,10 @@ def ingest(
     entered = files_queue.enqueue(file_rows(spark, files), order_by="path")
     total = _unfinished(files_queue)
     tell(Progress(phase="process", total=total))
+
+    def settled(result: ProcessResult) -> None:
+        tell(Progress(phase="process", done=result.acked + result.dead, total=total))
+
     done = files_queue.process(
         file_facts,
         limit=limit,
@@ -122,7 +126,7 @@ def ingest(
         output=output,
         time_limit=time_limit,
         stop=stop,
-        on_claim=lambda result: tell(_progress(result, total)),
+        on_claim=settled,
     )
     tell(Progress(phase="summarise", done=done.acked + done.dead, total=total))
     discovered = Counter(file.tenant for file in files)
@@ -136,14 +140,6 @@ def ingest(
         stopped=done.stopped,
         types=by_type(files),
     )
-
-
-def _silent(_: Progress) -> None:
-    """Tell nobody."""
-
-
-def _progress(result: ProcessResult, total: int) -> Progress:
-    return Progress(phase="process", done=result.acked + result.dead, total=total)
 
 
 def _opened(spark: SparkSession, queue: str) -> DeltaQueue:

@@ -34,7 +34,7 @@ _BLOCKS_OF = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Names:
+class Definitions:
     """The definitions of a source, or why there are none to see."""
 
     functions: tuple[str, ...] = ()
@@ -61,16 +61,17 @@ def declared_encoding(source: bytes) -> str | None:
     return encoding
 
 
-def names(source: bytes) -> Names:
+def names(source: bytes) -> Definitions:
     """Parse a source and name what it defines. The source is not run."""
     try:
         with _without_collections(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return _defined(ast.parse(source))
     except SyntaxError as exc:
-        return Names(error=_printable(f"line {exc.lineno}: {exc.msg}" if exc.lineno else exc.msg))
+        place = f"line {exc.lineno}: " if exc.lineno else ""
+        return Definitions(error=_printable(f"{place}{exc.msg}"))
     except (ValueError, RecursionError, MemoryError) as exc:
-        return Names(error=_printable(f"{type(exc).__name__}: {exc}"))
+        return Definitions(error=_printable(f"{type(exc).__name__}: {exc}"))
 
 
 @contextmanager
@@ -86,7 +87,7 @@ def _without_collections() -> Iterator[None]:
         gc.enable()
 
 
-def _defined(module: ast.Module) -> Names:
+def _defined(module: ast.Module) -> Definitions:
     functions: list[str] = []
     classes: list[str] = []
     # A stack of our own: sources may be nested deeper than Python's.
@@ -100,7 +101,7 @@ def _defined(module: ast.Module) -> Names:
         for block in _BLOCKS_OF[type(node)]:
             inner = reversed(getattr(node, block))
             waiting.extend((child, prefix) for child in inner if type(child) in _BLOCKS_OF)
-    return Names(functions=tuple(functions), classes=tuple(classes))
+    return Definitions(functions=tuple(functions), classes=tuple(classes))
 
 
 def _printable(text: str) -> str:

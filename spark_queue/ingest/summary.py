@@ -10,8 +10,10 @@ from spark_queue.ingest.facts import media_type
 from spark_queue.ingest.tree import FoundFile
 from spark_queue.processing.worker import Stopped
 
-#: How many rows of each kind a tenant has.
-Counts = Mapping[str, int]
+#: Files by tenant.
+FileCounts = Mapping[str, int]
+
+_COUNTED = ("discovered", "inserted", "known", "processed", "dead", "waiting")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,9 +95,9 @@ def by_type(files: Iterable[FoundFile]) -> list[TypeSummary]:
 
 def summarised(
     *,
-    discovered: Counts,
-    inserted: Counts,
-    states: Mapping[str, Counts],
+    discovered: FileCounts,
+    inserted: FileCounts,
+    states: Mapping[str, FileCounts],
     seconds: float,
     stopped: Stopped,
     types: Sequence[TypeSummary] = (),
@@ -130,12 +132,7 @@ def summarised(
         for name in names
     )
     return IngestSummary(
-        discovered=sum(t.discovered for t in tenants),
-        inserted=sum(t.inserted for t in tenants),
-        known=sum(t.known for t in tenants),
-        processed=sum(t.processed for t in tenants),
-        dead=sum(t.dead for t in tenants),
-        waiting=sum(t.waiting for t in tenants),
+        **{name: sum(getattr(tenant, name) for tenant in tenants) for name in _COUNTED},
         seconds=round(seconds, 3),
         stopped=stopped,
         tenants=tenants,

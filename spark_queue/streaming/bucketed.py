@@ -25,7 +25,7 @@ from spark_queue.streaming import checks
 from spark_queue.streaming.packing import BUCKET, PACKED, packed, unpacked
 from spark_queue.streaming.processor import NUMBER, BucketProcessor
 from spark_queue.streaming.rows import ROW
-from spark_queue.streaming.rules.events import ARRIVAL, Rules
+from spark_queue.streaming.rules.events import ARRIVAL, BucketRules
 
 #: Into how many buckets keys are divided. More than cores, so that they spread; few enough that
 #: reading and writing each of them costs little beside the rows.
@@ -107,7 +107,7 @@ class Stream:
 
 def answered(
     streams: Sequence[Stream],
-    make: Callable[[], Rules],
+    make: Callable[[], BucketRules],
     *,
     add: Callable[[Column], Column] | None,
     buckets: int,

@@ -21,8 +21,8 @@ from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, 
 
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.streaming.packing import PACKED, from_bytes, to_bytes
-from spark_queue.streaming.rows import ROW, Rows
-from spark_queue.streaming.rules.events import CLOCK, Answer, Event, Rules
+from spark_queue.streaming.rows import ROW, BucketRows
+from spark_queue.streaming.rules.events import CLOCK, BucketRules, Event, Outgoing
 
 #: The version of what is stored; a release reads its own and older ones.
 FORMAT = 1
@@ -60,7 +60,7 @@ class BucketProcessor(StatefulProcessor):
         Into how many buckets the keys are divided; kept in the state, since it must not change.
     """
 
-    def __init__(self, make: Callable[[], Rules], buckets: int) -> None:
+    def __init__(self, make: Callable[[], BucketRules], buckets: int) -> None:
         self._make = make
         self._buckets = buckets
 
@@ -91,16 +91,16 @@ class BucketProcessor(StatefulProcessor):
     def close(self) -> None:
         """Do nothing: nothing is open."""
 
-    def _store(self, rules: Rules, later: Rows) -> None:
+    def _store(self, rules: BucketRules, later: BucketRows) -> None:
         plain = rules.dump()
         counts = json.dumps(plain.pop("counts"))
         body = json.dumps({"rules": plain, "rows": later.plain()})
         self._state.update((FORMAT, self._buckets, body, counts, later.packed()))
 
-    def _loaded(self, stored: Any) -> tuple[Rules, Rows]:
+    def _loaded(self, stored: Any) -> tuple[BucketRules, BucketRows]:
         rules = self._make()
         if stored is None:
-            return rules, Rows()
+            return rules, BucketRows()
         if stored[0] > FORMAT:
             raise InvalidArgumentError(
                 f"the state has format {stored[0]}, this release reads up to {FORMAT}: upgrade"
@@ -112,7 +112,7 @@ class BucketProcessor(StatefulProcessor):
             )
         plain = json.loads(stored[2])
         rules.load({**plain["rules"], "counts": json.loads(stored[3])})
-        return rules, Rows.restored(plain["rows"], stored[4])
+        return rules, BucketRows.restored(plain["rows"], stored[4])
 
 
 @contextmanager
@@ -134,7 +134,7 @@ def _events(events: pa.Table, first: int) -> Iterator[Event]:
     return map(Event._make, zip(*columns, numbers, strict=True))
 
 
-def _packed(answers: Sequence[Answer], rows: Rows) -> bytes:
+def _packed(answers: Sequence[Outgoing], rows: BucketRows) -> bytes:
     """Return the rows that go out, with what is said of them."""
     taken = pa.RecordBatch.from_struct_array(rows.take(answer.row for answer in answers))
     numbers = pa.array([answer.number for answer in answers], pa.float64())

@@ -14,7 +14,7 @@ from spark_queue.streaming.packing import from_bytes, to_bytes
 ROW = "row"
 
 
-class Rows:
+class BucketRows:
     """Rows that are added in order and taken by number.
 
     Parameters
@@ -35,7 +35,7 @@ class Rows:
         self._first_new = self._next = following
 
     @classmethod
-    def restored(cls, plain: Any, packed: bytes | None) -> Rows:
+    def restored(cls, plain: Any, packed: bytes | None) -> BucketRows:
         """Go on where :meth:`plain` and :meth:`packed` were written."""
         rows = None if packed is None else from_bytes(packed)[ROW].combine_chunks()
         return cls(rows, *plain)
@@ -53,10 +53,10 @@ class Rows:
         assert self._rows is not None  # noqa: S101 - for the type checker: numbers are of rows
         return self._rows.take(pa.array([self._place(number) for number in numbers], pa.int64()))
 
-    def kept(self, numbers: Iterable[int]) -> Rows:
+    def kept(self, numbers: Iterable[int]) -> BucketRows:
         """Return some of the rows, under the same numbers."""
         later = list(numbers)
-        return Rows(self.take(later) if later else None, later, self._next)
+        return BucketRows(self.take(later) if later else None, later, self._next)
 
     def plain(self) -> tuple[list[int], int]:
         """Return the numbers for JSON: of the rows, and of the next one."""

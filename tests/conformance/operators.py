@@ -27,7 +27,7 @@ from spark_queue.operators import (
 from spark_queue.streaming.packing import PACKED, from_bytes, packed
 from spark_queue.streaming.processor import NUMBER, BucketProcessor
 from spark_queue.streaming.rules.distinct import DistinctRules
-from spark_queue.streaming.rules.events import ARRIVAL, CLOCK, COMPLETION, Rules
+from spark_queue.streaming.rules.events import ARRIVAL, CLOCK, COMPLETION, BucketRules
 from spark_queue.streaming.rules.fair import FairRules
 from spark_queue.streaming.rules.serial import SerialRules
 from tests.conformance.engines import Capability, Held, Row
@@ -235,7 +235,7 @@ class StreamEngine(_Limited):
             return row.key
         return row.tenant if self.config.fair_key is not None else row.group
 
-    def _rules(self) -> Callable[[], Rules]:
+    def _rules(self) -> Callable[[], BucketRules]:
         if self.config.dedup_key is not None:
             return DistinctRules
         if self.config.fair_key is not None:

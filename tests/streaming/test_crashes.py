@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from spark_queue import DeltaQueue, QueueConfig
 from spark_queue.streaming.rules.distinct import DistinctRules
-from spark_queue.streaming.rules.events import ARRIVAL, COMPLETION, Event, Rules
+from spark_queue.streaming.rules.events import ARRIVAL, COMPLETION, BucketRules, Event
 from spark_queue.streaming.rules.fair import FairRules
 from spark_queue.streaming.rules.serial import SerialRules
 from tests.streaming import crash
@@ -52,7 +52,9 @@ def _end(line: str) -> int:
     return 0 if line == "-" else json.loads(line)["logOffset"] + 1
 
 
-def expected(make: Callable[[], Rules], batches: list[list[range]]) -> list[tuple[int, float]]:
+def expected(
+    make: Callable[[], BucketRules], batches: list[list[range]]
+) -> list[tuple[int, float]]:
     """Return what goes out when the rules see the batches of files: the row, and its number."""
     rules = make()
     found = []
@@ -95,7 +97,7 @@ def test_a_killed_query_goes_on_exactly_where_it_was(spark: SparkSession, place:
     for query in crash.started(spark, place):
         query.awaitTermination()
     config = QueueConfig(group_key="g", lease=timedelta(days=9_999))
-    outputs: dict[str, tuple[Callable[[], Rules], str | None]] = {
+    outputs: dict[str, tuple[Callable[[], BucketRules], str | None]] = {
         "distinct": (DistinctRules, None),
         "fair": (partial(FairRules, {}, at_once=True), "round"),
         "serial": (partial(SerialRules, config), "run"),

@@ -56,7 +56,7 @@ def create(
     from spark_queue.queue import DeltaQueue  # noqa: PLC0415 - help works without Spark
 
     queue = DeltaQueue.create(spark, place, schema, settings)
-    scope.terminal.show(
+    scope.display.show(
         {"queue": queue.name, "schema": schema, "config": settings.to_dict()},
         f"created {queue.name}",
     )
@@ -86,14 +86,14 @@ def _scope(text: str | None) -> str | float | None:
 def pause(scope: Scope, name: Name, reader: ReaderOption = None) -> None:
     """Stop giving out items; what is claimed goes on."""
     step = scope.reading(name, reader).pause()
-    scope.terminal.show({"paused": True, "step": step}, f"paused from step {step} on")
+    scope.display.show({"paused": True, "step": step}, f"paused from step {step} on")
 
 
 @command
 def resume(scope: Scope, name: Name, reader: ReaderOption = None) -> None:
     """Give out items again."""
     step = scope.reading(name, reader).resume()
-    scope.terminal.show({"paused": False, "step": step}, f"resumed from step {step} on")
+    scope.display.show({"paused": False, "step": step}, f"resumed from step {step} on")
 
 
 @command
@@ -106,11 +106,11 @@ def drop(
     """Remove a queue and everything in it."""
     place = scope.placed(name)
     if not yes:
-        _require_consent(place, asks=not scope.terminal.json and sys.stdin.isatty())
+        _require_consent(place, asks=not scope.display.json and sys.stdin.isatty())
     from spark_queue.queue import DeltaQueue  # noqa: PLC0415 - help works without Spark
 
     DeltaQueue.drop(scope.spark, place)
-    scope.terminal.show({"dropped": place}, f"dropped {place}")
+    scope.display.show({"dropped": place}, f"dropped {place}")
 
 
 def _require_consent(place: str, *, asks: bool) -> None:
@@ -130,4 +130,4 @@ def maintain(
     """Log what has expired, write a checkpoint, and merge small files."""
     kept_for = None if retention is None else timedelta(seconds=retention)
     done = plain(scope.queue(name).maintain(retention=kept_for))
-    scope.terminal.show(done, *show_counts.maintained(done))
+    scope.display.show(done, *show_counts.maintained(done))

@@ -52,7 +52,7 @@ def ingest(
     """
     if not source.is_dir():
         raise InvalidArgumentError(f"source {str(source)!r} is not a directory")
-    with progress_bar(scope.terminal) as bar:
+    with progress_bar(scope.display) as bar:
         spark = scope.spark
         from spark_queue.ingest import ingest as run  # noqa: PLC0415 - as above, after Spark
 
@@ -72,7 +72,7 @@ def ingest(
         )
     # Where nothing was to be done, the line says so.
     tables = [_table(done.types)] if done.processed + done.dead else []
-    scope.terminal.show(done, *tables, _line(done), _next(queue, output, done))
+    scope.display.show(done, *tables, _line(done), _next(queue, output, done))
 
 
 def _table(types: Sequence[TypeSummary]) -> Table:

@@ -58,7 +58,7 @@ Handler = Annotated[str, typer.Argument(help="The handler, as module:function.")
 
 
 @dataclass(frozen=True, slots=True)
-class HandlerOptions:
+class RunOptions:
     """Options of what runs a handler, until there is nothing left or for ever."""
 
     returns: Annotated[str | None, typer.Option(help="The columns that it returns.")] = None
@@ -106,7 +106,7 @@ def enqueue(
     else:
         done = _from_files(scope.spark, here(files), kind, queue.schema, entered)
     counts = {"step": done.step, "inserted": done.inserted, "duplicates": done.duplicates}
-    scope.terminal.show(counts, *show_counts.enqueued(counts))
+    scope.display.show(counts, *show_counts.enqueued(counts))
 
 
 def _from_files(
@@ -129,7 +129,7 @@ def process(
     name: Name,
     handler: Handler,
     *,
-    how: HandlerOptions,
+    how: RunOptions,
     lease: Lease = None,
     time_limit: Annotated[
         float | None, typer.Option(help="Seconds after which nothing more is claimed.")
@@ -147,7 +147,7 @@ def process(
     function = load_handler(handler)
     queue = scope.reading(name, reader)
     options = how.arguments(scope)
-    with claim_progress(scope.terminal, lambda: outstanding(queue), each=each_claim) as tell:
+    with claim_progress(scope.display, lambda: outstanding(queue), each=each_claim) as tell:
         done = scope.interruptible(
             lambda stop: queue.process(
                 function,
@@ -158,7 +158,7 @@ def process(
                 on_claim=tell,
             )
         )
-    scope.terminal.show(done, *show_counts.processed(plain(done)))
+    scope.display.show(done, *show_counts.processed(plain(done)))
 
 
 def outstanding(queue: Working) -> int:
@@ -178,7 +178,7 @@ def redrive(
 ) -> None:
     """Enqueue dead, expired or cancelled items again, once; by default all dead ones."""
     count = scope.reading(name, reader).redrive(where, dry_run=dry_run, again=again)
-    _show_count(scope.terminal.show, "redriven", count, dry_run=dry_run)
+    _show_count(scope.display.show, "redriven", count, dry_run=dry_run)
 
 
 @command
@@ -192,7 +192,7 @@ def cancel(
 ) -> None:
     """End items that are ready or claimed."""
     count = scope.reading(name, reader).cancel(where, dry_run=dry_run)
-    _show_count(scope.terminal.show, "cancelled", count, dry_run=dry_run)
+    _show_count(scope.display.show, "cancelled", count, dry_run=dry_run)
 
 
 @command
@@ -200,7 +200,7 @@ def purge(scope: Scope, name: Name, where: _Where, *, dry_run: _DryRun = False) 
     """Remove finished items and their history for good."""
     queue: DeltaQueue = scope.queue(name)
     count = queue.purge(where, dry_run=dry_run)
-    _show_count(scope.terminal.show, "purged", count, dry_run=dry_run)
+    _show_count(scope.display.show, "purged", count, dry_run=dry_run)
 
 
 def load_handler(spec: str) -> Callable[..., Any]:

@@ -26,7 +26,7 @@ def readers(scope: Scope, name: Name) -> None:
     queue = scope.queue(name)
     lags = [plain(queue.open_reader(reader).lag()) for reader in queue.readers()]
     shown = {"queue": queue.name, "readers": lags}
-    scope.terminal.show(shown, *show_counts.readers(shown))
+    scope.display.show(shown, *show_counts.readers(shown))
 
 
 @command
@@ -65,7 +65,7 @@ def add_reader(
         "readers": list(after),
         "news": news(reader, before, after),
     }
-    scope.terminal.show(shown, str(shown["news"]))
+    scope.display.show(shown, str(shown["news"]))
 
 
 def news(reader: str, before: Sequence[str], after: Sequence[str]) -> str:
@@ -87,4 +87,4 @@ def drop_reader(scope: Scope, name: Name, reader: _Who) -> None:
     queue = scope.queue(name)
     queue.drop_reader(reader)
     left = list(queue.readers())
-    scope.terminal.show({"dropped": reader, "readers": left}, f"dropped reader {reader}")
+    scope.display.show({"dropped": reader, "readers": left}, f"dropped reader {reader}")

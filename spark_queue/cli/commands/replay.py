@@ -12,7 +12,7 @@ from rich.table import Table
 
 from spark_queue.cli.command import command
 from spark_queue.cli.scope import Scope
-from spark_queue.cli.shown.terminal import compact_table
+from spark_queue.cli.shown.display import compact_table
 from spark_queue.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def replay(
     weights = _weights(weight, {job.user for job in jobs})
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    quiet = scope.terminal.json or not console.is_terminal
+    quiet = scope.display.json or not console.is_terminal
     with Progress(
         *columns, TimeElapsedColumn(), console=console, transient=True, disable=quiet
     ) as bar:
@@ -60,7 +60,7 @@ def replay(
         from spark_queue.replay.plot import save  # noqa: PLC0415 - an extra
 
         save(done, plot)
-    scope.terminal.show(done, _table(done, users), _line(done, plot))
+    scope.display.show(done, _table(done, users), _line(done, plot))
 
 
 def _weights(given: list[str] | None, known: set[str]) -> dict[str, float] | None:

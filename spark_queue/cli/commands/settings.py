@@ -84,7 +84,7 @@ def configure(
     old, new = before.to_dict(), before.changed(**settings).to_dict()
     shown = {"step": step, "settings": {setting: new[setting] for setting in settings}}
     lines = [f"{setting}: {old[setting]} -> {new[setting]}" for setting in settings]
-    scope.terminal.show(shown, *lines, f"in force from step {step} on")
+    scope.display.show(shown, *lines, f"in force from step {step} on")
 
 
 def given(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -160,7 +160,7 @@ def config(scope: Scope, name: Name, reader: ReaderOption = None) -> None:
     queue = scope.reading(name, reader)
     columns, found = _ddl(queue.schema), queue.config.to_dict()
     shown = {"queue": queue.name, "schema": columns, "paused": queue.paused, "config": found}
-    scope.terminal.show(shown, config_text(queue.name, columns, found))
+    scope.display.show(shown, config_text(queue.name, columns, found))
 
 
 def config_text(name: str, columns: str, values: Mapping[str, Any]) -> str:

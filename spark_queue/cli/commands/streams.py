@@ -13,7 +13,7 @@ import typer
 from spark_queue.cli.command import Name, command
 from spark_queue.cli.commands.items import (
     Handler,
-    HandlerOptions,
+    RunOptions,
     load_handler,
 )
 from spark_queue.cli.place import here
@@ -74,7 +74,7 @@ def stream_enqueue(
     )
     _follow(scope, query, None)
     done = {name: counts[name] for name in ("steps", "inserted", "duplicates")}
-    scope.terminal.show(done)
+    scope.display.show(done)
 
 
 @command
@@ -85,7 +85,7 @@ def stream_dispatch(
     checkpoint: _Checkpoint,
     every: Annotated[float, typer.Option(help="Seconds between looks for items.")] = 10.0,
     *,
-    how: HandlerOptions,
+    how: RunOptions,
     time_limit: Annotated[
         float | None, typer.Option(help="Seconds after which it ends; never by default.")
     ] = None,
@@ -103,7 +103,7 @@ def stream_dispatch(
         on_claim=totals,
     )
     _follow(scope, query, time_limit)
-    scope.terminal.show(totals.total())
+    scope.display.show(totals.total())
 
 
 class BatchTotals:

@@ -62,7 +62,7 @@ def status(
         **_counted(items, at),
         "items": rows(_first(items, at).select(*queue.schema.names, *_SHOWN), limit),
     }
-    scope.terminal.show(shown, *show_items.status(shown))
+    scope.display.show(shown, *show_items.status(shown))
 
 
 def _instant(queue: Looking, past: int | datetime | None) -> datetime:
@@ -125,7 +125,7 @@ def stats(
     queue = scope.reading(name, reader)
     found = queue.stats(past)
     shown = {**_without(found, "per_key"), "per_key": rows(_worst(found.per_key), limit)}
-    scope.terminal.show(shown, *show_counts.stats(shown))
+    scope.display.show(shown, *show_counts.stats(shown))
 
 
 def _worst(per_key: DataFrame) -> DataFrame:
@@ -152,14 +152,14 @@ def dead(
     names = ("_seq", "_attempts", "_losses", "_finished_at", "_error", "_successor")
     found = rows(letters.select(*queue.schema.names, *names).orderBy("_seq"), limit)
     shown = {"queue": queue.name, "count": count, "items": found}
-    scope.terminal.show(shown, *show_items.dead(shown, where))
+    scope.display.show(shown, *show_items.dead(shown, where))
 
 
 @command
 def explain(scope: Scope, name: Name, seq: _Seq, reader: ReaderOption = None) -> None:
     """Say why an item is not running."""
     shown = plain(scope.reading(name, reader).explain(seq))
-    scope.terminal.show(shown, *show_items.explanation(shown))
+    scope.display.show(shown, *show_items.explanation(shown))
 
 
 @command
@@ -170,7 +170,7 @@ def history(scope: Scope, name: Name, seq: _Seq, reader: ReaderOption = None) ->
     if not found:
         raise InvalidArgumentError(f"seq is {seq}: queue {queue.name!r} has no such item")
     shown = {"queue": queue.name, "seq": seq, "transitions": found}
-    scope.terminal.show(shown, *show_items.history(shown))
+    scope.display.show(shown, *show_items.history(shown))
 
 
 def matching(items: DataFrame, where: str | None) -> DataFrame:

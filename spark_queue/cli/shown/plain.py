@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from datetime import date, datetime, timedelta, timezone
 from typing import Any
 
+#: An object, as :func:`plain` makes it.
+Plain = Mapping[str, Any]
+
 
 def plain(value: Any) -> Any:
     """Return a result as plain data.

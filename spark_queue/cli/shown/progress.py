@@ -21,7 +21,7 @@ from rich.progress import (
 from rich.table import Column
 
 from spark_queue.cli.shown import show_counts, words
-from spark_queue.cli.shown.terminal import Terminal
+from spark_queue.cli.shown.display import Display
 
 if TYPE_CHECKING:
     from spark_queue.ingest.run import Progress as Step
@@ -42,10 +42,10 @@ SETTLED = ("acked", "failed", "released", "dead")
 
 
 @contextmanager
-def progress_bar(terminal: Terminal) -> Iterator[Callable[[Step], None]]:
+def progress_bar(display: Display) -> Iterator[Callable[[Step], None]]:
     """Show a bar while the block runs; nothing with ``--json`` or where nobody watches."""
     columns = (BarColumn(), MofNCompleteColumn())
-    with _shown(terminal, *columns) as progress:
+    with _shown(display, *columns) as progress:
         task = progress.add_task("starting Spark", total=None)
 
         def update(step: Step) -> None:
@@ -61,27 +61,27 @@ def progress_bar(terminal: Terminal) -> Iterator[Callable[[Step], None]]:
 
 @contextmanager
 def claim_progress(
-    terminal: Terminal, count: Callable[[], int], *, each: bool
+    display: Display, count: Callable[[], int], *, each: bool
 ) -> Iterator[Callable[[ProcessResult], None]]:
     """Show how far processing is, while the block runs.
 
     Parameters
     ----------
-    terminal : Terminal
+    display : Display
         Where to show it; without an eye on it, nothing moves.
     count : callable
         Returns how many items are not finished; asked only if it is shown.
     each : bool
         Also print the result of each claim on standard output: a JSON object with ``--json``.
     """
-    with _shown(terminal) as progress:
+    with _shown(display) as progress:
         total = 0 if progress.disable else count()
         task = progress.add_task(standing(None, total, 0.0), total=total or None)
         started, before = time.monotonic(), dict.fromkeys(SETTLED, 0)
 
         def settled(result: ProcessResult) -> None:
             if each:
-                _tell(terminal, _of_claim(result, before))
+                _tell(display, _of_claim(result, before))
             said = standing(result, total, time.monotonic() - started)
             progress.update(task, description=said, completed=result.acked + result.dead)
 
@@ -120,16 +120,16 @@ def _of_claim(result: ProcessResult, before: dict[str, int]) -> dict[str, Any]:
     return {"claim": result.claims, **counts, "seconds": result.seconds}
 
 
-def _tell(terminal: Terminal, claim: dict[str, Any]) -> None:
-    if terminal.json:
-        terminal.line(claim)
+def _tell(display: Display, claim: dict[str, Any]) -> None:
+    if display.json:
+        display.line(claim)
     else:
         # Written so, and not by a console of its own, it comes to stand above what moves.
         sys.stdout.write(show_counts.claim_line(claim) + "\n")
         sys.stdout.flush()
 
 
-def _shown(terminal: Terminal, *columns: ProgressColumn) -> Progress:
+def _shown(display: Display, *columns: ProgressColumn) -> Progress:
     console = Console(stderr=True)
     return Progress(
         SpinnerColumn(),
@@ -140,5 +140,5 @@ def _shown(terminal: Terminal, *columns: ProgressColumn) -> Progress:
         transient=True,
         # What goes to a file is not for the screen; on the screen it is printed above the bar.
         redirect_stdout=sys.stdout.isatty(),
-        disable=terminal.json or not console.is_terminal,
+        disable=display.json or not console.is_terminal,
     )

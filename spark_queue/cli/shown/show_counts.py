@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from rich.console import RenderableType
 from rich.text import Text
 
 from spark_queue.cli.shown import words
-from spark_queue.cli.shown.show_items import STATES
-from spark_queue.cli.shown.terminal import compact_table
-
-Plain = Mapping[str, Any]
+from spark_queue.cli.shown.display import compact_table
+from spark_queue.cli.shown.plain import Plain
+from spark_queue.cli.shown.show_items import NOTES, STATES
 
 #: What is shown of a key; there is room for no more, and ``--json`` has the rest.
 _OF_A_KEY = ("dead", "ready", "claimed", "acked")
@@ -25,11 +23,6 @@ _ENDS = {
     "paused": "the queue is paused, with items left",
     "waiting": "no item may run now",
     "time limit": "the time is over",
-}
-
-_NOTES = {
-    "dead": "failed for good; the command dead says why",
-    "expired": "their time was over before they were done",
 }
 
 
@@ -51,7 +44,7 @@ def stats(data: Plain) -> list[RenderableType]:
 def _note(data: Plain, state: str) -> str:
     if state == "ready" and data["oldest_age"] is not None:
         return f"the oldest has waited for {words.duration(data['oldest_age'])}"
-    return _NOTES.get(state, "") if data[state] else ""
+    return NOTES.get(state, "") if data[state] else ""
 
 
 def _key_table(keys: Sequence[Plain]) -> RenderableType:

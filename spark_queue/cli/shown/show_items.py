@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from rich.console import RenderableType
 from rich.padding import Padding
@@ -11,12 +10,17 @@ from rich.table import Table
 from rich.text import Text
 
 from spark_queue.cli.shown import words
-from spark_queue.cli.shown.terminal import compact_table
-
-Plain = Mapping[str, Any]
+from spark_queue.cli.shown.display import compact_table
+from spark_queue.cli.shown.plain import Plain
 
 #: States as they are shown: what went wrong, what goes on, what is over.
 STATES = ("dead", "expired", "claimed", "ready", "cancelled", "acked")
+
+#: What states mean that are a problem.
+NOTES = {
+    "dead": "failed for good; the command dead says why",
+    "expired": "their time was over before they were done",
+}
 
 
 def status(data: Plain) -> list[RenderableType]:
@@ -37,18 +41,14 @@ def _paused(data: Plain) -> list[RenderableType]:
 
 
 def _state_table(data: Plain) -> Table:
+    waiting = (
+        _some(data["retrying"], "to be tried again"),
+        _some(data["delayed"], "not due yet"),
+    )
     notes = {
-        "dead": "failed for good; the command dead says why",
-        "expired": "their time was over before they were done",
+        **NOTES,
         "claimed": _some(data["lapsed"], "with a lease that has run out"),
-        "ready": ", ".join(
-            part
-            for part in (
-                _some(data["retrying"], "to be tried again"),
-                _some(data["delayed"], "not due yet"),
-            )
-            if part
-        ),
+        "ready": ", ".join(part for part in waiting if part),
     }
     table = compact_table("state", items="right", note="left")
     for state in STATES:

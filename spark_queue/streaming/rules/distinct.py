@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from spark_queue.rules.dedup import Distinct
-from spark_queue.streaming.rules.events import ARRIVAL, COMPLETION, Answer, Counting, Event
+from spark_queue.streaming.rules.events import ARRIVAL, COMPLETION, Counting, Event, Outgoing
 
 #: The rule knows holders by number. A completion names a key and no row, so that one number does.
 _ROW = 0
@@ -23,12 +23,12 @@ class DistinctRules(Counting):
         super().__init__()
         self._distinct = Distinct("live")
 
-    def apply(self, events: Iterable[Event]) -> list[Answer]:
+    def apply(self, events: Iterable[Event]) -> list[Outgoing]:
         """Pass arrivals whose key is free; free the keys of completions."""
         answers = []
         for event in events:
             if event.kind == ARRIVAL and self._passes(event):
-                answers.append(Answer(event.row, 0.0))
+                answers.append(Outgoing(event.row, 0.0))
             elif event.kind == COMPLETION:
                 self._complete(event)
         return answers

@@ -33,7 +33,7 @@ class Event(NamedTuple):
     """Of an arrival, the number under which its row is kept; -1 for others."""
 
 
-class Answer(NamedTuple):
+class Outgoing(NamedTuple):
     """A row that goes out."""
 
     row: int
@@ -42,13 +42,13 @@ class Answer(NamedTuple):
     """What the operator says of it: its round, or the number of its run."""
 
 
-class Rules(Protocol):
+class BucketRules(Protocol):
     """The state of one bucket."""
 
     counts: dict[str, int]
     """How many events of each sort there were, since the query's first batch."""
 
-    def apply(self, events: Iterable[Event]) -> list[Answer]:
+    def apply(self, events: Iterable[Event]) -> list[Outgoing]:
         """Take in events, in order, and answer what goes out."""
         ...
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from spark_queue.rules.fairness import Level, Turns
-from spark_queue.streaming.rules.events import ARRIVAL, COMPLETION, Answer, Counting, Event
+from spark_queue.streaming.rules.events import ARRIVAL, COMPLETION, Counting, Event, Outgoing
 
 _PRIORITY = 0
 
@@ -32,7 +32,7 @@ class FairRules(Counting):
         self._turns.levels[_PRIORITY] = self._level = Level(_PRIORITY)
         self._at_once = at_once
 
-    def apply(self, events: Iterable[Event]) -> list[Answer]:
+    def apply(self, events: Iterable[Event]) -> list[Outgoing]:
         """Give each arrival its round."""
         accounts, account_of = self._level.accounts, self._turns.account
         answers, highest = [], 0.0
@@ -41,7 +41,7 @@ class FairRules(Counting):
                 account = accounts.get(event.key) or account_of(_PRIORITY, event.key)
                 number = account.next_tag(event.number)
                 highest = max(highest, number)
-                answers.append(Answer(event.row, number))
+                answers.append(Outgoing(event.row, number))
             elif event.kind == COMPLETION:
                 self._serve(event.number)
         self.count("tagged", len(answers))

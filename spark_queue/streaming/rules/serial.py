@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from spark_queue.config import OnFailure, QueueConfig
 from spark_queue.rules import Ack, Dead, Nack, NewItem, Outcome, Release, Scheduler
-from spark_queue.streaming.rules.events import ARRIVAL, COMPLETION, Answer, Counting, Event
+from spark_queue.streaming.rules.events import ARRIVAL, COMPLETION, Counting, Event, Outgoing
 
 _OUTCOMES: Mapping[str, Outcome] = {
     "ack": Ack(),
@@ -84,9 +84,9 @@ class SerialRules(Counting):
         self._scheduler = Scheduler(config, keep_finished=False)
         self._groups: dict[str, _Group] = {}
 
-    def apply(self, events: Iterable[Event]) -> list[Answer]:
+    def apply(self, events: Iterable[Event]) -> list[Outgoing]:
         """Admit arrivals, settle completions, and start what may run after each instant."""
-        answers: list[Answer] = []
+        answers: list[Outgoing] = []
         now: int | None = None
         for event in events:
             if now is not None and event.at != now:
@@ -118,10 +118,10 @@ class SerialRules(Counting):
         self._scheduler = Scheduler.restore(self._config, plain["scheduler"])
         self._groups = {name: _Group.restored(*group) for name, *group in plain["groups"]}
 
-    def _arrive(self, event: Event, answers: list[Answer]) -> None:
+    def _arrive(self, event: Event, answers: list[Outgoing]) -> None:
         if event.key is None:
             self.count("started")
-            answers.append(Answer(event.row, 1.0))
+            answers.append(Outgoing(event.row, 1.0))
             return
         group = self._groups.get(event.key)
         if group is None:
@@ -169,7 +169,7 @@ class SerialRules(Counting):
         if not group.live:
             del self._groups[name]
 
-    def _start(self, now: int, answers: list[Answer]) -> None:
+    def _start(self, now: int, answers: list[Outgoing]) -> None:
         while True:
             grant = self._scheduler.claim(now / _SECOND, sys.maxsize)
             for item in grant.items:
@@ -177,7 +177,7 @@ class SerialRules(Counting):
                 run.lease = grant.lease
                 run.number += 1
                 self.count("started")
-                answers.append(Answer(run.row, float(run.number)))
+                answers.append(Outgoing(run.row, float(run.number)))
             if not grant.dead:
                 return
             # What is dead makes room for rows that were not admitted yet.

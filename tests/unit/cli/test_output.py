@@ -21,8 +21,8 @@ from pyspark.sql.types import (
 
 from spark_queue.cli.place import placed
 from spark_queue.cli.shown import words
+from spark_queue.cli.shown.display import Display
 from spark_queue.cli.shown.plain import plain, rows
-from spark_queue.cli.shown.terminal import Terminal
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def test_numbers_that_json_lacks_are_texts() -> None:
 
 def test_result_without_a_table_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
     """The fields of a result are shown where a command has no table of its own."""
-    Terminal().show({"state": "[red]ready", "count": 1_234, "ratio": 0.5, "none": None})
+    Display().show({"state": "[red]ready", "count": 1_234, "ratio": 0.5, "none": None})
 
     out = capsys.readouterr().out
     # The text of an item is no markup.

@@ -16,7 +16,7 @@ from spark_queue.errors import InvalidArgumentError
 from spark_queue.streaming.packing import PACKED, from_bytes, packed
 from spark_queue.streaming.processor import STATE, BucketProcessor
 from spark_queue.streaming.rules.distinct import DistinctRules
-from spark_queue.streaming.rules.events import ARRIVAL, CLOCK, COMPLETION, Rules
+from spark_queue.streaming.rules.events import ARRIVAL, CLOCK, COMPLETION, BucketRules
 from spark_queue.streaming.rules.fair import FairRules
 from spark_queue.streaming.rules.serial import SerialRules
 
@@ -34,7 +34,9 @@ EVENTS = pa.schema(
 )
 
 #: Rules, events of three micro-batches, and the rows that each lets out.
-PLAYS: dict[str, tuple[Callable[[], Rules], list[list[tuple[int, int, str]]], list[list[int]]]] = {
+PLAYS: dict[
+    str, tuple[Callable[[], BucketRules], list[list[tuple[int, int, str]]], list[list[int]]]
+] = {
     "distinct": (
         DistinctRules,
         [
@@ -135,7 +137,7 @@ def test_a_newer_format_is_refused() -> None:
 
 def test_state_does_not_grow_with_keys_that_are_gone() -> None:
     """After 100 micro-batches of ever new keys the state is as large as after ten."""
-    makes: dict[str, Callable[[], Rules]] = {
+    makes: dict[str, Callable[[], BucketRules]] = {
         "distinct": DistinctRules,
         "fair": partial(FairRules, {}, at_once=True),
         "serial": partial(SerialRules, QueueConfig(group_key="g")),

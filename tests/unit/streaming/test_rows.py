@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from spark_queue.streaming.packing import BUCKET, PACKED, from_bytes, packed, unpacked
-from spark_queue.streaming.rows import Rows
+from spark_queue.streaming.rows import BucketRows
 
 
 def structs(*names: str) -> pa.ChunkedArray:
@@ -13,24 +13,24 @@ def structs(*names: str) -> pa.ChunkedArray:
     return pa.chunked_array([pa.array([{"name": name} for name in names])])
 
 
-def names(rows: Rows, *numbers: int) -> list[str]:
+def names(rows: BucketRows, *numbers: int) -> list[str]:
     """Return the names of rows."""
     return [row["name"] for row in rows.take(numbers).to_pylist()]
 
 
 def test_a_row_keeps_its_number_for_as_long_as_it_is_kept() -> None:
     """New rows are numbered on, whatever was dropped, also after rows were written and read."""
-    rows = Rows()
+    rows = BucketRows()
     assert rows.add(structs("a", "b", "c")) == 0
     later = rows.kept([2, 0])
-    for kept in (later, Rows.restored(later.plain(), later.packed())):
+    for kept in (later, BucketRows.restored(later.plain(), later.packed())):
         assert kept.add(structs("d", "e")) == 3
         assert names(kept, 0, 2, 3, 4) == ["a", "c", "d", "e"]
 
 
 def test_numbers_go_on_when_nothing_is_kept() -> None:
     """A number is never given twice, and no rows take no room."""
-    rows = Rows()
+    rows = BucketRows()
     rows.add(structs("a", "b"))
     later = rows.kept([])
 

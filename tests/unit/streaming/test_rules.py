@@ -15,7 +15,14 @@ from hypothesis import strategies as st
 from spark_queue.config import QueueConfig, RetryPolicy
 from spark_queue.rules import Ack, Dead, Nack, NewItem, Outcome, Release, Scheduler
 from spark_queue.streaming.rules.distinct import DistinctRules
-from spark_queue.streaming.rules.events import ARRIVAL, CLOCK, COMPLETION, Answer, Event, Rules
+from spark_queue.streaming.rules.events import (
+    ARRIVAL,
+    CLOCK,
+    COMPLETION,
+    BucketRules,
+    Event,
+    Outgoing,
+)
 from spark_queue.streaming.rules.fair import FairRules
 from spark_queue.streaming.rules.serial import SerialRules
 
@@ -46,7 +53,9 @@ def beat(at: int) -> Event:
     return Event(at * SECOND, CLOCK, 0, None, 0.0, None, -1)
 
 
-def played(make: Callable[[], Rules], batches: Iterable[Sequence[Event]]) -> list[list[Answer]]:
+def played(
+    make: Callable[[], BucketRules], batches: Iterable[Sequence[Event]]
+) -> list[list[Outgoing]]:
     """Apply batches, and write the rules down and read them back between any two."""
     answers = []
     rules = make()
@@ -58,7 +67,7 @@ def played(make: Callable[[], Rules], batches: Iterable[Sequence[Event]]) -> lis
     return answers
 
 
-def rows(answers: Iterable[Answer]) -> list[int]:
+def rows(answers: Iterable[Outgoing]) -> list[int]:
     """Return the sequence of each row that went out."""
     return [answer.row for answer in answers]
 
@@ -212,7 +221,7 @@ def test_a_run_that_times_out_comes_again() -> None:
     rules = serial(lease=timedelta(seconds=10), max_losses=2)()
     rules.apply([arrival(1, "g", 1), arrival(2, "g", 1)])
     assert rows(rules.apply([beat(10)])) == []
-    assert rules.apply([beat(11)]) == [Answer(1, 2.0)]
+    assert rules.apply([beat(11)]) == [Outgoing(1, 2.0)]
     assert rows(rules.apply([beat(21)])) == [2]
     assert rules.counts == {"started": 3, "buried": 1}
 
@@ -382,7 +391,7 @@ def test_a_fair_stream_serves_in_the_order_of_the_scheduler(
 ) -> None:
     """Sorted by round, the rows come in the order in which a fair scheduler serves them."""
     scheduler = Scheduler(QueueConfig(fair_key="k"))
-    rules: Rules = FairRules({}, at_once=False)
+    rules: BucketRules = FairRules({}, at_once=False)
     waiting: list[tuple[float, int]] = []
     for seq, (key, claims) in enumerate(steps):
         (answer,) = rules.apply([arrival(seq, key)])

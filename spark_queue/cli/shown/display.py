@@ -22,7 +22,7 @@ _FOLDED = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terminal:
+class Display:
     """Where a command shows its result and its errors."""
 
     json: bool = False
