@@ -76,7 +76,10 @@ def process_stream(
 
 def require_query(checkpoint: object, trigger: object, name: object, *, ends: bool = False) -> None:
     """Raise where a query has no place or no pace; without a pace, one that ``ends`` runs once."""
-    _require_checkpoint(checkpoint)
+    if not isinstance(checkpoint, str) or not checkpoint.strip():
+        raise InvalidArgumentError(
+            f"checkpoint is {checkpoint!r}: name a directory that is this query's own"
+        )
     if trigger is not None or not ends:
         require_duration("trigger", trigger)
     require_string("name", name)
@@ -107,11 +110,4 @@ def _require_stream(df: object) -> None:
     if not isinstance(df, DataFrame) or not df.isStreaming:
         raise InvalidArgumentError(
             "the frame is no stream: read it with spark.readStream, or use enqueue"
-        )
-
-
-def _require_checkpoint(checkpoint: object) -> None:
-    if not isinstance(checkpoint, str) or not checkpoint.strip():
-        raise InvalidArgumentError(
-            f"checkpoint is {checkpoint!r}: name a directory that is this query's own"
         )

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, TypeVar
 import typer
 
 from spark_queue.cli.exits import Terminated, exit_of
-from spark_queue.cli.place import placed
 from spark_queue.cli.shown.display import Display
 from spark_queue.errors import SetupError
 from spark_queue.java import java_problem
@@ -69,8 +68,17 @@ class Scope:
         return session
 
     def placed(self, name: str) -> str:
-        """Return the path or table that a name means."""
-        return placed(self.spark, name)
+        """Return the path or table name that a queue or an output has for the library.
+
+        A path is taken from the working directory. So is a plain name where the session's catalog
+        is in memory: a table of that catalog would be gone with the process.
+        """
+        from spark_queue.delta.tables import address  # noqa: PLC0415 - help works without Spark
+
+        catalog = self.spark.conf.get("spark.sql.catalogImplementation", "in-memory")
+        if "/" not in name and catalog == "in-memory":
+            return os.path.abspath(name)  # noqa: PTH100 - a path of a queue is a string
+        return address.placed(name)
 
     def queue(self, name: str, listener: Listener | None = None) -> DeltaQueue:
         """Open a queue; the listener is told of every step."""
@@ -96,6 +104,11 @@ class Scope:
         self._while_open.close()
         if self._sessions is None and "spark" in self.__dict__:
             self.spark.stop()
+
+
+def here(path: str) -> str:
+    """Return a path of files as the JVM finds it, whose working directory may be another."""
+    return path if "://" in path else os.path.abspath(path)  # noqa: PTH100 - it may be a pattern
 
 
 @contextmanager

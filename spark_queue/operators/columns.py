@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from operator import and_
 
@@ -59,7 +59,12 @@ def carried(df: DataFrame, what: str, given: Columns) -> tuple[DataFrame, list[s
 
 def known(keys: Sequence[Column]) -> Column:
     """Tell whether a key is one: none of its parts is null."""
-    return reduce(and_, [key.isNotNull() for key in keys])
+    return all_of(key.isNotNull() for key in keys)
+
+
+def all_of(conditions: Iterable[Column]) -> Column:
+    """Tell whether every one of some conditions holds."""
+    return reduce(and_, conditions)
 
 
 def has(df: DataFrame, name: str) -> bool:

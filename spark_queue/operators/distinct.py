@@ -12,6 +12,7 @@ from pyspark.sql.types import StructField
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.operators.columns import (
     Columns,
+    all_of,
     carried,
     has,
     known,
@@ -162,10 +163,7 @@ class _Asking:
         return Window.partitionBy(*self.keys, _ALONE).orderBy(*self.order)
 
     def is_held(self) -> Column:
-        same = F.lit(True)
-        for number, name in enumerate(self.keys):
-            same = same & (F.col(name) == F.col(_held_name(number)))
-        return same
+        return all_of(F.col(name) == F.col(_held_name(n)) for n, name in enumerate(self.keys))
 
 
 def _names_only(order_by: Columns) -> list[str]:
@@ -195,8 +193,9 @@ def _held(
 
 
 def _if_there(df: DataFrame, field: StructField) -> Column:
-    there = has(df, field.name)
-    return F.col(f"`{field.name}`") if there else F.lit(None).cast(field.dataType)
+    if has(df, field.name):
+        return F.col(f"`{field.name}`")
+    return F.lit(None).cast(field.dataType)
 
 
 def _held_name(number: int) -> str:

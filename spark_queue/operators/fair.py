@@ -21,6 +21,7 @@ from spark_queue.errors import InvalidArgumentError
 from spark_queue.operators import running
 from spark_queue.operators.columns import (
     Columns,
+    all_of,
     carried,
     listed,
     one,
@@ -253,8 +254,8 @@ def _with_start(
     ours = [F.col(f"`{name}`").alias(private(f"known_{n}")) for n, name in enumerate(names)]
     # The ends of several frames may be united as they are: of each key the last one counts.
     known = resume.last.groupBy(*ours).agg(F.max(F.col(ROUND).cast("double")).alias(_LAST))
-    same = F.lit(True)
-    for number, column in enumerate(keys):
-        same = same & F.col(column).eqNullSafe(F.col(private(f"known_{number}")))
+    same = all_of(
+        F.col(column).eqNullSafe(F.col(private(f"known_{n}"))) for n, column in enumerate(keys)
+    )
     joined = rows.join(known, same, "left")
     return joined.withColumn(_LAST, starts_at(current, F.col(_LAST)))

@@ -9,13 +9,11 @@ they lie decides who does the work, never what comes out.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
-from operator import and_
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_queue.operators.columns import private
+from spark_queue.operators.columns import all_of, private
 
 #: Into how many parts all rows together are cut, a power of two; a line gets its share of the cuts.
 PARTS = 64
@@ -119,6 +117,4 @@ def _totals(parted: DataFrame, line: Sequence[str], amount: Column | None) -> Da
 
 
 def _same_line(line: Sequence[str]) -> Column:
-    return reduce(
-        and_, [F.col(column).eqNullSafe(F.col(private(f"the_{column}"))) for column in line]
-    )
+    return all_of(F.col(column).eqNullSafe(F.col(private(f"the_{column}"))) for column in line)

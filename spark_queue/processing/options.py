@@ -21,13 +21,18 @@ from spark_queue.processing.handlers import AnyHandler
 from spark_queue.processing.worker import ProcessResult, Work, worker_id
 
 
-class _Options(TypedDict, total=False):
-    """What handlers of items and of batches are given alike."""
+class _AnyOptions(TypedDict, total=False):
+    """What any handler is given, however it is run."""
 
     limit: int
     lease: timedelta | None
     returns: StructType | str | None
     output: str | None
+
+
+class _Options(_AnyOptions, total=False):
+    """What handlers of items and of batches are given alike."""
+
     on_claim: Callable[[ProcessResult], None] | None
 
 
@@ -46,15 +51,11 @@ class StreamOptions(_Options, total=False):
     name: str | None
 
 
-class HandlerOptions(TypedDict, total=False):
+class HandlerOptions(_AnyOptions, total=False):
     """How a handler is to be run, whatever its kind: fields of :class:`Asked`."""
 
     per: Literal["item", "batch"]
-    limit: int
     max_per_group: int | None
-    lease: timedelta | None
-    returns: StructType | str | None
-    output: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Literal
 
 from pyspark import cloudpickle
@@ -118,10 +119,7 @@ def process(
 ) -> ProcessResult:
     """Claim, run and settle until the queue is empty, the time is up, or someone stops it."""
     require_safe(store, work)
-
-    def run(stop: threading.Event) -> ProcessResult:
-        return _processed(store, work, time_limit, stop, on_claim)
-
+    run = partial(_processed, store, work, time_limit, on_claim)
     if threading.current_thread() is threading.main_thread():
         return interrupts.interruptible(store.spark, run, stop)
     return run(stop or threading.Event())
@@ -131,8 +129,8 @@ def _processed(
     store: Store,
     work: Work,
     time_limit: timedelta | None,
-    stop: threading.Event,
     on_claim: Callable[[ProcessResult], None] | None,
+    stop: threading.Event,
 ) -> ProcessResult:
     started = time.monotonic()
     result = ProcessResult()

@@ -104,19 +104,13 @@ def require_same_buckets(spark: SparkSession, checkpoint: str | None, buckets: i
     InvalidArgumentError
         It names both numbers.
     """
-    stored = None if checkpoint is None else stored_buckets(spark, checkpoint)
-    if stored is not None and stored != buckets:
+    state = None if checkpoint is None else stored_state(spark, checkpoint)
+    row = None if state is None else state.select("value.buckets").head()
+    if row is not None and row[0] != buckets:
         raise InvalidArgumentError(
-            f"the state at {checkpoint!r} has {stored} buckets, the operator {buckets}: "
+            f"the state at {checkpoint!r} has {row[0]} buckets, the operator {buckets}: "
             "their number cannot change; start with a new checkpoint"
         )
-
-
-def stored_buckets(spark: SparkSession, checkpoint: str) -> int | None:
-    """Return the number of buckets of a checkpoint; None where nothing is stored yet."""
-    state = stored_state(spark, checkpoint)
-    row = None if state is None else state.select("value.buckets").head()
-    return None if row is None else int(row[0])
 
 
 def stored_counts(spark: SparkSession, checkpoint: str) -> dict[str, int]:

@@ -243,7 +243,15 @@ def one_active_per_group(
     or run.
     """
     require_free(arrivals, RUN)
-    config = _config(limit, on_failure, max_attempts, retry, time_out, max_losses)
+    config = QueueConfig(
+        group_key="group",
+        group_limit=limit,
+        on_failure=on_failure,
+        max_attempts=max_attempts,
+        retry=retry or RetryPolicy(delay=timedelta(0)),
+        lease=_NEVER if time_out is None else time_out,
+        max_losses=max_losses,
+    )
     _require_time(at, config.retry, time_out, heartbeats)
     timed = partial(Stream, at=at, at_is_a_time=True)
     streams = [
@@ -266,25 +274,6 @@ def one_active_per_group(
         add=lambda number: number.cast("int").alias(RUN),
         buckets=buckets,
         checkpoint=checkpoint,
-    )
-
-
-def _config(
-    limit: int,
-    on_failure: OnFailure,
-    max_attempts: int | None,
-    retry: RetryPolicy | None,
-    time_out: timedelta | None,
-    max_losses: int | None,
-) -> QueueConfig:
-    return QueueConfig(
-        group_key="group",
-        group_limit=limit,
-        on_failure=on_failure,
-        max_attempts=max_attempts,
-        retry=retry or RetryPolicy(delay=timedelta(0)),
-        lease=_NEVER if time_out is None else time_out,
-        max_losses=max_losses,
     )
 
 

@@ -80,20 +80,16 @@ def _table(types: Sequence[TypeSummary]) -> Table:
     table = Table(show_footer=True)
     table.add_column("media type", footer="all", overflow="fold")
     for name, total in zip(_COUNTS, _totals(types), strict=True):
-        table.add_column(name, justify="right", footer=f"{total:,}")
+        table.add_column(name, justify="right", footer=total)
     for one in types[:_TYPES]:
-        table.add_row(one.media_type or "(unknown)", *_cells(_totals([one])))
+        table.add_row(one.media_type or "(unknown)", *_totals([one]))
     if rest := types[_TYPES:]:
-        table.add_row(f"({len(rest)} more)", *_cells(_totals(rest)))
+        table.add_row(f"({len(rest)} more)", *_totals(rest))
     return table
 
 
-def _totals(types: Sequence[TypeSummary]) -> list[int]:
-    return [sum(getattr(one, name) for one in types) for name in _COUNTS]
-
-
-def _cells(counts: Sequence[int]) -> list[str]:
-    return [f"{count:,}" for count in counts]
+def _totals(types: Sequence[TypeSummary]) -> list[str]:
+    return [f"{sum(getattr(one, name) for one in types):,}" for name in _COUNTS]
 
 
 def _line(done: IngestSummary) -> str:

@@ -17,8 +17,7 @@ import typer
 
 from spark_queue.cli.command import Name, ReaderOption, command
 from spark_queue.cli.commands.settings import Lease
-from spark_queue.cli.place import here
-from spark_queue.cli.scope import Scope
+from spark_queue.cli.scope import Scope, here
 from spark_queue.cli.shown import show_counts
 from spark_queue.cli.shown.formats import Format, format_of
 from spark_queue.cli.shown.plain import plain

@@ -16,8 +16,7 @@ from spark_queue.cli.commands.items import (
     RunOptions,
     load_handler,
 )
-from spark_queue.cli.place import here
-from spark_queue.cli.scope import Scope
+from spark_queue.cli.scope import Scope, here
 from spark_queue.cli.shown.formats import Format
 from spark_queue.cli.shown.progress import SETTLED
 from spark_queue.errors import InvalidArgumentError

@@ -189,5 +189,4 @@ def matching(items: DataFrame, where: str | None) -> DataFrame:
 
 
 def _without(result: Any, name: str) -> dict[str, Any]:
-    fields = {n: getattr(result, n) for n in result.__dataclass_fields__ if n != name}
-    return {key: plain(value) for key, value in fields.items()}
+    return {n: plain(getattr(result, n)) for n in result.__dataclass_fields__ if n != name}

@@ -44,8 +44,7 @@ SETTLED = ("acked", "failed", "released", "dead")
 @contextmanager
 def progress_bar(display: Display) -> Iterator[Callable[[Step], None]]:
     """Show a bar while the block runs; nothing with ``--json`` or where nobody watches."""
-    columns = (BarColumn(), MofNCompleteColumn())
-    with _shown(display, *columns) as progress:
+    with _shown(display, BarColumn(), MofNCompleteColumn()) as progress:
         task = progress.add_task("starting Spark", total=None)
 
         def update(step: Step) -> None:

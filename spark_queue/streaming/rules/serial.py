@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from spark_queue.config import OnFailure, QueueConfig
@@ -20,32 +21,28 @@ _OUTCOMES: Mapping[str, Outcome] = {
 _SECOND = 1_000_000
 
 
+@dataclass(slots=True)
 class _Run:
     """An item that the scheduler has."""
 
-    __slots__ = ("lease", "number", "row", "seq")
-
-    def __init__(self, seq: int, row: int, lease: int = 0, number: int = 0) -> None:
-        self.seq = seq
-        """The scheduler's number of the item."""
-        self.row = row
-        """The number of its row."""
-        self.lease = lease
-        """Under which it runs; 0 while it waits."""
-        self.number = number
-        """How often it was started."""
+    seq: int
+    """The scheduler's number of the item."""
+    row: int
+    """The number of its row."""
+    lease: int = 0
+    """Under which it runs; 0 while it waits."""
+    number: int = 0
+    """How often it was started."""
 
 
+@dataclass(slots=True)
 class _Group:
     """The rows of a group: those that could start, and those that wait behind them."""
 
-    __slots__ = ("live", "tail")
-
-    def __init__(self) -> None:
-        self.live: dict[int, _Run] = {}
-        """By its sequence, what the scheduler has."""
-        self.tail: dict[int, int] = {}
-        """The numbers of rows that wait behind, by their sequence, as they came."""
+    live: dict[int, _Run] = field(default_factory=dict)
+    """By its sequence, what the scheduler has."""
+    tail: dict[int, int] = field(default_factory=dict)
+    """The numbers of rows that wait behind, by their sequence, as they came."""
 
     def standing(self, on_failure: OnFailure) -> int:
         """Return how many items stand before the tail: with *skip*, no failed one that waits."""
@@ -61,10 +58,7 @@ class _Group:
     @classmethod
     def restored(cls, live: list[list[int]], tail: list[tuple[int, int]]) -> _Group:
         """Go on where plain data was written."""
-        group = cls()
-        group.live = {order: _Run(*run) for order, *run in live}
-        group.tail = dict(tail)
-        return group
+        return cls({order: _Run(*run) for order, *run in live}, dict(tail))
 
 
 class SerialRules(Counting):

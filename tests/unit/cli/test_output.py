@@ -19,7 +19,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from spark_queue.cli.place import placed
+from spark_queue.cli.scope import Scope
 from spark_queue.cli.shown import words
 from spark_queue.cli.shown.display import Display
 from spark_queue.cli.shown.plain import plain, rows
@@ -147,6 +147,6 @@ def test_name_is_a_table_where_tables_last(
     """A plain name is a table, or a path here where the catalog ends with the process."""
     monkeypatch.chdir(tmp_path)
 
-    found = placed(_Session(catalog), name)  # type: ignore[arg-type]
+    scope = Scope(Display(), lambda _verbose: _Session(catalog))  # type: ignore[arg-type,return-value]
 
-    assert found == meant.format(here=tmp_path)
+    assert scope.placed(name) == meant.format(here=tmp_path)
