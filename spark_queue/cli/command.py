@@ -10,18 +10,19 @@ from inspect import Parameter
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from spark_queue.cli.scope import scoped
 
-_Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+_Json = Annotated[bool, Option("--json", help="Print one JSON object and nothing else.")]
 _Verbose = Annotated[
-    bool, typer.Option("--verbose", help="Show what Spark says, and tracebacks of errors.")
+    bool, Option("--verbose", help="Show what Spark says, and tracebacks of errors.")
 ]
 _FLAGS = {"json": _Json, "verbose": _Verbose}
 
-Name = Annotated[str, typer.Argument(help="The queue: a path, or a table name of the catalog.")]
+Name = Annotated[str, Argument(help="The queue: a path, or a table name of the catalog.")]
 ReaderOption = Annotated[
-    str | None, typer.Option(help="As this reader of the queue sees it; the default one if none.")
+    str | None, Option(help="As this reader of the queue sees it; the default one if none.")
 ]
 
 

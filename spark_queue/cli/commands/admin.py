@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Option
 
 from spark_queue.cli.command import Name, ReaderOption, command
 from spark_queue.cli.commands.settings import (
@@ -23,7 +24,7 @@ from spark_queue.cli.shown.plain import plain
 from spark_queue.config import QueueConfig
 from spark_queue.errors import InvalidArgumentError
 
-_Key = Annotated[str | None, typer.Option(help="A SQL expression over the columns.")]
+_Key = Annotated[str | None, Option(help="A SQL expression over the columns.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +32,7 @@ class _FixedOptions:
     """Options for what a queue is, which never changes."""
 
     dedup_key: _Key = None
-    dedup_scope: Annotated[
-        str | None, typer.Option(help="live, forever, or a number of seconds.")
-    ] = None
+    dedup_scope: Annotated[str | None, Option(help="live, forever, or a number of seconds.")] = None
     fair_key: _Key = None
     group_key: _Key = None
     priority: _Key = None
@@ -43,7 +42,7 @@ class _FixedOptions:
 def create(
     scope: Scope,
     name: Name,
-    schema: Annotated[str, typer.Option(help="The columns, as in 'path string, size bigint'.")],
+    schema: Annotated[str, Option(help="The columns, as in 'path string, size bigint'.")],
     config: ConfigFile = None,
     *,
     fixed: _FixedOptions,
@@ -101,7 +100,7 @@ def drop(
     scope: Scope,
     name: Name,
     *,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Remove a queue and everything in it."""
     place = scope.placed(name)
@@ -124,7 +123,7 @@ def maintain(
     scope: Scope,
     name: Name,
     retention: Annotated[
-        float | None, typer.Option(help="Also drop what finished so many seconds ago.")
+        float | None, Option(help="Also drop what finished so many seconds ago.")
     ] = None,
 ) -> None:
     """Log what has expired, write a checkpoint, and merge small files."""

@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from rich.table import Table
+from typer import Argument, Option
 
 from spark_queue.cli.command import command
 from spark_queue.cli.scope import Scope
@@ -29,20 +29,20 @@ _COUNTS = ("files", "bytes")
 @command
 def ingest(
     scope: Scope,
-    source: Annotated[Path, typer.Argument(help="The directory whose files to read.")],
-    queue: Annotated[str, typer.Option(help="Path or name of the queue; made where missing.")],
-    output: Annotated[str, typer.Option(help="Path or name of the Delta table to write to.")],
+    source: Annotated[Path, Argument(help="The directory whose files to read.")],
+    queue: Annotated[str, Option(help="Path or name of the queue; made where missing.")],
+    output: Annotated[str, Option(help="Path or name of the Delta table to write to.")],
     exclude: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             help="Leave out files and directories of such a name: '*.pyc'; with a / of such a path "
             "below SOURCE. May be given again."
         ),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Files that one claim takes.")] = 50_000,
+    limit: Annotated[int, Option(min=1, help="Files that one claim takes.")] = 50_000,
     *,
     follow_links: Annotated[
-        bool, typer.Option("--follow-links", help="Look into linked directories, each once.")
+        bool, Option("--follow-links", help="Look into linked directories, each once.")
     ] = False,
 ) -> None:
     """Read every file below SOURCE once, and write a row for each to a Delta table.

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from spark_queue.cli.command import Name, ReaderOption, command
 from spark_queue.cli.commands.settings import Lease
@@ -26,17 +26,14 @@ from spark_queue.errors import InvalidArgumentError
 from spark_queue.looking import store_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
+    from pyspark.sql import DataFrame
 
     from spark_queue.queue import DeltaQueue
     from spark_queue.reader import Working
     from spark_queue.results import EnqueueResult
 
-_DryRun = Annotated[bool, typer.Option("--dry-run", help="Only count.")]
-_Where = Annotated[
-    str, typer.Option(help="Which items: a SQL predicate over the columns of status.")
-]
+_DryRun = Annotated[bool, Option("--dry-run", help="Only count.")]
+_Where = Annotated[str, Option(help="Which items: a SQL predicate over the columns of status.")]
 
 
 class Duplicates(str, Enum):
@@ -53,20 +50,20 @@ class Per(str, Enum):
     BATCH = "batch"
 
 
-Handler = Annotated[str, typer.Argument(help="The handler, as module:function.")]
+Handler = Annotated[str, Argument(help="The handler, as module:function.")]
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
     """Options of what runs a handler, until there is nothing left or for ever."""
 
-    returns: Annotated[str | None, typer.Option(help="The columns that it returns.")] = None
-    output: Annotated[str | None, typer.Option(help="The Delta table that gets them.")] = None
-    per: Annotated[Per, typer.Option(help="What one call gets.")] = Per.ITEM
-    limit: Annotated[int, typer.Option(help="Items that one claim takes.")] = 10_000
+    returns: Annotated[str | None, Option(help="The columns that it returns.")] = None
+    output: Annotated[str | None, Option(help="The Delta table that gets them.")] = None
+    per: Annotated[Per, Option(help="What one call gets.")] = Per.ITEM
+    limit: Annotated[int, Option(help="Items that one claim takes.")] = 10_000
     max_per_group: Annotated[
         int | None,
-        typer.Option(help="Items of one group that a claim takes; all that may run if not given."),
+        Option(help="Items of one group that a claim takes; all that may run if not given."),
     ] = None
 
     def arguments(self, scope: Scope) -> dict[str, Any]:
@@ -79,15 +76,15 @@ class RunOptions:
 def enqueue(
     scope: Scope,
     name: Name,
-    table: Annotated[str | None, typer.Option(help="A table of the catalog.")] = None,
-    files: Annotated[str | None, typer.Option(help="A file, directory or pattern.")] = None,
+    table: Annotated[str | None, Option(help="A table of the catalog.")] = None,
+    files: Annotated[str | None, Option(help="A file, directory or pattern.")] = None,
     format: Annotated[  # noqa: A002
-        Format | None, typer.Option(help="Of the files; by default what their names tell.")
+        Format | None, Option(help="Of the files; by default what their names tell.")
     ] = None,
     order_by: Annotated[
-        str | None, typer.Option(help="The column whose order the rows enter in.")
+        str | None, Option(help="The column whose order the rows enter in.")
     ] = None,
-    on_duplicate: Annotated[Duplicates, typer.Option()] = Duplicates.SKIP,
+    on_duplicate: Annotated[Duplicates, Option()] = Duplicates.SKIP,
 ) -> None:
     """Add the rows of a table or of files, all in one step. A CSV file has a header line."""
     if (table is None) == (files is None):
@@ -103,23 +100,14 @@ def enqueue(
     if files is None or kind is None:
         done = entered(scope.spark.read.table(str(table)))
     else:
-        done = _from_files(scope.spark, here(files), kind, queue.schema, entered)
+        from spark_queue.cli import inputs  # noqa: PLC0415 - help works without Spark
+
+        found = (scope.spark, here(files), kind, queue.schema)
+        frame = inputs.read_files(*found)
+        with inputs.explained(*found):
+            done = entered(frame)
     counts = {"step": done.step, "inserted": done.inserted, "duplicates": done.duplicates}
     scope.display.show(counts, *show_counts.enqueued(counts))
-
-
-def _from_files(
-    spark: SparkSession,
-    files: str,
-    kind: Format,
-    schema: StructType,
-    enter: Callable[[DataFrame], EnqueueResult],
-) -> EnqueueResult:
-    from spark_queue.cli import inputs  # noqa: PLC0415 - help works without Spark
-
-    frame = inputs.read_files(spark, files, kind, schema)
-    with inputs.explained(spark, files, kind, schema):
-        return enter(frame)
 
 
 @command
@@ -131,11 +119,11 @@ def process(
     how: RunOptions,
     lease: Lease = None,
     time_limit: Annotated[
-        float | None, typer.Option(help="Seconds after which nothing more is claimed.")
+        float | None, Option(help="Seconds after which nothing more is claimed.")
     ] = None,
     reader: ReaderOption = None,
     each_claim: Annotated[
-        bool, typer.Option("--each-claim", help="Also print the result of each claim.")
+        bool, Option("--each-claim", help="Also print the result of each claim.")
     ] = False,
 ) -> None:
     """Run a handler for every item that may run now, until there is none left.
@@ -172,7 +160,7 @@ def redrive(
     where: _Where = "_state = 'dead'",
     reader: ReaderOption = None,
     *,
-    again: Annotated[bool, typer.Option("--again", help="Also what was redriven before.")] = False,
+    again: Annotated[bool, Option("--again", help="Also what was redriven before.")] = False,
     dry_run: _DryRun = False,
 ) -> None:
     """Enqueue dead, expired or cancelled items again, once; by default all dead ones."""

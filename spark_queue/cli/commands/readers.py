@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from spark_queue.cli.command import Name, command
 from spark_queue.cli.config_file import read_mapping
@@ -17,7 +17,7 @@ from spark_queue.cli.shown.times import read_start
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.reader_config import ReaderConfig
 
-_Who = Annotated[str, typer.Argument(help="The name of the reader.")]
+_Who = Annotated[str, Argument(help="The name of the reader.")]
 
 
 @command
@@ -36,12 +36,10 @@ def add_reader(
     reader: _Who,
     start: Annotated[
         str | None,
-        typer.Option(
-            help="tail (default), beginning, a step of the item log, or an ISO 8601 time."
-        ),
+        Option(help="tail (default), beginning, a step of the item log, or an ISO 8601 time."),
     ] = None,
     config: Annotated[
-        Path | None, typer.Option(help="A YAML file with its limits, as ReaderConfig has them.")
+        Path | None, Option(help="A YAML file with its limits, as ReaderConfig has them.")
     ] = None,
 ) -> None:
     """Register a reader, which sees every item from its start on.

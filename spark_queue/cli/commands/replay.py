@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from typer import Argument, Option
 
 from spark_queue.cli.command import command
 from spark_queue.cli.scope import Scope
@@ -24,13 +24,13 @@ _FIGURES = (("p50", "wait_p50"), ("p95", "wait_p95"), ("max", "wait_max"), ("slo
 @command
 def replay(
     scope: Scope,
-    trace: Annotated[Path, typer.Argument(help="A trace in the standard workload format.")],
-    servers: Annotated[int, typer.Option(min=1, help="How many jobs run at a time.")] = 2,
+    trace: Annotated[Path, Argument(help="A trace in the standard workload format.")],
+    servers: Annotated[int, Option(min=1, help="How many jobs run at a time.")] = 2,
     weight: Annotated[
-        list[str] | None, typer.Option(help="USER=WEIGHT; may be given several times.")
+        list[str] | None, Option(help="USER=WEIGHT; may be given several times.")
     ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Write a picture to this file (.png).")] = None,
-    users: Annotated[int, typer.Option(min=1, help="How many users to show.")] = 10,
+    plot: Annotated[Path | None, Option(help="Write a picture to this file (.png).")] = None,
+    users: Annotated[int, Option(min=1, help="How many users to show.")] = 10,
 ) -> None:
     """Play a trace as it came, fair, weighted, and by cost, and compare what its users waited.
 

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 import yaml
+from typer import Option
 
 from spark_queue.cli.command import Name, ReaderOption, command
 from spark_queue.cli.config_file import read_mapping
@@ -19,35 +19,33 @@ from spark_queue.errors import InvalidArgumentError, InvalidConfigError
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-Lease = Annotated[float | None, typer.Option(help="Seconds that a claim holds.")]
-ConfigFile = Annotated[
-    Path | None, typer.Option(help="A YAML file; options on the command line win.")
-]
+Lease = Annotated[float | None, Option(help="Seconds that a claim holds.")]
+ConfigFile = Annotated[Path | None, Option(help="A YAML file; options on the command line win.")]
 
 
 @dataclass(frozen=True, slots=True)
 class LiveOptions:
     """Options for what may change while a queue runs."""
 
-    group_limit: Annotated[
-        int | None, typer.Option(help="Items of a group that may be in flight.")
-    ] = None
+    group_limit: Annotated[int | None, Option(help="Items of a group that may be in flight.")] = (
+        None
+    )
     max_in_flight: Annotated[
-        str | None, typer.Option(metavar="<int>|none", help="Items that may be in flight.")
+        str | None, Option(metavar="<int>|none", help="Items that may be in flight.")
     ] = None
     max_attempts: Annotated[
-        str | None, typer.Option(metavar="<int>|none", help="Failures after which an item is dead.")
+        str | None, Option(metavar="<int>|none", help="Failures after which an item is dead.")
     ] = None
     max_losses: Annotated[
         str | None,
-        typer.Option(metavar="<int>|none", help="Lost leases after which an item is dead."),
+        Option(metavar="<int>|none", help="Lost leases after which an item is dead."),
     ] = None
     lease: Lease = None
     on_failure: Annotated[
-        str | None, typer.Option(help="block or skip: what a failed item does to its group.")
+        str | None, Option(help="block or skip: what a failed item does to its group.")
     ] = None
     weight: Annotated[
-        list[str] | None, typer.Option(help="KEY=WEIGHT of a fair key; may be given several times.")
+        list[str] | None, Option(help="KEY=WEIGHT of a fair key; may be given several times.")
     ] = None
 
     def settings(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from spark_queue.cli.command import Name, command
 from spark_queue.cli.commands.items import (
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from spark_queue.processing.worker import ProcessResult
 
 _Checkpoint = Annotated[
-    str, typer.Option(help="A directory that is this query's own; it goes on from there.")
+    str, Option(help="A directory that is this query's own; it goes on from there.")
 ]
 
 #: Seconds between two looks at whether a query was told to stop.
@@ -39,14 +39,14 @@ _LOOK = 1
 def stream_enqueue(
     scope: Scope,
     name: Name,
-    files: Annotated[str, typer.Option(help="The directory that the files land in.")],
+    files: Annotated[str, Option(help="The directory that the files land in.")],
     checkpoint: _Checkpoint,
-    format: Annotated[Format, typer.Option(help="Of the files.")] = Format.JSON,  # noqa: A002
+    format: Annotated[Format, Option(help="Of the files.")] = Format.JSON,  # noqa: A002
     order_by: Annotated[
-        str | None, typer.Option(help="The column whose order the rows of a batch enter in.")
+        str | None, Option(help="The column whose order the rows of a batch enter in.")
     ] = None,
     every: Annotated[
-        float | None, typer.Option(help="Seconds between looks; by default once, to the end.")
+        float | None, Option(help="Seconds between looks; by default once, to the end.")
     ] = None,
 ) -> None:
     """Add the rows of files that land in a directory, each file's exactly once.
@@ -82,11 +82,11 @@ def stream_dispatch(
     name: Name,
     handler: Handler,
     checkpoint: _Checkpoint,
-    every: Annotated[float, typer.Option(help="Seconds between looks for items.")] = 10.0,
+    every: Annotated[float, Option(help="Seconds between looks for items.")] = 10.0,
     *,
     how: RunOptions,
     time_limit: Annotated[
-        float | None, typer.Option(help="Seconds after which it ends; never by default.")
+        float | None, Option(help="Seconds after which it ends; never by default.")
     ] = None,
 ) -> None:
     """Run a handler for every item that may run, now and whenever items come, until stopped."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from spark_queue.cli.command import Name, ReaderOption, command
 from spark_queue.cli.scope import Scope
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from spark_queue.looking import Looking
 
-_Limit = Annotated[int, typer.Option(min=0, help="Items to show.")]
-_Seq = Annotated[int, typer.Argument(help="The number of the item.")]
+_Limit = Annotated[int, Option(min=0, help="Items to show.")]
+_Seq = Annotated[int, Argument(help="The number of the item.")]
 
 #: What status shows of an item beside the user's columns.
 _SHOWN = (
@@ -45,7 +45,7 @@ _SHOWN = (
 def status(
     scope: Scope,
     name: Name,
-    where: Annotated[str | None, typer.Option(help="Only these: a SQL predicate.")] = None,
+    where: Annotated[str | None, Option(help="Only these: a SQL predicate.")] = None,
     limit: _Limit = 20,
     as_of: AsOfOption = None,
     reader: ReaderOption = None,
@@ -116,7 +116,7 @@ def _first(items: DataFrame, at: datetime) -> DataFrame:
 def stats(
     scope: Scope,
     name: Name,
-    limit: Annotated[int, typer.Option(min=0, help="Keys to show.")] = 100,
+    limit: Annotated[int, Option(min=0, help="Keys to show.")] = 100,
     as_of: AsOfOption = None,
     reader: ReaderOption = None,
 ) -> None:
@@ -139,7 +139,7 @@ def _worst(per_key: DataFrame) -> DataFrame:
 def dead(
     scope: Scope,
     name: Name,
-    where: Annotated[str | None, typer.Option(help="Only these: a SQL predicate.")] = None,
+    where: Annotated[str | None, Option(help="Only these: a SQL predicate.")] = None,
     limit: _Limit = 100,
     as_of: AsOfOption = None,
     reader: ReaderOption = None,

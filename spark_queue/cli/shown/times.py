@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Literal
 
-import typer
+from typer import Option
 
 from spark_queue.errors import InvalidArgumentError
 
 AsOfOption = Annotated[
     str | None,
-    typer.Option(help="As it was: a step of the status log, or a time with its zone (ISO 8601)."),
+    Option(help="As it was: a step of the status log, or a time with its zone (ISO 8601)."),
 ]
 
 
