@@ -198,16 +198,8 @@ class QueueConfig:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the configuration as plain data (durations in seconds), for JSON or YAML."""
-        plain = dataclasses.asdict(self)
-        plain["weights"] = dict(self.weights)
-        plain["lease"] = self.lease.total_seconds()
-        plain["retry"] = {
-            name: value.total_seconds() if isinstance(value, timedelta) else value
-            for name, value in dataclasses.asdict(self.retry).items()
-        }
-        if isinstance(self.dedup_scope, timedelta):
-            plain["dedup_scope"] = self.dedup_scope.total_seconds()
-        return plain
+        plain = _in_seconds(dataclasses.asdict(self))
+        return {**plain, "weights": dict(self.weights), "retry": _in_seconds(plain["retry"])}
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> QueueConfig:
@@ -227,6 +219,10 @@ class QueueConfig:
         if isinstance(values.get("retry"), Mapping):
             values["retry"] = _retry_from_dict(values["retry"])
         return cls(**values)
+
+
+def _in_seconds(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {n: v.total_seconds() if isinstance(v, timedelta) else v for n, v in values.items()}
 
 
 def _retry_from_dict(plain: Mapping[str, Any]) -> RetryPolicy:

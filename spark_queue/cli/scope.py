@@ -149,7 +149,9 @@ def _local(verbose: bool) -> SparkSession:  # noqa: FBT001 - called by position 
     if problem is not None:
         raise SetupError(problem)
     # Workers find the user's modules where this process does.
-    os.environ["PYTHONPATH"] = os.pathsep.join(_python_path())
+    given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    current = os.getcwd()  # noqa: PTH109 - an entry of PYTHONPATH is a string
+    os.environ["PYTHONPATH"] = os.pathsep.join([current, *filter(None, given)])
     try:
         # Help works without Spark.
         from spark_queue.session import SMALL_STEPS_CONF, local_session  # noqa: PLC0415
@@ -162,9 +164,3 @@ def _local(verbose: bool) -> SparkSession:  # noqa: FBT001 - called by position 
         )
     except ModuleNotFoundError as exc:
         raise SetupError(f"{exc.name} is not installed; pip install 'spark-queue[spark]'") from exc
-
-
-def _python_path() -> list[str]:
-    here = os.getcwd()  # noqa: PTH109 - an entry of PYTHONPATH is a string
-    given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    return [here, *(entry for entry in given if entry)]

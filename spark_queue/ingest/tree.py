@@ -192,10 +192,9 @@ def _below(root: str, path: str) -> str:
 
 def _facts(path: str) -> os.stat_result | None:
     """Return the facts of a file, or of a link that leads nowhere; None where it is gone."""
-    with suppress(OSError):
-        return os.stat(path)
-    with suppress(OSError):
-        return os.lstat(path)
+    for look in (os.stat, os.lstat):
+        with suppress(OSError):
+            return look(path)
     return None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import sysconfig
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from enum import Enum
@@ -26,11 +27,8 @@ from spark_queue.errors import InvalidArgumentError
 from spark_queue.looking import store_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from spark_queue.queue import DeltaQueue
     from spark_queue.reader import Working
-    from spark_queue.results import EnqueueResult
 
 _DryRun = Annotated[bool, Option("--dry-run", help="Only count.")]
 _Where = Annotated[str, Option(help="Which items: a SQL predicate over the columns of status.")]
@@ -92,20 +90,17 @@ def enqueue(
     # Before Spark is started: it takes a while.
     kind = None if files is None else format or format_of(files)
     queue = scope.queue(name)
-
-    def entered(frame: DataFrame) -> EnqueueResult:
-        skip = on_duplicate is Duplicates.SKIP
-        return queue.enqueue(frame, order_by, on_duplicate="skip" if skip else "raise")
-
+    explained: AbstractContextManager[None] = nullcontext()
     if files is None or kind is None:
-        done = entered(scope.spark.read.table(str(table)))
+        frame = scope.spark.read.table(str(table))
     else:
         from spark_queue.cli import inputs  # noqa: PLC0415 - help works without Spark
 
         found = (scope.spark, here(files), kind, queue.schema)
-        frame = inputs.read_files(*found)
-        with inputs.explained(*found):
-            done = entered(frame)
+        frame, explained = inputs.read_files(*found), inputs.explained(*found)
+    with explained:
+        skip = on_duplicate is Duplicates.SKIP
+        done = queue.enqueue(frame, order_by, on_duplicate="skip" if skip else "raise")
     counts = {"step": done.step, "inserted": done.inserted, "duplicates": done.duplicates}
     scope.display.show(counts, *show_counts.enqueued(counts))
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, cast
 
 from spark_queue.config import OnFailure, QueueConfig
@@ -81,16 +83,12 @@ class SerialRules(Counting):
     def apply(self, events: Iterable[Event]) -> list[Outgoing]:
         """Admit arrivals, settle completions, and start what may run after each instant."""
         answers: list[Outgoing] = []
-        now: int | None = None
-        for event in events:
-            if now is not None and event.at != now:
-                self._start(now, answers)
-            now = event.at
-            if event.kind == ARRIVAL:
-                self._arrive(event, answers)
-            elif event.kind == COMPLETION:
-                self._complete(event)
-        if now is not None:
+        for now, at_once in groupby(events, key=attrgetter("at")):
+            for event in at_once:
+                if event.kind == ARRIVAL:
+                    self._arrive(event, answers)
+                elif event.kind == COMPLETION:
+                    self._complete(event)
             self._start(now, answers)
         return answers
 
