@@ -58,7 +58,7 @@ class Ungrouped:
         return [record]
 
 
-class Group:
+class SerialGroup:
     """The live members of one group by place, and those of them that stand in the line."""
 
     __slots__ = ("delayed", "held", "lost", "lost_open", "open", "tail", "waiting")
@@ -112,7 +112,7 @@ class Serial(Ungrouped):
     ) -> None:
         super().__init__(line)
         self._records = records
-        self._groups: dict[Hashable, Group] = {}
+        self._groups: dict[Hashable, SerialGroup] = {}
         self._limit = limit
         self._blocking = blocking
         self._run = 1
@@ -131,7 +131,7 @@ class Serial(Ungrouped):
         group = self._groups.get(key)
         is_new = group is None
         if group is None:
-            group = self._groups[key] = Group()
+            group = self._groups[key] = SerialGroup()
         if is_new or old is None:
             # One that was only set aside may have been the last of its group.
             group.tail.append(record)
@@ -168,7 +168,7 @@ class Serial(Ungrouped):
         group = self._groups.get(record.new.group_key)
         return [record] if group is None else [self._records[seq] for seq in group.seqs()]
 
-    def _take_out(self, group: Group, record: Record, old: Place) -> None:
+    def _take_out(self, group: SerialGroup, record: Record, old: Place) -> None:
         seq = record.seq
         if old == "held":
             group.held.discard(seq)
@@ -183,7 +183,7 @@ class Serial(Ungrouped):
             self._line.discard(record)
 
     @staticmethod
-    def _put_in(group: Group, seq: int, new: Place) -> None:
+    def _put_in(group: SerialGroup, seq: int, new: Place) -> None:
         if new == "held":
             group.held.add(seq)
         elif new == "delayed":
@@ -193,7 +193,7 @@ class Serial(Ungrouped):
         elif new == "due":
             group.waiting.put(seq, seq)
 
-    def _refresh(self, group: Group) -> None:
+    def _refresh(self, group: SerialGroup) -> None:
         delayed = group.delayed.first() if self._blocking else None
         barrier = math.inf if delayed is None else delayed[1]
         room = max(0, self._limit * self._run - len(group.held))
@@ -203,7 +203,7 @@ class Serial(Ungrouped):
         self._close_due(group, max(0, room - len(group.lost)), barrier)
         self._open_due(group, max(0, room - len(group.lost)), barrier)
 
-    def _open_lost(self, group: Group, room: int, barrier: float) -> None:
+    def _open_lost(self, group: SerialGroup, room: int, barrier: float) -> None:
         wanted = group.lost[: min(room, bisect_left(group.lost, barrier))]
         if wanted == group.lost_open:
             return
@@ -213,11 +213,11 @@ class Serial(Ungrouped):
             self._line.add(self._records[seq])
         group.lost_open = wanted
 
-    def _close_due(self, group: Group, room: int, barrier: float) -> None:
+    def _close_due(self, group: SerialGroup, room: int, barrier: float) -> None:
         while group.open and (len(group.open) > room or group.open[-1] > barrier):
             self._close_last(group)
 
-    def _open_due(self, group: Group, room: int, barrier: float) -> None:
+    def _open_due(self, group: SerialGroup, room: int, barrier: float) -> None:
         while room and (first := group.waiting.first()) is not None and first[1] < barrier:
             if len(group.open) == room:
                 if group.open[-1] < first[1]:
@@ -227,7 +227,7 @@ class Serial(Ungrouped):
             insort(group.open, first[1])
             self._line.add(self._records[first[1]])
 
-    def _close_last(self, group: Group) -> None:
+    def _close_last(self, group: SerialGroup) -> None:
         seq = group.open.pop()
         group.waiting.put(seq, seq)
         self._line.discard(self._records[seq])
