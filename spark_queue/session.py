@@ -54,6 +54,10 @@ _DEFAULTS: Mapping[str, str] = {
 #: others; or ``verify`` by both, which must agree.
 SMALL_STEPS = "spark.sparkQueue.smallSteps"
 
+#: A session's setting of what a step of a queue on this machine's disk survives when it is told:
+#: ``disk`` (default) a power cut, or ``process`` the end of the process, and no more.
+DURABILITY = "spark.sparkQueue.durability"
+
 #: What makes a step of a few rows cheap, and a frame of millions slow. Planning is nearly all of
 #: such a step: code that is compiled for its expressions, by Spark or by the second of Java's
 #: compilers, never runs often enough to pay for itself.

@@ -13,10 +13,12 @@ from spark_queue.delta.replica.state import ENTERED, FOLLOWED, Replica, Row
 from spark_queue.delta.store import fencing
 from spark_queue.delta.store.newest import Newest
 from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.appending import sync_newest
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.heads import QueueHead, StatusHead
 from spark_queue.delta.tables.log import Log
 from spark_queue.errors import FencedError
+from spark_queue.session import DURABILITY
 
 _Head = TypeVar("_Head", QueueHead, StatusHead)
 
@@ -102,18 +104,22 @@ def _append(
     """Commit a step the way the store commits."""
     if store.handle.hook is not None:
         store.handle.hook(which)
-    natives = store.handle.natives
+    natives, is_synced = store.handle.natives, store.spark.conf.get(DURABILITY, "disk") != "process"
     is_table = rows is None or isinstance(rows, pa.Table)
     if natives is not None and is_table:
-        return natives.of(log).commit(head, rows)
+        return natives.of(log).commit(head, rows, is_synced=is_synced)
     newest.require_end(head.step - 1)
     native_log = store.native(which) if small and is_table else None
     if native_log is not None:
         log.require_own_transactions()
-        return native_log.commit(head, rows)
+        return native_log.commit(head, rows, is_synced=is_synced)
     if isinstance(rows, pa.Table):
         rows = store.spark.createDataFrame(rows)
-    return log.commit(head, rows, small=small)
+    ours = log.commit(head, rows, small=small)
+    directory = log.directory() if ours and is_synced else None
+    if directory is not None:
+        sync_newest(directory)
+    return ours
 
 
 def _enter(store: Store, before: QueueHead, head: QueueHead, rows: Rows) -> None:

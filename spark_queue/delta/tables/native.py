@@ -1,9 +1,11 @@
 """Steps written to a table on this machine's disk without Spark.
 
-What a Spark job, its plan and its commit take most of a second for, ``deltalake`` (the Delta
-library of Rust) does in milliseconds. On a local disk Spark commits by a rename, which overwrites,
-so nothing else may commit to the table meanwhile: this process holds the queue's writer lock, and
-whatever in it writes a log that is written natively takes turns (:meth:`Store.rewriting`).
+What a Spark job, its plan and its commit take most of a second for takes milliseconds here:
+``deltalake`` (the Delta library of Rust) reads the table, and a step is appended by
+:mod:`~spark_queue.delta.tables.appending`. On a local disk Spark commits by a rename, which
+overwrites, so nothing else may commit to the table meanwhile: this process holds the queue's writer
+lock, and whatever in it writes a log that is written natively takes turns
+(:meth:`Store.rewriting`).
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -20,6 +23,7 @@ import pyarrow.parquet as pq
 from pyspark.sql.types import StructType
 
 from spark_queue.delta.tables import made, traces
+from spark_queue.delta.tables.appending import Appending
 from spark_queue.delta.tables.files import LogFile, files_of
 from spark_queue.delta.tables.heads import to_json
 from spark_queue.delta.tables.lock import local_directory
@@ -35,6 +39,12 @@ _PLAIN_WRITER = 2
 
 #: The column whose values are in the names of directories, and not in the files.
 _PARTITION = "_gen"
+
+#: Properties of a table: for which columns to keep the least and the highest value of a file, and
+#: after how many commits to write a checkpoint of its log.
+_RANGED = "delta.dataSkippingStatsColumns"
+_INTERVAL = "delta.checkpointInterval"
+_OFTEN = 10
 
 #: Bytes up to which a file is merged with others.
 _SMALL = 8 * 1024 * 1024
@@ -63,28 +73,48 @@ class NativeLog:
         self._guard = threading.RLock()
         self._table = _opened(directory)
         self._schema = pa.schema(self._table.schema().to_arrow())
-
-    def commit(self, head: Head, rows: pa.Table | None) -> bool:
-        """Append a step, and tell whether it is ours: as :meth:`Log.commit` does."""
-        from deltalake import CommitProperties, Transaction, write_deltalake  # noqa: PLC0415
-
-        ours = CommitProperties(
-            custom_metadata={"userMetadata": head.token},
-            app_transactions=[Transaction(APP_ID, head.step)],
+        settings = self._table.metadata().configuration
+        ranged = settings.get(_RANGED)
+        self._append = Appending(
+            directory=directory,
+            partition=_PARTITION,
+            ranged=ranged.split(",") if ranged else (),
         )
+        self._each = int(settings.get(_INTERVAL, _OFTEN))
+        self._newest = (-1, 0)
+        """The newest version, and its step, as far as that is known."""
+
+    def commit(self, head: Head, rows: pa.Table | None, *, is_synced: bool = True) -> bool:
+        """Append a step, and tell whether it is ours: as :meth:`Log.commit` does.
+
+        Parameters
+        ----------
+        is_synced : bool
+            Whether the step survives a power cut when this returns, and not only this process.
+        """
         step = self._step(head, rows)
         with self._guard:
-            if self._last_step() != head.step - 1:
+            version, last = self._found()
+            if last != head.step - 1:
                 return False
             try:
-                write_deltalake(self._table, step, mode="append", commit_properties=ours)
+                ours = self._append.commit(
+                    version + 1,
+                    step,
+                    transaction=(APP_ID, head.step),
+                    metadata=head.token,
+                    is_synced=is_synced,
+                )
             except Exception:
                 # What comes after the commit may have failed; nobody else can have made the step.
-                if self._last_step() == head.step:
+                if self._found()[1] == head.step:
                     return True
                 raise
-            traces.note(self._directory, self._table.version())
-        return True
+            if ours:
+                self._newest = (version + 1, head.step)
+                traces.note(self._directory, version + 1)
+                self._checkpoint(version + 1)
+        return ours
 
     def file_count(self) -> int:
         """Return how many files the table has."""
@@ -133,6 +163,8 @@ class NativeLog:
         """Tell whether the table asks nothing of its writers that only Spark may know."""
         if any(pa.types.is_nested(field.type) for field in self._schema):
             return False
+        if not all(field.nullable for field in self._schema) or _has_rules(self._table):
+            return False
         return bool(self._table.protocol().min_writer_version <= _PLAIN_WRITER)
 
     def compact(self) -> None:
@@ -141,9 +173,25 @@ class NativeLog:
             self._table.update_incremental()
             self._table.optimize.compact(target_size=_SMALL)
 
-    def _last_step(self) -> int:
-        self._table.update_incremental()
-        return self._table.transaction_version(APP_ID) or 0
+    def _found(self) -> tuple[int, int]:
+        """Return the newest version and its step, without a look at the log where that is known."""
+        known, log = self._newest[0], self._directory / "_delta_log"
+        is_newest = (log / f"{known:020}.json").exists()
+        if not is_newest or (log / f"{known + 1:020}.json").exists():
+            self._table.update_incremental()
+            step = self._table.transaction_version(APP_ID) or 0
+            self._newest = (self._table.version(), step)
+        return self._newest
+
+    def _checkpoint(self, version: int) -> None:
+        """Write down now and then what all commits come to, so that nobody has to read them all."""
+        if version % self._each:
+            return
+        # The commit stands, whatever comes of this.
+        with suppress(Exception):
+            self._table.update_incremental()
+            self._table.create_checkpoint()
+            self._table.cleanup_metadata()
 
     def _step(self, head: Head, rows: pa.Table | None) -> pa.Table:
         line = {"_gen": META_LANE, "_step": head.step, "_kind": HEAD, "_body": to_json(head)}
@@ -207,6 +255,11 @@ def _table_of(schema: pa.Schema, count: int, columns: Mapping[str, Any]) -> pa.T
         ],
         schema=schema,
     )
+
+
+def _has_rules(table: DeltaTable) -> bool:
+    """Tell whether columns have conditions that whoever writes them has to check."""
+    return any("delta.invariants" in (field.metadata or {}) for field in table.schema().fields)
 
 
 def _plain(directory: Path) -> NativeLog | None:

@@ -1,0 +1,216 @@
+"""An append to a table on this machine's disk, made by hand: its files, then the commit.
+
+The library of Rust takes 24 ms of work for a small append, and the more the longer the log is since
+its checkpoint; and nobody forces the files to the disk, so that a power cut may leave a commit
+without content, or without its files. Here a commit is one file of Delta's protocol (version 2 of
+writers), and can be seen only when everything that it names is on the disk. Reading, checkpoints
+and compaction are left to those who know all of the protocol.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+#: The longest text that statistics repeat.
+_LONGEST = 32
+
+_ENGINE = "spark-queue"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Appending:
+    """How rows are appended to one table.
+
+    Parameters
+    ----------
+    directory : Path
+        Where the table is.
+    partition : str
+        The one column that it is partitioned by, of whole numbers.
+    ranged : sequence of str
+        The columns whose least and highest values are written down for each file.
+    """
+
+    directory: Path
+    partition: str
+    ranged: Sequence[str]
+
+    def commit(
+        self,
+        version: int,
+        rows: pa.Table,
+        *,
+        transaction: tuple[str, int],
+        metadata: str,
+        is_synced: bool = True,
+    ) -> bool:
+        """Append rows as a version of the table; False where somebody else has made that version.
+
+        Parameters
+        ----------
+        version : int
+            The version to make: the one after the newest.
+        rows : pyarrow.Table
+            The rows, with all columns of the table.
+        transaction : tuple of str and int
+            The application and its number, as the protocol has them.
+        metadata : str
+            The commit's ``userMetadata``.
+        is_synced : bool
+            Whether everything is forced to the disk before the commit can be seen, and the commit
+            before this returns.
+        """
+        adds = [self._written(gen, part, is_synced=is_synced) for gen, part in self._parts(rows)]
+        if is_synced:
+            for directory in {(self.directory / unquote(add["path"])).parent for add in adds}:
+                sync_directory(directory)
+        app, number = transaction
+        actions = [
+            {"commitInfo": self._info(metadata)},
+            {"txn": {"appId": app, "version": number, "lastUpdated": _millis()}},
+            *({"add": add} for add in adds),
+        ]
+        return _linked(self.directory / "_delta_log", version, actions, is_synced=is_synced)
+
+    def _parts(self, rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+        """Return the rows of each partition, without the column that it is named by."""
+        gens = rows[self.partition]
+        for gen in sorted(pc.unique(gens).to_pylist()):
+            yield gen, rows.filter(pc.equal(gens, gen)).drop_columns([self.partition])
+
+    def _written(self, gen: int, rows: pa.Table, *, is_synced: bool) -> dict[str, Any]:
+        """Write one file, and return what a commit says of it."""
+        folder = self.directory / f"{self.partition}={gen}"
+        if not folder.is_dir():
+            folder.mkdir(exist_ok=True)
+            if is_synced:
+                sync_directory(self.directory)
+        name = f"part-00000-{uuid.uuid4()}-c000.snappy.parquet"
+        with (folder / name).open("xb") as file:
+            pq.write_table(rows, file)
+            file.flush()
+            if is_synced:
+                os.fsync(file.fileno())
+            size = file.tell()
+        return {
+            "path": f"{folder.name}/{name}",
+            "partitionValues": {self.partition: str(gen)},
+            "size": size,
+            "modificationTime": _millis(),
+            "dataChange": True,
+            "stats": json.dumps(_stats(rows, self.ranged), separators=(",", ":")),
+        }
+
+    def _info(self, metadata: str) -> dict[str, Any]:
+        by = json.dumps([self.partition], separators=(",", ":"))
+        return {
+            "timestamp": _millis(),
+            "operation": "WRITE",
+            "operationParameters": {"mode": "Append", "partitionBy": by},
+            "isBlindAppend": True,
+            "engineInfo": _ENGINE,
+            "userMetadata": metadata,
+        }
+
+
+def sync_newest(directory: Path) -> None:
+    """Force the newest commit of a table to the disk, whoever made it, and the files it names."""
+    log = directory / "_delta_log"
+    names = os.listdir(log)  # noqa: PTH208 - thousands of names, of which one is wanted
+    newest = log / max(name for name in names if name.endswith(".json") and name[0].isdigit())
+    actions = (json.loads(line) for line in newest.read_text(encoding="utf-8").splitlines())
+    files = [directory / unquote(a["add"]["path"]) for a in actions if "add" in a]
+    for path in [*files, newest]:
+        sync_file(path)
+    for folder in {path.parent for path in files}:
+        sync_directory(folder)
+    sync_directory(directory)
+    sync_directory(log)
+
+
+def sync_file(path: Path) -> None:
+    """Force the content of a file to the disk."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def sync_directory(directory: Path) -> None:
+    """Force the names in a directory to the disk."""
+    opened = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+def _linked(
+    log: Path, version: int, actions: Sequence[Mapping[str, Any]], *, is_synced: bool
+) -> bool:
+    """Make a commit visible, whole and at once; False where its version is there."""
+    new = log / f".{uuid.uuid4().hex}.tmp"
+    text = "".join(json.dumps(action, separators=(",", ":")) + "\n" for action in actions)
+    try:
+        with new.open("x", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            if is_synced:
+                os.fsync(file.fileno())
+        # A link, other than a rename, never replaces what is there.
+        os.link(new, log / f"{version:020}.json")
+    except FileExistsError:
+        return False
+    finally:
+        new.unlink(missing_ok=True)
+    if is_synced:
+        sync_directory(log)
+    return True
+
+
+def _stats(rows: pa.Table, ranged: Sequence[str]) -> dict[str, Any]:
+    """Return the statistics of a file: of each column both ends, where known, and the nulls."""
+    stats: dict[str, Any] = {"numRecords": rows.num_rows}
+    known = [name for name in ranged if name in rows.column_names]
+    if not known:
+        return stats
+    ends = {name: _ends(rows[name]) for name in known}
+    least = {name: pair[0] for name, pair in ends.items() if pair is not None}
+    highest = {name: pair[1] for name, pair in ends.items() if pair is not None}
+    nulls = {name: rows[name].null_count for name in known}
+    return {**stats, "minValues": least, "maxValues": highest, "nullCount": nulls}
+
+
+def _ends(values: pa.ChunkedArray) -> tuple[Any, Any] | None:
+    """Return the least and the highest value as statistics have them, where they can."""
+    found = pc.min_max(values)
+    least, highest = _plain(found["min"].as_py()), _plain(found["max"].as_py())
+    return None if least is None or highest is None else (least, highest)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        # Whoever reads it knows that what is finer than a millisecond is cut off.
+        cut = value.astimezone(timezone.utc).isoformat(timespec="milliseconds")
+        return cut.replace("+00:00", "Z")
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, str):
+        return value if len(value) <= _LONGEST else None
+    return value if isinstance(value, int) else None
+
+
+def _millis() -> int:
+    return int(time.time() * 1000)

@@ -1,0 +1,198 @@
+"""Steps appended without Spark: what is on the disk when, and what others read of them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, Schema, write_deltalake
+
+from spark_queue.delta.tables.appending import sync_newest
+from spark_queue.delta.tables.heads import StatusHead, following
+from spark_queue.delta.tables.native import NativeLog
+from spark_queue.delta.tables.schema import SKIPPING_COLUMNS, STATUS_COLUMNS
+
+_AT = datetime(2026, 1, 2, 3, 4, 5, 678901, timezone.utc)
+
+
+def _log(directory: Path, **properties: str) -> NativeLog:
+    """Return an empty log."""
+    settings = {"delta.dataSkippingStatsColumns": SKIPPING_COLUMNS} | properties
+    schema = Schema.from_json(STATUS_COLUMNS.json())
+    DeltaTable.create(str(directory), schema, partition_by=["_gen"], configuration=settings)
+    return NativeLog(directory)
+
+
+def _rows(seq: int, gen: int = 0) -> pa.Table:
+    return pa.table(
+        {
+            "_gen": pa.array([gen], pa.int32()),
+            "_kind": ["item"],
+            "_seq": [seq],
+            "_round": [seq + 0.5],
+            "_available_at": pa.array([_AT], pa.timestamp("us", "UTC")),
+        }
+    )
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """Return the calls that force something to the disk or make it visible, as they come."""
+    calls: list[tuple[str, str]] = []
+
+    def noted(name: str, path_of: Callable[..., str]) -> None:
+        real = getattr(os, name)
+
+        def call(*args: Any, **options: Any) -> Any:
+            calls.append((name, path_of(*args)))
+            return real(*args, **options)
+
+        monkeypatch.setattr(os, name, call)
+
+    noted("fsync", lambda fd: str(Path(f"/proc/self/fd/{fd}").readlink()))
+    noted("link", lambda _, new: str(new))
+    return calls
+
+
+def test_all_is_on_the_disk_before_a_step_is_seen(
+    tmp_path: Path, told: list[tuple[str, str]]
+) -> None:
+    """Files, their names, and the commit's content come before its name; then that is forced."""
+    log = _log(tmp_path)
+    told.clear()
+    assert log.commit(following(StatusHead()), _rows(1))
+    names = [(call, Path(path)) for call, path in told]
+    seen = names.index(("link", tmp_path / "_delta_log" / f"{1:020}.json"))
+    files = sorted(tmp_path.glob("_gen=*/*.parquet"))
+    assert len(files) == 2
+    before = [path for _, path in names[:seen]]
+    assert {*files, *(file.parent for file in files), tmp_path} <= {*before}
+    for file in files:
+        assert before.index(file) < before.index(file.parent)
+    assert before[-1].parent == tmp_path / "_delta_log"
+    assert names[seen + 1 :] == [("fsync", tmp_path / "_delta_log")]
+
+
+def test_a_step_of_less_promise_forces_nothing(tmp_path: Path, told: list[tuple[str, str]]) -> None:
+    """Who asks for no more than the process survives pays for no more."""
+    log = _log(tmp_path)
+    told.clear()
+    assert log.commit(following(StatusHead()), _rows(1), is_synced=False)
+    assert [call for call, _ in told] == ["link"]
+
+
+def test_a_commit_of_others_is_forced_with_its_files(
+    tmp_path: Path, told: list[tuple[str, str]]
+) -> None:
+    """What Spark or another library has committed is on the disk before anyone builds on it."""
+    _log(tmp_path)
+    write_deltalake(str(tmp_path), DeltaTable(str(tmp_path)).to_pyarrow_table(), mode="append")
+    table = pa.table({"_gen": pa.array([3], pa.int32()), "_seq": [7]})
+    write_deltalake(str(tmp_path), table, mode="append", schema_mode="merge")
+    told.clear()
+    sync_newest(tmp_path)
+    forced = [Path(path) for _, path in told]
+    (file,) = tmp_path.glob("_gen=3/*.parquet")
+    newest = max((tmp_path / "_delta_log").glob("*.json"))
+    assert set(forced) == {file, file.parent, newest, tmp_path, tmp_path / "_delta_log"}
+
+
+def test_nothing_is_seen_of_a_step_whose_files_cannot_be_forced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that fails before the commit leaves the log as it was, and the step is free."""
+    log, head = _log(tmp_path), following(StatusHead())
+
+    def broken(_: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", broken)
+        with pytest.raises(OSError, match="Input/output"):
+            log.commit(head, _rows(1))
+    assert DeltaTable(str(tmp_path)).version() == 0
+    assert log.commit(head, _rows(1))
+    assert set(log.read(["_seq"])["_seq"].to_pylist()) == {1, None}
+
+
+def test_a_step_that_somebody_else_has_is_lost(tmp_path: Path) -> None:
+    """Of two that make the same step one wins, and the other has written nothing."""
+    ours, theirs = _log(tmp_path), NativeLog(tmp_path)
+    one, other = following(StatusHead()), following(StatusHead())
+    assert theirs.commit(other, _rows(1))
+    assert not ours.commit(one, _rows(2))
+    again = following(other)
+    assert ours.commit(again, _rows(2))
+    assert sorted(filter(None, ours.read(["_seq"])["_seq"].to_pylist())) == [1, 2]
+
+
+def test_a_version_is_never_replaced(tmp_path: Path) -> None:
+    """A commit that comes between the look at the log and ours stays, and ours is lost."""
+    ours, theirs = _log(tmp_path), NativeLog(tmp_path)
+    assert ours.commit(following(StatusHead()), None)
+    found = ours._found()
+    head = following(StatusHead(step=1))
+    assert theirs.commit(following(StatusHead(step=1)), _rows(1))
+    ours._found = lambda: found  # type: ignore[method-assign]
+    assert not ours.commit(head, _rows(2))
+    assert list(filter(None, ours.read(["_seq"])["_seq"].to_pylist())) == [1]
+
+
+def test_others_read_what_was_appended(tmp_path: Path) -> None:
+    """Rows, statistics, transaction and token are those that any writer of the format leaves."""
+    log, head = _log(tmp_path), following(StatusHead())
+    assert log.commit(head, pa.concat_tables([_rows(4), _rows(9)]))
+    table = DeltaTable(str(tmp_path))
+    assert table.transaction_version("spark_queue") == 1
+    assert table.history(1)[0]["userMetadata"] == head.token
+    adds = {add["partition._gen"]: add for add in _adds(table)}
+    assert (adds[0]["num_records"], adds[-1]["num_records"]) == (2, 1)
+    assert (adds[0]["min._seq"], adds[0]["max._round"]) == (4, 9.5)
+    assert adds[0]["null_count._priority"] == 2
+    assert str(adds[0]["min._available_at"]).startswith("2026-01-02 03:04:05.678")
+    rows = table.to_pyarrow_table(columns=["_seq", "_available_at"], filters=[("_gen", "=", 0)])
+    assert rows.to_pylist() == [
+        {"_seq": 4, "_available_at": _AT},
+        {"_seq": 9, "_available_at": _AT},
+    ]
+    assert [file.rows for file in log.files() if file.may_have("_seq", 5, 9)] == [1, 2]
+
+
+def test_a_log_is_summed_up_now_and_then(tmp_path: Path) -> None:
+    """Every so many commits a checkpoint is written, from which the table is read."""
+    log, head = _log(tmp_path, **{"delta.checkpointInterval": "4"}), StatusHead()
+    for _ in range(9):
+        head = following(head)
+        assert log.commit(head, _rows(head.step), is_synced=False)
+    last = json.loads((tmp_path / "_delta_log" / "_last_checkpoint").read_text())
+    assert last["version"] == 8
+    assert len(DeltaTable(str(tmp_path)).to_pyarrow_table()) == 18
+    assert NativeLog(tmp_path).commit(following(head), None)
+
+
+def test_values_that_statistics_cannot_hold_are_left_out(tmp_path: Path) -> None:
+    """A number without an end, or a long text, bounds nothing; its rows are there all the same."""
+    log = _log(tmp_path)
+    rows = pa.table(
+        {
+            "_gen": pa.array([0], pa.int32()),
+            "_kind": ["k" * 40],
+            "_seq": [1],
+            "_round": [float("inf")],
+        }
+    )
+    assert log.commit(following(StatusHead()), rows)
+    (add,) = (add for add in _adds(DeltaTable(str(tmp_path))) if add["partition._gen"] == 0)
+    assert (add.get("min._kind"), add.get("max._round"), add["max._seq"]) == (None, None, 1)
+    assert log.read(["_round"])["_round"].to_pylist().count(float("inf")) == 1
+
+
+def _adds(table: DeltaTable) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    return found
