@@ -141,8 +141,8 @@ def test_a_claim_whose_answer_was_lost_can_be_asked_for_again(
     """After a crash between commit and answer, the same claim id gives the same items."""
     commit = NativeLog.commit
 
-    def crash(log: NativeLog, head: StatusHead, rows: pa.Table | None) -> bool:
-        commit(log, head, rows)
+    def crash(log: NativeLog, head: StatusHead, rows: pa.Table | None, **how: bool) -> bool:
+        commit(log, head, rows, **how)
         raise ConnectionError("the driver is gone")
 
     def crash_of_spark(_log: Log[StatusHead], _head: StatusHead) -> bool:
