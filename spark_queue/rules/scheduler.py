@@ -176,6 +176,8 @@ class Scheduler:
         ----------
         items : iterable of mapping
             The items as a snapshot has them. What identifies and orders one that is known stays.
+            The line of one that enters is opened before, by :meth:`open_line`: with its last item
+            it may have been forgotten.
         """
         for plain in items:
             if plain.get("state") in TERMINAL:

@@ -245,10 +245,13 @@ class SchedulerMachine(RuleBasedStateMachine):
         if self.follower.config != self.scheduler.config:
             self.follower, self.told = Scheduler(self.scheduler.config, keep_finished=False), {}
         plain = self.scheduler.snapshot()
-        self.tell_turns(plain)
         items = {item["seq"]: item for item in plain["items"]}
-        self.follower.apply(item for seq, item in items.items() if self.told.get(seq) != item)
+        changed = [item for seq, item in items.items() if self.told.get(seq) != item]
         self.told = items
+        # With its last item a line may be forgotten, which others then open anew.
+        self.follower.apply(item for item in changed if item.get("state") in TERMINAL)
+        self.tell_turns(plain)
+        self.follower.apply(item for item in changed if item.get("state") not in TERMINAL)
         if not self.scheduler.paused:
             ours = self.scheduler.propose(self.now, 4)
             theirs = self.follower.propose(self.now, 4)

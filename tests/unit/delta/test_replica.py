@@ -436,12 +436,15 @@ def test_turns_that_were_stretched_count_from_the_next_claim_on() -> None:
     """What a changed weight makes of the turns of a line is gone by, lower ones too."""
     queue = Steps(CONFIG)
     queue.enqueue([New(tenant=key) for key in "TTTTUUUU"])
-    queue.claim(4)
+    lease, _ = queue.claim(4)
+    queue.settle(lease, dict.fromkeys((1, 2), ("release", None)))
+    assert queue.claim(1)[1] == [1]
     queue.status = following(queue.status)
     served = {**dict.fromkeys(STATUS_COLUMNS.names), "_kind": "served", "_priority": 0}
-    served |= {"_fair_key": "T", "_turn": 0.5, "_overdue": True}
+    served |= {"_fair_key": "T", "_turn": -3.0, "_overdue": True}
     queue.follow(pa.Table.from_pylist([served], to_arrow_schema(STATUS_COLUMNS, timezone="UTC")))
-    assert len(queue.claim(4)[1]) == 4
+    assert queue.claim(1)[1] == [2]
+    assert queue.replica.items[2]["_turn"] == 2.0
 
 
 def test_claims_of_which_nothing_is_left_are_forgotten() -> None:

@@ -364,3 +364,14 @@ def test_claim_ignores_groups_when_the_queue_names_none() -> None:
     scheduler = one_line(group_key=None)
     admit(scheduler, *grouped("x", "x"))
     assert claim(scheduler) == [1, 2]
+
+
+def test_what_a_proposal_would_end_still_binds_its_group() -> None:
+    """Law 4: a member that only a claim would end comes before one that is admitted meanwhile."""
+    scheduler = scheduler_of()
+    first, _ = admit(scheduler, NewItem(group_key="x", expires_at=5.0), NewItem(priority=1))
+    assert scheduler.propose(6.0, 9).expired == (first,)
+    (later,) = admit(scheduler, NewItem(group_key="x", priority=1), now=6.0)
+    item = scheduler.item(later)
+    assert item is not None
+    assert item.priority == 0
