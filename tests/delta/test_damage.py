@@ -88,6 +88,23 @@ def test_commits_that_are_gone_are_missed(
         assert sorted(Path(copy).rglob("*")) == before
 
 
+@pytest.mark.parametrize("log", ["queue", "status"])
+def test_a_commit_that_a_power_cut_has_left_is_named(
+    spark: SparkSession, jobs: DeltaQueue, queue_path: str, log: str, clock: ManualClock
+) -> None:
+    """An empty or cut newest commit is refused before a write; without it all goes on."""
+    jobs.claim(2)
+    jobs.close()
+    commits = sorted(Path(queue_path, log, "_delta_log").glob("*.json"))
+    cut = Path(commits[-1].parent, f"{len(commits):020}.json")
+    for left in (b"", commits[-1].read_bytes()[:-20]):
+        cut.write_bytes(left)
+        with pytest.raises(LogDamagedError, match=f"the {log} log .*{cut.name} is empty, or ends"):
+            DeltaQueue.open(spark, queue_path, clock=clock).claim(10)
+    cut.unlink()
+    assert DeltaQueue.open(spark, queue_path, clock=clock).claim(10).count == 1
+
+
 def _without(queue: str, copy: str, files: str) -> str:
     """Copy a queue without the newest of some files of a log, or without all that a digit names."""
     shutil.copytree(queue, copy)

@@ -47,6 +47,8 @@ class Newest(Generic[_Head]):
         LogDamagedError
             When the log has not all the steps that something names.
         """
+        if known is None or not known.step:
+            whole.require_uncut(self._queue, self._which, self._place.directory_of(self._log))
         newest = self.at_a_glance() or self._log.head(since=known.step if known else 0)
         if known is not None and known.step:
             return whole.seen_again(self._queue, self._which, known, newest)
@@ -83,10 +85,17 @@ class Newest(Generic[_Head]):
             return None
 
     def columns(self) -> Collection[str] | None:
-        """Return the columns of the log; ``None`` where there is no table."""
+        """Return the columns of the log; ``None`` where there is no table.
+
+        Raises
+        ------
+        LogDamagedError
+            When its newest commit is not whole.
+        """
         directory = paths.directory_of(self._log.spark, self._log.address)
         if directory is not None and not paths.has_log(directory):
             return None
+        whole.require_uncut(self._queue, self._which, directory)
         seen = glance.at(directory)
         if seen is not None:
             return seen.columns

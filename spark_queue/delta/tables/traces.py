@@ -37,6 +37,8 @@ class Trace:
     """Whether the table was set back to an older version after that."""
     missing: str = ""
     """A commit that is gone, though another file names it."""
+    cut: str = ""
+    """The newest commit, where it is not whole: one that a power cut has left behind."""
 
 
 def trace(directory: Path, app_id: str) -> Trace:
@@ -44,6 +46,9 @@ def trace(directory: Path, app_id: str) -> Trace:
     log = directory / "_delta_log"
     try:
         names = os.listdir(log)  # noqa: PTH208 - thousands of names, of which few are wanted
+        cut = _cut(log, names)
+        if cut:
+            return Trace(None, cut=cut)
         missing = _missing(log, names, _noted(directory))
         step, was_restored = _newest_step(log, names, app_id)
     except (OSError, ValueError):
@@ -76,6 +81,19 @@ def birth(directory: Path | None) -> tuple[int, int] | None:
     except OSError:
         return None
     return first.st_ino, first.st_mtime_ns
+
+
+def _cut(log: Path, names: list[str]) -> str:
+    """Return the newest commit if it has no line, or if its last one is not whole."""
+    newest = max(filter(_COMMIT.fullmatch, names), default="")
+    if not newest:
+        return ""
+    lines = (log / newest).read_bytes().splitlines()
+    try:
+        json.loads(lines[-1])
+    except (IndexError, ValueError):
+        return newest
+    return ""
 
 
 def _missing(log: Path, names: list[str], noted: list[str]) -> str:

@@ -39,6 +39,18 @@ def seen_again(queue: str, which: LogName, known: _Head, newest: _Head | None) -
     return newest
 
 
+def require_uncut(queue: str, which: LogName, directory: Path | None) -> None:
+    """Check that the newest commit of a log on this machine's disk is whole.
+
+    Raises
+    ------
+    LogDamagedError
+        When it is not.
+    """
+    if directory is not None:
+        _require_uncut(queue, which, trace(directory, APP_ID))
+
+
 def seen_first(
     queue: str, which: LogName, log: Log[_Head], directory: Path | None, newest: _Head
 ) -> _Head:
@@ -120,7 +132,18 @@ def require_known_steps(
         raise LogDamagedError(queue, "status", newest.step + 1, why)
 
 
+def _require_uncut(queue: str, which: LogName, left: Trace) -> None:
+    if left.cut:
+        why = (
+            f"its newest commit {left.cut} is empty, or ends early, as a power cut leaves it; if "
+            f"nothing was told of its step, remove {left.cut} and its .crc files from _delta_log, "
+            "and go on without it"
+        )
+        raise LogDamagedError(queue, which, (left.step or 0) + 1, why)
+
+
 def _require_commits(queue: str, which: LogName, left: Trace) -> None:
+    _require_uncut(queue, which, left)
     if left.missing:
         why = f"its commit {left.missing} is gone, which another file names"
         raise LogDamagedError(queue, which, (left.step or 0) + 1, why)

@@ -10,7 +10,7 @@ import pytest
 
 from spark_queue.delta.tables.heads import QueueHead, following, new_token
 from spark_queue.delta.tables.traces import Trace, birth, trace
-from spark_queue.delta.tables.whole import require_end, seen_again, seen_first
+from spark_queue.delta.tables.whole import require_end, require_uncut, seen_again, seen_first
 from spark_queue.errors import LogDamagedError
 
 OURS = "spark_queue"
@@ -70,6 +70,23 @@ def test_a_commit_that_is_gone_is_named_by_what_is_left(tmp_path: Path, left: st
         seen_first("q", "queue", _rows(1), tmp_path, QueueHead(step=1))
     with pytest.raises(LogDamagedError, match=r"0002\.json is gone"):
         require_end("q", "queue", _rows(1), tmp_path, 1)
+
+
+@pytest.mark.parametrize(
+    "left", [b"", b"\n", b'{"commitInfo":{}}\n{"txn":{"appId":"spark_q', b"\0" * 80]
+)
+def test_a_newest_commit_that_is_not_whole_is_named(tmp_path: Path, left: bytes) -> None:
+    """What a power cut leaves of a commit is refused by name, with the way out."""
+    log = _log(tmp_path, None, 1)
+    (log / f"{2:020}.json").write_bytes(left)
+
+    assert trace(tmp_path, OURS).cut == f"{2:020}.json"
+    with pytest.raises(LogDamagedError, match=r"0002\.json is empty, or ends early.*remove"):
+        require_uncut("q", "queue", tmp_path)
+    with pytest.raises(LogDamagedError, match=r"0002\.json is empty, or ends early"):
+        require_end("q", "queue", _rows(1), tmp_path, 1)
+    (log / f"{2:020}.json").unlink()
+    require_uncut("q", "queue", tmp_path)
 
 
 def test_a_log_whose_rows_end_too_early_is_damaged(tmp_path: Path) -> None:
