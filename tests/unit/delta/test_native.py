@@ -129,6 +129,7 @@ def test_a_step_that_somebody_else_has_is_lost(tmp_path: Path) -> None:
     assert not ours.commit(one, _rows(2))
     again = following(other)
     assert ours.commit(again, _rows(2))
+    assert theirs.commit(following(again), None)
     assert sorted(filter(None, ours.read(["_seq"])["_seq"].to_pylist())) == [1, 2]
 
 
