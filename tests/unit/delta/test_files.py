@@ -1,0 +1,38 @@
+"""What the statistics of a file say of its rows."""
+
+from __future__ import annotations
+
+import math
+
+import pyarrow as pa
+import pytest
+
+from spark_queue.delta.tables.files import LogFile, files_of
+
+_FILE = LogFile(path="a", gen=0, size=1, rows=3, ranges={"_seq": (4, 9)})
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "may"),
+    [(1, 3, False), (1, 4, True), (5, 6, True), (9, 12, True), (10, 12, False)],
+)
+def test_a_file_is_skipped_where_its_ends_say_so(least: int, most: int, *, may: bool) -> None:
+    """A file may have what lies between its ends, both included, and nothing else."""
+    assert _FILE.may_have("_seq", least, most) is may
+
+
+def test_an_open_end_asks_for_one_side_only() -> None:
+    """Without one bound, only the other is compared; nothing is known of other columns."""
+    assert _FILE.may_have("_seq", 9)
+    assert not _FILE.may_have("_seq", 10)
+    assert _FILE.may_have("_seq", most=4)
+    assert not _FILE.may_have("_seq", most=3)
+    assert _FILE.may_have("_round", 1e9)
+
+
+def test_what_is_not_told_of_a_file_is_not_known() -> None:
+    """A file without counts or ends has any number of rows, with any values."""
+    facts = {"path": ["b"], "partition._gen": [-1], "size_bytes": [7], "min._seq": [3]}
+    columns = {**facts, "max._seq": pa.array([None], pa.int64())}
+    (file,) = files_of(pa.table(columns))
+    assert (file.gen, file.size, file.rows, file.ranges) == (-1, 7, math.inf, {})
