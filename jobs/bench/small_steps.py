@@ -41,9 +41,9 @@ class Meter:
 
     def time(self, name: str, step: Callable[[], Any]) -> Any:
         """Make a step, and keep what it took."""
-        began, worked = time.monotonic(), _worked()
+        began, work = time.monotonic(), worked()
         done = step()
-        pair = (time.monotonic() - began, _worked() - worked)
+        pair = (time.monotonic() - began, worked() - work)
         self.taken.setdefault(name, []).append(pair)
         return done
 
@@ -93,7 +93,7 @@ def _frame(spark: SparkSession, number: int) -> Any:
     return spark.createDataFrame(rows, SCHEMA)
 
 
-def _worked() -> float:
+def worked() -> float:
     """Return the seconds that processors worked for this process and for the JVMs below it."""
     return time.process_time() + sum(map(_seconds_of, _jvms()))
 
