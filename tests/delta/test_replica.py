@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -14,8 +15,10 @@ from spark_queue import DeltaQueue, QueueConfig
 from spark_queue.claim import Claim
 from spark_queue.clock import ManualClock
 from spark_queue.config import RetryPolicy
+from spark_queue.delta.store import replicas
 from spark_queue.looking import store_of
 from spark_queue.session import SMALL_STEPS
+from tests.conftest import REMOTE
 
 MINUTE = timedelta(minutes=1)
 
@@ -124,3 +127,23 @@ def test_each_item_comes_with_what_is_known_of_it(
             items = queue.claim(3).items.select("id", "_seq", "_attempts")
             seen[planner] = sorted(tuple(row) for row in items.collect())
     assert seen["memory"] == seen["spark"] == [("a", 1, 0), ("b", 2, 1), ("c", 3, 0)]
+
+
+@pytest.mark.skipif(REMOTE is not None, reason="over Spark Connect Spark decides all")
+def test_a_queue_with_too_many_keys_is_not_read_for_each_step(
+    spark: SparkSession, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What does not fit into memory is found out once, and left to Spark from then on."""
+    config = QueueConfig(dedup_key="id", dedup_scope="forever")
+    queue = DeltaQueue.create(spark, f"{place}/queue", "id long", config)
+    reads, read = [], replicas._read
+
+    def noted(*asked: Any) -> Any:
+        reads.append(asked)
+        return read(*asked)
+
+    monkeypatch.setattr(replicas, "_KEYS", 2)
+    monkeypatch.setattr(replicas, "_read", noted)
+    queue.enqueue(spark.range(3))
+    assert [queue.claim(1).count for _ in range(2)] == [1, 1]
+    assert len(reads) == 1

@@ -63,6 +63,8 @@ class Position:
     tail: Tail | None = None
     settings: dict[int, Settings] = field(default_factory=dict)
     replica: Replica | None = None
+    too_large_until: int = 0
+    """The step of both logs together up to which a replica would not fit into memory."""
 
 
 @dataclass

@@ -29,6 +29,9 @@ _OPEN = 50_000
 #: Dedup keys that are remembered at most.
 _KEYS = 100_000
 
+#: Steps after which a queue that had more of them is looked at again.
+_PATIENCE = 1_000
+
 
 def at_hand(store: Store) -> Replica | None:
     """Return the state of a reader's items as of its newest steps; ``None`` if Spark has to decide.
@@ -41,9 +44,9 @@ def at_hand(store: Store) -> Replica | None:
     facts, settings = queue.readers.get(store.reader), store.settings(status)
     if facts is None or facts.streams:
         return None
-    position = store.position()
+    position, steps = store.position(), queue.step + status.step
     known = position.replica
-    if store.outstanding(status) > _OPEN:
+    if store.outstanding(status) > _OPEN or steps < position.too_large_until:
         known = position.replica = None
     elif known is None or (known.queue, known.status) != (queue.token, status.token):
         known = position.replica = _read(store, queue, status, facts.since_step)
@@ -52,6 +55,8 @@ def at_hand(store: Store) -> Replica | None:
     if len(known.keys) > _KEYS:
         known.forget_keys(settings.config.dedup_scope, store.clock.now())
     if len(known.keys) > _KEYS:
+        # To read the logs again for each step would cost more than Spark does.
+        position.too_large_until = steps + _PATIENCE
         known = position.replica = None
     return known
 
