@@ -20,7 +20,7 @@ import typer
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
 
 from report import Figure, at_most, measure, median_figure, ratio_figure
-from spark_queue.delta.tables.appending import sync_newest
+from spark_queue.delta.tables.appending import sync_commits
 from spark_queue.delta.tables.heads import StatusHead, following, to_json
 from spark_queue.delta.tables.native import NativeLog
 from spark_queue.delta.tables.schema import SKIPPING_COLUMNS, STATUS_COLUMNS
@@ -85,7 +85,7 @@ class Contender:
             ),
         )
         if self._synced:
-            sync_newest(self._place)
+            sync_commits(self._place)
 
 
 def one_row(quick: bool) -> Iterator[Figure]:  # noqa: FBT001 - what every section is called with

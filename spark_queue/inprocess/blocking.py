@@ -179,14 +179,19 @@ class BlockingQueue(Generic[T]):
         patience = seconds("timeout", timeout)
         future: LineFuture[T] = LineFuture()
         with self._lock:
-            if self._items:
-                future.deliver(self._items.popleft())
-                return future
-            self._require_open()
-            if patience == 0:
-                future.set_exception(queue.Empty())
-                return future
-            return future.join(self._waiters, queue.Empty, patience)
+            is_empty = not self._items
+            if is_empty:
+                self._require_open()
+                if patience != 0:
+                    return future.join(self._waiters, queue.Empty, patience)
+            else:
+                item = self._items.popleft()
+        # Not under the lock: futures have one of their own, under which a signal may put.
+        if is_empty:
+            future.set_exception(queue.Empty())
+        else:
+            future.deliver(item)
+        return future
 
     def poll(self) -> T:
         """Take the oldest item without waiting.

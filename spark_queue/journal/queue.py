@@ -214,10 +214,10 @@ class JournaledQueue(Generic[T]):
         """
         receipts: list[Future[int]] = []
         with suppress(QueueFullError):
-            receipts.extend(
-                self.put(item, expires_at=expires_at, durability=durability, timeout=timeout)
-                for item in items
-            )
+            for item in items:
+                receipts.append(  # noqa: PERF401 - what was accepted before a failure counts
+                    self.put(item, expires_at=expires_at, durability=durability, timeout=timeout)
+                )
         return len(receipts), _together(receipts)
 
     # Readers

@@ -129,14 +129,15 @@ class Serial(Ungrouped):
             super().move(record, old, new)
             return
         group = self._groups.get(key)
-        is_new = group is None
         if group is None:
             group = self._groups[key] = SerialGroup()
-        if is_new or old is None:
-            # One that was only set aside may have been the last of its group.
+        if old is None:
             group.tail.append(record)
-        if old is not None:
+        else:
             self._take_out(group, record, old)
+        if old == "done" and new != "done" and record not in group.tail:
+            # One that was only set aside, and so were all others of its group.
+            group.tail = deque(sorted([*group.tail, record], key=_seq_of))
         self._put_in(group, record.seq, new)
         if group.is_empty:
             del self._groups[key]
@@ -275,6 +276,10 @@ def in_the_way(
         due = [m for m in ahead if m.state == "ready" and m.is_due(now)]
         rivals = [*held, *lost, *due]
     return rivals[0] if len(rivals) >= limit else None
+
+
+def _seq_of(record: Record) -> int:
+    return record.seq
 
 
 def _remove(seqs: list[int], seq: int) -> None:

@@ -147,3 +147,16 @@ def test_a_queue_with_too_many_keys_is_not_read_for_each_step(
     queue.enqueue(spark.range(3))
     assert [queue.claim(1).count for _ in range(2)] == [1, 1]
     assert len(reads) == 1
+
+
+def test_a_changed_weight_brings_nothing_back(spark: SparkSession, place: str) -> None:
+    """What was passed stays so, though at another weight its turn ends in another digit."""
+    config = QueueConfig(fair_key="tenant", weights={"a": 0.7})
+    with _planner(spark, "spark"):
+        queue = DeltaQueue.create(spark, f"{place}/queue", "id long, tenant string", config)
+        queue.enqueue(spark.range(3).withColumn("tenant", F.lit("a")), order_by="id")
+        queue.claim(3).ack()
+        queue.configure(weights={"a": 1.0})
+        assert queue.claim(3).count == 0
+        queue.enqueue(spark.range(3, 5).withColumn("tenant", F.lit("a")), order_by="id")
+        assert sorted(row[0] for row in queue.claim(5).items.select("id").collect()) == [3, 4]

@@ -18,6 +18,9 @@ from spark_queue.delta.tables.settings import UNWEIGHTED, Settings
 #: Rows since the last checkpoint from which a claim writes the next one first.
 LONG_FOLD = 500_000
 
+#: How far ahead of the pointer an item may be that another weight puts behind it: a last digit.
+_NEAR = 1e-3
+
 #: How many times the size of a claim the fold may be: its claims and settles are two rows an item.
 _CLAIMS = 6
 
@@ -48,9 +51,15 @@ def staged(
     turn = tags.turn_of(F.col("_round"))
     ahead = tags.is_ahead(turn, head.pointers)
     live = F.col("_state").isin(READY, CLAIMED)
-    kept = tags.with_weights(touched, settings).where(live | ahead).select(*STATE)
+    # Whoever reads the checkpoint asks by the settings to come, where a turn may differ in its last
+    # digit: what is on this side of the pointer now must be there then.
+    after = changed or settings
+    kept = tags.with_weights(touched, after).where(live | ahead).select(*STATE)
+    near = fold.fresh(queue, head, settings, width=_NEAR).select(
+        "_seq", "_gen", "_attempts", *SCHEDULE
+    )
     passed = (
-        fold.fresh(queue, head, settings, width=0.0)
+        tags.with_weights(near, after)
         .where(~ahead)
         .join(touched.select("_seq"), "_seq", "left_anti")
         .select("_seq", "_gen", "_attempts", *SCHEDULE)
@@ -59,7 +68,7 @@ def staged(
     rows = kept.unionByName(passed, allowMissingColumns=True).drop("_step")
     rows = rows.withColumns({"_item_gen": F.col("_gen"), "_kind": F.lit(OPEN)})
     if settings.config.fair_key is not None:
-        served = _stretched(_served(recent), head, settings, changed or settings)
+        served = _stretched(_served(recent), head, settings, after)
         rows = rows.unionByName(served, allowMissingColumns=True)
     rows = rows.withColumn("_gen", F.lit(OPEN_LANE)).sortWithinPartitions("_priority", "_round")
     step = head.step + 1

@@ -117,8 +117,7 @@ def _may_be_ahead(checkpoint: Checkpoint, settings: Settings) -> Column:
     """Bound the stored tags from below by literals, so that files are skipped."""
     pointers = checkpoint.pointers
     ahead = [
-        (F.col("_priority") == priority)
-        & (F.col("_round") >= min(settings.tags_of(priority, turn)))
+        (F.col("_priority") == priority) & (F.col("_round") >= settings.least_tag(priority, turn))
         for priority, (turn, _) in pointers.items()
     ]
     unseen = ~F.col("_priority").isin(list(pointers))
@@ -129,7 +128,7 @@ def _may_be_within(pointers: Mapping[int, Pointer], settings: Settings, width: f
     """Bound the stored tags from above by literals."""
     within = [
         (F.col("_priority") == priority)
-        & (F.col("_round") <= max(settings.tags_of(priority, turn + width)))
+        & (F.col("_round") <= settings.highest_tag(priority, turn + width))
         for priority, (turn, _) in pointers.items()
     ]
     unseen = ~F.col("_priority").isin(list(pointers))

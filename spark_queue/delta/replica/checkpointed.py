@@ -8,6 +8,7 @@ not read (``docs/adr/0001-two-logs.md``).
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -81,7 +82,7 @@ class Since:
     def _may_count(self, priority: int) -> Callable[[LogFile], bool]:
         """Tell of a file whether it may have items that were ahead, or ends of lines that are."""
         turn = self.checkpoint.pointers.get(priority, (-math.inf, 0))[0]
-        least = min(self.settings.tags_of(priority, turn))
+        least = self.settings.least_tag(priority, turn)
 
         def may(file: LogFile) -> bool:
             if file.gen >= 0 and file.may_have("_step", self.checkpoint.queue_step + 1):
@@ -127,11 +128,16 @@ class Since:
 
 def _with_any(seqs: pa.ChunkedArray) -> Callable[[LogFile], bool]:
     """Tell of a file whether it may have one of some items."""
-    found = pc.min_max(seqs)
-    if found["min"].as_py() is None:
-        return lambda _: False
-    least, most = found["min"].as_py(), found["max"].as_py()
-    return lambda file: file.gen >= 0 and file.may_have("_seq", least, most)
+    known = sorted(seqs.to_pylist())
+
+    def may(file: LogFile) -> bool:
+        if file.gen < 0 or not known:
+            return False
+        first, _ = file.ranges.get("_seq", (known[0], None))
+        at = bisect_left(known, first)
+        return at < len(known) and file.may_have("_seq", known[at], known[at])
+
+    return may
 
 
 def _read(

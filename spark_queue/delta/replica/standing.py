@@ -62,11 +62,15 @@ class StandingScheduler:
     def propose(self, head: StatusHead, request: Request, now: datetime) -> Grant:
         """Return what a claim would get as of a step."""
         self._asked = now
-        for priority, pointer in head.pointers.items():
-            self._scheduler.point(priority, *pointer)
-        return self._scheduler.propose(
-            rules.seconds(now), request.limit, lease=request.lease.total_seconds(), run=request.run
-        )
+        with self._whole_or_gone():
+            for priority, pointer in head.pointers.items():
+                self._scheduler.point(priority, *pointer)
+            return self._scheduler.propose(
+                rules.seconds(now),
+                request.limit,
+                lease=request.lease.total_seconds(),
+                run=request.run,
+            )
 
     def put(self, row: Row) -> None:
         """Follow an item to where a row says that it is."""
@@ -83,13 +87,21 @@ class StandingScheduler:
     @contextmanager
     def supposing(self, rows: Sequence[Row]) -> Iterator[None]:
         """Follow rows that are no step yet, for a while."""
-        for row in rows:
-            self.put(row)
-        try:
+        with self._whole_or_gone():
+            for row in rows:
+                self.put(row)
             yield
-        finally:
             for row in rows:
                 self.put(self._replica.items[row["_seq"]])
+
+    @contextmanager
+    def _whole_or_gone(self) -> Iterator[None]:
+        """Give this scheduler up where something ends half way, as an interrupt does."""
+        try:
+            yield
+        except BaseException:
+            self._replica.follower = None
+            raise
 
 
 def standing_of(

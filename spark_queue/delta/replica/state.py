@@ -105,17 +105,19 @@ class Replica:
 
     def enter(self, token: str, rows: Iterable[Row], *, is_seen: bool = True) -> None:
         """Apply a step of the item log; what the reader does not see only has keys and tags."""
-        self.queue = token
+        # What ends half way is known as of no step, and read again.
+        self.queue = ""
         for row in rows:
             if row["_kind"] == ITEM:
                 self._enter(row, is_seen=is_seen)
             elif row["_kind"] == KEY:
                 line = (row["_priority"], row["_fair_key"])
                 self.ends[line] = max(self.ends.get(line, 0.0), row["_round"])
+        self.queue = token
 
     def follow(self, token: str, step: int, rows: Iterable[Row]) -> None:
         """Apply a step of the status log."""
-        self.status, rows = token, list(rows)
+        self.status, rows = "", list(rows)
         if any(row["_kind"] == SERVED for row in rows):
             # A checkpoint says all of it anew, and a changed weight has moved it.
             self.served, self.follower = {}, None
@@ -125,6 +127,7 @@ class Replica:
                 self._move(row, step)
         if len(self.grants) > 2 * _CLAIMS:
             self._forget_claims()
+        self.status = token
 
     def _enter(self, row: Row, *, is_seen: bool) -> None:
         if row.get("_dedup_key") is not None:

@@ -13,7 +13,7 @@ from spark_queue.delta.replica.state import ENTERED, FOLLOWED, Replica, Row
 from spark_queue.delta.store import fencing
 from spark_queue.delta.store.newest import Newest
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.appending import sync_newest
+from spark_queue.delta.tables.appending import sync_commits
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.heads import QueueHead, StatusHead
 from spark_queue.delta.tables.log import Log
@@ -118,7 +118,7 @@ def _append(
     ours = log.commit(head, rows, small=small)
     directory = log.directory() if ours and is_synced else None
     if directory is not None:
-        sync_newest(directory)
+        sync_commits(directory)
     return ours
 
 

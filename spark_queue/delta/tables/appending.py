@@ -12,10 +12,11 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -25,10 +26,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from spark_queue.delta.tables.traces import birth
+
 #: The longest text that statistics repeat.
 _LONGEST = 32
 
 _ENGINE = "spark-queue"
+
+_COMMIT = re.compile(r"\d{20}\.json")
+_CHECKPOINT = re.compile(r"\d{20}\.checkpoint\..*parquet$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +54,8 @@ class Appending:
     directory: Path
     partition: str
     ranged: Sequence[str]
+    _named: set[Path] = field(default_factory=set)
+    """Folders of partitions whose names are on the disk."""
 
     def commit(
         self,
@@ -95,10 +103,11 @@ class Appending:
     def _written(self, gen: int, rows: pa.Table, *, is_synced: bool) -> dict[str, Any]:
         """Write one file, and return what a commit says of it."""
         folder = self.directory / f"{self.partition}={gen}"
-        if not folder.is_dir():
-            folder.mkdir(exist_ok=True)
-            if is_synced:
-                sync_directory(self.directory)
+        folder.mkdir(exist_ok=True)
+        if is_synced and folder not in self._named:
+            # Whoever made it may not have.
+            sync_directory(self.directory)
+            self._named.add(folder)
         name = f"part-00000-{uuid.uuid4()}-c000.snappy.parquet"
         with (folder / name).open("xb") as file:
             pq.write_table(rows, file)
@@ -127,19 +136,59 @@ class Appending:
         }
 
 
-def sync_newest(directory: Path) -> None:
-    """Force the newest commit of a table to the disk, whoever made it, and the files it names."""
+#: The newest version of each table that is on the disk with all before it, by the table's birth.
+_forced: dict[tuple[str, object], int] = {}
+
+
+def sync_commits(directory: Path) -> None:
+    """Force the commits of a table to the disk, whoever made them, and the files that they name.
+
+    Those that this process has forced before are left alone; of the others, those that no
+    checkpoint of the table's log has summed up.
+    """
     log = directory / "_delta_log"
-    names = os.listdir(log)  # noqa: PTH208 - thousands of names, of which one is wanted
-    newest = log / max(name for name in names if name.endswith(".json") and name[0].isdigit())
-    actions = (json.loads(line) for line in newest.read_text(encoding="utf-8").splitlines())
-    files = [directory / unquote(a["add"]["path"]) for a in actions if "add" in a]
-    for path in [*files, newest]:
-        sync_file(path)
-    for folder in {path.parent for path in files}:
+    names = os.listdir(log)  # noqa: PTH208 - thousands of names, of which few are wanted
+    commits = sorted(name for name in names if _COMMIT.fullmatch(name))
+    forced = _forced_version(directory, names)
+    new = [name for name in commits if int(name[:20]) > forced]
+    folders = {path.parent for name in new for path in _forced_files(directory, log / name)}
+    for folder in (*folders, directory, directory.parent, log):
         sync_directory(folder)
-    sync_directory(directory)
-    sync_directory(log)
+    if new:
+        note_forced(directory, int(new[-1][:20]))
+
+
+def note_forced(directory: Path, version: int) -> None:
+    """Remember that all versions of a table up to one are on the disk."""
+    _forced[_birth(directory)] = version
+
+
+def is_forced(directory: Path, version: int) -> bool:
+    """Tell whether this process knows that a version of a table is on the disk."""
+    return _forced.get(_birth(directory), -1) >= version
+
+
+def _birth(directory: Path) -> tuple[str, object]:
+    """Return what tells a table from one that is made in its place."""
+    return str(directory), birth(directory)
+
+
+def _forced_version(directory: Path, names: Sequence[str]) -> int:
+    summed = [int(name[:20]) for name in names if _CHECKPOINT.match(name)]
+    return max([_forced.get(_birth(directory), -1), *(version - 1 for version in summed)])
+
+
+def _forced_files(directory: Path, commit: Path) -> list[Path]:
+    """Force a commit and its files to the disk, and return the files that are there."""
+    found = []
+    for line in commit.read_text(encoding="utf-8").splitlines():
+        path = json.loads(line).get("add", {}).get("path")
+        # A file may have been replaced and removed since.
+        if path is not None and (file := directory / unquote(path)).exists():
+            sync_file(file)
+            found.append(file)
+    sync_file(commit)
+    return found
 
 
 def sync_file(path: Path) -> None:

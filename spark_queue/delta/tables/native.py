@@ -23,12 +23,17 @@ import pyarrow.parquet as pq
 from pyspark.sql.types import StructType
 
 from spark_queue.delta.tables import made, traces
-from spark_queue.delta.tables.appending import Appending
+from spark_queue.delta.tables.appending import (
+    Appending,
+    is_forced,
+    note_forced,
+    sync_commits,
+)
 from spark_queue.delta.tables.files import LogFile, files_of
 from spark_queue.delta.tables.heads import to_json
 from spark_queue.delta.tables.lock import local_directory
 from spark_queue.delta.tables.log import APP_ID, Head, Log
-from spark_queue.delta.tables.schema import HEAD, META_LANE
+from spark_queue.delta.tables.schema import HEAD, META_LANE, SKIPPING_COLUMNS
 from spark_queue.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -40,10 +45,11 @@ _PLAIN_WRITER = 2
 #: The column whose values are in the names of directories, and not in the files.
 _PARTITION = "_gen"
 
-#: Properties of a table: for which columns to keep the least and the highest value of a file, and
-#: after how many commits to write a checkpoint of its log.
+#: Properties of a table: for which columns to keep the least and the highest value of a file, after
+#: how many commits to write a checkpoint of its log, and whether old commits are removed then.
 _RANGED = "delta.dataSkippingStatsColumns"
 _INTERVAL = "delta.checkpointInterval"
+_CLEANS_UP = "delta.enableExpiredLogCleanup"
 _OFTEN = 10
 
 #: Bytes up to which a file is merged with others.
@@ -72,17 +78,9 @@ class NativeLog:
         # Whoever writes has the lock of the log; those who only read have this one.
         self._guard = threading.RLock()
         self._table = _opened(directory)
-        self._schema = pa.schema(self._table.schema().to_arrow())
-        settings = self._table.metadata().configuration
-        ranged = settings.get(_RANGED)
-        self._append = Appending(
-            directory=directory,
-            partition=_PARTITION,
-            ranged=ranged.split(",") if ranged else (),
-        )
-        self._each = int(settings.get(_INTERVAL, _OFTEN))
         self._newest = (-1, 0)
         """The newest version, and its step, as far as that is known."""
+        self._learn()
 
     def commit(self, head: Head, rows: pa.Table | None, *, is_synced: bool = True) -> bool:
         """Append a step, and tell whether it is ours: as :meth:`Log.commit` does.
@@ -92,11 +90,14 @@ class NativeLog:
         is_synced : bool
             Whether the step survives a power cut when this returns, and not only this process.
         """
-        step = self._step(head, rows)
         with self._guard:
             version, last = self._found()
             if last != head.step - 1:
                 return False
+            step = self._step(head, rows)
+            if is_synced and not is_forced(self._directory, version):
+                # Of what a step stands on nothing may be lost either.
+                sync_commits(self._directory)
             try:
                 ours = self._append.commit(
                     version + 1,
@@ -107,11 +108,15 @@ class NativeLog:
                 )
             except Exception:
                 # What comes after the commit may have failed; nobody else can have made the step.
-                if self._found()[1] == head.step:
-                    return True
-                raise
+                if self._found()[1] != head.step:
+                    raise
+                if is_synced:
+                    sync_commits(self._directory)
+                return True
             if ours:
                 self._newest = (version + 1, head.step)
+                if is_synced:
+                    note_forced(self._directory, version + 1)
                 traces.note(self._directory, version + 1)
                 self._checkpoint(version + 1)
         return ours
@@ -161,11 +166,25 @@ class NativeLog:
 
     def is_plain(self) -> bool:
         """Tell whether the table asks nothing of its writers that only Spark may know."""
-        if any(pa.types.is_nested(field.type) for field in self._schema):
-            return False
-        if not all(field.nullable for field in self._schema) or _has_rules(self._table):
-            return False
-        return bool(self._table.protocol().min_writer_version <= _PLAIN_WRITER)
+        with self._guard:
+            self._found()
+            return self._may_append and not self._is_nested
+
+    def require_appends(self) -> None:
+        """Check that rows can be appended to the table as it is now.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When it asks more of its writers than this one knows.
+        """
+        with self._guard:
+            self._found()
+            if not self._may_append:
+                raise InvalidArgumentError(
+                    f"native is True, and the table at {str(self._directory)!r} has features, "
+                    "constraints or columns that only Spark may write: let Spark commit"
+                )
 
     def compact(self) -> None:
         """Merge files that are small, and leave alone those that would take long."""
@@ -181,7 +200,23 @@ class NativeLog:
             self._table.update_incremental()
             step = self._table.transaction_version(APP_ID) or 0
             self._newest = (self._table.version(), step)
+            self._learn()
         return self._newest
+
+    def _learn(self) -> None:
+        """Look at what the table is now: what others have committed may have changed it."""
+        fields, settings = self._table.schema().fields, self._table.metadata().configuration
+        self._schema = pa.schema(self._table.schema().to_arrow())
+        self._is_nested = any(pa.types.is_nested(field.type) for field in self._schema)
+        self._may_append = (
+            self._table.protocol().min_writer_version <= _PLAIN_WRITER
+            and all(field.nullable for field in fields)
+            and not any("delta.invariants" in (field.metadata or {}) for field in fields)
+        )
+        ranged = settings.get(_RANGED, SKIPPING_COLUMNS).split(",")
+        self._append = Appending(directory=self._directory, partition=_PARTITION, ranged=ranged)
+        self._each = int(settings.get(_INTERVAL, _OFTEN))
+        self._cleans_up = settings.get(_CLEANS_UP, "true").lower() != "false"
 
     def _checkpoint(self, version: int) -> None:
         """Write down now and then what all commits come to, so that nobody has to read them all."""
@@ -191,7 +226,8 @@ class NativeLog:
         with suppress(Exception):
             self._table.update_incremental()
             self._table.create_checkpoint()
-            self._table.cleanup_metadata()
+            if self._cleans_up:
+                self._table.cleanup_metadata()
 
     def _step(self, head: Head, rows: pa.Table | None) -> pa.Table:
         line = {"_gen": META_LANE, "_step": head.step, "_kind": HEAD, "_body": to_json(head)}
@@ -216,13 +252,14 @@ class Natives:
         known = self._plain.get(directory)
         if known is None and (known := _plain(directory)) is not None:
             self._plain[directory] = known
-        return known
+        return known if known is not None and known.is_plain() else None
 
     def of(self, log: Log[Any]) -> NativeLog:
         """Return the same log, written natively."""
         name = log.address.target
         if name not in self._logs:
             self._logs[name] = NativeLog(_directory(log))
+        self._logs[name].require_appends()
         return self._logs[name]
 
 
@@ -255,11 +292,6 @@ def _table_of(schema: pa.Schema, count: int, columns: Mapping[str, Any]) -> pa.T
         ],
         schema=schema,
     )
-
-
-def _has_rules(table: DeltaTable) -> bool:
-    """Tell whether columns have conditions that whoever writes them has to check."""
-    return any("delta.invariants" in (field.metadata or {}) for field in table.schema().fields)
 
 
 def _plain(directory: Path) -> NativeLog | None:

@@ -12,6 +12,9 @@ from spark_queue.delta.tables.heads import Pointer
 from spark_queue.delta.tables.schema import FORMAT_VERSION
 from spark_queue.errors import FormatVersionError
 
+#: By how much a bound of tags is wider than what it is worked out from, in parts of it.
+_SLACK = 1e-9
+
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
@@ -74,8 +77,15 @@ class Settings:
                 stretches[key] = old.reweighted(weight, pointers)
         return replace(self, config=config, stretches=stretches)
 
-    def tags_of(self, priority: int, turn: float) -> list[float]:
-        """Return the stored tags that a turn of a priority has, by the weights there are."""
+    def least_tag(self, priority: int, turn: float) -> float:
+        """Return a bound below the stored tags that a turn of a priority has, whatever the key."""
+        return min(_slack(tag, -1) for tag in self._tags_of(priority, turn))
+
+    def highest_tag(self, priority: int, turn: float) -> float:
+        """Return a bound above the stored tags that a turn of a priority has, whatever the key."""
+        return max(_slack(tag, 1) for tag in self._tags_of(priority, turn))
+
+    def _tags_of(self, priority: int, turn: float) -> list[float]:
         return [turn, *(stretch.tag(priority, turn) for stretch in self.stretches.values())]
 
     def to_json(self) -> str:
@@ -113,3 +123,8 @@ class Settings:
             stretches=stretches,
             format=plain["format"],
         )
+
+
+def _slack(tag: float, side: int) -> float:
+    """Return a tag moved to one side: to a turn and back is not the same to the last digit."""
+    return tag + side * _SLACK * max(1.0, abs(tag))

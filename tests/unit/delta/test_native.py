@@ -13,10 +13,11 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, Schema, write_deltalake
 
-from spark_queue.delta.tables.appending import sync_newest
+from spark_queue.delta.tables.appending import sync_commits
 from spark_queue.delta.tables.heads import StatusHead, following
-from spark_queue.delta.tables.native import NativeLog
+from spark_queue.delta.tables.native import NativeLog, Natives
 from spark_queue.delta.tables.schema import SKIPPING_COLUMNS, STATUS_COLUMNS
+from spark_queue.errors import InvalidArgumentError
 
 _AT = datetime(2026, 1, 2, 3, 4, 5, 678901, timezone.utc)
 
@@ -96,11 +97,85 @@ def test_a_commit_of_others_is_forced_with_its_files(
     table = pa.table({"_gen": pa.array([3], pa.int32()), "_seq": [7]})
     write_deltalake(str(tmp_path), table, mode="append", schema_mode="merge")
     told.clear()
-    sync_newest(tmp_path)
+    sync_commits(tmp_path)
     forced = [Path(path) for _, path in told]
     (file,) = tmp_path.glob("_gen=3/*.parquet")
-    newest = max((tmp_path / "_delta_log").glob("*.json"))
-    assert set(forced) == {file, file.parent, newest, tmp_path, tmp_path / "_delta_log"}
+    log = tmp_path / "_delta_log"
+    folders = {file.parent, tmp_path, tmp_path.parent, log}
+    assert set(forced) == {file, *log.glob("*.json"), *folders}
+    told.clear()
+    sync_commits(tmp_path)
+    assert {path for _, path in told} <= {str(folder) for folder in folders}
+
+
+def test_what_a_step_stands_on_is_forced_before_it(
+    tmp_path: Path, told: list[tuple[str, str]]
+) -> None:
+    """A step that survives a power cut does not lose one of less promise that it follows."""
+    log, first = _log(tmp_path), following(StatusHead())
+    assert log.commit(first, _rows(1), is_synced=False)
+    files = {str(file) for file in tmp_path.glob("_gen=*/*.parquet")}
+    told.clear()
+    assert log.commit(following(first), _rows(2))
+    linked = next(at for at, (call, _) in enumerate(told) if call == "link")
+    before = {path for _, path in told[:linked]}
+    commits = {str(tmp_path / "_delta_log" / f"{version:020}.json") for version in (0, 1)}
+    assert files | commits <= before
+
+
+def test_a_failure_after_the_commit_is_told_where_it_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A step that is there, and perhaps not on the disk, is not called done."""
+    log, head = _log(tmp_path), following(StatusHead())
+    assert log.commit(head, _rows(1))
+    real, link, linked = os.fsync, os.link, []
+
+    def note_link(old: Path, new: Path) -> None:
+        link(old, new)
+        linked.append(new)
+
+    def broken(fd: int) -> None:
+        if linked:
+            raise OSError(5, "Input/output error")
+        real(fd)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "link", note_link)
+        patch.setattr(os, "fsync", broken)
+        with pytest.raises(OSError, match="Input/output"):
+            log.commit(following(head), _rows(2))
+    assert NativeLog(tmp_path).commit(following(following(head)), _rows(3))
+
+
+def test_a_table_that_asks_for_more_is_left_to_others(tmp_path: Path) -> None:
+    """What a table has become since it was opened counts: its columns, and its rules."""
+    log, natives = _log(tmp_path), Natives()
+    assert natives.plain(tmp_path) is not None
+    assert log.commit(head := following(StatusHead()), None)
+    more = pa.table({"_gen": pa.array([3], pa.int32()), "more": ["x"]})
+    write_deltalake(str(tmp_path), more, mode="append", schema_mode="merge")
+    with_more = _rows(2).append_column("more", pa.array(["y"]))
+    assert log.commit(following(head), with_more)
+    assert set(log.read(["more"])["more"].to_pylist()) == {"x", "y", None}
+    DeltaTable(str(tmp_path)).alter.add_constraint({"some": "_seq > 0 OR _seq IS NULL"})
+    assert natives.plain(tmp_path) is None
+    with pytest.raises(InvalidArgumentError, match="only Spark may write"):
+        log.require_appends()
+
+
+def test_old_commits_are_kept_where_the_table_says_so(tmp_path: Path) -> None:
+    """A checkpoint removes nothing from a log that is to be kept."""
+    kept = {
+        "delta.checkpointInterval": "2",
+        "delta.enableExpiredLogCleanup": "false",
+        "delta.logRetentionDuration": "interval 0 days",
+    }
+    log, head = _log(tmp_path, **kept), StatusHead()
+    for _ in range(4):
+        head = following(head)
+        assert log.commit(head, None, is_synced=False)
+    assert len(list((tmp_path / "_delta_log").glob("*.json"))) == 5
 
 
 def test_nothing_is_seen_of_a_step_whose_files_cannot_be_forced(

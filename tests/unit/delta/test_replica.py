@@ -432,6 +432,27 @@ def test_a_line_that_is_new_to_a_claim_has_its_weight_from_where_it_was_changed(
     assert queue.claim(5)[1] == [10, 6, 11, 12, 7]
 
 
+def test_what_ends_half_way_is_known_as_of_no_step(
+    queue: Steps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An interrupt while something is chosen or applied leaves nothing that is taken for whole."""
+    queue.claim(1)
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Scheduler, "propose", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            queue.claim(1)
+    assert queue.replica.follower is None
+    with monkeypatch.context() as patch:
+        patch.setattr(Scheduler, "apply", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            queue.claim(1)
+    assert queue.replica.status == ""
+
+
 def test_turns_that_were_stretched_count_from_the_next_claim_on() -> None:
     """What a changed weight makes of the turns of a line is gone by, lower ones too."""
     queue = Steps(CONFIG)

@@ -86,3 +86,12 @@ def test_settings_of_a_newer_format_are_refused() -> None:
 
     with pytest.raises(FormatVersionError, match="q"):
         Settings.from_json("q", text)
+
+
+@pytest.mark.parametrize("weight", [0.3, 0.7, 1.0, 3.0])
+def test_bounds_of_tags_hold_to_the_last_digit(weight: float) -> None:
+    """What a turn bounds, its tag bounds, though to a turn and back is not the same number."""
+    settings = Settings.initial(QueueConfig(fair_key="t", weights={"a": weight}))
+    for tag in range(1, 400):
+        turn = tag / weight
+        assert settings.least_tag(0, turn) <= tag <= settings.highest_tag(0, turn)

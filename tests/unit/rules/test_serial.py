@@ -375,3 +375,14 @@ def test_what_a_proposal_would_end_still_binds_its_group() -> None:
     item = scheduler.item(later)
     assert item is not None
     assert item.priority == 0
+
+
+def test_a_group_that_was_set_aside_binds_by_its_last_member() -> None:
+    """Law 4: a new member follows the last one, though a claim would end all that wait."""
+    scheduler = scheduler_of()
+    for key in "aab":
+        admit(scheduler, NewItem(group_key="x", fair_key=key, cost=9.0, expires_at=5.0))
+    last = scheduler.stored_tag(2)
+    assert len(scheduler.propose(6.0, 9).expired) == 3
+    (later,) = admit(scheduler, NewItem(group_key="x", fair_key="c"), now=6.0)
+    assert scheduler.stored_tag(later) >= last
