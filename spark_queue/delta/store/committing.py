@@ -13,12 +13,10 @@ from spark_queue.delta.replica.state import ENTERED, FOLLOWED, Replica, Row
 from spark_queue.delta.store import fencing
 from spark_queue.delta.store.newest import Newest
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.appending import sync_commits
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.heads import QueueHead, StatusHead
-from spark_queue.delta.tables.log import Log
+from spark_queue.delta.tables.log import Log, promises_disk
 from spark_queue.errors import FencedError
-from spark_queue.session import DURABILITY
 
 _Head = TypeVar("_Head", QueueHead, StatusHead)
 
@@ -104,7 +102,7 @@ def _append(
     """Commit a step the way the store commits."""
     if store.handle.hook is not None:
         store.handle.hook(which)
-    natives, is_synced = store.handle.natives, store.spark.conf.get(DURABILITY, "disk") != "process"
+    natives, is_synced = store.handle.natives, promises_disk(store.spark)
     is_table = rows is None or isinstance(rows, pa.Table)
     if natives is not None and is_table:
         return natives.of(log).commit(head, rows, is_synced=is_synced)
@@ -116,9 +114,8 @@ def _append(
     if isinstance(rows, pa.Table):
         rows = store.spark.createDataFrame(rows)
     ours = log.commit(head, rows, small=small)
-    directory = log.directory() if ours and is_synced else None
-    if directory is not None:
-        sync_commits(directory)
+    if ours:
+        log.force()
     return ours
 
 

@@ -22,10 +22,12 @@ from pyspark.sql.types import StructType
 
 from spark_queue.delta.tables import made, paths
 from spark_queue.delta.tables.address import TableAddress
+from spark_queue.delta.tables.appending import sync_commits
 from spark_queue.delta.tables.heads import to_json
 from spark_queue.delta.tables.lock import local_directory
 from spark_queue.delta.tables.schema import HEAD, META_LANE, SKIPPING_COLUMNS
 from spark_queue.errors import InvalidArgumentError, UnsafeSessionError
+from spark_queue.session import DURABILITY
 
 #: The application id under which steps are committed; it is scoped to the table.
 APP_ID = "spark_queue"
@@ -204,6 +206,7 @@ class Log(Generic[_Head]):
     def delete(self, predicate: str) -> None:
         """Delete rows of a partition, which the predicate names by a literal."""
         self.spark.sql(f"DELETE FROM {self.address.sql()} WHERE {predicate}")  # noqa: S608
+        self.force()
 
     def remove(self, seqs: DataFrame) -> None:
         """Delete the rows of some items.
@@ -223,6 +226,13 @@ class Log(Generic[_Head]):
             )
         finally:
             self.spark.catalog.dropTempView(view)
+        self.force()
+
+    def force(self) -> None:
+        """Force what was committed to this machine's disk, where the session promises that."""
+        directory = self.directory() if promises_disk(self.spark) else None
+        if directory is not None:
+            sync_commits(directory)
 
     def commit(self, head: _Head, rows: DataFrame | None, *, small: bool = True) -> bool:
         """Append a step, and tell whether it is ours.
@@ -310,6 +320,11 @@ class Log(Generic[_Head]):
         for setting in _TXN_SETTINGS:
             if self.spark.conf.get(setting, None):
                 raise UnsafeSessionError(setting, "every write would carry it; unset it")
+
+
+def promises_disk(spark: SparkSession) -> bool:
+    """Tell whether a session promises that what is told survives a power cut."""
+    return spark.conf.get(DURABILITY, "disk") != "process"
 
 
 def newest_token(directory: Path) -> str | None:
