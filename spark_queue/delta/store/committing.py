@@ -38,7 +38,7 @@ def commit_items(store: Store, head: QueueHead, rows: Rows, *, small: bool = Tru
     newest = head if ours else store.newest_items.winner(head)
     cache = store.cache()
     with cache.lock:
-        cache.queue = newest
+        cache.queue = _later(cache.queue, newest)
         if ours and before is not None:
             _enter(store, before, head, rows)
     return ours
@@ -63,12 +63,13 @@ def commit_status(store: Store, head: StatusHead, rows: Rows, *, small: bool = T
     newest = head if ours else store.newest_status.winner(head)
     cache = store.cache()
     with cache.lock:
-        at.head, replica = newest, at.replica
+        at.head, replica = _later(at.head, newest), at.replica
         if ours and replica and before is not None and replica.status == before.token:
             at.replica = _followed(replica, head, staged)
     # What came as a table is not for a fold: who wrote it has it in memory.
     frame = None if isinstance(rows, pa.Table) else rows
-    goes_on = ours and frame is rows and tail is not None and store.fits(tail)
+    is_newest = at.head is newest
+    goes_on = ours and is_newest and frame is rows and tail is not None and store.fits(tail)
     at.tail = tail.followed_by(head, frame) if tail and goes_on else None
     return ours
 
@@ -81,6 +82,11 @@ def require_not_held(store: Store, head: QueueHead | StatusHead) -> None:
     hold = store.queue_head().hold
     if not fencing.is_over(hold, store.clock.now(), only_writer=store.is_only_writer()):
         raise FencedError(f"queue {store.name!r}", f"the front {hold.by}")
+
+
+def _later(known: _Head | None, head: _Head) -> _Head:
+    """Return the later of two heads: whoever committed first may come to tell of it last."""
+    return head if known is None or known.step <= head.step else known
 
 
 def _admitted(store: Store, head: _Head) -> _Head:
