@@ -10,6 +10,7 @@ from spark_queue.delta.replica import rules
 from spark_queue.delta.replica.request import Request
 from spark_queue.delta.replica.state import LineKey, Replica, Row
 from spark_queue.delta.tables.heads import StatusHead
+from spark_queue.delta.tables.schema import TERMINAL
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.rules import Grant
@@ -74,6 +75,10 @@ class StandingScheduler:
 
     def put(self, row: Row) -> None:
         """Follow an item to where a row says that it is."""
+        if row["_state"] in TERMINAL:
+            # What ends an item need not say what it was.
+            self._scheduler.apply([{"seq": row["_seq"], "state": row["_state"]}])
+            return
         if self._is_fair:
             line = rules.line(self._replica, self._settings, (row["_priority"], row["_fair_key"]))
             self._scheduler.open_line(line[0], line[1:])

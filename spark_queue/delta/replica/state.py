@@ -24,6 +24,9 @@ ENTERED = ("_kind", "_gen", "_step", "_seq", *SCHEDULE, "_dedup_key", "_errors")
 #: What is read of a row of the status log.
 FOLLOWED = ("_kind", "_step", "_at", *STATE)
 
+#: What an item entered with, and a front leaves out of the rows that it writes of it.
+_ENTERED_WITH = ("_enqueued_at", "_expires_at")
+
 #: How many claims are remembered beside those whose items are in flight.
 _CLAIMS = 100
 
@@ -151,6 +154,8 @@ class Replica:
     def _move(self, row: Row, step: int) -> None:
         seq, lease, state = row["_seq"], row.get("_lease"), row["_state"]
         item = {name: row.get(name) for name in STATE}
+        known = self.items.get(seq, {})
+        item |= {name: known.get(name) for name in _ENTERED_WITH if item[name] is None}
         if state == CLAIMED and lease == step:
             grant = self.grants.setdefault(lease, RememberedClaim({}, set()))
             grant.rows[seq] = {**item, "_at": row["_at"]}

@@ -453,6 +453,24 @@ def test_what_ends_half_way_is_known_as_of_no_step(
     assert queue.replica.status == ""
 
 
+@pytest.mark.parametrize(("state", "left"), [("acked", [2, 3]), ("ready", [1, 2, 3])])
+def test_rows_that_say_little_are_followed(state: str, left: list[int]) -> None:
+    """A front writes of an item what has become of it, and leaves out when it was enqueued."""
+    queue = Steps(replace(CONFIG, fair_key=None, group_key=None))
+    queue.enqueue([New(ttl=50) for _ in range(3)])
+    queue.claim(0)
+    queue.status = following(queue.status)
+    row = {**dict.fromkeys(STATUS_COLUMNS.names), "_kind": "item", "_seq": 1, "_gen": 0}
+    row |= {"_state": state, "_attempts": 0, "_losses": 0, "_priority": 0, "_round": 1.0}
+    row["_cost"] = 1.0
+    queue.follow(pa.Table.from_pylist([row], to_arrow_schema(STATUS_COLUMNS, timezone="UTC")))
+    _assert_same(queue.read(), queue.replica)
+    assert queue.claim(5)[1] == left
+    queue.now += timedelta(seconds=111)
+    assert queue.claim(5)[1] == []
+    assert {row["_expires_at"] for row in queue.replica.items.values()} == set()
+
+
 def test_turns_that_were_stretched_count_from_the_next_claim_on() -> None:
     """What a changed weight makes of the turns of a line is gone by, lower ones too."""
     queue = Steps(CONFIG)
