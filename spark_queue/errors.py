@@ -11,9 +11,10 @@
     ├── SchemaMismatchError      fix the data                     (ValueError)
     ├── ResultMismatchError      fix what the handler returns     (ValueError)
     ├── DuplicateItemError       drop the duplicates, or skip them
-    ├── WriterLockedError        stop the other process
+    ├── WriterLockedError        stop the other process, or try again
     ├── UnsafeSessionError       change the session's settings
     ├── SetupError               install what the command needs
+    ├── SparkNeededError         open the queue with a session of Spark
     ├── LeaseLostError           drop the work: someone else holds the items now
     ├── LogDamagedError          restore the tables of the queue
     ├── PlannersDifferError      report it: a step was decided in two ways
@@ -32,6 +33,7 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import sys
 from collections.abc import Sequence
@@ -152,21 +154,28 @@ class DuplicateItemError(SparkQueueError):
 
 
 class WriterLockedError(SparkQueueError):
-    """Raised when another process writes to a queue on this machine's disk.
+    """Raised when somebody else keeps the right to write to a queue on this machine's disk.
 
     Attributes
     ----------
     pid : int or None
-        The process that holds the writer lock, where it is known.
+        The process that has it, where that is known.
+    waited : float or None
+        How many seconds it was waited for; ``None`` where a front holds the queue until it closes.
     """
 
-    def __init__(self, name: str, pid: int | None) -> None:
-        holder = "another process" if pid is None else f"process {pid}"
-        super().__init__(
-            f"queue {name!r} is on a local disk, where only one process may write, "
-            f"and {holder} does; stop it, or use a shared store (reading always works)"
+    def __init__(self, name: str, pid: int | None, waited: float | None = None) -> None:
+        who = "another process" if pid is None else f"process {pid}"
+        if pid == os.getpid():
+            who = "another thread of this process"
+        kept = f"queue {name!r} is held by a journaled queue of {who}: close that first"
+        late = (
+            f"queue {name!r} is written to by one at a time, and {who} did so when {waited or 0:g} "
+            "s had passed: try again, or see what holds it up"
         )
+        super().__init__(f"{kept if waited is None else late} (reading always works)")
         self.pid = pid
+        self.waited = waited
 
 
 class UnsafeSessionError(SparkQueueError):
@@ -185,6 +194,23 @@ class UnsafeSessionError(SparkQueueError):
 
 class SetupError(SparkQueueError):
     """Raised when something that a command needs is not installed."""
+
+
+class SparkNeededError(SparkQueueError):
+    """Raised when a queue that was opened without Spark is asked for what only Spark can do.
+
+    Attributes
+    ----------
+    what : str
+        What was asked for.
+    """
+
+    def __init__(self, what: str, why: str) -> None:
+        super().__init__(
+            f"{what} needs a session of Spark: {why}; open the queue with DeltaQueue.open(spark, "
+            "...), or leave it to a process that has one"
+        )
+        self.what = what
 
 
 class LeaseLostError(SparkQueueError):

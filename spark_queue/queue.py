@@ -383,11 +383,7 @@ class DeltaQueue(Working):
         return Reader(readers.register(self._main, reader, None, start, streams=True)).stream()
 
     def close(self) -> None:
-        """Let another process write, where the queue is on a local disk.
-
-        Settle or release what is claimed first: to the next writer it belongs to a process that has
-        ended. A journaled queue that is open here keeps the queue until it closes.
-        """
+        """Forget what this process remembers of the queue; what is claimed stays claimed."""
         self._main.forget()
 
     def __repr__(self) -> str:

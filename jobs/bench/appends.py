@@ -24,6 +24,7 @@ from spark_queue.delta.tables.appending import sync_commits
 from spark_queue.delta.tables.heads import StatusHead, following, to_json
 from spark_queue.delta.tables.native import NativeLog
 from spark_queue.delta.tables.schema import SKIPPING_COLUMNS, STATUS_COLUMNS
+from spark_queue.delta.tables.spark_types import struct_of
 
 _PROPERTIES = {
     "delta.checkpointInterval": "100",
@@ -43,7 +44,7 @@ class Contender:
     def __init__(self, by: Literal["hand", "deltalake"], *, synced: bool) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="appends-")
         self._place = Path(self._folder.name)
-        schema = Schema.from_json(STATUS_COLUMNS.json())
+        schema = Schema.from_json(struct_of(STATUS_COLUMNS).json())
         DeltaTable.create(
             str(self._place), schema, partition_by=["_gen"], configuration=_PROPERTIES
         )

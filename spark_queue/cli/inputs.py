@@ -13,6 +13,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from spark_queue.cli.shown.formats import Format, misfits
 from spark_queue.cli.shown.words import VALUE_CHARS, clipped
 from spark_queue.delta.tables.schema import OPTIONAL_COLUMNS
+from spark_queue.delta.tables.spark_types import struct_of
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError, SparkQueueError
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def _raise_misfit(
 def _as_queued(spark: SparkSession, path: str, kind: Format, schema: StructType) -> StructType:
     """Return the columns of text files, with the types that the queue has for them."""
     names = _columns(spark, path, kind)
-    known = {field.name: field for field in (*schema.fields, *OPTIONAL_COLUMNS.fields)}
+    known = {field.name: field for field in (*schema.fields, *struct_of(OPTIONAL_COLUMNS))}
     for name in schema.names:
         if name not in names:
             raise SchemaMismatchError(

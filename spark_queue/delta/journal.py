@@ -41,6 +41,7 @@ from spark_queue.delta.tables.schema import (
     READY,
     STATUS_COLUMNS,
 )
+from spark_queue.delta.tables.spark_types import struct_of
 from spark_queue.delta.upkeep import maintain
 from spark_queue.delta.views import positions
 from spark_queue.errors import InvalidArgumentError
@@ -96,7 +97,7 @@ class DeltaJournal:
         self._schema = store.user_schema()
         #: Returns how many bytes an item counts, as a queue on Delta counts them; it must fit.
         self.size_of = values.measure(self._schema)
-        self._columns = StructType([*QUEUE_COLUMNS.fields, *self._schema.fields])
+        self._columns = StructType([*struct_of(QUEUE_COLUMNS), *self._schema.fields])
         self._ownership = Ownership(self._store, hold=hold, sleep=sleep)
         self._retention = retention
         self._archive_to = archive_to
@@ -343,7 +344,7 @@ class DeltaJournal:
             "_attempts": [0] * len(states) + list(returned.values()),
             "_gen": [self._gen_of(seq) for seq in seqs],
         }
-        return rows.table(len(seqs), columns, STATUS_COLUMNS)
+        return rows.table(len(seqs), columns, struct_of(STATUS_COLUMNS))
 
     def _gen_of(self, seq: int) -> int:
         after = bisect_right(self._gens, seq, key=lambda since: since[0])

@@ -31,11 +31,14 @@ from pyspark.sql.types import (
 
 from spark_queue.clock import Clock, SystemClock
 from spark_queue.delta.steps import until_done
-from spark_queue.delta.tables import lock
+from spark_queue.delta.tables import lock, turnstile
 from spark_queue.delta.tables.address import TableAddress
+from spark_queue.delta.tables.commits import newest_version
 from spark_queue.delta.tables.heads import new_token
-from spark_queue.delta.tables.log import Log, is_fresh
+from spark_queue.delta.tables.log import Log, log_of
 from spark_queue.delta.tables.native import NativeLog, Natives
+from spark_queue.delta.tables.traces import birth
+from spark_queue.delta.tables.wishes import is_fresh
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.inprocess.idempotency import InMemoryIdempotencyKeyStore, KeyState
 
@@ -107,15 +110,15 @@ class DeltaIdempotencyKeyStore:
     -----
     Keys are texts, numbers, booleans, ``None``, and tuples of those; numbers that are equal are one
     key. A call that changes something returns when that is durable: after about a second, or some
-    milliseconds on a local disk, where one process writes, as with a queue. Calls of several
-    threads share it.
+    milliseconds on a local disk. Calls of several threads share it, and several processes on one
+    machine may use a table on its disk.
 
     Raises
     ------
     InvalidArgumentError
         When a time is not above zero.
     WriterLockedError
-        By any call, when another process holds a table on this machine's disk.
+        By any call, when another process keeps a table on this machine's disk too long.
 
     Examples
     --------
@@ -139,11 +142,12 @@ class DeltaIdempotencyKeyStore:
         self._rules = InMemoryIdempotencyKeyStore(lock_timeout, accepted_for, clock=self._clock)
         self._spark = spark
         self._address = TableAddress.of(name_or_path)
-        self._log: Log[KeysHead] = Log(spark, self._address, _parsed)
+        self._log: Log[KeysHead] = log_of(spark, self._address, _parsed)
         if not self._log.exists():
-            self._log.create(_SCHEMA, replaces=False, skipping="_step,_kind,key")
+            self._log.create(_SCHEMA.json(), replaces=False, skipping="_step,_kind,key")
         self._directory = lock.local_directory(self._log.location())
         self._head: KeysHead | None = None
+        self._state: tuple[object, int | None] = (None, None)
         self._natives = Natives()
         self._gathering = threading.Lock()
         self._writing = threading.Lock()
@@ -171,8 +175,7 @@ class DeltaIdempotencyKeyStore:
         return self._answered(text, lambda rules: rules.release(text, token))
 
     def close(self) -> None:
-        """Let another process write, where the table is on a local disk."""
-        lock.unlock(self._directory)
+        """Forget what is known of the table; it is read again where it is needed."""
         self._head = None
 
     def _answered(self, key: str, asks: Callable[[InMemoryIdempotencyKeyStore], T]) -> T:
@@ -204,37 +207,36 @@ class DeltaIdempotencyKeyStore:
 
     def _stepped(self, calls: list[_Call]) -> list[_Answer]:
         """Ask the rules, and write what changed as one step."""
-        if not lock.is_held(self._directory):
-            # Another process may have written since, or made another table there.
-            self._head = None
-        lock.lock_for_writing(self._address.target, self._directory)
         keys = {call.key for call in calls}
         return until_done("idempotency keys", lambda: self._tried(calls, keys))
 
     def _tried(self, calls: list[_Call], keys: set[str]) -> list[_Answer] | None:
         """Ask the rules as of the newest step; ``None`` where the next one was lost."""
-        head = self._newest(keys)
-        before = self._rules.snapshot()
-        answers = [_asked(call, self._rules) for call in calls]
-        changes = self._changes(before, keys)
-        if not changes or self._written(head, changes):
-            return answers
-        self._head = None
-        return None
+        with turnstile.holding(self._address.target, self._directory):
+            head = self._newest(keys)
+            before = self._rules.snapshot()
+            answers = [_asked(call, self._rules) for call in calls]
+            changes = self._changes(before, keys)
+            if not changes or self._written(head, changes):
+                self._state = self._state_now()
+                return answers
+            self._head = None
+            return None
 
     def _newest(self, keys: Iterable[str]) -> KeysHead:
         """Return the newest head; the rules then know the keys as of its step."""
-        if self._head is not None and lock.is_held(self._directory):
+        seen = self._state_now()
+        if self._head is not None and self._directory and seen == self._state:
             return self._head
         head = self._log.head() or KeysHead()
         rows = self._log.read().where((F.col("_kind") == _KEY) & (F.col("_gen") == head.gen))
         rows = rows.where(F.col("_step") <= head.step)
-        if not lock.is_held(self._directory):
+        if self._directory is None:
             rows = rows.where(F.col("key").isin(*keys))
         state = F.struct("token", "accepted", "ends_at")
         newest = rows.groupBy("key").agg(F.max_by(state, "_step").alias("state")).collect()
         self._rules.restore({row[0]: _state(row[1]) for row in newest if row[1][0] is not None})
-        self._head = head
+        self._head, self._state = head, seen
         return head
 
     def _changes(
@@ -246,7 +248,7 @@ class DeltaIdempotencyKeyStore:
     def _written(self, head: KeysHead, changes: dict[str, KeyState | None]) -> bool:
         """Append a step; False where another writer has it."""
         known = self._rules.snapshot()
-        is_long = head.rows > _LONG + 2 * len(known) and lock.is_held(self._directory)
+        is_long = head.rows > _LONG + 2 * len(known) and self._directory is not None
         following = replace(
             head, step=head.step + 1, token=new_token(), at=self._clock.now().isoformat()
         )
@@ -264,7 +266,7 @@ class DeltaIdempotencyKeyStore:
         return True
 
     def _commit(self, head: KeysHead, rows: list[tuple[Any, ...]]) -> bool:
-        """Append a step, without Spark where this process alone writes to a local disk."""
+        """Append a step, without Spark where the table is on this machine's disk."""
         native = self._native()
         if native is None:
             return self._log.commit(head, self._spark.createDataFrame(rows, _ROW))
@@ -273,13 +275,18 @@ class DeltaIdempotencyKeyStore:
             field.name: pa.array([row[at] for row in rows], field.type)
             for at, field in enumerate(to_arrow_schema(_ROW, timezone="UTC"))
         }
-        # Other stores of this process have the same right to write.
-        with lock.log_lock(str(self._directory)):
-            return native.commit(head, pa.table(columns))
+        return native.commit(head, pa.table(columns))
 
     def _native(self) -> NativeLog | None:
-        is_alone = lock.is_held(self._directory) and is_fresh(self._spark)
-        return self._natives.plain(self._directory) if self._directory and is_alone else None
+        if self._directory is None or not is_fresh(self._spark):
+            return None
+        return self._natives.plain(self._directory)
+
+    def _state_now(self) -> tuple[object, int | None]:
+        """Return which table there is, and its version, where this process sees its files."""
+        if self._directory is None:
+            return None, None
+        return birth(self._directory), newest_version(self._directory, self._state[1])
 
 
 def _row(gen: int, key: str, state: KeyState | None) -> tuple[Any, ...]:

@@ -18,7 +18,7 @@ from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import logger
 from spark_queue.delta.tables.heads import QueueHead, StatusHead, following
 from spark_queue.delta.tables.schema import CLAIMED, ITEM, READY, SCHEDULE
-from spark_queue.errors import FencedError
+from spark_queue.errors import FencedError, WriterLockedError
 
 _Head = TypeVar("_Head", QueueHead, StatusHead)
 
@@ -51,18 +51,21 @@ class Ownership:
         self._store = store
         self._hold = hold
         self._sleep = sleep
-        self._token = fencing.new_holder()
+        self._token = fencing.new_holder(store.handle.place.directory())
         store.handle.holder = self._token
         self._until = 0.0
-        self._is_shared = True
+        self._is_shared = not store.is_local()
         self._over = threading.Event()
-        self._is_pinned = False
 
     def begin(self, positions: Callable[[], Sequence[Store]]) -> None:
-        """Take over the items, then the readers' positions; return when nobody else hands out."""
+        """Take over the items, then the readers' positions; return when nobody else hands out.
+
+        Raises
+        ------
+        WriterLockedError
+            When a front of another process on this machine holds the queue.
+        """
         before = self._take_items()
-        self._store.pin()
-        self._is_pinned = True
         for place in positions():
             self.take_position(place)
         if self._is_shared:
@@ -126,13 +129,18 @@ class Ownership:
         """Log who holds the queue now; return the head before."""
 
         def decided(before: QueueHead) -> Step[QueueHead, tuple[QueueHead, float]]:
-            self._is_shared = not self._store.is_only_writer()
+            self._require_free(before)
             return self._holding(before)
 
         before, at = on_items(self._store, "take over", decided)
         self.was_renewed(at)
         fencing.leave(before.hold.by)
         return before
+
+    def _require_free(self, before: QueueHead) -> None:
+        directory = self._store.handle.place.directory()
+        if directory is not None and fencing.is_of_another(before.hold, directory):
+            raise WriterLockedError(self._store.name, fencing.pid_of(before.hold))
 
     def _holding(self, before: QueueHead) -> Step[QueueHead, tuple[QueueHead, float]]:
         """Return the step that renews the hold; it answers what was before, and since when."""
@@ -142,7 +150,7 @@ class Ownership:
     def _outwait(self, before: QueueHead) -> None:
         """Wait until a former front of another process hands out nothing any more."""
         hold, now = before.hold, self._store.clock.now()
-        if not self._is_shared or fencing.is_over(hold, now, only_writer=False):
+        if not self._is_shared or fencing.is_over(hold, now, None):
             return
         left = fencing.time_left(hold, now)
         logger.info("%s: waiting %s for the front %s", self._store.name, left, hold.by)
@@ -177,9 +185,6 @@ class Ownership:
     def _lose(self) -> None:
         self._over.set()
         fencing.leave(self._token)
-        if self._is_pinned:
-            self._is_pinned = False
-            self._store.unpin()
 
 
 def _claimed(place: Store, head: StatusHead) -> DataFrame | None:

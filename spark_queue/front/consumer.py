@@ -204,7 +204,8 @@ class Consumer:
             look.set_result(None)
 
     def _claim_ahead(self) -> None:
-        claim = self._source.claim(self._prefetch, lease=self._lease, worker_id=worker.worker_id())
+        who = worker.worker_id(store_of(self._source))
+        claim = self._source.claim(self._prefetch, lease=self._lease, worker_id=who)
         if claim.count == 0:
             return
         try:

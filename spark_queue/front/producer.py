@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 from spark_queue.delta.input import values
 from spark_queue.delta.tables import rows
 from spark_queue.delta.tables.schema import OPTIONAL_COLUMNS
+from spark_queue.delta.tables.spark_types import struct_of
 from spark_queue.errors import SchemaMismatchError
 from spark_queue.front.batcher import Batcher, promise, settle
 from spark_queue.journal.copies import own
@@ -64,7 +65,7 @@ class Producer:
         self._puts = puts
         self._on_written = on_written
         self._schema = into.schema
-        self._columns = StructType([*self._schema.fields, *OPTIONAL_COLUMNS.fields])
+        self._columns = StructType([*self._schema.fields, *struct_of(OPTIONAL_COLUMNS)])
         self._measures = values.measures(self._columns)
 
     def run(self) -> None:

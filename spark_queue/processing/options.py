@@ -87,7 +87,7 @@ class Asked:
             handler=self.handler,
             per=self.per,
             request=request(
-                store, self.limit, self.lease, self.worker_id or worker_id(), run, None
+                store, self.limit, self.lease, self.worker_id or worker_id(store), run, None
             ),
             returns=None if returns is None else parsed(returns, "returns"),
             output=None if self.output is None else Output(store.spark, self.output),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -25,6 +23,7 @@ from spark_queue.delta.commands.evidence import Output
 from spark_queue.delta.commands.settle import SettledStep, Verdict
 from spark_queue.delta.replica.request import Request
 from spark_queue.delta.steps import is_small
+from spark_queue.delta.store import fencing
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import logger
 from spark_queue.delta.views import items
@@ -104,9 +103,9 @@ class Work:
     output: Output | None = None
 
 
-def worker_id() -> str:
-    """Return an id for this process, from which another can tell whether it still runs."""
-    return f"{socket.gethostname()}/{os.getpid()}"
+def worker_id(store: Store) -> str:
+    """Return an id for this process; others on this machine can tell from it whether it runs."""
+    return fencing.life_of(store.handle.place.directory())
 
 
 def process(

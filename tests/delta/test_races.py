@@ -19,8 +19,8 @@ from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig, RetryPolicy
 from spark_queue.delta.tables import made
 from spark_queue.delta.tables.heads import StatusHead
-from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.native import NativeLog
+from spark_queue.delta.tables.spark_log import SparkLog
 from spark_queue.looking import store_of
 from spark_queue.queue import DeltaQueue
 
@@ -145,7 +145,7 @@ def test_a_claim_whose_answer_was_lost_can_be_asked_for_again(
         commit(log, head, rows, **how)
         raise ConnectionError("the driver is gone")
 
-    def crash_of_spark(_log: Log[StatusHead], _head: StatusHead) -> bool:
+    def crash_of_spark(_log: SparkLog[StatusHead], _head: StatusHead) -> bool:
         raise ConnectionError("the driver is gone")
 
     with monkeypatch.context() as patch:
@@ -153,7 +153,7 @@ def test_a_claim_whose_answer_was_lost_can_be_asked_for_again(
         with pytest.raises(ConnectionError):
             queue.claim(2, claim_id="mine")
         patch.setattr(made, "is_installed", lambda: False)
-        patch.setattr(Log, "_is_ours", crash_of_spark)
+        patch.setattr(SparkLog, "_is_ours", crash_of_spark)
         store_of(queue).forget()
         with pytest.raises(ConnectionError):
             queue.claim(2, claim_id="other")

@@ -133,17 +133,18 @@ def test_nobody_else_writes_while_a_front_holds_the_queue(
 def test_a_front_keeps_the_queue_whoever_closes_or_drops_it(
     spark: SparkSession, jobs: JournaledQueue[bytes], queue_path: str, clock: ManualClock
 ) -> None:
-    """Another handle gives up neither the lock nor the tables under a front; its close does."""
+    """Another handle takes neither the right to write nor the tables from a front."""
     plain = DeltaQueue.open(spark, queue_path, clock=clock)
 
     plain.close()
     with pytest.raises(FencedError):
         DeltaQueue.drop(spark, queue_path)
-    assert store_of(plain).is_only_writer()
     assert jobs.put(b"one").result(PATIENCE) == 1
+    with pytest.raises(FencedError):
+        plain.pause()
 
     jobs.close()
-    assert not store_of(plain).is_only_writer()
+    assert plain.pause()
 
 
 def test_one_directory_is_one_queue(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 from typing import TypeVar
 
 import pyarrow as pa
@@ -20,7 +21,7 @@ from spark_queue.delta.replica.columns import status_table
 from spark_queue.delta.steps import Answer, Step, is_small, on_status
 from spark_queue.delta.store.committing import commit_status, require_not_held
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables import lock
+from spark_queue.delta.tables import lock, paths, turnstile
 from spark_queue.delta.tables.heads import StatusHead, following
 from spark_queue.delta.tables.schema import (
     ACKED,
@@ -37,6 +38,7 @@ from spark_queue.delta.tables.schema import (
     TERMINAL,
 )
 from spark_queue.delta.tables.settings import Settings
+from spark_queue.delta.tables.spark_types import struct_of
 from spark_queue.errors import QueueExistsError
 
 _T = TypeVar("_T")
@@ -50,8 +52,18 @@ def create(store: Store, schema: StructType, config: QueueConfig) -> None:
     require_user_schema(schema)
     require_keys(store.spark, schema, config)
     settings = Settings.initial(config)
-    with lock.log_lock(f"{store.name} is made"):
+    _require_no_file(store)
+    with lock.log_lock(f"{store.name} is made"), turnstile.holding(store.name, _home(store)):
         _make(store, schema, settings)
+
+
+def _home(store: Store) -> Path | None:
+    """Return the directory that a queue's tables are to be in, where its path says that."""
+    status = paths.directory_of(store.spark, store.handle.address.status)
+    if status is None:
+        return None
+    status.parent.mkdir(parents=True, exist_ok=True)
+    return status.parent
 
 
 def _make(store: Store, schema: StructType, settings: Settings) -> None:
@@ -59,9 +71,9 @@ def _make(store: Store, schema: StructType, settings: Settings) -> None:
     # A row of our own has no values in the user's columns.
     users = [StructField(f.name, f.dataType, metadata=f.metadata) for f in schema]
     # Of two processes the first step decides; neither replaces what the other has just made.
-    columns = StructType([*QUEUE_COLUMNS.fields, *users])
-    store.queue.create(columns, replaces=store.queue.exists())
-    store.status.create(STATUS_COLUMNS, replaces=store.status.exists())
+    columns = StructType([*struct_of(QUEUE_COLUMNS), *users])
+    store.queue.create(columns.json(), replaces=store.queue.exists())
+    store.status.create(STATUS_COLUMNS.json, replaces=store.status.exists())
     with store.writing("status"):
         head = following(StatusHead(), config_step=1)
         if not commit_status(store, head, _first_row(settings, store.clock.now())):
@@ -69,13 +81,16 @@ def _make(store: Store, schema: StructType, settings: Settings) -> None:
         store.begin(settings)
 
 
-def _require_free(store: Store) -> None:
-    """Refuse a place that is taken; what a crash inside ``create`` left there is not in the way."""
+def _require_no_file(store: Store) -> None:
     file = store.handle.address.plain_file()
     if file is not None:
         raise QueueExistsError(
             store.name, f"{str(file)!r} is a plain file: move it, or use another path"
         )
+
+
+def _require_free(store: Store) -> None:
+    """Refuse a place that is taken; what a crash inside ``create`` left there is not in the way."""
     for log in (store.queue, store.status):
         if log.exists() and not log.read().isEmpty():
             raise QueueExistsError(store.name)
@@ -89,7 +104,7 @@ def drop(store: Store) -> None:
     FencedError
         When a front holds the queue.
     """
-    with store.writing("status"), store.writing("queue"):
+    with store.writing("queue"), store.writing("status"):
         require_not_held(store, store.queue_head())
         numbers = [number for number in store.queue_head().readers if number]
         store.forget()

@@ -11,8 +11,7 @@ from spark_queue.delta.plans import fold, tags
 from spark_queue.delta.steps import Step, on_status
 from spark_queue.delta.store.store import Store, is_long
 from spark_queue.delta.tables.heads import Checkpoint, StatusHead, following
-from spark_queue.delta.tables.recent import STATE
-from spark_queue.delta.tables.schema import CLAIMED, OPEN, OPEN_LANE, READY, SCHEDULE, SERVED
+from spark_queue.delta.tables.schema import CLAIMED, OPEN, OPEN_LANE, READY, SCHEDULE, SERVED, STATE
 from spark_queue.delta.tables.settings import UNWEIGHTED, Settings
 
 #: Rows since the last checkpoint from which a claim writes the next one first.

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from spark_queue.delta.tables import glance, paths
 from spark_queue.delta.tables.address import TableAddress
-from spark_queue.delta.tables.log import is_delta
+from spark_queue.delta.tables.spark_log import is_delta
 from spark_queue.errors import SchemaMismatchError
 
 _COLUMNS = ("_seq", "_claim_id")

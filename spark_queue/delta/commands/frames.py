@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import OPTIONAL_COLUMNS
+from spark_queue.delta.tables.spark_types import struct_of
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError
 
 
@@ -36,7 +37,7 @@ def of(store: Store, given: object) -> DataFrame:
             raise InvalidArgumentError("df is a stream: start a query with enqueue_stream")
         return given
     table = _table(given)
-    wanted = {field.name: field for field in (*store.user_schema(), *OPTIONAL_COLUMNS)}
+    wanted = {field.name: field for field in (*store.user_schema(), *struct_of(OPTIONAL_COLUMNS))}
     for name in table.column_names:
         if name not in wanted:
             raise SchemaMismatchError(name, "is not a column of the queue; drop it")

@@ -205,7 +205,7 @@ def prepared(store: Store, *, is_new: bool = False) -> Store:
             store.name,
             store.reader,
         )
-    store.status.create(STATUS_COLUMNS, replaces=False)
+    store.status.create(STATUS_COLUMNS.json, replaces=False)
     # Whoever loses this step was about to write the same.
     once_on_status(store, "beginning", lambda head: _beginning(store, head))
     return store

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import re
-import socket
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timezone
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -14,26 +14,28 @@ from spark_queue.delta.commands.evidence import Output
 from spark_queue.delta.commands.settle import SettledStep
 from spark_queue.delta.plans import fold
 from spark_queue.delta.replica.settling import LOSE
+from spark_queue.delta.replica.state import Row
+from spark_queue.delta.store import replicas
 from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables import lives
 from spark_queue.delta.tables.schema import CLAIMED, DEAD, ITEM
 
 
 def recover(store: Store) -> list[SettledStep]:
     """Settle the claims whose holder is known to be gone.
 
-    A holder is gone when its lease ran out, or when it was another process on this machine that
-    wrote to a queue on this disk: this process has the writer lock now, so that one has ended.
-    What the holder wrote to its output counts as done; the rest comes back, charged with a loss.
+    A holder is gone when its lease ran out, or, on a disk of this machine, when its process has
+    ended. What it wrote to its output counts as done; the rest comes back, charged with a loss.
 
     Returns
     -------
     list of SettledStep
         One for each claim that was settled.
     """
-    with store.writing("status"):
-        # Only who has the writer lock knows that others have ended.
-        gone = _is_gone(store)
-    return [_settled(store, claim, LOSE, gone) for claim in _claims(store, gone)]
+    held = _held(store)
+    gone = _Gone(store.clock.now(), _ended(store, held))
+    claims = {(row["_lease"], row["_claim_id"]) for row in held if gone.has(row)}
+    return [_settled(store, claim, LOSE, gone.column()) for claim in sorted(claims)]
 
 
 def bury(store: Store) -> int:
@@ -56,27 +58,64 @@ def abandon(store: Store, lease: int, claim_id: str) -> SettledStep:
     return _settled(store, (lease, claim_id), "release", F.lit(True))
 
 
+@dataclass(frozen=True, slots=True)
+class _Gone:
+    """Whose claims are to be settled by others."""
+
+    now: datetime
+    ended: frozenset[str]
+    """Workers of processes that have ended."""
+
+    def has(self, row: Row) -> bool:
+        return row["_lease_expires_at"] <= self.now or row["_worker_id"] in self.ended
+
+    def column(self) -> Column:
+        return (F.col("_lease_expires_at") <= self.now) | F.col("_worker_id").isin(*self.ended)
+
+
+def _ended(store: Store, held: Iterable[Row]) -> frozenset[str]:
+    """Return the workers whose process has ended, as far as this machine can tell."""
+    directory = store.handle.place.directory()
+    if directory is None:
+        return frozenset()
+    workers = {row["_worker_id"] for row in held} - {None, ""}
+    return frozenset(name for name in workers if lives.has_ended(directory, name))
+
+
+def _held(store: Store) -> list[Row]:
+    """Return whose claims are in flight, and until when."""
+    if store.status_head().claimed == 0:
+        return []
+    with store.cache().lock:
+        known = replicas.at_hand(store)
+        if known is not None:
+            return [row for row in known.items.values() if row["_state"] == CLAIMED]
+    facts = ("_lease", "_claim_id", "_worker_id")
+    until = F.min("_lease_expires_at").alias("_lease_expires_at")
+    rows = _claimed(store).groupBy(*facts).agg(until).collect()
+    return [{**row.asDict(), "_lease_expires_at": _utc(row["_lease_expires_at"])} for row in rows]
+
+
 def _claims(store: Store, which: Column) -> list[tuple[int, str]]:
     """Return lease and id of the claims that have such items in flight."""
-    with store.writing("status"):
-        head = store.status_head()
-        if head.claimed == 0:
-            return []
-        claimed = fold.touched(store.recent(head)).where(F.col("_state") == CLAIMED)
-        rows = claimed.where(which).select("_lease", "_claim_id").distinct().collect()
+    if store.status_head().claimed == 0:
+        return []
+    rows = _claimed(store).where(which).select("_lease", "_claim_id").distinct().collect()
     return sorted((row[0], row[1]) for row in rows)
+
+
+def _claimed(store: Store) -> DataFrame:
+    with store.writing("status"):
+        return fold.touched(store.recent(store.status_head())).where(F.col("_state") == CLAIMED)
 
 
 def _ran_out(store: Store) -> Column:
     return F.col("_lease_expires_at") <= store.clock.now()
 
 
-def _is_gone(store: Store) -> Column:
-    if not store.is_only_writer():
-        return _ran_out(store)
-    ours = rf"^{re.escape(socket.gethostname())}/\d+$"
-    me = f"{socket.gethostname()}/{os.getpid()}"
-    return _ran_out(store) | (F.col("_worker_id").rlike(ours) & (F.col("_worker_id") != me))
+def _utc(local: datetime) -> datetime:
+    """Read a collected timestamp, which is naive and in this process's zone."""
+    return local.astimezone(timezone.utc)
 
 
 def _settled(store: Store, claim: tuple[int, str], otherwise: str, which: Column) -> SettledStep:
@@ -88,9 +127,7 @@ def _settled(store: Store, claim: tuple[int, str], otherwise: str, which: Column
     lease, claim_id = claim
     output = _output(store, lease)
     done = None if output is None else output.shut_out(claim_id)
-    with store.writing("status"):
-        recent = store.recent(store.status_head())
-    mine = fold.touched(recent).where((F.col("_state") == CLAIMED) & (F.col("_lease") == lease))
+    mine = _claimed(store).where(F.col("_lease") == lease)
     meant = which if output is None else F.lit(True)
     outcomes = _outcomes(mine.where(meant), done, otherwise)
     verdict = settle.ByARescuer(settle.Each(outcomes), meant)

@@ -24,9 +24,8 @@ from spark_queue.delta.replica.state import Replica
 from spark_queue.delta.steps import Answer, Step, is_small, on_status
 from spark_queue.delta.store import replicas
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables import recent
 from spark_queue.delta.tables.heads import StatusHead, following
-from spark_queue.delta.tables.schema import CLAIMED, ITEM, READY, TERMINAL
+from spark_queue.delta.tables.schema import CLAIMED, ITEM, READY, RECENT, TERMINAL
 from spark_queue.delta.verify import Plan
 
 #: What a holder may say of an item.
@@ -315,7 +314,7 @@ def newest_of(status: DataFrame, head: StatusHead, lease: int) -> DataFrame:
     ``_settled`` says whether the holder has settled it: such rows carry its lease.
     """
     log = status.where((F.col("_kind") == ITEM) & (F.col("_step") <= head.step))
-    log = log.select(*recent.RECENT)
+    log = log.select(*RECENT)
     granted = log.where((F.col("_step") == lease) & (F.col("_state") == CLAIMED))
     if head.step == lease:
         return granted.withColumn("_settled", F.lit(False))

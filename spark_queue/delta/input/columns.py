@@ -14,6 +14,7 @@ from spark_queue.config import QueueConfig
 from spark_queue.delta.input import expressions, key_text
 from spark_queue.delta.tables.schema import FORMAT_VERSION, OPTIONAL_INPUTS, QUEUE_COLUMNS
 from spark_queue.delta.tables.settings import Settings
+from spark_queue.delta.tables.spark_types import struct_of
 from spark_queue.errors import (
     FormatVersionError,
     InvalidArgumentError,
@@ -235,7 +236,7 @@ def _priority(config: QueueConfig) -> Column:
 
 
 def _optional(df: DataFrame, name: str, column: str) -> Column:
-    kind = QUEUE_COLUMNS[column].dataType
+    kind = struct_of(QUEUE_COLUMNS)[column].dataType
     value = F.col(name).cast(kind) if name in df.columns else F.lit(None).cast(kind)
     return (F.coalesce(value, F.lit(1.0)) if column == "_cost" else value).alias(column)
 

@@ -16,8 +16,7 @@ from pyspark.sql import functions as F
 
 from spark_queue.delta.plans import tags
 from spark_queue.delta.tables.heads import Checkpoint, Pointer, StatusHead
-from spark_queue.delta.tables.recent import STATE
-from spark_queue.delta.tables.schema import CLAIMED, ITEM, OPEN, SCHEDULE, SERVED, TERMINAL
+from spark_queue.delta.tables.schema import CLAIMED, ITEM, OPEN, SCHEDULE, SERVED, STATE, TERMINAL
 from spark_queue.delta.tables.settings import Settings
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_queue.delta.replica.state import Row
 from spark_queue.delta.tables.schema import STATUS_COLUMNS
 
-_SCHEMA = to_arrow_schema(STATUS_COLUMNS, timezone="UTC")
+_SCHEMA = STATUS_COLUMNS.arrow
 
 
 def status_table(rows: Sequence[Row]) -> pa.Table:

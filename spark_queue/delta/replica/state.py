@@ -12,11 +12,19 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from spark_queue.config import DedupScope
-from spark_queue.delta.tables import recent
-from spark_queue.delta.tables.schema import CLAIMED, ITEM, KEY, READY, SCHEDULE, SERVED, TERMINAL
+from spark_queue.delta.tables.schema import (
+    CLAIMED,
+    ITEM,
+    KEY,
+    READY,
+    RECENT,
+    SCHEDULE,
+    SERVED,
+    TERMINAL,
+)
 
 #: The columns of an item's newest row: what a fold reads of it, but for its kind and step.
-STATE = tuple(name for name in recent.RECENT if name not in ("_kind", "_step"))
+STATE = tuple(name for name in RECENT if name not in ("_kind", "_step"))
 
 #: What is read of a row of the item log.
 ENTERED = ("_kind", "_gen", "_step", "_seq", *SCHEDULE, "_dedup_key", "_errors")

@@ -4,24 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeGuard, TypeVar
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
 
-from spark_queue.delta.replica.state import ENTERED, FOLLOWED, Replica, Row
-from spark_queue.delta.store import fencing
+from spark_queue.delta.replica.state import ENTERED, FOLLOWED, Row
+from spark_queue.delta.store import catching_up, fencing
+from spark_queue.delta.store.memory import Seen
 from spark_queue.delta.store.newest import Newest
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.heads import QueueHead, StatusHead
-from spark_queue.delta.tables.log import Log, promises_disk
+from spark_queue.delta.tables.log import Log
+from spark_queue.delta.tables.native import NativeLog
+from spark_queue.delta.tables.wishes import PlainSession, promises_disk
 from spark_queue.errors import FencedError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 _Head = TypeVar("_Head", QueueHead, StatusHead)
 
 #: What a step writes beside its head.
-Rows: TypeAlias = DataFrame | pa.Table | None
+Rows: TypeAlias = "DataFrame | pa.Table | None"
 
 
 def commit_items(store: Store, head: QueueHead, rows: Rows, *, small: bool = True) -> bool:
@@ -33,14 +38,16 @@ def commit_items(store: Store, head: QueueHead, rows: Rows, *, small: bool = Tru
         When a front holds the queue, and it is not the one that writes.
     """
     head = _admitted(store, head)
-    before = store.cache().queue
     ours = _append(store, "queue", store.queue, store.newest_items, head, rows, small=small)
-    newest = head if ours else store.newest_items.winner(head)
     cache = store.cache()
     with cache.lock:
-        cache.queue = _later(cache.queue, newest)
-        if ours and before is not None:
-            _enter(store, before, head, rows)
+        if ours and _follows(cache.queue, head) and not _is_frame(rows):
+            catching_up.entered(cache, head, _rows(rows, ENTERED))
+            _note(cache.queue, store.native("queue"))
+        elif store.is_local():
+            _require_reached(catching_up.items(store), head, store.newest_items)
+        else:
+            cache.queue.head = head if ours else store.newest_items.winner(head)
     return ours
 
 
@@ -54,23 +61,25 @@ def commit_status(store: Store, head: StatusHead, rows: Rows, *, small: bool = T
     """
     head = _admitted(store, head)
     at = store.position()
-    before, tail = at.head, at.tail
-    staged = rows
-    if small and isinstance(rows, DataFrame) and store.native("status") is not None:
+    tail, staged = at.tail, rows
+    if small and _is_frame(rows) and store.native("status") is not None:
         # The columns of that log are our own, and its rows are states, not items.
         staged = rows.toArrow()
     ours = _append(store, "status", store.status, store.newest_status, head, staged, small=small)
-    newest = head if ours else store.newest_status.winner(head)
-    cache = store.cache()
-    with cache.lock:
-        at.head, replica = _later(at.head, newest), at.replica
-        if ours and replica and before is not None and replica.status == before.token:
-            at.replica = _followed(replica, head, staged)
-    # What came as a table is not for a fold: who wrote it has it in memory.
-    frame = None if isinstance(rows, pa.Table) else rows
-    is_newest = at.head is newest
-    goes_on = ours and is_newest and frame is rows and tail is not None and store.fits(tail)
-    at.tail = tail.followed_by(head, frame) if tail and goes_on else None
+    with store.cache().lock:
+        if ours and _follows(at.status, head) and not _is_frame(staged):
+            catching_up.followed(at, head, _rows(staged, FOLLOWED))
+            _note(at.status, store.native("status"))
+        elif store.is_local():
+            _require_reached(catching_up.status(store), head, store.newest_status)
+        else:
+            at.status.head = head if ours else store.newest_status.winner(head)
+        # What came as a table is not for a fold: who wrote it has it in memory.
+        frame = None if isinstance(rows, pa.Table) else rows
+        newest = at.status.head
+        is_newest = newest is not None and newest.token == head.token
+        goes_on = ours and is_newest and frame is rows and tail is not None and store.fits(tail)
+        at.tail = tail.followed_by(head, frame) if tail and goes_on else None
     return ours
 
 
@@ -80,13 +89,26 @@ def require_not_held(store: Store, head: QueueHead | StatusHead) -> None:
         return
     # A status log only names its holder; the item log says until when, or that it has left.
     hold = store.queue_head().hold
-    if not fencing.is_over(hold, store.clock.now(), only_writer=store.is_only_writer()):
+    if not fencing.is_over(hold, store.clock.now(), store.handle.place.directory()):
         raise FencedError(f"queue {store.name!r}", f"the front {hold.by}")
 
 
-def _later(known: _Head | None, head: _Head) -> _Head:
-    """Return the later of two heads: whoever committed first may come to tell of it last."""
-    return head if known is None or known.step <= head.step else known
+def _follows(seen: Seen[_Head], head: _Head) -> bool:
+    """Tell whether a step is the next one after what is known."""
+    return head.step == (1 if seen.head is None else seen.head.step + 1)
+
+
+def _note(seen: Seen[_Head], log: NativeLog | None) -> None:
+    """Count a commit of our own among those that were looked at."""
+    version = None if log is None or seen.head is None else log.version_of(seen.head)
+    if version is not None and seen.version in (None, version - 1):
+        seen.version = version
+
+
+def _require_reached(newest: _Head, head: _Head, log: Newest[_Head]) -> None:
+    """Check that a step is there, whoever has made it."""
+    if newest.step < head.step:
+        log.winner(head)
 
 
 def _admitted(store: Store, head: _Head) -> _Head:
@@ -108,7 +130,7 @@ def _append(
     """Commit a step the way the store commits."""
     if store.handle.hook is not None:
         store.handle.hook(which)
-    natives, is_synced = store.handle.natives, promises_disk(store.spark)
+    natives, is_synced = store.handle.natives, promises_disk(store.session)
     is_table = rows is None or isinstance(rows, pa.Table)
     if natives is not None and is_table:
         return natives.of(log).commit(head, rows, is_synced=is_synced)
@@ -117,31 +139,16 @@ def _append(
     if native_log is not None:
         log.require_own_transactions()
         return native_log.commit(head, rows, is_synced=is_synced)
-    if isinstance(rows, pa.Table):
-        rows = store.spark.createDataFrame(rows)
+    if isinstance(rows, pa.Table) and not isinstance(store.session, PlainSession):
+        rows = store.session.createDataFrame(rows)
     ours = log.commit(head, rows, small=small)
     if ours:
         log.force()
     return ours
 
 
-def _enter(store: Store, before: QueueHead, head: QueueHead, rows: Rows) -> None:
-    """Let the replicas of all readers follow a step; those that cannot are dropped."""
-    known = None if isinstance(rows, DataFrame) else _rows(rows, ENTERED)
-    for number, position in store.cache().positions.items():
-        replica = position.replica
-        if replica is None or known is None or replica.queue != before.token:
-            position.replica = None
-        elif number in head.readers:
-            replica.enter(head.token, known)
-
-
-def _followed(replica: Replica, head: StatusHead, rows: Rows) -> Replica | None:
-    """Return a replica after a step; ``None`` where it is not at hand what that wrote."""
-    if isinstance(rows, DataFrame):
-        return None
-    replica.follow(head.token, head.step, _rows(rows, FOLLOWED))
-    return replica
+def _is_frame(rows: Rows) -> TypeGuard[DataFrame]:
+    return rows is not None and not isinstance(rows, pa.Table)
 
 
 def _rows(table: pa.Table | None, columns: Sequence[str]) -> list[Row]:

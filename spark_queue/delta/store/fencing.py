@@ -1,8 +1,8 @@
 """Who holds a queue for itself: a front, which answers from memory and writes in groups.
 
 While it does, nobody else writes to the queue: each step carries its holder, and one that would
-follow upon a step of another's is refused. A holder is over when it says so, when its time runs
-out, or, on a disk of this machine, when its process has ended.
+follow upon a step of another's is refused. A holder is over when it says so; when its process has
+ended, which is told on a disk of this machine; or elsewhere when its time runs out.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ import threading
 import uuid
 from dataclasses import replace
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import TypeVar
 
+from spark_queue.delta.tables import lives
 from spark_queue.delta.tables.heads import Hold, QueueHead, StatusHead
 
 _Head = TypeVar("_Head", QueueHead, StatusHead)
@@ -23,9 +25,16 @@ _lock = threading.Lock()
 _ours: set[str] = set()
 
 
-def new_holder() -> str:
-    """Return a token of this process, for a front that holds queues."""
-    token = f"{_process()}/{uuid.uuid4().hex[:8]}"
+def life_of(directory: Path | None) -> str:
+    """Return what names this process: with a queue on its disk, others can tell when it ends."""
+    if directory is None:
+        return f"{socket.gethostname()}/{os.getpid()}"
+    return lives.mine(directory)
+
+
+def new_holder(directory: Path | None) -> str:
+    """Return a token of this process, for a front that holds a queue."""
+    token = f"{life_of(directory)}/{uuid.uuid4().hex[:8]}"
     with _lock:
         _ours.add(token)
     return token
@@ -42,7 +51,7 @@ def is_ours(token: str) -> bool:
     return token in _ours
 
 
-def is_over(hold: Hold, now: datetime, *, only_writer: bool) -> bool:
+def is_over(hold: Hold, now: datetime, directory: Path | None) -> bool:
     """Tell whether a hold has ended.
 
     Parameters
@@ -51,15 +60,32 @@ def is_over(hold: Hold, now: datetime, *, only_writer: bool) -> bool:
         As the newest step has it.
     now : datetime
         The instant of the question.
-    only_writer : bool
-        Whether no other process can write, so that any other holder than ours has ended.
+    directory : Path, optional
+        Where the queue is on this machine's disk.
     """
     if not hold.by:
         return True
-    if only_writer:
+    if directory is not None:
         with _lock:
-            return hold.by not in _ours
+            if hold.by in _ours:
+                return False
+        ended = lives.has_ended(directory, _life(hold))
+        if ended is not None:
+            return ended or _life(hold) == lives.mine(directory)
     return datetime.fromisoformat(hold.until) <= now
+
+
+def is_of_another(hold: Hold, directory: Path) -> bool:
+    """Tell whether a process that lives, and is not this one, holds a queue on this disk."""
+    if not hold.by or _life(hold) == lives.mine(directory):
+        return False
+    return lives.has_ended(directory, _life(hold)) is False
+
+
+def pid_of(hold: Hold) -> int | None:
+    """Return the process of a holder, where its token names one."""
+    parts = hold.by.split("/")
+    return int(parts[1]) if len(parts) > 1 and parts[1].isdigit() else None
 
 
 def held(head: _Head, by: str, until: datetime) -> _Head:
@@ -77,5 +103,5 @@ def time_left(hold: Hold, now: datetime) -> timedelta:
     return datetime.fromisoformat(hold.until) - now
 
 
-def _process() -> str:
-    return f"{socket.gethostname()}/{os.getpid()}"
+def _life(hold: Hold) -> str:
+    return hold.by.rpartition("/")[0]

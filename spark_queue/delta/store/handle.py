@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from pyspark.sql import SparkSession
-
 from spark_queue.clock import Clock
 from spark_queue.delta.store.place import QueuePlace
 from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.delta.tables.facts import Listener
 from spark_queue.delta.tables.native import Natives
+from spark_queue.delta.tables.wishes import Session
 
 #: Called between the staging of a step and its commit; tests put another party's step there.
 Hook = Callable[[str], None]
@@ -23,8 +22,8 @@ class Handle:
 
     Attributes
     ----------
-    spark : SparkSession
-        The caller's session.
+    session : SparkSession or PlainSession
+        What the caller opened it with.
     address : QueueAddress
         The queue's name or path.
     clock : Clock
@@ -37,7 +36,7 @@ class Handle:
         The logs, where steps are committed without Spark.
     """
 
-    spark: SparkSession
+    session: Session
     address: QueueAddress
     clock: Clock
     listener: Listener | None = None
@@ -47,4 +46,4 @@ class Handle:
     place: QueuePlace = field(init=False)
 
     def __post_init__(self) -> None:
-        self.place = QueuePlace(self.spark, self.address)
+        self.place = QueuePlace(self.session, self.address)

@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager, contextmanager
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import lock, native
 from spark_queue.delta.tables.facts import LogName
-from spark_queue.delta.tables.log import STALENESS, is_fresh
 from spark_queue.delta.tables.native import Natives
+from spark_queue.delta.tables.wishes import STALENESS, is_fresh
 from spark_queue.errors import UnsafeSessionError
 
 
@@ -23,7 +23,7 @@ def write_natively(store: Store) -> None:
     UnsafeSessionError
         When the session may read a table as it was some time ago.
     """
-    if not is_fresh(store.spark):
+    if not is_fresh(store.session):
         raise UnsafeSessionError(STALENESS, "native commits would be read late; unset it")
     with store.writing("queue"):
         natives = Natives()

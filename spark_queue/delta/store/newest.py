@@ -10,9 +10,9 @@ from spark_queue.delta.tables import glance, paths, whole
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.glance import Glance
 from spark_queue.delta.tables.heads import QueueHead, StatusHead
-from spark_queue.delta.tables.log import Log, is_fresh
+from spark_queue.delta.tables.log import Log
+from spark_queue.delta.tables.wishes import is_fresh, small_steps
 from spark_queue.errors import LogDamagedError
-from spark_queue.session import SMALL_STEPS
 
 _Head = TypeVar("_Head", QueueHead, StatusHead)
 _Seen = TypeVar("_Seen")
@@ -92,7 +92,7 @@ class Newest(Generic[_Head]):
         LogDamagedError
             When its newest commit is not whole.
         """
-        directory = paths.directory_of(self._log.spark, self._log.address)
+        directory = paths.directory_of(self._log.session, self._log.address)
         if directory is not None and not paths.has_log(directory):
             return None
         whole.require_uncut(self._queue, self._which, directory)
@@ -113,6 +113,6 @@ class Newest(Generic[_Head]):
         whole.require_end(self._queue, self._which, self._log, directory, last)
 
     def _may_glance(self) -> bool:
-        spark = self._log.spark
-        wanted = spark.conf.get(SMALL_STEPS, "memory") != "spark"
-        return wanted and self._place.is_local() and is_fresh(spark)
+        session = self._log.session
+        wanted = small_steps(session) != "spark"
+        return wanted and self._place.is_local() and is_fresh(session)

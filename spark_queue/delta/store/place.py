@@ -1,16 +1,15 @@
-"""Where a queue is, which one is there, and whether other processes can write to it."""
+"""Where a queue is, and which one is there."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
-
 from spark_queue.delta.tables import lock, traces
 from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.delta.tables.heads import status_head
-from spark_queue.delta.tables.log import Log
+from spark_queue.delta.tables.log import Log, log_of
+from spark_queue.delta.tables.wishes import Session
 
 
 class QueuePlace:
@@ -18,14 +17,14 @@ class QueuePlace:
 
     Parameters
     ----------
-    spark : SparkSession
-        The caller's session.
+    session : SparkSession or PlainSession
+        What the queue was opened with.
     address : QueueAddress
         The queue's name or path.
     """
 
-    def __init__(self, spark: SparkSession, address: QueueAddress) -> None:
-        self._first = Log(spark, address.status, status_head)
+    def __init__(self, session: Session, address: QueueAddress) -> None:
+        self._first = log_of(session, address.status, status_head)
         self._is_path = address.is_path
         self._location: str | None = None
         self._key: str | None = None
@@ -69,7 +68,3 @@ class QueuePlace:
     def is_local(self) -> bool:
         """Tell whether the queue is on this machine's disk."""
         return self.directory() is not None
-
-    def is_ours(self) -> bool:
-        """Tell whether nobody but this process can write: the queue is on its disk, and locked."""
-        return lock.is_held(self.directory())

@@ -13,8 +13,8 @@ from spark_queue.delta.replica.state import ENTERED, FOLLOWED, Replica, merged
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import QueueHead, Registered, StatusHead
 from spark_queue.delta.tables.native import NativeLog
+from spark_queue.delta.tables.wishes import small_steps
 from spark_queue.reader_config import ReaderConfig
-from spark_queue.session import SMALL_STEPS
 
 #: Rows of a log that are read for a replica.
 _READ = 500_000
@@ -84,12 +84,12 @@ def is_possible(store: Store) -> bool:
     """Tell whether the session, and the place of the queue, let steps be decided here."""
     if store.handle.natives is not None or not store.handle.place.is_local():
         return False
-    return store.spark.conf.get(SMALL_STEPS, "memory") != "spark"
+    return small_steps(store.session) != "spark"
 
 
 def is_wanted(store: Store) -> bool:
-    """Tell whether that is possible, nobody else can write, and the queue is small."""
-    if not store.is_only_writer() or not is_possible(store):
+    """Tell whether that is possible, and the queue is small."""
+    if not is_possible(store):
         return False
     position = store.position()
     return (

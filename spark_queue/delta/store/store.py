@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
-
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from spark_queue.clock import Clock
-from spark_queue.delta.store import memory
+from spark_queue.delta.store import catching_up, memory
 from spark_queue.delta.store.handle import Handle
-from spark_queue.delta.store.memory import Cache, Position, Tail
+from spark_queue.delta.store.memory import Cache, Position
 from spark_queue.delta.store.newest import Newest
-from spark_queue.delta.tables import lock, recent, whole
+from spark_queue.delta.tables import lock, turnstile, whole
 from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.delta.tables.facts import Listener, LogName
 from spark_queue.delta.tables.glance import Glance
@@ -26,12 +24,19 @@ from spark_queue.delta.tables.heads import (
     queue_head,
     status_head,
 )
-from spark_queue.delta.tables.log import Log, is_fresh
+from spark_queue.delta.tables.log import Log, log_of
 from spark_queue.delta.tables.native import NativeLog
-from spark_queue.delta.tables.schema import CONFIG, META_LANE, QUEUE_COLUMNS
+from spark_queue.delta.tables.schema import CONFIG
 from spark_queue.delta.tables.settings import Settings
+from spark_queue.delta.tables.wishes import Session, is_fresh, spark_of
 from spark_queue.errors import LogDamagedError, QueueNotFoundError, ReaderNotFoundError
 from spark_queue.reader_config import ReaderConfig
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from spark_queue.delta.store.tails import Tail
 
 
 class Store:
@@ -50,27 +55,32 @@ class Store:
     def __init__(self, handle: Handle, reader: int = 0) -> None:
         self.handle = handle
         self.reader = reader
-        spark, address = handle.spark, handle.address
-        self.queue: Log[QueueHead] = Log(spark, address.queue, queue_head)
-        self.status: Log[StatusHead] = Log(spark, address.status_of(reader), status_head)
+        session, address = handle.session, handle.address
+        self.queue: Log[QueueHead] = log_of(session, address.queue, queue_head)
+        self.status: Log[StatusHead] = log_of(session, address.status_of(reader), status_head)
         self.newest_items = Newest(self.name, "queue", self.queue, handle.place)
         self.newest_status = Newest(self.name, "status", self.status, handle.place)
 
     @classmethod
     def of(
         cls,
-        spark: SparkSession,
+        session: Session,
         address: QueueAddress,
         clock: Clock,
         listener: Listener | None = None,
     ) -> Store:
         """Return a queue as its first reader sees it."""
-        return cls(Handle(spark, address, clock, listener))
+        return cls(Handle(session, address, clock, listener))
 
     @property
     def spark(self) -> SparkSession:
-        """The caller's session."""
-        return self.handle.spark
+        """The caller's session of Spark."""
+        return spark_of(self.session, f"queue {self.name!r}")
+
+    @property
+    def session(self) -> Session:
+        """What the queue was opened with."""
+        return self.handle.session
 
     @property
     def clock(self) -> Clock:
@@ -104,7 +114,7 @@ class Store:
         ReaderNotFoundError
             When it was dropped.
         """
-        seen = self.cache().queue
+        seen = self.cache().queue.head
         readers = seen.readers if seen is not None else {}
         if self.reader not in readers:
             readers = self.queue_head().readers
@@ -118,14 +128,13 @@ class Store:
 
     def is_prepared(self) -> bool:
         """Tell whether this reader's status log is there, with its first step."""
-        seen = self.position().head
+        seen = self.position().status.head
         return (seen is not None and seen.step > 0) or self.exists()
 
     def items(self) -> DataFrame:
         """Return the rows of the item log that this reader sees."""
-        since = self.registered().since_step
-        rows = self.queue.read()
-        return rows.where(F.col("_step") > since) if since else rows
+        frame: DataFrame = _by_spark().items(self)
+        return frame
 
     def outstanding(self, head: StatusHead) -> int:
         """Return how many items are not over yet for this reader, as of a step of its log."""
@@ -154,27 +163,12 @@ class Store:
 
     def user_schema(self) -> StructType:
         """Return the user's columns, in their order."""
-        ours = set(QUEUE_COLUMNS.names)
-        log = self.native("queue")
-        columns = self.queue.read().schema if log is None else log.schema()
-        return StructType([f for f in columns if f.name not in ours])
+        columns: StructType = _by_spark().user_schema(self)
+        return columns
 
     def forget(self) -> None:
-        """Drop what this process remembers of the queue, and its writer lock.
-
-        Nothing is dropped while a front of this process holds the queue: it answers from memory,
-        in the belief that nobody else writes.
-        """
-        if lock.unlock(self.handle.place.directory()):
-            memory.forget(self.handle.place.identity())
-
-    def pin(self) -> None:
-        """Keep the writer lock for a front, until it unpins it."""
-        lock.pin(self.handle.place.directory())
-
-    def unpin(self) -> None:
-        """Let the writer lock be given up again."""
-        lock.unpin(self.handle.place.directory())
+        """Drop what this process remembers of the queue; it is read again where it is needed."""
+        memory.forget(self.handle.place.identity())
 
     def queue_head(self) -> QueueHead:
         """Return the newest head of the item log.
@@ -184,21 +178,15 @@ class Store:
         LogDamagedError
             When the log has not all the steps that something names.
         """
-        cache = self.cache()
-        if cache.queue is None or not self.is_only_writer():
-            cache.queue = self.newest_items.after(cache.queue) or QueueHead()
-        return cache.queue
+        return catching_up.items(self)
 
     def status_head(self) -> StatusHead:
         """Return the newest head of the status log; the errors are those of :meth:`queue_head`."""
-        at = self.position()
-        if at.head is None or not self.is_only_writer():
-            is_first = at.head is None
-            head = self.newest_status.after(at.head) or StatusHead()
-            if is_first and head.step:
-                self._require_agreement(head)
-            at.head = head
-        return at.head
+        is_first = self.position().status.head is None
+        head = catching_up.status(self)
+        if is_first and head.step:
+            self._require_agreement(head)
+        return head
 
     def _require_agreement(self, head: StatusHead) -> None:
         """Raise where the item log and this status log cannot both be whole."""
@@ -217,7 +205,7 @@ class Store:
         LogDamagedError
             When it is not.
         """
-        seen = self.cache().queue
+        seen = self.cache().queue.head
         self.newest_items.require_end(seen.step if seen else 0)
 
     def recent(self, head: StatusHead) -> DataFrame:
@@ -225,24 +213,13 @@ class Store:
 
         It is staged, unless it is long: then to read it twice, a few columns each time, costs less.
         """
-        remembered = self.remembered(head)
-        if remembered is not None:
-            return remembered
-        rows = recent.since_checkpoint(self.status.read(), head)
-        if is_long(head):
-            return rows
-        rows = rows.localCheckpoint()
-        if self.is_only_writer():
-            self.position().tail = Tail(head, rows, rows.count())
+        rows: DataFrame = _by_spark().recent_rows(self, head)
         return rows
 
     def remembered(self, head: StatusHead) -> DataFrame | None:
         """Return the same where it is at hand without a read of the log."""
-        tail = self.position().tail
-        if tail is None or tail.head.step != head.step or not self.fits(tail):
-            return None
-        self.position().tail = tail = tail.staged()
-        return tail.rows
+        rows: DataFrame | None = _by_spark().remembered(self, head)
+        return rows
 
     def position(self) -> Position:
         """Return what this process knows of the reader's log."""
@@ -254,7 +231,7 @@ class Store:
 
     def native(self, which: LogName) -> NativeLog | None:
         """Return a log that can be read and written without Spark; ``None`` where it cannot."""
-        if not self.is_only_writer() or not is_fresh(self.spark):
+        if not self.is_local() or not is_fresh(self.session):
             return None
         directory = self.handle.place.directory_of(self.queue if which == "queue" else self.status)
         return None if directory is None else self.cache().natives.plain(directory)
@@ -269,9 +246,9 @@ class Store:
         self.position().settings[1] = settings
         cache = self.cache()
         with cache.lock:
-            # Whoever found the queue meanwhile may have enqueued.
-            if cache.queue is None and self.is_only_writer():
-                cache.queue = QueueHead()
+            # Whoever found the queue meanwhile may have enqueued: those are later versions.
+            if cache.queue.head is None and self.is_local():
+                cache.queue.head, cache.queue.version = QueueHead(), 0
 
     def settings(self, head: StatusHead) -> Settings:
         """Return the configuration in force at a step of the status log."""
@@ -280,34 +257,38 @@ class Store:
             known[head.config_step] = self._read_settings(head.config_step)
         return known[head.config_step]
 
-    def is_only_writer(self) -> bool:
-        """Tell whether nobody but this process can write: the queue is on its disk, and locked."""
-        return self.handle.place.is_ours()
+    def is_local(self) -> bool:
+        """Tell whether the queue is on this machine's disk, so that its files say what is new."""
+        return self.handle.place.is_local()
 
     @contextmanager
     def writing(self, which: LogName) -> Iterator[None]:
-        """Hold the right to write a log, against threads here and processes on this disk."""
-        lock.lock_for_writing(self.name, self.handle.place.directory())
-        log = which if which == "queue" else f"{which} of {self.reader}"
-        with lock.log_lock(f"{self.handle.place.name()}/{log}"):
+        """Hold the right to write a log, against threads here and processes on this disk.
+
+        Raises
+        ------
+        WriterLockedError
+            When another process keeps it too long; it names its pid.
+        """
+        place, log = self.handle.place, self.queue if which == "queue" else self.status
+        directory = place.directory_of(log)
+        name = which if which == "queue" else f"{which} of {self.reader}"
+        with lock.log_lock(f"{place.name()}/{name}"), turnstile.holding(self.name, directory):
             yield
 
     def fits(self, tail: Tail) -> bool:
-        """Tell whether a tail is all there is to know, and in frames of this session."""
-        return self.is_only_writer() and tail.rows.sparkSession is self.spark
+        """Tell whether a tail can be kept, and is in frames of this session."""
+        return self.is_local() and tail.rows.sparkSession is self.session
 
     def _read_settings(self, step: int) -> Settings:
         text = self.newest_status.glanced(lambda seen: seen.text(CONFIG, step))
         if text is not None:
             return Settings.from_json(self.name, text)
-        rows = self.status.read().where(
-            (F.col("_gen") == META_LANE) & (F.col("_kind") == CONFIG) & (F.col("_step") == step)
-        )
-        row: Any = rows.select("_body").head()
-        if row is None:
+        text = self.status.text(CONFIG, step)
+        if text is None:
             why = f"the configuration that it names, a row of step {step}, is gone"
             raise LogDamagedError(self.name, "status", step, why)
-        return Settings.from_json(self.name, row[0])
+        return Settings.from_json(self.name, text)
 
 
 def names_of(readers: Mapping[int, Registered]) -> list[str]:
@@ -318,3 +299,7 @@ def names_of(readers: Mapping[int, Registered]) -> list[str]:
 def is_long(head: StatusHead) -> bool:
     """Tell whether more was written since the checkpoint than a process keeps at hand."""
     return head.log_rows > memory.MAX_TAIL
+
+
+def _by_spark() -> ModuleType:
+    return import_module("spark_queue.delta.store.by_spark")

@@ -10,24 +10,22 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
+from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Protocol, TypeVar
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
-
-from spark_queue.delta.tables import made, paths
+from spark_queue.delta.tables import glance, made, paths
 from spark_queue.delta.tables.address import TableAddress
 from spark_queue.delta.tables.appending import sync_commits
-from spark_queue.delta.tables.heads import to_json
 from spark_queue.delta.tables.lock import local_directory
-from spark_queue.delta.tables.schema import HEAD, META_LANE, SKIPPING_COLUMNS
-from spark_queue.errors import InvalidArgumentError, UnsafeSessionError
-from spark_queue.session import DURABILITY
+from spark_queue.delta.tables.schema import HEAD, SKIPPING_COLUMNS
+from spark_queue.delta.tables.wishes import PlainSession, Session, promises_disk
+from spark_queue.errors import InvalidArgumentError, SparkNeededError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 #: The application id under which steps are committed; it is scoped to the table.
 APP_ID = "spark_queue"
@@ -37,17 +35,6 @@ _CHECKPOINT_INTERVAL = 100
 
 #: Stands for the directory of a table that is on no disk of this machine.
 _NOT_LOCAL = Path()
-
-_TXN_SETTINGS = (
-    "spark.databricks.delta.write.txnAppId",
-    "spark.databricks.delta.write.txnVersion",
-)
-
-#: How old a table may be as a session reads it.
-STALENESS = "spark.databricks.delta.stalenessLimit"
-
-#: What Delta calls an attempt that lost to another writer, in its error conditions.
-_CONFLICTS = ("DELTA_CONCURRENT", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED")
 
 
 class Head(Protocol):
@@ -75,12 +62,14 @@ _Head = TypeVar("_Head", bound=Head)
 
 
 class Log(Generic[_Head]):
-    """One of the two tables of a queue.
+    """One of the two tables of a queue, by its files on this machine's disk.
+
+    What only Spark can do is done where there is a session (:func:`log_of`).
 
     Parameters
     ----------
-    spark : SparkSession
-        The caller's session.
+    session : SparkSession or PlainSession
+        What the queue was opened with.
     address : TableAddress
         Where the table is.
     parse : callable
@@ -88,19 +77,17 @@ class Log(Generic[_Head]):
     """
 
     def __init__(
-        self, spark: SparkSession, address: TableAddress, parse: Callable[[str], _Head]
+        self, session: Session, address: TableAddress, parse: Callable[[str], _Head]
     ) -> None:
-        self.spark = spark
+        self.session = session
         self.address = address
-        self._parse: Callable[[str], _Head] = parse
+        self.parse: Callable[[str], _Head] = parse
         self._directory: Path | None = None
 
     def exists(self) -> bool:
         """Tell whether there is a Delta table at the address."""
-        directory = paths.directory_of(self.spark, self.address)
-        if directory is not None and not paths.has_log(directory):
-            return False
-        return is_delta(self.spark, self.address)
+        directory = self.directory()
+        return directory is not None and paths.has_log(directory)
 
     def location(self) -> str:
         """Return where the table's files are."""
@@ -108,13 +95,9 @@ class Log(Generic[_Head]):
 
     def detail(self) -> tuple[str, str]:
         """Return where the table's files are, and the id that it got when it was made."""
-        directory = paths.directory_of(self.spark, self.address)
+        directory = paths.directory_of(self.session, self.address)
         table = None if directory is None else paths.first_id(directory)
-        if directory is not None and table is not None:
-            return paths.location_of(directory), table
-        detail = self.spark.sql(f"DESCRIBE DETAIL {self.address.sql()}")
-        row = detail.select("location", "id").head()
-        return (str(row[0]), str(row[1])) if row else ("", "")
+        return ("", "") if directory is None else (paths.location_of(directory), table or "")
 
     def directory(self) -> Path | None:
         """Return the table's directory, if it is on this machine's disk."""
@@ -123,14 +106,14 @@ class Log(Generic[_Head]):
         return None if self._directory is _NOT_LOCAL else self._directory
 
     def create(
-        self, schema: StructType, *, replaces: bool = True, skipping: str = SKIPPING_COLUMNS
+        self, schema: str, *, replaces: bool = True, skipping: str = SKIPPING_COLUMNS
     ) -> None:
         """Make the empty table, with the properties that a log of many small commits needs.
 
         Parameters
         ----------
-        schema : StructType
-            The columns.
+        schema : str
+            The columns, as Spark writes a schema in JSON.
         replaces : bool
             Whether a table that stands there already is replaced, or left as it is.
         skipping : str
@@ -140,15 +123,14 @@ class Log(Generic[_Head]):
             "delta.checkpointInterval": str(_CHECKPOINT_INTERVAL),
             "delta.dataSkippingStatsColumns": skipping,
         }
-        directory = paths.directory_of(self.spark, self.address)
-        if directory is not None and made.create(self.spark, directory, schema, properties):
-            return
-        verb = "CREATE OR REPLACE TABLE" if replaces else "CREATE TABLE IF NOT EXISTS"
-        listed = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
-        self.spark.sql(
-            f"{verb} {self.address.sql()} ({schema.toDDL()}) USING delta PARTITIONED BY (_gen) "
-            f"TBLPROPERTIES ({listed})"
-        )
+        directory = paths.directory_of(self.session, self.address)
+        if directory is None or not made.create(self.session, directory, schema, properties):
+            self._create(schema, properties, replaces=replaces)
+
+    def _create(self, schema: str, properties: Mapping[str, str], *, replaces: bool) -> None:
+        del schema, properties
+        if replaces or not self.exists():
+            self._needs_spark("to make its tables", "a table, or what is left of one, is there")
 
     def drop(self) -> None:
         """Remove the table and its files.
@@ -158,9 +140,6 @@ class Log(Generic[_Head]):
         InvalidArgumentError
             When it is a path on a shared store, whose files only that store's tools delete.
         """
-        if not self.address.is_path:
-            self.spark.sql(f"DROP TABLE IF EXISTS {self.address.sql()}")
-            return
         directory = local_directory(self.location())
         if directory is None:
             raise InvalidArgumentError(
@@ -171,42 +150,43 @@ class Log(Generic[_Head]):
 
     def read(self, version: int | None = None) -> DataFrame:
         """Return the rows of all steps, or of those up to a version of the table."""
-        reader = self.spark.read.format("delta")
-        if version is not None:
-            reader = reader.option("versionAsOf", version)
-        if self.address.is_path:
-            return reader.load(self.address.target)
-        return reader.table(self.address.target)
+        del version
+        self._needs_spark("to query its tables", "the queue was opened without one")
 
     def head(self, since: int = 0) -> _Head | None:
         """Return the newest head whose step is at least ``since``."""
-        rows = self._heads().where(F.col("_step") >= since)
-        newest = rows.agg(F.max_by("_body", "_step")).collect()[0][0]
-        return None if newest is None else self._parse(newest)
+        newest = self.parsed(self._glance().head())
+        return newest if newest is not None and newest.step >= since else None
 
     def parsed(self, text: str | None) -> _Head | None:
         """Read a head from the text of its row."""
-        return None if text is None else self._parse(text)
+        return None if text is None else self.parse(text)
 
     def head_at(self, step: int) -> _Head | None:
         """Return the head of one step."""
-        rows = self._heads().where(F.col("_step") == step).select("_body").collect()
-        return self._parse(rows[0][0]) if rows else None
+        return self.parsed(self.text(HEAD, step))
+
+    def text(self, kind: str, step: int) -> str | None:
+        """Return the text of the row of a kind and a step, in the lane of heads."""
+        return self._glance().text(kind, step)
 
     def head_by(self, at: datetime) -> _Head | None:
         """Return the newest head that was committed at an instant or before."""
-        heads = (self._parse(row[0]) for row in self._heads().select("_body").collect())
-        before = [head for head in heads if datetime.fromisoformat(head.at) <= at]
-        return max(before, key=lambda head: head.step, default=None)
+        del at
+        self._needs_spark("to look back", "the queue was opened without one")
+
+    def last_seq(self, step: int) -> int | None:
+        """Return the highest seq of the items that steps up to one have named."""
+        del step
+        return self._glance().last_seq()
 
     def compact(self) -> None:
         """Merge small files. It never loses to appends, nor they to it."""
-        self.spark.sql(f"OPTIMIZE {self.address.sql()}")
+        self._needs_spark("to merge files", "the queue was opened without one")
 
     def delete(self, predicate: str) -> None:
         """Delete rows of a partition, which the predicate names by a literal."""
-        self.spark.sql(f"DELETE FROM {self.address.sql()} WHERE {predicate}")  # noqa: S608
-        self.force()
+        self._needs_spark(f"to delete where {predicate}", "the queue was opened without one")
 
     def remove(self, seqs: DataFrame) -> None:
         """Delete the rows of some items.
@@ -216,21 +196,12 @@ class Log(Generic[_Head]):
         seqs : DataFrame
             ``_seq`` and ``_gen``.
         """
-        gens = ", ".join(str(row[0]) for row in seqs.select("_gen").distinct().collect())
-        view = f"spark_queue_{uuid.uuid4().hex}"
-        seqs.createOrReplaceTempView(view)
-        try:
-            self.spark.sql(
-                f"MERGE INTO {self.address.sql()} AS log USING {view} AS gone "
-                f"ON log._seq = gone._seq AND log._gen IN ({gens}) WHEN MATCHED THEN DELETE"
-            )
-        finally:
-            self.spark.catalog.dropTempView(view)
-        self.force()
+        del seqs
+        self._needs_spark("to remove items", "the queue was opened without one")
 
     def force(self) -> None:
         """Force what was committed to this machine's disk, where the session promises that."""
-        directory = self.directory() if promises_disk(self.spark) else None
+        directory = self.directory() if promises_disk(self.session) else None
         if directory is not None:
             sync_commits(directory)
 
@@ -256,58 +227,8 @@ class Log(Generic[_Head]):
         UnsafeSessionError
             When the session sets a transaction of its own, which would make writes vanish.
         """
-        self.require_own_transactions()
-        step = self._with_head(head, rows, small=small)
-        writer = step.write.format("delta").mode("append")
-        writer = writer.option("txnAppId", APP_ID).option("txnVersion", head.step)
-        writer = writer.option("userMetadata", head.token)
-        try:
-            if self.address.is_path:
-                writer.save(self.address.target)
-            else:
-                writer.saveAsTable(self.address.target)
-        except Exception as exc:
-            if self._is_ours(head):
-                return True
-            if _is_conflict(exc):
-                return False
-            raise
-        return self._is_ours(head)
-
-    def _heads(self) -> DataFrame:
-        return self.read().where((F.col("_gen") == META_LANE) & (F.col("_kind") == HEAD))
-
-    def _with_head(self, head: _Head, rows: DataFrame | None, *, small: bool) -> DataFrame:
-        line = self.spark.createDataFrame(
-            [(META_LANE, head.step, HEAD, to_json(head))],
-            "_gen int, _step long, _kind string, _body string",
-        )
-        if rows is None:
-            return line
-        step = rows.withColumn("_step", F.lit(head.step).cast("long"))
-        if small:
-            return step.unionByName(line, allowMissingColumns=True).coalesce(1)
-        return step.unionByName(line.coalesce(1), allowMissingColumns=True)
-
-    def _is_ours(self, head: _Head) -> bool:
-        """Tell whether a step carries our token: in the table's newest version, or anywhere."""
-        if self._newest_token() == head.token:
-            return True
-        logged = self.head_at(head.step)
-        return logged is not None and logged.token == head.token
-
-    def _newest_token(self) -> str | None:
-        """Return whose the newest commit is, as far as that is known without reading the table."""
-        try:
-            directory = self.directory()
-            if directory is not None:
-                return newest_token(directory)
-            # A fraction of a read of the table, which would have to list the table's files anew.
-            newest = self.spark.sql(f"DESCRIBE HISTORY {self.address.sql()} LIMIT 1")
-            row = newest.select("userMetadata").head()
-        except Exception:  # noqa: BLE001 - the step is committed or not, whatever this says
-            return None
-        return None if row is None else row[0]
+        del head, rows, small
+        self._needs_spark("to write its tables", "they ask for more than plain appends")
 
     def require_own_transactions(self) -> None:
         """Raise where every write of the session would be taken for one step.
@@ -317,14 +238,15 @@ class Log(Generic[_Head]):
         UnsafeSessionError
             When the session sets a transaction of its own.
         """
-        for setting in _TXN_SETTINGS:
-            if self.spark.conf.get(setting, None):
-                raise UnsafeSessionError(setting, "every write would carry it; unset it")
 
+    def _glance(self) -> glance.Glance:
+        seen = glance.at(self.directory())
+        if seen is None:
+            self._needs_spark("to read its tables", "they ask for more than plain reads")
+        return seen
 
-def promises_disk(spark: SparkSession) -> bool:
-    """Tell whether a session promises that what is told survives a power cut."""
-    return spark.conf.get(DURABILITY, "disk") != "process"
+    def _needs_spark(self, what: str, why: str) -> NoReturn:
+        raise SparkNeededError(f"queue {self.address.target!r}, {what},", why)
 
 
 def newest_token(directory: Path) -> str | None:
@@ -343,35 +265,10 @@ def newest_token(directory: Path) -> str | None:
     return infos[0]["commitInfo"].get("userMetadata") if infos else None
 
 
-def is_fresh(spark: SparkSession) -> bool:
-    """Tell whether a session reads what others have committed, at once."""
-    limit = spark.conf.get(STALENESS, None)
-    return limit is None or limit.strip("0 ") in ("", "s", "ms")
-
-
-def is_delta(spark: SparkSession, address: TableAddress) -> bool:
-    """Tell whether there is a Delta table at an address."""
-    try:
-        rows = spark.sql(f"DESCRIBE DETAIL {address.sql()}").select("format").head()
-    except Exception as exc:
-        if _is_missing(exc):
-            return False
-        raise
-    return rows is not None and rows[0] == "delta"
-
-
-def _is_conflict(exc: Exception) -> bool:
-    return any(sign in str(exc) for sign in _CONFLICTS)
-
-
-def _is_missing(exc: Exception) -> bool:
-    signs = (
-        "PATH_NOT_FOUND",
-        "TABLE_OR_VIEW_NOT_FOUND",
-        "DELTA_MISSING",
-        "DELTA_TABLE_NOT_FOUND",
-        "SCHEMA_NOT_FOUND",
-        "is not a Delta table",
-        "doesn't exist",
-    )
-    return any(sign in str(exc) for sign in signs)
+def log_of(session: Session, address: TableAddress, parse: Callable[[str], _Head]) -> Log[_Head]:
+    """Return a table as whoever opened the queue can work with it."""
+    if isinstance(session, PlainSession):
+        return Log(session, address, parse)
+    by_spark = import_module("spark_queue.delta.tables.spark_log")
+    log: Log[_Head] = by_spark.SparkLog(session, address, parse)
+    return log

@@ -2,48 +2,56 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-
-from pyspark.sql import SparkSession
-from pyspark.sql.types import StructField, StructType
+from typing import Any
 
 from spark_queue.delta.tables import paths
-from spark_queue.session import SMALL_STEPS
+from spark_queue.delta.tables.wishes import Session, has_own_tables, small_steps
 
 #: Types that both lanes write alike, and that need no feature of Delta's.
 _PLAIN = frozenset(
     (
         *("string", "binary", "boolean", "date", "timestamp"),
-        *("tinyint", "smallint", "int", "bigint", "float", "double"),
+        *("byte", "short", "integer", "long", "float", "double"),
     )
 )
 
-#: A session's settings of what every table of it is made with.
-_DEFAULTS = "spark.databricks.delta.properties.defaults."
+#: Where a column says how its texts are compared.
+_COLLATIONS = "__COLLATIONS"
 
 
-def create(
-    spark: SparkSession, directory: Path, schema: StructType, properties: Mapping[str, str]
-) -> bool:
+def create(session: Session, directory: Path, schema: str, properties: Mapping[str, str]) -> bool:
     """Make an empty table, partitioned by ``_gen``; False, and nothing done, where Spark has to.
 
     That is where a table is there, or was begun; where columns need more than the oldest version of
     Delta's protocol; and where the session has wishes of its own for new tables.
+
+    Parameters
+    ----------
+    session : SparkSession or PlainSession
+        What the queue is made with.
+    directory : Path
+        Where the table is to be.
+    schema : str
+        Its columns, as Spark writes a schema in JSON.
+    properties : mapping
+        Its properties.
     """
-    if not is_installed() or paths.has_log(directory) or not _is_plain(schema):
+    fields = json.loads(schema)["fields"]
+    if not is_installed() or paths.has_log(directory) or not all(map(_is_plain, fields)):
         return False
-    settings = spark.conf.getAll
-    if settings.get(SMALL_STEPS) == "spark" or any(name.startswith(_DEFAULTS) for name in settings):
+    if small_steps(session) == "spark" or has_own_tables(session):
         return False
-    from deltalake import DeltaTable, Schema  # noqa: PLC0415 - an extra of its own
+    from deltalake import DeltaTable, Schema  # noqa: PLC0415 - takes a while
 
     try:
         DeltaTable.create(
             str(directory),
-            Schema.from_json(_bare(schema).json()),
+            Schema.from_json(json.dumps({"type": "struct", "fields": [*map(_bare, fields)]})),
             partition_by=["_gen"],
             configuration=dict(properties),
         )
@@ -58,15 +66,15 @@ def is_installed() -> bool:
     return find_spec("deltalake") is not None
 
 
-def _is_plain(schema: StructType) -> bool:
-    kinds = (field.dataType.simpleString() for field in schema)
-    return all(kind in _PLAIN or kind.startswith("decimal(") for kind in kinds)
+def _is_plain(field: Mapping[str, Any]) -> bool:
+    kind = field["type"]
+    if not isinstance(kind, str) or _COLLATIONS in (field.get("metadata") or {}):
+        return False
+    return kind in _PLAIN or kind.startswith("decimal(")
 
 
-def _bare(schema: StructType) -> StructType:
-    """Return a schema with what a DDL says of it: names, types and comments."""
-    return StructType([StructField(f.name, f.dataType, True, _comment(f)) for f in schema])
-
-
-def _comment(field: StructField) -> dict[str, str]:
-    return {name: text for name, text in (field.metadata or {}).items() if name == "comment"}
+def _bare(field: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a column with what a DDL says of it: its name, its type and its comment."""
+    said = field.get("metadata") or {}
+    comment = {name: text for name, text in said.items() if name == "comment"}
+    return {"name": field["name"], "type": field["type"], "nullable": True, "metadata": comment}

@@ -10,7 +10,6 @@ lock, and whatever in it writes a log that is written natively takes turns
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -20,7 +19,6 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql.types import StructType
 
 from spark_queue.delta.tables import made, traces
 from spark_queue.delta.tables.appending import (
@@ -29,6 +27,7 @@ from spark_queue.delta.tables.appending import (
     note_forced,
     sync_commits,
 )
+from spark_queue.delta.tables.commits import commit_at, newest_version
 from spark_queue.delta.tables.files import LogFile, files_of
 from spark_queue.delta.tables.heads import to_json
 from spark_queue.delta.tables.lock import local_directory
@@ -51,6 +50,9 @@ _RANGED = "delta.dataSkippingStatsColumns"
 _INTERVAL = "delta.checkpointInterval"
 _CLEANS_UP = "delta.enableExpiredLogCleanup"
 _OFTEN = 10
+
+#: Commits that are read one by one at most, to learn what they have done.
+_FAR = 500
 
 #: Bytes up to which a file is merged with others.
 _SMALL = 8 * 1024 * 1024
@@ -121,6 +123,11 @@ class NativeLog:
                 self._checkpoint(version + 1)
         return ours
 
+    def version_of(self, head: Head) -> int | None:
+        """Return the version that a step made, if it is the newest that was seen."""
+        version, step = self._newest
+        return version if step == head.step else None
+
     def file_count(self) -> int:
         """Return how many files the table has."""
         with self._guard:
@@ -157,12 +164,11 @@ class NativeLog:
             parts.append(_table_of(wanted, rows.num_rows, found))
         return pa.concat_tables(parts) if parts else wanted.empty_table()
 
-    def schema(self) -> StructType:
-        """Return the columns as Spark has them."""
+    def schema(self) -> str:
+        """Return the columns, as Spark writes a schema in JSON."""
         with self._guard:
-            self._table.update_incremental()
-            text = self._table.schema().to_json()
-        return StructType.fromJson(json.loads(text))
+            self._found()
+            return self._columns
 
     def is_plain(self) -> bool:
         """Tell whether the table asks nothing of its writers that only Spark may know."""
@@ -193,20 +199,44 @@ class NativeLog:
             self._table.optimize.compact(target_size=_SMALL)
 
     def _found(self) -> tuple[int, int]:
-        """Return the newest version and its step, without a look at the log where that is known."""
-        known, log = self._newest[0], self._directory / "_delta_log"
-        is_newest = (log / f"{known:020}.json").exists()
-        if not is_newest or (log / f"{known + 1:020}.json").exists():
-            self._table.update_incremental()
+        """Return the newest version and its step, from the commits since the last look."""
+        known = self._newest[0]
+        version = newest_version(self._directory, known)
+        if version == known:
+            return self._newest
+        if version is None or not 0 < version - known <= _FAR or not self._passed(known, version):
+            self._refresh()
             step = self._table.transaction_version(APP_ID) or 0
             self._newest = (self._table.version(), step)
             self._learn()
         return self._newest
 
+    def _refresh(self) -> None:
+        """See the table as it is now, also where it has fewer versions than before."""
+        try:
+            self._table.update_incremental()
+        except Exception:  # noqa: BLE001 - whatever it is, a new look shows what is there
+            self._table = _opened(self._directory)
+
+    def _passed(self, known: int, version: int) -> bool:
+        """Follow commits of which none makes the table another; False where one may."""
+        step = self._newest[1]
+        for at in range(known + 1, version + 1):
+            try:
+                commit = commit_at(self._directory, at, APP_ID)
+            except (OSError, LookupError, ValueError):
+                return False
+            if commit.redefines:
+                return False
+            step = step if commit.step is None else commit.step
+        self._newest = (version, step)
+        return True
+
     def _learn(self) -> None:
         """Look at what the table is now: what others have committed may have changed it."""
         fields, settings = self._table.schema().fields, self._table.metadata().configuration
         self._schema = pa.schema(self._table.schema().to_arrow())
+        self._columns = self._table.schema().to_json()
         self._is_nested = any(pa.types.is_nested(field.type) for field in self._schema)
         self._may_append = (
             self._table.protocol().min_writer_version <= _PLAIN_WRITER

@@ -10,25 +10,28 @@ import json
 import os
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from pyspark.sql import SparkSession
-
 from spark_queue.delta.tables.address import TableAddress
+from spark_queue.delta.tables.wishes import PlainSession, Session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _SCHEME = "file:"
 
 _local: WeakKeyDictionary[SparkSession, bool] = WeakKeyDictionary()
 
 
-def directory_of(spark: SparkSession, address: TableAddress) -> Path | None:
+def directory_of(session: Session, address: TableAddress) -> Path | None:
     """Return where a table is or would be, if that is plainly a path of this machine's disk."""
     path = address.target.removeprefix(_SCHEME)
     if not address.is_path or "%" in path or ":" in path or os.path.normpath(path) != path:
         return None
     if not path.startswith("/") or path.startswith("//"):
         return None
-    if address.target.startswith(_SCHEME) or _are_local(spark):
+    if address.target.startswith(_SCHEME) or _are_local(session):
         return Path(path)
     return None
 
@@ -54,14 +57,16 @@ def first_id(directory: Path) -> str | None:
     return str(ids[0]) if ids else None
 
 
-def _are_local(spark: SparkSession) -> bool:
+def _are_local(session: Session) -> bool:
     """Tell whether a session finds under a path what this process has put there."""
-    known = _local.get(spark)
+    if isinstance(session, PlainSession):
+        return True
+    known = _local.get(session)
     if known is None:
         with tempfile.NamedTemporaryFile(prefix="spark-queue-") as file:
             try:
-                found = spark.read.schema("value string").text(file.name).inputFiles()
+                found = session.read.schema("value string").text(file.name).inputFiles()
             except Exception:  # noqa: BLE001 - whatever it is, there is no such file there
                 found = []
-        known = _local[spark] = any(name.startswith(_SCHEME) for name in found)
+        known = _local[session] = any(name.startswith(_SCHEME) for name in found)
     return known

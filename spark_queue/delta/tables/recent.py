@@ -6,26 +6,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_queue.delta.tables.heads import StatusHead
-from spark_queue.delta.tables.schema import ITEM, OPEN, OPEN_LANE, SCHEDULE, SERVED, STATUS_COLUMNS
-
-#: What a fold keeps of an item.
-STATE = (
-    "_seq",
-    "_gen",
-    "_step",
-    "_state",
-    "_lease",
-    "_attempts",
-    "_losses",
-    "_claim_id",
-    "_worker_id",
-    "_lease_expires_at",
-    "_error",
-    *SCHEDULE,
+from spark_queue.delta.tables.schema import (
+    ITEM,
+    OPEN,
+    OPEN_LANE,
+    RECENT,
+    SERVED,
+    STATUS_COLUMNS,
 )
-
-#: What a fold reads of a row of the status log.
-RECENT = ("_kind", *STATE, "_turn", "_overdue")
+from spark_queue.delta.tables.spark_types import struct_of
 
 
 def since_checkpoint(status: DataFrame, head: StatusHead) -> DataFrame:
@@ -65,5 +54,5 @@ def of_step(rows: DataFrame, step: int) -> DataFrame:
     if "_item_gen" in rows.columns:
         written = written.withColumn("_gen", F.coalesce("_item_gen", "_gen"))
     known = {name: F.col(name) for name in rows.columns} | {"_step": F.lit(step).cast("long")}
-    nulls = {field.name: F.lit(None).cast(field.dataType) for field in STATUS_COLUMNS}
+    nulls = {field.name: F.lit(None).cast(field.dataType) for field in struct_of(STATUS_COLUMNS)}
     return written.select(*[known.get(name, nulls[name]).alias(name) for name in RECENT])

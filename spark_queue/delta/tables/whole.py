@@ -10,12 +10,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TypeVar
 
-from pyspark.sql import functions as F
-
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.heads import QueueHead, StatusHead
 from spark_queue.delta.tables.log import APP_ID, Log
-from spark_queue.delta.tables.schema import ITEM
 from spark_queue.delta.tables.traces import Trace, trace
 from spark_queue.errors import LogDamagedError
 
@@ -105,9 +102,7 @@ def require_known_seqs(
     """
     if not (head.claimed or head.finished or head.checkpoint.step or head.log_rows):
         return
-    # What others log meanwhile names items that they have enqueued meanwhile.
-    rows = status.read().where((F.col("_kind") == ITEM) & (F.col("_step") <= head.step))
-    named = rows.agg(F.max("_seq")).collect()[0][0]
+    named = status.last_seq(head.step)
     if named is not None and named > items.last_seq:
         why = f"the status log names seq {named}, and the item log ends with {items.last_seq}"
         raise LogDamagedError(queue, "queue", items.step + 1, why)

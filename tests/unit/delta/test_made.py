@@ -13,11 +13,11 @@ from pyspark.sql.types import StructType
 from spark_queue.delta.tables import made
 from spark_queue.session import SMALL_STEPS
 
-_SCHEMA = StructType().add("_gen", "integer").add("n", "string", nullable=False)
+_SCHEMA = StructType().add("_gen", "integer").add("n", "string", nullable=False).json()
 
 
 def _made(directory: Path, **conf: str) -> bool:
-    session: Any = SimpleNamespace(conf=SimpleNamespace(getAll=conf))
+    session: Any = SimpleNamespace(conf=SimpleNamespace(getAll=conf, get=conf.get))
     return made.create(session, directory, _SCHEMA, {"delta.appendOnly": "false"})
 
 

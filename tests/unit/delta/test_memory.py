@@ -7,7 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from spark_queue.delta.store.memory import MAX_TAIL, Cache, Tail
+from spark_queue.delta.store.memory import MAX_TAIL, Cache
+from spark_queue.delta.store.tails import Tail
 from spark_queue.delta.tables import recent
 from spark_queue.delta.tables.heads import Checkpoint, StatusHead
 
@@ -67,7 +68,7 @@ def test_a_tail_that_is_too_long_is_forgotten() -> None:
 def test_each_reader_has_a_position_of_its_own() -> None:
     """What was seen of one reader's log is not what was seen of another's."""
     cache = Cache()
-    cache.position(1).head = HEAD
+    cache.position(1).status.head = HEAD
 
-    assert cache.position(1).head is HEAD
-    assert cache.position(2).head is None
+    assert cache.position(1).status.head is HEAD
+    assert cache.position(2).status.head is None

@@ -17,6 +17,7 @@ from spark_queue.delta.tables.appending import sync_commits
 from spark_queue.delta.tables.heads import StatusHead, following
 from spark_queue.delta.tables.native import NativeLog, Natives
 from spark_queue.delta.tables.schema import SKIPPING_COLUMNS, STATUS_COLUMNS
+from spark_queue.delta.tables.spark_types import struct_of
 from spark_queue.errors import InvalidArgumentError
 
 _AT = datetime(2026, 1, 2, 3, 4, 5, 678901, timezone.utc)
@@ -25,7 +26,7 @@ _AT = datetime(2026, 1, 2, 3, 4, 5, 678901, timezone.utc)
 def _log(directory: Path, **properties: str) -> NativeLog:
     """Return an empty log."""
     settings = {"delta.dataSkippingStatsColumns": SKIPPING_COLUMNS} | properties
-    schema = Schema.from_json(STATUS_COLUMNS.json())
+    schema = Schema.from_json(struct_of(STATUS_COLUMNS).json())
     DeltaTable.create(str(directory), schema, partition_by=["_gen"], configuration=settings)
     return NativeLog(directory)
 

@@ -12,8 +12,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
 
 from spark_queue.config import QueueConfig, RetryPolicy
 from spark_queue.delta.commands import claims, settle
@@ -23,7 +21,7 @@ from spark_queue.delta.replica.request import Request
 from spark_queue.delta.replica.settling import Said
 from spark_queue.delta.replica.state import ENTERED, FOLLOWED, Replica, merged
 from spark_queue.delta.tables.heads import QueueHead, StatusHead, following
-from spark_queue.delta.tables.schema import QUEUE_COLUMNS, STATUS_COLUMNS
+from spark_queue.delta.tables.schema import QUEUE_COLUMNS, STATUS_COLUMNS, Columns
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.rules import Ack, Dead, Nack, NewItem, Outcome, Release, Scheduler
@@ -146,8 +144,8 @@ class Steps:
         )
 
 
-def _read(rows: list[dict[str, Any]], schema: StructType, columns: Sequence[str]) -> pa.Table:
-    kinds = to_arrow_schema(schema, timezone="UTC")
+def _read(rows: list[dict[str, Any]], schema: Columns, columns: Sequence[str]) -> pa.Table:
+    kinds = schema.arrow
     return pa.Table.from_pylist(rows, pa.schema([kinds.field(name) for name in columns]))
 
 
@@ -394,7 +392,7 @@ def test_turns_that_a_fold_wrote_down_count(queue: Steps) -> None:
             (None, {"_turn": 8.0, "_overdue": False}),
         )
     ]
-    queue.follow(pa.Table.from_pylist(turns, to_arrow_schema(STATUS_COLUMNS, timezone="UTC")))
+    queue.follow(pa.Table.from_pylist(turns, STATUS_COLUMNS.arrow))
     expected = {((0, "T"), False): 7.0, ((0, "T"), True): 9.0, ((0, None), False): 8.0}
     assert queue.replica.served == expected
     assert queue.read().served == expected
@@ -463,7 +461,7 @@ def test_rows_that_say_little_are_followed(state: str, left: list[int]) -> None:
     row = {**dict.fromkeys(STATUS_COLUMNS.names), "_kind": "item", "_seq": 1, "_gen": 0}
     row |= {"_state": state, "_attempts": 0, "_losses": 0, "_priority": 0, "_round": 1.0}
     row["_cost"] = 1.0
-    queue.follow(pa.Table.from_pylist([row], to_arrow_schema(STATUS_COLUMNS, timezone="UTC")))
+    queue.follow(pa.Table.from_pylist([row], STATUS_COLUMNS.arrow))
     _assert_same(queue.read(), queue.replica)
     assert queue.claim(5)[1] == left
     queue.now += timedelta(seconds=111)
@@ -481,7 +479,7 @@ def test_turns_that_were_stretched_count_from_the_next_claim_on() -> None:
     queue.status = following(queue.status)
     served = {**dict.fromkeys(STATUS_COLUMNS.names), "_kind": "served", "_priority": 0}
     served |= {"_fair_key": "T", "_turn": -3.0, "_overdue": True}
-    queue.follow(pa.Table.from_pylist([served], to_arrow_schema(STATUS_COLUMNS, timezone="UTC")))
+    queue.follow(pa.Table.from_pylist([served], STATUS_COLUMNS.arrow))
     assert queue.claim(1)[1] == [2]
     assert queue.replica.items[2]["_turn"] == 2.0
 

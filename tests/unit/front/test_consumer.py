@@ -35,7 +35,8 @@ class FakeQueue:
 
     def __init__(self, count: int) -> None:
         self.clock = ManualClock()
-        self._store = SimpleNamespace(clock=self.clock, spark=self)
+        here = SimpleNamespace(place=SimpleNamespace(directory=lambda: None))
+        self._store = SimpleNamespace(clock=self.clock, spark=self, handle=here)
         self.leases = dict.fromkeys(range(1, count + 1), 0)
         self.ends: dict[int, datetime] = {}
         self.acked: list[int] = []

@@ -1,0 +1,56 @@
+"""What only a session of Spark says of the two logs of a queue: frames of their rows."""
+
+from __future__ import annotations
+
+import json
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from spark_queue.delta.store.store import Store, is_long
+from spark_queue.delta.store.tails import Tail
+from spark_queue.delta.tables import recent
+from spark_queue.delta.tables.heads import StatusHead
+from spark_queue.delta.tables.schema import QUEUE_COLUMNS
+
+
+def items(store: Store) -> DataFrame:
+    """Return the rows of the item log that a reader sees."""
+    since = store.registered().since_step
+    rows = store.queue.read()
+    return rows.where(F.col("_step") > since) if since else rows
+
+
+def user_schema(store: Store) -> StructType:
+    """Return the user's columns, in their order."""
+    ours, log = set(QUEUE_COLUMNS.names), store.native("queue")
+    columns = store.queue.read().schema if log is None else _read(log.schema())
+    return StructType([f for f in columns if f.name not in ours])
+
+
+def recent_rows(store: Store, head: StatusHead) -> DataFrame:
+    """Return what a fold to a step reads, as :meth:`Store.recent` says."""
+    at_hand = remembered(store, head)
+    if at_hand is not None:
+        return at_hand
+    rows = recent.since_checkpoint(store.status.read(), head)
+    if is_long(head):
+        return rows
+    rows = rows.localCheckpoint()
+    if store.is_local():
+        store.position().tail = Tail(head, rows, rows.count())
+    return rows
+
+
+def remembered(store: Store, head: StatusHead) -> DataFrame | None:
+    """Return the same where it is at hand without a read of the log."""
+    tail = store.position().tail
+    if tail is None or tail.head.token != head.token or not store.fits(tail):
+        return None
+    store.position().tail = tail = tail.staged()
+    return tail.rows
+
+
+def _read(columns: str) -> StructType:
+    return StructType.fromJson(json.loads(columns))

@@ -1,0 +1,173 @@
+"""What this process knows of a queue, brought up to what its tables have now.
+
+On this machine's disk the commits since then are read, whoever made them: the rows of a step are
+applied to the replicas as they are to those of the process that made it. Where they do not say all
+(rows were taken away, or are too many to bring here; commits were cleaned up) what is known is
+dropped, and the newest head is looked for. Elsewhere it is looked for each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+
+from spark_queue.delta.replica.state import ENTERED, FOLLOWED, Row
+from spark_queue.delta.store.memory import Cache, Position, Seen
+from spark_queue.delta.store.newest import Newest
+from spark_queue.delta.tables.commits import Commit, commit_at, newest_version
+from spark_queue.delta.tables.facts import LogName
+from spark_queue.delta.tables.heads import QueueHead, StatusHead
+from spark_queue.delta.tables.log import APP_ID, Log
+from spark_queue.delta.tables.schema import HEAD
+
+if TYPE_CHECKING:
+    from spark_queue.delta.store.store import Store
+
+_Head = TypeVar("_Head", QueueHead, StatusHead)
+
+#: Commits that are read one by one at most; to begin anew costs less then.
+_FAR = 500
+
+#: Bytes of files that are read at most to follow a log.
+_LARGE = 8 * 1024 * 1024
+
+
+class _Followed(NamedTuple, Generic[_Head]):
+    """A step that somebody has made."""
+
+    head: _Head
+    rows: list[Row]
+
+
+def items(store: Store) -> QueueHead:
+    """Return the newest head of the item log, after all that is known of it was brought up to it.
+
+    Raises
+    ------
+    LogDamagedError
+        When the log has not all the steps that something names.
+    """
+    cache = store.cache()
+
+    def enter(step: _Followed[QueueHead]) -> None:
+        entered(cache, step.head, step.rows)
+
+    log = _Follow(store, "queue", store.queue, store.newest_items, cache.queue)
+    with cache.lock:
+        return log.up_to_date(ENTERED, enter, cache.drop_replicas) or QueueHead()
+
+
+def status(store: Store) -> StatusHead:
+    """Return the newest head of a reader's status log; as :func:`items`."""
+    cache, at = store.cache(), store.position()
+
+    def follow(step: _Followed[StatusHead]) -> None:
+        followed(at, step.head, step.rows)
+
+    def drop() -> None:
+        at.replica = at.tail = None
+
+    log = _Follow(store, "status", store.status, store.newest_status, at.status)
+    with cache.lock:
+        return log.up_to_date(FOLLOWED, follow, drop) or StatusHead()
+
+
+def entered(cache: Cache, head: QueueHead, rows: Iterable[Row]) -> None:
+    """Apply a step of the item log that follows what is known; under the cache's lock."""
+    before = "" if cache.queue.head is None else cache.queue.head.token
+    known = list(rows)
+    for number, position in cache.positions.items():
+        replica = position.replica
+        if replica is None or replica.queue != before:
+            position.replica = None
+        elif number in head.readers:
+            replica.enter(head.token, known)
+    cache.queue.head = head
+
+
+def followed(at: Position, head: StatusHead, rows: Iterable[Row]) -> None:
+    """Apply a step of a status log that follows what is known; under the cache's lock."""
+    before = "" if at.status.head is None else at.status.head.token
+    if at.replica is not None and at.replica.status == before:
+        at.replica.follow(head.token, head.step, rows)
+    else:
+        at.replica = None
+    at.status.head = head
+
+
+class _Follow(Generic[_Head]):
+    """One log of a queue, and how far it is known."""
+
+    def __init__(
+        self,
+        store: Store,
+        which: LogName,
+        log: Log[_Head],
+        newest: Newest[_Head],
+        seen: Seen[_Head],
+    ) -> None:
+        self._store = store
+        self._which: LogName = which
+        self._log: Log[_Head] = log
+        self._newest: Newest[_Head] = newest
+        self._seen: Seen[_Head] = seen
+
+    def up_to_date(
+        self,
+        columns: Sequence[str],
+        apply: Callable[[_Followed[_Head]], None],
+        drop: Callable[[], None],
+    ) -> _Head | None:
+        """Apply the steps since, or drop what is known and look for the newest head."""
+        seen, version = self._seen, self._version()
+        if version is not None and version == seen.version:
+            return seen.head
+        steps = None if version is None else self._steps(version, columns)
+        if steps is None:
+            drop()
+            seen.head = self._newest.after(seen.head)
+        else:
+            for step in steps:
+                apply(step)
+        seen.version = version
+        return seen.head
+
+    def _version(self) -> int | None:
+        """Return the newest version of the table; ``None`` where its files cannot be looked at."""
+        place = self._store.handle.place
+        directory = place.directory_of(self._log) if place.is_local() else None
+        return None if directory is None else newest_version(directory, self._seen.version)
+
+    def _steps(self, version: int, columns: Sequence[str]) -> list[_Followed[_Head]] | None:
+        """Return the steps of the commits up to a version; ``None`` where they do not say all."""
+        seen, log = self._seen, self._store.native(self._which)
+        if log is None or seen.head is None or seen.version is None:
+            return None
+        if not 0 < version - seen.version <= _FAR:
+            return None
+        try:
+            commits = self._commits(seen.version + 1, version)
+            if commits is None:
+                return None
+            names = list(dict.fromkeys([*columns, "_kind", "_step", "_body"]))
+            found = [self._step(log.rows_of(commit.files, names).to_pylist()) for commit in commits]
+        except (OSError, LookupError, ValueError):
+            # Cleaned up, compacted or cut since: whoever looks for the head finds out.
+            return None
+        new = [step for step in found if step.head.step > seen.head.step]
+        is_whole = all(step.head.step == at for at, step in enumerate(new, seen.head.step + 1))
+        return new if is_whole else None
+
+    def _commits(self, first: int, last: int) -> list[Commit] | None:
+        """Return the steps among some commits; ``None`` where one did something else to rows."""
+        directory = self._store.handle.place.directory_of(self._log)
+        if directory is None:
+            return None
+        found = [commit_at(directory, at, APP_ID) for at in range(first, last + 1)]
+        steps = [commit for commit in found if not commit.is_quiet()]
+        size = sum(file.size for commit in steps for file in commit.files)
+        return steps if size <= _LARGE and all(commit.is_step() for commit in steps) else None
+
+    def _step(self, rows: Sequence[Row]) -> _Followed[_Head]:
+        (body,) = [row["_body"] for row in rows if row["_kind"] == HEAD]
+        return _Followed(self._log.parse(body), [row for row in rows if row["_kind"] != HEAD])

@@ -1,0 +1,106 @@
+"""The commits of a table on this machine's disk, one after another: what each did to its rows.
+
+Whoever follows a table needs its newer commits only, which are small files of one name after the
+other. What that costs does not grow with the log, as it does where a table is opened anew.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from spark_queue.delta.tables.files import LogFile
+
+_COMMIT = re.compile(r"\d{20}\.json")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """What one version of a table did."""
+
+    step: int | None
+    """The number of the step that it is; ``None`` where it is none."""
+    files: Sequence[LogFile]
+    """The files whose rows it added."""
+    takes_away: bool
+    """Whether rows that were there are gone."""
+    redefines: bool
+    """Whether the table asks something else of those who read or write it."""
+
+    def is_quiet(self) -> bool:
+        """Tell whether the rows are what they were: files were merged, or properties set."""
+        return not self.files and not self.takes_away
+
+    def is_step(self) -> bool:
+        """Tell whether it added the rows of a step, and did nothing else."""
+        return self.step is not None and not self.takes_away
+
+
+def newest_version(directory: Path, known: int | None) -> int | None:
+    """Return the newest version of a table; ``None`` where there is none.
+
+    Parameters
+    ----------
+    directory : Path
+        Where the table is.
+    known : int, optional
+        A version that was the newest once: then its successors are looked for, by name. One whose
+        commit was cleaned up says nothing of them.
+    """
+    log = directory / "_delta_log"
+    if known is None or not _file(log, known).exists():
+        return _last(log)
+    while _file(log, known + 1).exists():
+        known += 1
+    return known
+
+
+def commit_at(directory: Path, version: int, app_id: str) -> Commit:
+    """Read a commit.
+
+    Raises
+    ------
+    OSError
+        When it is not there.
+    ValueError
+        When it is not whole.
+    """
+    text = _file(directory / "_delta_log", version).read_text(encoding="utf-8")
+    actions: list[dict[str, Any]] = [json.loads(line) for line in text.splitlines()]
+    steps = [act["txn"]["version"] for act in actions if act.get("txn", {}).get("appId") == app_id]
+    added = [act["add"] for act in actions if act.get("add", {}).get("dataChange")]
+    return Commit(
+        step=steps[0] if steps else None,
+        files=[_as_file(add) for add in added],
+        takes_away=any(act.get("remove", {}).get("dataChange") for act in actions),
+        redefines=any("metaData" in act or "protocol" in act for act in actions),
+    )
+
+
+def _file(log: Path, version: int) -> Path:
+    return log / f"{version:020}.json"
+
+
+def _last(log: Path) -> int | None:
+    try:
+        names = os.listdir(log)  # noqa: PTH208 - thousands of names, of which one is wanted
+    except OSError:
+        return None
+    newest = max(filter(_COMMIT.fullmatch, names), default=None)
+    return None if newest is None else int(newest[:20])
+
+
+def _as_file(add: dict[str, Any]) -> LogFile:
+    return LogFile(
+        path=add["path"],
+        gen=int(add["partitionValues"]["_gen"]),
+        size=add["size"],
+        rows=math.inf,
+        ranges={},
+    )

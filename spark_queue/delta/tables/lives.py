@@ -1,0 +1,190 @@
+"""Lives: whether a process that wrote to a queue on this machine's disk still runs.
+
+A life is one run of a process. It has a name, ``host/pid/`` and eight hex digits, and a file beside
+the table that the process keeps locked: the operating system unlocks it when the process ends,
+however it dies. So a pid that is used again deceives nobody, and no clock is asked.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import threading
+import uuid
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from spark_queue.delta.tables.lockfile import LockFile, identity, looking_at, require_locks
+
+_DIRECTORY = "_lives"
+
+_NAME = re.compile(r"[^/]+/([0-9]+)/([0-9a-f]{8})")
+
+_FILE = re.compile(r"[0-9]+-[0-9a-f]{8}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Life:
+    """A life of this process, as one directory knows it."""
+
+    name: str
+    file: LockFile
+
+    def runs(self, directory: Path) -> bool:
+        """Tell whether others see it run."""
+        return self.file.is_held(_path(directory, self.name))
+
+
+class _Lives:
+    """The lives of this process: one for all directories, as long as none of them has lost it."""
+
+    def __init__(self) -> None:
+        self._name = _new_name()
+        self._known: dict[tuple[int, int], _Life] = {}
+        self._changing = threading.RLock()
+
+    def known(self, directory: Path) -> _Life | None:
+        """Return the life that a directory should know."""
+        return self._known.get(identity(directory))
+
+    def begin(self, directory: Path) -> _Life:
+        """Return a life that runs in a directory; a new one where there is none."""
+        with self._changing:
+            life = self.known(directory)
+            if life is not None and life.runs(directory):
+                return life
+            self.end(directory)
+            while (life := _begun(directory, self._name)) is None:
+                self._name = _new_name()
+            self._known[identity(directory)] = life
+            return life
+
+    def end(self, directory: Path) -> None:
+        """Give up the life in a directory, if there is one, and its name for all others to come."""
+        with self._changing:
+            life = self._known.pop(identity(directory), None)
+            if life is not None:
+                life.file.give_up()
+                self._name = _new_name()
+
+
+def mine(directory: Path) -> str:
+    """Return the name of this process's life, which others see run until the process ends.
+
+    It is the same in all directories, and the same again and again; save where the file of a name
+    is gone, or another is in its place. Others have taken that life for ended, so that it is never
+    used again: there the process goes on under a new name.
+
+    Parameters
+    ----------
+    directory : Path
+        The directory of a queue on this machine's disk.
+
+    Raises
+    ------
+    FileNotFoundError
+        When the directory is not there.
+    SetupError
+        When this system cannot lock a file.
+    """
+    require_locks(directory)
+    life = _lives.known(directory)
+    if life is None or not life.runs(directory):
+        life = _lives.begin(directory)
+    return life.name
+
+
+def has_ended(directory: Path, name: str) -> bool | None:
+    """Tell whether a life has ended; ``None`` where a name is not that of a life.
+
+    A life whose file is missing has ended. That is safe: its file was there, and locked, before
+    anybody was given its name to write into a step, and it is removed by who found it ended.
+
+    Parameters
+    ----------
+    directory : Path
+        The directory of the queue that it wrote to.
+    name : str
+        As :func:`mine` gave it; or what an older release, or a user, calls a worker.
+    """
+    if _NAME.fullmatch(name) is None:
+        return None
+    require_locks(directory)
+    life = _lives.known(directory)
+    if life is not None and life.name == name:
+        return False
+    try:
+        with looking_at(_path(directory, name)) as is_ended:
+            return is_ended
+    except FileNotFoundError:
+        return True
+
+
+def sweep(directory: Path) -> int:
+    """Remove the files of lives that have ended, and return how many.
+
+    One that is just beginning may lose its file, too: it notices, and takes another name before it
+    gives any away. So no name of a file that was removed is ever used again.
+    """
+    require_locks(directory)
+    try:
+        names = os.listdir(directory / _DIRECTORY)  # noqa: PTH208 - only names are wanted
+    except FileNotFoundError:
+        return 0
+    lives = directory / _DIRECTORY
+    return sum(_removed(lives / name) for name in names if _FILE.fullmatch(name))
+
+
+def leave(directory: Path) -> None:
+    """End this process's life in a directory, as if the process had ended; it may begin another.
+
+    For who is done with a queue, so that a process that opens many does not keep a file of each.
+    """
+    with suppress(FileNotFoundError):
+        _lives.end(directory)
+
+
+def _removed(file: Path) -> bool:
+    """Remove the file of a life, which cannot be locked meanwhile, if it has ended."""
+    try:
+        with looking_at(str(file)) as is_ended:
+            if is_ended:
+                file.unlink()
+            return is_ended
+    except FileNotFoundError:
+        return False
+
+
+def _begun(directory: Path, name: str) -> _Life | None:
+    """Make and lock the file of a life; ``None`` where another was faster, or has removed it."""
+    life = _Life(name=name, file=LockFile())
+    with suppress(FileExistsError):
+        (directory / _DIRECTORY).mkdir()
+    try:
+        return life if life.file.take(_path(directory, name), os.O_EXCL) else None
+    except FileExistsError:
+        return None
+
+
+def _new_name() -> str:
+    return f"{socket.gethostname()}/{os.getpid()}/{uuid.uuid4().hex[:8]}"
+
+
+def _path(directory: Path, name: str) -> str:
+    _, pid, token = name.split("/")
+    return f"{directory}/{_DIRECTORY}/{pid}-{token}"
+
+
+_lives = _Lives()
+
+
+def _part_from_parent() -> None:
+    """Begin lives of our own: those of the parent are closed here, and run as long as it does."""
+    global _lives  # noqa: PLW0603 - one for each process
+    _lives = _Lives()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_part_from_parent)

@@ -1,0 +1,225 @@
+"""A table of a queue as a session of Spark reads and writes it."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TypeVar
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from spark_queue.delta.tables import paths
+from spark_queue.delta.tables.address import TableAddress
+from spark_queue.delta.tables.heads import to_json
+from spark_queue.delta.tables.log import APP_ID, Head, Log, newest_token
+from spark_queue.delta.tables.schema import HEAD, ITEM, META_LANE
+from spark_queue.errors import UnsafeSessionError
+
+_TXN_SETTINGS = (
+    "spark.databricks.delta.write.txnAppId",
+    "spark.databricks.delta.write.txnVersion",
+)
+
+#: What Delta calls an attempt that lost to another writer, in its error conditions.
+_CONFLICTS = ("DELTA_CONCURRENT", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED")
+
+_Head = TypeVar("_Head", bound=Head)
+
+
+class SparkLog(Log[_Head]):
+    """One of the two tables of a queue, in a session of Spark."""
+
+    session: SparkSession
+
+    @property
+    def spark(self) -> SparkSession:
+        """The caller's session."""
+        return self.session
+
+    def exists(self) -> bool:
+        """Tell whether there is a Delta table at the address."""
+        directory = paths.directory_of(self.spark, self.address)
+        if directory is not None and not paths.has_log(directory):
+            return False
+        return is_delta(self.spark, self.address)
+
+    def detail(self) -> tuple[str, str]:
+        """Return where the table's files are, and the id that it got when it was made."""
+        location, table = super().detail()
+        if table:
+            return location, table
+        detail = self.spark.sql(f"DESCRIBE DETAIL {self.address.sql()}")
+        row = detail.select("location", "id").head()
+        return (str(row[0]), str(row[1])) if row else ("", "")
+
+    def _create(self, schema: str, properties: Mapping[str, str], *, replaces: bool) -> None:
+        verb = "CREATE OR REPLACE TABLE" if replaces else "CREATE TABLE IF NOT EXISTS"
+        listed = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
+        columns = StructType.fromJson(json.loads(schema)).toDDL()
+        self.spark.sql(
+            f"{verb} {self.address.sql()} ({columns}) USING delta PARTITIONED BY (_gen) "
+            f"TBLPROPERTIES ({listed})"
+        )
+
+    def drop(self) -> None:
+        """Remove the table and its files; the errors are those of :meth:`Log.drop`."""
+        if self.address.is_path:
+            super().drop()
+        else:
+            self.spark.sql(f"DROP TABLE IF EXISTS {self.address.sql()}")
+
+    def read(self, version: int | None = None) -> DataFrame:
+        """Return the rows of all steps, or of those up to a version of the table."""
+        reader = self.spark.read.format("delta")
+        if version is not None:
+            reader = reader.option("versionAsOf", version)
+        if self.address.is_path:
+            return reader.load(self.address.target)
+        return reader.table(self.address.target)
+
+    def head(self, since: int = 0) -> _Head | None:
+        """Return the newest head whose step is at least ``since``."""
+        rows = self._heads().where(F.col("_step") >= since)
+        newest = rows.agg(F.max_by("_body", "_step")).collect()[0][0]
+        return None if newest is None else self.parse(newest)
+
+    def head_at(self, step: int) -> _Head | None:
+        """Return the head of one step."""
+        return self.parsed(self.text(HEAD, step))
+
+    def head_by(self, at: datetime) -> _Head | None:
+        """Return the newest head that was committed at an instant or before."""
+        heads = (self.parse(row[0]) for row in self._heads().select("_body").collect())
+        before = [head for head in heads if datetime.fromisoformat(head.at) <= at]
+        return max(before, key=lambda head: head.step, default=None)
+
+    def last_seq(self, step: int) -> int | None:
+        """Return the highest seq of the items that steps up to one have named."""
+        # What others log meanwhile names items that they have enqueued meanwhile.
+        rows = self.read().where((F.col("_kind") == ITEM) & (F.col("_step") <= step))
+        named: int | None = rows.agg(F.max("_seq")).collect()[0][0]
+        return named
+
+    def text(self, kind: str, step: int) -> str | None:
+        """Return the text of the row of a kind and a step, in the lane of heads."""
+        rows = self.read().where(
+            (F.col("_gen") == META_LANE) & (F.col("_kind") == kind) & (F.col("_step") == step)
+        )
+        row = rows.select("_body").head()
+        return None if row is None else str(row[0])
+
+    def compact(self) -> None:
+        """Merge small files. It never loses to appends, nor they to it."""
+        self.spark.sql(f"OPTIMIZE {self.address.sql()}")
+
+    def delete(self, predicate: str) -> None:
+        """Delete rows of a partition, which the predicate names by a literal."""
+        self.spark.sql(f"DELETE FROM {self.address.sql()} WHERE {predicate}")  # noqa: S608
+        self.force()
+
+    def remove(self, seqs: DataFrame) -> None:
+        """Delete the rows of some items, of which the frame has ``_seq`` and ``_gen``."""
+        gens = ", ".join(str(row[0]) for row in seqs.select("_gen").distinct().collect())
+        view = f"spark_queue_{uuid.uuid4().hex}"
+        seqs.createOrReplaceTempView(view)
+        try:
+            self.spark.sql(
+                f"MERGE INTO {self.address.sql()} AS log USING {view} AS gone "
+                f"ON log._seq = gone._seq AND log._gen IN ({gens}) WHEN MATCHED THEN DELETE"
+            )
+        finally:
+            self.spark.catalog.dropTempView(view)
+        self.force()
+
+    def commit(self, head: _Head, rows: DataFrame | None, *, small: bool = True) -> bool:
+        """Append a step, and tell whether it is ours: as :meth:`Log.commit` says."""
+        self.require_own_transactions()
+        step = self._with_head(head, rows, small=small)
+        writer = step.write.format("delta").mode("append")
+        writer = writer.option("txnAppId", APP_ID).option("txnVersion", head.step)
+        writer = writer.option("userMetadata", head.token)
+        try:
+            if self.address.is_path:
+                writer.save(self.address.target)
+            else:
+                writer.saveAsTable(self.address.target)
+        except Exception as exc:
+            if self._is_ours(head):
+                return True
+            if _is_conflict(exc):
+                return False
+            raise
+        return self._is_ours(head)
+
+    def _heads(self) -> DataFrame:
+        return self.read().where((F.col("_gen") == META_LANE) & (F.col("_kind") == HEAD))
+
+    def _with_head(self, head: _Head, rows: DataFrame | None, *, small: bool) -> DataFrame:
+        line = self.spark.createDataFrame(
+            [(META_LANE, head.step, HEAD, to_json(head))],
+            "_gen int, _step long, _kind string, _body string",
+        )
+        if rows is None:
+            return line
+        step = rows.withColumn("_step", F.lit(head.step).cast("long"))
+        if small:
+            return step.unionByName(line, allowMissingColumns=True).coalesce(1)
+        return step.unionByName(line.coalesce(1), allowMissingColumns=True)
+
+    def _is_ours(self, head: _Head) -> bool:
+        """Tell whether a step carries our token: in the table's newest version, or anywhere."""
+        if self._newest_token() == head.token:
+            return True
+        logged = self.head_at(head.step)
+        return logged is not None and logged.token == head.token
+
+    def _newest_token(self) -> str | None:
+        """Return whose the newest commit is, as far as that is known without reading the table."""
+        try:
+            directory = self.directory()
+            if directory is not None:
+                return newest_token(directory)
+            # A fraction of a read of the table, which would have to list the table's files anew.
+            newest = self.spark.sql(f"DESCRIBE HISTORY {self.address.sql()} LIMIT 1")
+            row = newest.select("userMetadata").head()
+        except Exception:  # noqa: BLE001 - the step is committed or not, whatever this says
+            return None
+        return None if row is None else row[0]
+
+    def require_own_transactions(self) -> None:
+        """Raise where every write of the session would be taken for one step."""
+        for setting in _TXN_SETTINGS:
+            if self.spark.conf.get(setting, None):
+                raise UnsafeSessionError(setting, "every write would carry it; unset it")
+
+
+def is_delta(spark: SparkSession, address: TableAddress) -> bool:
+    """Tell whether there is a Delta table at an address."""
+    try:
+        rows = spark.sql(f"DESCRIBE DETAIL {address.sql()}").select("format").head()
+    except Exception as exc:
+        if _is_missing(exc):
+            return False
+        raise
+    return rows is not None and rows[0] == "delta"
+
+
+def _is_conflict(exc: Exception) -> bool:
+    return any(sign in str(exc) for sign in _CONFLICTS)
+
+
+def _is_missing(exc: Exception) -> bool:
+    signs = (
+        "PATH_NOT_FOUND",
+        "TABLE_OR_VIEW_NOT_FOUND",
+        "DELTA_MISSING",
+        "DELTA_TABLE_NOT_FOUND",
+        "SCHEMA_NOT_FOUND",
+        "is not a Delta table",
+        "doesn't exist",
+    )
+    return any(sign in str(exc) for sign in signs)

@@ -1,0 +1,214 @@
+"""The right to write to a table on this machine's disk, held for a step.
+
+Whoever waits for it first takes the gate, then the turn, and then gives the gate up. So who makes
+step after step finds the gate taken, and comes after those who wait. Threads pass two such locks in
+this process, then one of them passes two such files among processes. Who finds nobody pays some
+microseconds.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from spark_queue.delta.tables.lockfile import LockFile, identity, require_locks
+from spark_queue.errors import WriterLockedError
+
+#: How many seconds somebody waits for the right to write.
+DEFAULT = 60.0
+
+_GATE = "_writer.next"
+_TURN = "_writer.lock"
+
+#: Seconds between two looks at the gate, at first.
+_PAUSE = 0.003
+
+#: At the gate, how much more often than at first somebody looks whose time is running out.
+_URGENT = 10
+
+#: Between two looks at the turn, the part of the time waited for it, and its bounds in seconds.
+_PART = 0.1
+_LEAST, _MOST = 0.000_1, 0.005
+
+
+class _Wait:
+    """How long somebody waits for a table, and for what."""
+
+    def __init__(self, name: str, directory: Path | None, timeout: float) -> None:
+        self.name = name
+        self.directory = directory
+        self._timeout = timeout
+        self._until = time.monotonic() + timeout
+
+    def left(self) -> float:
+        """Return how many seconds are left."""
+        return max(self._until - time.monotonic(), 0.0)
+
+    def for_thread(self, lock: threading.RLock) -> None:
+        """Wait for a lock of this process."""
+        if not lock.acquire(timeout=self.left()):
+            raise self._refusal()
+
+    def for_gate(self, file: LockFile, path: str) -> None:
+        """Wait among many, who all look equally often; save for whoever has little time left."""
+        self._poll(file, path, lambda: self._among_many() * random.uniform(0.5, 1.5))  # noqa: S311
+
+    def for_turn(self, file: LockFile, path: str) -> None:
+        """Wait alone, as all others wait at the gate."""
+        since = time.monotonic()
+        self._poll(file, path, lambda: min(max(_PART * (time.monotonic() - since), _LEAST), _MOST))
+
+    def _among_many(self) -> float:
+        return _PAUSE * max(self.left() / self._timeout, 1 / _URGENT)
+
+    def _poll(self, file: LockFile, path: str, pause: Callable[[], float]) -> None:
+        while not file.take(path):
+            left = self.left()
+            if left == 0:
+                raise self._refusal()
+            time.sleep(min(pause(), left))
+
+    def _refusal(self) -> WriterLockedError:
+        pid = os.getpid() if self.directory is None else holder(self.directory)
+        return WriterLockedError(self.name, pid, self._timeout)
+
+
+class _Turnstile:
+    """The way of this process's threads to one table."""
+
+    def __init__(self) -> None:
+        self._gate, self._turn = threading.RLock(), threading.RLock()
+        self._gate_file, self._turn_file = LockFile(), LockFile()
+        self._thread: int | None = None
+
+    def is_passed(self) -> bool:
+        """Tell whether this thread has the turn."""
+        return self._thread == threading.get_ident()
+
+    def is_held(self, directory: Path) -> bool:
+        """Tell whether this process has the turn, by the file that is in the directory."""
+        return self._turn_file.is_held(f"{directory}/{_TURN}")
+
+    def enter(self, wait: _Wait) -> None:
+        """Wait for the turn among threads, then among processes; :meth:`leave` whatever happens."""
+        wait.for_thread(self._gate)
+        wait.for_thread(self._turn)
+        _release(self._gate)
+        self._thread = threading.get_ident()
+        if wait.directory is not None:
+            self._enter_files(wait, wait.directory)
+
+    def enter_again(self, wait: _Wait) -> None:
+        """Keep the turn, or wait for it at the file that others find by now."""
+        if wait.directory is not None and not self.is_held(wait.directory):
+            self._enter_files(wait, wait.directory)
+
+    def leave(self) -> None:
+        """Give up what this thread has, however far it came; also a second time."""
+        if self.is_passed():
+            self._gate_file.give_up()
+            self._turn_file.give_up()
+            self._thread = None
+        _release(self._turn)
+        _release(self._gate)
+
+    def _enter_files(self, wait: _Wait, directory: Path) -> None:
+        try:
+            wait.for_gate(self._gate_file, f"{directory}/{_GATE}")
+            wait.for_turn(self._turn_file, f"{directory}/{_TURN}")
+        finally:
+            self._gate_file.give_up()
+        # On a full disk nobody is named.
+        with suppress(OSError):
+            self._turn_file.write(b"%-20d" % os.getpid())
+
+
+_turnstiles: dict[str | tuple[int, int], _Turnstile] = {}
+
+
+@contextmanager
+def holding(name: str, directory: Path | None, *, timeout: float = DEFAULT) -> Iterator[None]:
+    """Hold the right to write to a table, against threads here and processes on this disk.
+
+    A thread that holds it may ask again. Nobody is passed by over and over.
+
+    Parameters
+    ----------
+    name : str
+        What is written to, for errors. Where there is no directory, threads that give the same
+        name are kept apart.
+    directory : Path or None
+        The table's directory on this machine's disk; ``None`` for a shared store, whose commits
+        are safe between processes.
+    timeout : float
+        How many seconds to wait at most.
+
+    Raises
+    ------
+    WriterLockedError
+        When somebody else had it all the time; the error names the pid.
+    FileNotFoundError
+        When the directory is gone, also if it went while this waited.
+    SetupError
+        When this system cannot lock a file.
+    """
+    turnstile, wait = _turnstile(name, directory), _Wait(name, directory, timeout)
+    if turnstile.is_passed():
+        turnstile.enter_again(wait)
+        yield
+        return
+    try:
+        turnstile.enter(wait)
+        yield
+    finally:
+        try:
+            turnstile.leave()
+        except BaseException:
+            # Whoever is interrupted even here leaves nothing behind, either.
+            turnstile.leave()
+            raise
+
+
+def is_held(directory: Path | None) -> bool:
+    """Tell whether a thread of this process holds the right to write, so that nobody else can."""
+    if directory is None:
+        return False
+    try:
+        turnstile = _turnstiles.get(identity(directory))
+    except OSError:
+        return False
+    return turnstile is not None and turnstile.is_held(directory)
+
+
+def holder(directory: Path | None) -> int | None:
+    """Return the pid that held the right to write last, whether or not it still does."""
+    if directory is None:
+        return None
+    try:
+        return int((directory / _TURN).read_bytes())
+    except (OSError, ValueError):
+        return None
+
+
+def _turnstile(name: str, directory: Path | None) -> _Turnstile:
+    if directory is not None:
+        require_locks(directory)
+    key = name if directory is None else identity(directory)
+    # In one step: a second turnstile would let a second thread pass.
+    return _turnstiles.get(key) or _turnstiles.setdefault(key, _Turnstile())
+
+
+def _release(lock: threading.RLock) -> None:
+    """Release a lock if this thread has it: it may have been interrupted before."""
+    with suppress(RuntimeError):
+        lock.release()
+
+
+if hasattr(os, "register_at_fork"):
+    # The threads of the parent are not there, and what they held is held for ever.
+    os.register_at_fork(after_in_child=_turnstiles.clear)

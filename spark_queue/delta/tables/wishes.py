@@ -1,0 +1,66 @@
+"""What whoever opened a queue asks for: settings of a session, with Spark or without."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from spark_queue.errors import SparkNeededError
+from spark_queue.session import DURABILITY, SMALL_STEPS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: How old a table may be as a session of Spark reads it.
+STALENESS = "spark.databricks.delta.stalenessLimit"
+
+#: A session's settings of what every table of it is made with.
+_DEFAULTS = "spark.databricks.delta.properties.defaults."
+
+
+@dataclass(frozen=True, slots=True)
+class PlainSession:
+    """What stands where a session of Spark would: its settings, and no more."""
+
+    conf: Mapping[str, str] = field(default_factory=dict)
+
+
+#: Who a queue is opened with.
+Session: TypeAlias = "SparkSession | PlainSession"
+
+
+def spark_of(session: Session, what: str) -> SparkSession:
+    """Return the session of Spark.
+
+    Raises
+    ------
+    SparkNeededError
+        When there is none; it says what it was needed for.
+    """
+    if isinstance(session, PlainSession):
+        raise SparkNeededError(what, "the queue was opened without one")
+    return session
+
+
+def is_fresh(session: Session) -> bool:
+    """Tell whether a session reads what others have committed, at once."""
+    limit = session.conf.get(STALENESS, None)
+    return limit is None or limit.strip("0 ") in ("", "s", "ms")
+
+
+def promises_disk(session: Session) -> bool:
+    """Tell whether a session promises that what is told survives a power cut."""
+    return session.conf.get(DURABILITY, "disk") != "process"
+
+
+def small_steps(session: Session) -> str:
+    """Return who decides small steps: ``memory``, ``spark`` or ``verify``."""
+    return session.conf.get(SMALL_STEPS, "memory") or "memory"
+
+
+def has_own_tables(session: Session) -> bool:
+    """Tell whether a session has wishes of its own for new tables."""
+    if isinstance(session, PlainSession):
+        return False
+    return any(name.startswith(_DEFAULTS) for name in session.conf.getAll)
