@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
-from spark_queue.delta.tables.heads import Pointer
+import pyarrow as pa
+
+from spark_queue.delta.tables.heads import Pointer, StatusHead
 from spark_queue.delta.tables.schema import CLAIMED
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 #: How much further than the last claim a claim looks first.
 MARGIN = 1.5
@@ -52,3 +59,29 @@ class ChoiceFacts:
     def total(self) -> int:
         """Return how many rows would be written."""
         return sum(self.counts.values())
+
+
+class Choice(ChoiceFacts, ABC):
+    """The rows that a claim would write, whoever has chosen them."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def table(self) -> DataFrame | pa.Table:
+        """Return the rows as they are logged."""
+
+    @abstractmethod
+    def without(self, head: StatusHead, seqs: Collection[int]) -> Choice:
+        """Return a choice as of a step without some of its rows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrantedClaim:
+    """What a claim got."""
+
+    step: int
+    """The step that granted the lease; 0 where nothing was claimed."""
+    count: int
+    claim_id: str
+    claimed_at: datetime
+    lease_expires_at: datetime
