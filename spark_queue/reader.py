@@ -16,7 +16,7 @@ from spark_queue import checks, streams
 from spark_queue.claim import Claim, claimed
 from spark_queue.config import LiveSettings
 from spark_queue.delta.commands import admin, enqueue, readers
-from spark_queue.delta.commands.refusals import EnqueueRules
+from spark_queue.delta.replica.request import EnqueueRules
 from spark_queue.delta.views import lag
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.looking import Looking

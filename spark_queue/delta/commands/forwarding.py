@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 
 from spark_queue.delta.commands import enqueue
 from spark_queue.delta.commands.enqueue import StreamBatch
-from spark_queue.delta.commands.refusals import EnqueueRules
 from spark_queue.delta.plans.snapshot import user_columns
+from spark_queue.delta.replica.request import EnqueueRules
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.address import QueueAddress, placed
 from spark_queue.delta.tables.facts import logger

@@ -15,7 +15,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_queue.delta.commands import admin
-from spark_queue.delta.plans.dedup import View
 from spark_queue.delta.steps import Answer, Step, on_items, once_on_status
 from spark_queue.delta.store.store import Store, names_of
 from spark_queue.delta.tables.facts import logger
@@ -143,15 +142,6 @@ def every(store: Store) -> Iterator[Store]:
     for number, facts in store.queue_head().readers.items():
         if not facts.streams:
             yield prepared(store.of_reader(number))
-
-
-def views(store: Store) -> list[View]:
-    """Return what each reader may still have to do with the items."""
-    claiming = {reader.reader: reader.status.read() for reader in every(store)}
-    return [
-        View(facts.since_step, claiming.get(number))
-        for number, facts in store.queue_head().readers.items()
-    ]
 
 
 def advance(store: Store, step: int) -> None:

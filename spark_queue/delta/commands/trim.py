@@ -5,9 +5,9 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_queue.delta.commands import admin, capacity, readers
+from spark_queue.delta.commands import admin, readers
 from spark_queue.delta.input.sizes import bytes_of
-from spark_queue.delta.plans import candidates
+from spark_queue.delta.plans import candidates, capacity
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import CANCELLED, ITEM, READY
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from spark_queue.delta.input.columns import OrderBy
 from spark_queue.delta.planner import Planner
-from spark_queue.delta.plans import candidates, claiming, settling
+from spark_queue.delta.plans import candidates, claiming, entering, settling
 from spark_queue.delta.plans.claiming import PlannedClaim, SparkChooser
+from spark_queue.delta.plans.entering import SparkFrame
 from spark_queue.delta.replica.request import GrantedClaim, Request
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import StatusHead
@@ -22,6 +26,22 @@ class SparkPlanner(Planner):
     """See :class:`~spark_queue.delta.planner.Planner`: by the session of the store."""
 
     store: Store
+
+    def frame(
+        self,
+        df: DataFrame,
+        order_by: OrderBy,
+        settings: Settings,
+        extra: Sequence[str],
+        *,
+        is_decidable: bool,
+    ) -> SparkFrame:
+        """See :class:`Planner`."""
+        return entering.frame(self.store, df, order_by, settings, extra, is_decidable=is_decidable)
+
+    def outcomes(self, step: int, logged: pa.Table | None) -> DataFrame:
+        """See :class:`Planner`."""
+        return entering.outcomes(self.store, step, logged)
 
     def chooser(self, request: Request, now: datetime) -> SparkChooser:
         """See :class:`Planner`."""
