@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol
@@ -20,11 +21,33 @@ from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import Pointer, QueueHead, StatusHead
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.delta.verdicts import StagedSettle, Verdict
+from spark_queue.reader_config import ReaderConfig
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from spark_queue.delta.input.columns import OrderBy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedCheckpoint:
+    """The rows of a checkpoint and the head of its step."""
+
+    rows: DataFrame | pa.Table
+    head: StatusHead
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """The rows by which items come to a state."""
+
+    rows: DataFrame | pa.Table
+    was: Mapping[str, int]
+    """How many of them there are, by the state before."""
+
+    def total(self) -> int:
+        """Return how many rows would be written."""
+        return sum(self.was.values())
 
 
 class Chooser(Protocol):
@@ -154,8 +177,67 @@ class Planner(Protocol):
             What is chosen, and the rows of both as they are logged.
         """
 
+    def checkpoint(
+        self,
+        head: StatusHead,
+        settings: Settings,
+        changed: Settings | None = None,
+        beside: pa.Table | None = None,
+    ) -> StagedCheckpoint:
+        """Fold the queue to a step, and keep what still matters.
+
+        Parameters
+        ----------
+        head : StatusHead
+            The step to fold to.
+        settings : Settings
+            Those in force there.
+        changed : Settings, optional
+            Those from then on.
+        beside : pyarrow.Table, optional
+            Rows that the step writes as well, before those of the checkpoint.
+        """
+
+    def matching(self, where: str, states: tuple[str, ...]) -> DataFrame:
+        """Return the items in some states for which a SQL predicate is true.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When the predicate does not parse, is more than an expression, or names no such column.
+        """
+
+    def redrivable(self, where: str, states: tuple[str, ...], *, again: bool) -> DataFrame:
+        """Return such items as a frame to enqueue again: those redriven before only if asked for.
+
+        The errors are those of :meth:`matching`.
+        """
+
+    def due(self, now: datetime) -> DataFrame:
+        """Return the ready items whose time is over."""
+
+    def outstanding_bytes(self) -> int:
+        """Return how many bytes wait for the reader or are in its hands."""
+
+    def oldest(self, most: int) -> DataFrame:
+        """Return the oldest items that wait, so that no more than so many are left in all."""
+
+    def oldest_by_bytes(self, most: int) -> DataFrame:
+        """Return the oldest items that wait, so that no more than so many bytes are left in all."""
+
+    def ended(self, found: DataFrame, state: str, now: datetime, error: str | None) -> Moved:
+        """Return the rows by which items that this planner has found end, and why they do."""
+
+    def revived(self, found: DataFrame, now: datetime) -> Moved:
+        """Return the rows by which such items are ready again, as if nothing had been."""
+
+    def leaving(
+        self, limits: ReaderConfig, target: str, since: int, head: StatusHead
+    ) -> DataFrame | None:
+        """Return the items that ended after a step and go to a target; ``None`` for no item."""
+
 
 def planner_of(store: Store) -> Planner:
     """Return who decides by the session of a store; nothing of Spark is imported before."""
-    planner: Planner = import_module("spark_queue.delta.plans.planner").SparkPlanner(store)
+    planner: Planner = import_module("spark_queue.delta.plans.planner").of(store)
     return planner
