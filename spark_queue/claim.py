@@ -13,9 +13,8 @@ from pyspark.sql.types import IntegralType
 
 from spark_queue.checks import require_duration, require_string
 from spark_queue.delta.commands import checkpoint, claims, forwarding, settle
-from spark_queue.delta.commands.claims import GrantedClaim
 from spark_queue.delta.commands.settle import Verdict
-from spark_queue.delta.replica.request import Request
+from spark_queue.delta.replica.request import GrantedClaim, Request
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.views import items
 from spark_queue.errors import InvalidArgumentError, LeaseLostError, SchemaMismatchError

@@ -14,9 +14,9 @@ from spark_queue.clock import Clock, SystemClock
 from spark_queue.config import QueueConfig, require_config
 from spark_queue.delta.commands import admin, enqueue, forwarding, frames, readers
 from spark_queue.delta.commands.readers import Start
-from spark_queue.delta.commands.refusals import EnqueueRules, OnDuplicate, OnFull
 from spark_queue.delta.input.columns import OrderBy, require_order, require_user_schema
 from spark_queue.delta.input.ddl import parsed
+from spark_queue.delta.replica.request import EnqueueRules, OnDuplicate, OnFull
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.delta.tables.facts import Listener

@@ -16,7 +16,8 @@ from spark_queue import checks, streams
 from spark_queue.claim import Claim, claimed
 from spark_queue.config import LiveSettings
 from spark_queue.delta.commands import admin, enqueue, readers
-from spark_queue.delta.commands.refusals import EnqueueRules
+from spark_queue.delta.plans import snapshot
+from spark_queue.delta.replica.request import EnqueueRules
 from spark_queue.delta.views import lag
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.looking import Looking
@@ -388,7 +389,7 @@ class Reader(Working):
     def stream(self) -> DataFrame:
         """Return the items as a stream (:meth:`DeltaQueue.read_stream`)."""
         self._require_streams()
-        return readers.stream(self._store)
+        return snapshot.stream(self._store)
 
     def _require_streams(self) -> None:
         if not self._store.registered().streams:

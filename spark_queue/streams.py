@@ -13,8 +13,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from spark_queue.checks import require_duration, require_string
 from spark_queue.delta.commands import enqueue
 from spark_queue.delta.commands.enqueue import StreamBatch
-from spark_queue.delta.commands.refusals import EnqueueRules
 from spark_queue.delta.input.columns import OrderBy, keyed, require_same_texts
+from spark_queue.delta.replica.request import EnqueueRules
 from spark_queue.delta.store.store import Store
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.processing.worker import ProcessResult

@@ -10,16 +10,18 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
 
 from spark_queue.delta.store.committing import commit_items, commit_status
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import LogName, StepFacts, tell
 from spark_queue.delta.tables.heads import QueueHead, StatusHead
 from spark_queue.errors import StepLostError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 #: How often a step is tried against other writers before the caller is told.
 MAX_TRIES = 20

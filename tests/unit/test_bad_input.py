@@ -19,7 +19,7 @@ from pyspark.sql.types import CharType, DataType, IntegerType, StructField, Stru
 
 from spark_queue.claim import Claim
 from spark_queue.config import QueueConfig, RetryPolicy
-from spark_queue.delta.commands.claims import GrantedClaim
+from spark_queue.delta.replica.request import GrantedClaim
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError, SchemaMismatchError
 from spark_queue.queue import DeltaQueue
 from spark_queue.reader import Reader, Working

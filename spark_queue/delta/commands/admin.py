@@ -6,17 +6,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from spark_queue.config import QueueConfig
-from spark_queue.delta.commands import checkpoint
 from spark_queue.delta.input.columns import require_keys, require_user_schema
-from spark_queue.delta.plans import limits, snapshot
+from spark_queue.delta.planner import Moved, StagedCheckpoint, planner_of
 from spark_queue.delta.replica.columns import status_table
 from spark_queue.delta.steps import Answer, Step, is_small, on_status
 from spark_queue.delta.store.committing import commit_status, require_not_held
@@ -29,11 +26,9 @@ from spark_queue.delta.tables.schema import (
     CLAIMED,
     CONFIG,
     EXPIRED,
-    ITEM,
     META_LANE,
     QUEUE_COLUMNS,
     READY,
-    SCHEDULE,
     STATUS_COLUMNS,
     TERMINAL,
 )
@@ -41,7 +36,13 @@ from spark_queue.delta.tables.settings import Settings
 from spark_queue.delta.tables.spark_types import struct_of
 from spark_queue.errors import QueueExistsError
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
 _T = TypeVar("_T")
+
+#: Where items are that ended, and were not done.
+_ENDED = tuple(state for state in TERMINAL if state != ACKED)
 
 #: Changes the settings, given those in force and the head they are in force at.
 Change = Callable[[Settings, StatusHead], Settings]
@@ -76,7 +77,7 @@ def _make(store: Store, schema: StructType, settings: Settings) -> None:
     store.status.create(STATUS_COLUMNS.json, replaces=store.status.exists())
     with store.writing("status"):
         head = following(StatusHead(), config_step=1)
-        if not commit_status(store, head, _first_row(settings, store.clock.now())):
+        if not commit_status(store, head, config_row(settings, store.clock.now())):
             raise QueueExistsError(store.name)
         store.begin(settings)
 
@@ -121,14 +122,13 @@ def configure(store: Store, change: Change, action: str = "configure") -> int:
     def decided(before: StatusHead) -> Step[StatusHead, tuple[int, Settings]]:
         old = store.settings(before)
         new = change(old, before)
-        row = config_row(store, new, store.clock.now())
-        head = following(before)
+        row, head = config_row(new, store.clock.now()), following(before)
+        stage = StagedCheckpoint(rows=row, head=head)
         if new.stretches != old.stretches:
             # Turns are stretched around the pointer, so the fold must start there.
-            stage = checkpoint.staged(store, before, old, new)
-            head, row = stage.head, row.unionByName(stage.rows, allowMissingColumns=True)
-        head = replace(head, config_step=head.step)
-        return Step(head=head, rows=row, counts={}, answer=(head.step, new))
+            stage = planner_of(store).checkpoint(before, old, new, row)
+        head = replace(stage.head, config_step=stage.head.step)
+        return Step(head=head, rows=stage.rows, counts={}, answer=(head.step, new))
 
     # Asked before: what is made anew in this place later is another queue.
     at = store.position()
@@ -137,18 +137,10 @@ def configure(store: Store, change: Change, action: str = "configure") -> int:
     return step
 
 
-def _first_row(settings: Settings, now: datetime) -> pa.Table:
-    """Return the row of the first step."""
+def config_row(settings: Settings, now: datetime) -> pa.Table:
+    """Return the row of a step from which settings are in force."""
     row = {"_gen": META_LANE, "_kind": CONFIG, "_at": now, "_body": settings.to_json()}
     return status_table([row])
-
-
-def config_row(store: Store, settings: Settings, now: datetime) -> DataFrame:
-    """Return the row of a step from which settings are in force."""
-    return store.spark.createDataFrame(
-        [(META_LANE, CONFIG, now, settings.to_json())],
-        "_gen int, _kind string, _at timestamp, _body string",
-    )
 
 
 def matching(store: Store, where: str, states: tuple[str, ...]) -> DataFrame:
@@ -159,8 +151,7 @@ def matching(store: Store, where: str, states: tuple[str, ...]) -> DataFrame:
     InvalidArgumentError
         When the predicate does not parse, is more than an expression, or names no such column.
     """
-    current = snapshot.status(store.items(), store.status.read())
-    return snapshot.chosen(current.where(F.col("_state").isin(*states)), where)
+    return planner_of(store).matching(where, states)
 
 
 def cancel(store: Store, where: str) -> tuple[int, int]:
@@ -171,13 +162,8 @@ def cancel(store: Store, where: str) -> tuple[int, int]:
 def expire(store: Store) -> tuple[int, int]:
     """Log the expiry of every ready item whose time is over; return the step and the count."""
     now = store.clock.now()
-    over = limits.expires_at(store.limits()) <= now
-
-    def due() -> DataFrame:
-        current = snapshot.status(store.items(), store.status.read())
-        return current.where((F.col("_state") == READY) & over)
-
-    return end(store, "expire", due, EXPIRED)
+    planner = planner_of(store)
+    return end(store, "expire", lambda: planner.due(now), EXPIRED)
 
 
 def end(
@@ -202,41 +188,27 @@ def end(
     now = store.clock.now()
 
     def decided(before: StatusHead) -> Answer[tuple[int, int]]:
-        found = find().select("_seq", "_gen", "_state", "_attempts", "_losses", *SCHEDULE)
-        found, was = _counted(found)
-        total = sum(was.values())
+        moved = planner_of(store).ended(find(), state, now, error)
+        total = moved.total()
         if total == 0:
             return Answer(answer=(0, 0))
         head = following(
             before,
-            claimed=before.claimed - was.get(CLAIMED, 0),
+            claimed=before.claimed - moved.was.get(CLAIMED, 0),
             finished=before.finishing({state: total}),
             log_rows=before.log_rows + total,
         )
-        rows = found.withColumns(
-            {
-                "_kind": F.lit(ITEM),
-                "_state": F.lit(state),
-                "_at": F.lit(now),
-                "_error": F.lit(error).cast("string"),
-            }
-        )
-        return _moved(head, rows, state, total, (head.step, total))
+        return _step(head, moved, state, (head.step, total))
 
     return on_status(store, action, decided)
 
 
-def _counted(found: DataFrame) -> tuple[DataFrame, dict[str, int]]:
-    """Return items, computed, and how many of them there are by state."""
-    found = found.localCheckpoint()
-    return found, {row[0]: row[1] for row in found.groupBy("_state").count().collect()}
-
-
-def _moved(
-    head: StatusHead, rows: DataFrame, state: str, total: int, answer: _T
-) -> Step[StatusHead, _T]:
-    """Return the step by which so many items come to a state."""
-    return Step(head=head, rows=rows, small=is_small(total), counts={state: total}, answer=answer)
+def _step(head: StatusHead, moved: Moved, state: str, answer: _T) -> Step[StatusHead, _T]:
+    """Return the step by which items come to a state."""
+    total = moved.total()
+    return Step(
+        head=head, rows=moved.rows, small=is_small(total), counts={state: total}, answer=answer
+    )
 
 
 def finished(store: Store, where: str) -> DataFrame:
@@ -246,30 +218,21 @@ def finished(store: Store, where: str) -> DataFrame:
 
 def revive(store: Store, where: str) -> int:
     """Make finished items that were not acked ready again; return how many."""
-    ended = tuple(s for s in TERMINAL if s != ACKED)
+    planner = planner_of(store)
 
     def decided(before: StatusHead) -> Answer[int]:
-        found = matching(store, where, ended).select("_seq", "_gen", "_state", *SCHEDULE)
-        found, was = _counted(found)
-        total = sum(was.values())
+        moved = planner.revived(planner.matching(where, _ENDED), store.clock.now())
+        total = moved.total()
         if total == 0:
             return Answer(answer=0)
         head = following(
             before,
-            finished=before.finishing({state: -n for state, n in was.items()}),
+            finished=before.finishing({state: -n for state, n in moved.was.items()}),
             log_rows=before.log_rows + total,
         )
-        columns = {"_kind": F.lit(ITEM), "_state": F.lit(READY), "_at": F.lit(store.clock.now())}
-        nothing = {"_attempts": F.lit(0), "_losses": F.lit(0)}
-        gone = {"_available_at": _never(), "_expires_at": _never()}
-        rows = found.withColumns({**columns, **nothing, **gone})
-        return _moved(head, rows, READY, total, total)
+        return _step(head, moved, READY, total)
 
     return on_status(store, "redrive", decided)
-
-
-def _never() -> Column:
-    return F.lit(None).cast("timestamp")
 
 
 def redrivable(store: Store, where: str, *, again: bool) -> DataFrame:
@@ -277,11 +240,4 @@ def redrivable(store: Store, where: str, *, again: bool) -> DataFrame:
 
     Those that were enqueued again before are among them only if asked for.
     """
-    log = store.queue.read()
-    found = matching(store, where, tuple(s for s in TERMINAL if s != ACKED))
-    if not again:
-        found = found.join(snapshot.successors(log), "_seq", "left_anti")
-    users = snapshot.user_columns(log)
-    return found.orderBy("_seq").select(
-        *users, F.col("_seq").alias("_origin"), F.col("_cost").alias("cost")
-    )
+    return planner_of(store).redrivable(where, _ENDED, again=again)

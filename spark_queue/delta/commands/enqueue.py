@@ -11,30 +11,29 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from spark_queue.delta import verify
-from spark_queue.delta.commands import placing, readers, trim
-from spark_queue.delta.commands.refusals import EnqueueRules, refused
-from spark_queue.delta.input.columns import OrderBy, keyed, require_same_texts
-from spark_queue.delta.plans.stage import Stage, collected, evaluated, staged
+from spark_queue.delta.commands import readers, trim
+from spark_queue.delta.planner import Frame, planner_of
 from spark_queue.delta.replica import entering
 from spark_queue.delta.replica.entering import Entered
+from spark_queue.delta.replica.request import EnqueueFacts, EnqueueRules
 from spark_queue.delta.steps import Answer, Step, is_small, on_items
 from spark_queue.delta.store import replicas
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import logger
 from spark_queue.delta.tables.heads import QueueHead, StatusHead, following
-from spark_queue.delta.tables.schema import ITEM, QUEUE_COLUMNS, REFUSED
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.delta.verify import Plan
 from spark_queue.errors import DuplicateItemError
 
-#: Rows up to which a frame is brought here, to be decided without Spark.
-_FEW = 10_000
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from spark_queue.delta.input.columns import OrderBy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +48,17 @@ class Enqueued:
     """Rows for which a reader had no room."""
     rows: pa.Table | None = None
     """The rows that were logged, where this process has them."""
+
+    @classmethod
+    def of(cls, facts: EnqueueFacts, step: int, rows: pa.Table | None = None) -> Enqueued:
+        """Return what the step with such rows did."""
+        return cls(
+            step=step,
+            inserted=facts.inserted(),
+            duplicates=facts.duplicates,
+            refused=facts.full,
+            rows=rows,
+        )
 
 
 _NOTHING = Enqueued(step=0, inserted=0, duplicates=0)
@@ -86,13 +96,9 @@ def enqueue(
     now = store.clock.now()
     status = store.status_head()
     settings = store.settings(status)
-    schema = store.user_schema()
-    require_same_texts(store.name, settings, schema)
-    frame = _Frame(
-        evaluated(keyed(df, schema, settings.config, order_by, extra=extra)),
-        # What comes from another queue is compared with what is in the tables.
-        is_decidable=set(extra) <= {"_origin"} and replicas.is_possible(store),
-    )
+    # What comes from another queue is compared with what is in the tables.
+    is_decidable = set(extra) <= {"_origin"} and replicas.is_possible(store)
+    frame = planner_of(store).frame(df, order_by, settings, extra, is_decidable=is_decidable)
     # Before anybody has to wait for this step: what is large takes long.
     if frame.is_empty():
         return _NOTHING
@@ -111,55 +117,12 @@ def _trim(store: Store) -> None:
         logger.exception("%s: a reader keeps more than it may until the next enqueue", store.name)
 
 
-class _Frame:
-    """A frame that was evaluated, as whoever decides its step needs it."""
-
-    def __init__(self, marked: DataFrame, *, is_decidable: bool) -> None:
-        self._marked = marked
-        self._stage: Stage | None = None
-        self.rows = collected(marked, _FEW) if is_decidable else None
-        """The rows, if they are few and such as can be decided in this process."""
-
-    def is_empty(self) -> bool:
-        """Tell whether there is nothing to enqueue."""
-        return (self.stage().count if self.rows is None else self.rows.num_rows) == 0
-
-    def stage(self) -> Stage:
-        """Return the rows, numbered by Spark."""
-        if self._stage is None:
-            self._stage = staged(self._marked)
-        return self._stage
-
-
-@dataclass(frozen=True, slots=True)
-class _Facts:
-    """What is to be said of a step beside its rows."""
-
-    rows: int
-    duplicates: int
-    full: int
-    tops: Mapping[int, float]
-
-    def inserted(self) -> int:
-        return self.rows - self.duplicates - self.full
-
-    def enqueued(self, step: int) -> Enqueued:
-        return Enqueued(
-            step=step, inserted=self.inserted(), duplicates=self.duplicates, refused=self.full
-        )
-
-    def counts(self) -> dict[str, int]:
-        """Return what is told of the step."""
-        counts = {"inserted": self.inserted(), "duplicates": self.duplicates}
-        return {**counts, "refused": self.full} if self.full else counts
-
-
 @dataclass(frozen=True, slots=True)
 class _Enqueue:
     """A frame on its way into the item log."""
 
     store: Store
-    frame: _Frame
+    frame: Frame
     status: StatusHead
     settings: Settings
     now: datetime
@@ -167,21 +130,21 @@ class _Enqueue:
     batch: StreamBatch | None
 
     def decided(self, before: QueueHead) -> Answer[Enqueued]:
-        """Decide the step on the newest head: in this process, or by Spark."""
+        """Decide the step on the newest head: in this process, or by a planner."""
         if self.batch is not None and self.batch.is_in(before):
             return Answer(answer=_NOTHING)
         found = self._entered(before)
         if found is None:
-            return self._by_spark(before)
+            return self._by_planner(before)
         self._check(before, found)
         return self._here(before, found)
 
     def _check(self, before: QueueHead, found: Entered) -> None:
-        """Hold what was decided in this process against what Spark decides, where asked for."""
+        """Hold what was decided in this process against what a planner decides, where asked for."""
         # What the caller does not want to be there is refused by both.
         taken = replace(self.rules, on_duplicate="skip")
 
-        def planned(rows: DataFrame | pa.Table, facts: _Facts) -> Plan:
+        def planned(rows: DataFrame | pa.Table, facts: EnqueueFacts) -> Plan:
             return Plan(head=self._following(before, facts, batch=None), rows=rows)
 
         verify.checked(
@@ -192,7 +155,7 @@ class _Enqueue:
         )
 
     def _entered(self, before: QueueHead) -> Entered | None:
-        """Decide a small step in this process; ``None`` where Spark has to."""
+        """Decide a small step in this process; ``None`` where a planner has to."""
         since = self.rules.redriven_since
         if since is not None and before.step > since:
             return None
@@ -213,10 +176,10 @@ class _Enqueue:
             raise DuplicateItemError(len(found.duplicates), f"key {key!r} of seq {holder}")
         facts = _facts_of(found)
         head = self._following(before, facts, self.batch)
-        answer = replace(facts.enqueued(head.step), rows=found.rows)
+        answer = Enqueued.of(facts, head.step, found.rows)
         return Step(head=head, rows=found.rows, counts=facts.counts(), answer=answer)
 
-    def _by_spark(self, before: QueueHead) -> Step[QueueHead, Enqueued]:
+    def _by_planner(self, before: QueueHead) -> Step[QueueHead, Enqueued]:
         rows, facts = self._planned(before, self.rules)
         head = self._following(before, facts, self.batch)
         return Step(
@@ -224,20 +187,19 @@ class _Enqueue:
             rows=rows,
             small=is_small(facts.rows),
             counts=facts.counts(),
-            answer=facts.enqueued(head.step),
+            answer=Enqueued.of(facts, head.step),
         )
 
-    def _planned(self, before: QueueHead, rules: EnqueueRules) -> tuple[DataFrame, _Facts]:
-        """Return the rows of the step as Spark decides them, and the facts of them."""
-        store, stage = self.store, self.frame.stage()
-        left_out = refused(store, stage, self.settings, before, self.now, rules)
-        status = replace(self.status, pointers=readers.slowest(store))
-        rows, tops = placing.rows(
-            store, stage, left_out.rows, status, self.settings, before, self.now
-        )
-        return rows, _Facts(stage.count, left_out.duplicates, left_out.full, tops)
+    def _planned(
+        self, before: QueueHead, rules: EnqueueRules
+    ) -> tuple[DataFrame | pa.Table, EnqueueFacts]:
+        """Return the rows of the step as a planner decides them, and the facts of them."""
+        every, pointers = list(readers.every(self.store)), readers.slowest(self.store)
+        return self.frame.entered(before, pointers, self.settings, rules, every, self.now)
 
-    def _following(self, before: QueueHead, facts: _Facts, batch: StreamBatch | None) -> QueueHead:
+    def _following(
+        self, before: QueueHead, facts: EnqueueFacts, batch: StreamBatch | None
+    ) -> QueueHead:
         streams = before.streams
         return following(
             before,
@@ -251,8 +213,8 @@ class _Enqueue:
         )
 
 
-def _facts_of(found: Entered) -> _Facts:
-    return _Facts(found.count, len(found.duplicates), 0, found.tops)
+def _facts_of(found: Entered) -> EnqueueFacts:
+    return EnqueueFacts(found.count, len(found.duplicates), 0, found.tops)
 
 
 def _higher(a: Mapping[int, float], b: Mapping[int, float]) -> dict[int, float]:
@@ -268,18 +230,4 @@ def outcomes(store: Store, done: Enqueued) -> DataFrame:
         The user's columns, then ``_seq``, ``outcome`` (``inserted``, ``duplicate``, or ``refused``
         where a reader was full) and ``duplicate_of`` (the seq that holds the key, or null).
     """
-    rows = _logged(store, done).where(F.col("_kind").isin(ITEM, REFUSED))
-    refused = F.when(F.col("_duplicate_of").isNull(), "refused").otherwise("duplicate")
-    outcome = F.when(F.col("_kind") == ITEM, "inserted").otherwise(refused)
-    users = [c for c in rows.columns if c not in QUEUE_COLUMNS.names]
-    return rows.select(
-        *users, "_seq", outcome.alias("outcome"), F.col("_duplicate_of").alias("duplicate_of")
-    )
-
-
-def _logged(store: Store, done: Enqueued) -> DataFrame:
-    if done.rows is None:
-        return store.queue.read().where(F.col("_step") == done.step)
-    schema = store.user_schema().add("_seq", "long").add("_kind", "string")
-    schema = schema.add("_duplicate_of", "long")
-    return store.spark.createDataFrame(done.rows.select(schema.names), schema)
+    return planner_of(store).outcomes(done.step, done.rows)

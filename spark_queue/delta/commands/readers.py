@@ -11,11 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Literal
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-
 from spark_queue.delta.commands import admin
-from spark_queue.delta.plans.dedup import View
 from spark_queue.delta.steps import Answer, Step, on_items, once_on_status
 from spark_queue.delta.store.store import Store, names_of
 from spark_queue.delta.tables.facts import logger
@@ -27,7 +23,7 @@ from spark_queue.delta.tables.heads import (
     StatusHead,
     following,
 )
-from spark_queue.delta.tables.schema import ITEM, QUEUE_COLUMNS, STATUS_COLUMNS
+from spark_queue.delta.tables.schema import STATUS_COLUMNS
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.errors import InvalidArgumentError, ReaderNotFoundError
 from spark_queue.reader_config import ReaderConfig
@@ -145,15 +141,6 @@ def every(store: Store) -> Iterator[Store]:
             yield prepared(store.of_reader(number))
 
 
-def views(store: Store) -> list[View]:
-    """Return what each reader may still have to do with the items."""
-    claiming = {reader.reader: reader.status.read() for reader in every(store)}
-    return [
-        View(facts.since_step, claiming.get(number))
-        for number, facts in store.queue_head().readers.items()
-    ]
-
-
 def advance(store: Store, step: int) -> None:
     """Log that a reader which reads a stream is done with the items up to a step.
 
@@ -211,18 +198,6 @@ def prepared(store: Store, *, is_new: bool = False) -> Store:
     return store
 
 
-def stream(store: Store) -> DataFrame:
-    """Return the items that a reader sees as a stream: the user's columns, ``_seq``, ``_step``."""
-    reader = store.spark.readStream.format("delta").option("skipChangeCommits", "true")
-    address = store.queue.address
-    rows = reader.load(address.target) if address.is_path else reader.table(address.target)
-    users = [name for name in rows.columns if name not in QUEUE_COLUMNS.names]
-    items = rows.where(F.col("_kind") == ITEM)
-    return items.where(F.col("_step") > store.registered().since_step).select(
-        *users, "_seq", "_step"
-    )
-
-
 def _beginning(store: Store, before: StatusHead) -> Answer[None]:
     """Return the first step of a reader: the queue's settings, at the reader's start."""
     if before.step:
@@ -232,7 +207,7 @@ def _beginning(store: Store, before: StatusHead) -> Answer[None]:
     begins = Checkpoint(queue_step=facts.since_step, pointers=facts.pointers)
     head = following(before, config_step=1, pointers=facts.pointers, checkpoint=begins)
     settings: Settings = replace(first.settings(first.status_head()), paused=False)
-    row = admin.config_row(store, settings, store.clock.now())
+    row = admin.config_row(settings, store.clock.now())
     return Step(head=head, rows=row, answer=None)
 
 

@@ -5,29 +5,28 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from spark_queue.delta import verify
 from spark_queue.delta.commands import checkpoint, claims, settle
-from spark_queue.delta.commands.claims import GrantedClaim
 from spark_queue.delta.commands.settle import SettledStep, Verdict
-from spark_queue.delta.plans import candidates
+from spark_queue.delta.planner import planner_of
 from spark_queue.delta.replica import claiming
 from spark_queue.delta.replica.claiming import Chosen, far_expired
 from spark_queue.delta.replica.columns import status_table
-from spark_queue.delta.replica.request import Request
+from spark_queue.delta.replica.request import Choice, GrantedClaim, Request
 from spark_queue.delta.replica.settling import Judged
 from spark_queue.delta.steps import Answer, Step, is_small, once_on_status
 from spark_queue.delta.store import replicas
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables import recent
 from spark_queue.delta.tables.heads import StatusHead
 from spark_queue.delta.tables.schema import READY
 from spark_queue.delta.verify import Plan
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 #: Nothing is written: settling and claiming are two steps.
 _NEITHER: Answer[tuple[SettledStep, GrantedClaim] | None] = Answer(answer=None)
@@ -51,10 +50,10 @@ def settle_and_claim(
         if checkpoint.is_due(head, request.limit):
             return _NEITHER
         both = _here(store, head, lease, verdict, request, now)
-        if both is not None:
+        if both is None:
+            both = _planned(store, head, lease, verdict, request, now)
+        elif verify.is_wanted(store):
             _check(store, head, lease, verdict, request, now, both)
-        else:
-            both = _by_spark(store, head, lease, verdict, request, now)
         if both is None or not both.fits(head):
             return _NEITHER
         return both.step(request, now)
@@ -69,7 +68,7 @@ class _Both:
     settled: StatusHead
     """The head after the settle, at the step before it."""
     done: settle.StagedSettle | Judged
-    stage: candidates.StagedClaim | Chosen
+    stage: Choice
     rows: DataFrame | pa.Table
 
     def fits(self, head: StatusHead) -> bool:
@@ -83,27 +82,20 @@ class _Both:
         """Return the step that writes both."""
         done, stage = self.done, self.stage
         after = claims.logged(self.settled, stage)
-        settled = SettledStep(
-            step=after.step, counts=done.counts, lost=done.lost, failed=done.failed
-        )
         return Step(
             head=after,
             rows=self.rows,
             small=is_small(done.total() + stage.total()),
             counts={**done.counts, **stage.by_state()},
-            answer=(settled, claims.granted(stage, request, now, after.step)),
+            answer=(
+                settle.told(done, after.step),
+                claims.granted(stage, request, now, after.step),
+            ),
         )
 
     def near(self, far: Collection[int]) -> _Both:
         """Return the same without expired items that only one of the planners may have met."""
-        if not far:
-            return self
-        rows = self.rows
-        if isinstance(rows, pa.Table):
-            rows = rows.filter(pc.invert(pc.is_in(rows["_seq"], pa.array(far, pa.int64()))))
-        else:
-            rows = rows.where(~F.col("_seq").isin(list(far)))
-        return replace(self, stage=claims.near(self.stage, self.settled, far), rows=rows)
+        return replace(self, stage=self.stage.without(self.settled, far))
 
 
 def _here(
@@ -139,7 +131,7 @@ def _check(
 ) -> None:
     settings, far = store.settings(head), frozenset[int]()
     if isinstance(here.stage, Chosen):
-        reach = candidates.nearest(settings, request)
+        reach = planner_of(store).nearest(settings, request)
         far = far_expired(here.stage, head, settings, reach)
 
     def planned(both: _Both | None) -> Plan | None:
@@ -147,36 +139,24 @@ def _check(
         if both is None or not both.fits(head):
             return None
         after = claims.logged(both.settled, both.stage)
-        return Plan(head=after, rows=both.rows, facts=settle.facts_of(both.done))
+        return Plan(head=after, rows=both.rows, left_out=far, facts=settle.facts_of(both.done))
 
     verify.checked(
         store,
         "settle and claim",
         lambda: planned(here),
-        lambda: planned(_by_spark(store, head, lease, verdict, request, now)),
+        lambda: planned(_planned(store, head, lease, verdict, request, now)),
     )
 
 
-def _by_spark(
+def _planned(
     store: Store, head: StatusHead, lease: int, verdict: Verdict, request: Request, now: datetime
 ) -> _Both | None:
-    done = settle.staged(store, head, lease, verdict, now)
+    """Have both decided by the tables; ``None`` where they do not go together."""
+    planner = planner_of(store)
+    done = planner.settled(head, lease, verdict, now)
     if READY in done.counts or done.total() != head.claimed:
         return None
-    staged = _claimed(store, head, done, request, now)
-    if staged is None:
-        return None
-    settled, stage = staged
-    leased = claims.rows(stage, request, now, head.step + 1)
-    rows = leased.unionByName(done.rows, allowMissingColumns=True)
-    return _Both(settled, done, stage, rows)
-
-
-def _claimed(
-    store: Store, head: StatusHead, done: settle.StagedSettle, request: Request, now: datetime
-) -> tuple[StatusHead, candidates.StagedClaim] | None:
-    """Choose what is next as if the settle were logged; return the head that it would have."""
     settled = replace(settle.logged(head, done), step=head.step)
-    rows = store.recent(head).unionByName(recent.of_step(done.rows, head.step + 1))
-    stage = candidates.staged(store, settled, store.settings(head), request, now, rows)
-    return None if stage is None else (settled, stage)
+    next_one = planner.chosen_after(head, done, settled, request, now)
+    return None if next_one is None else _Both(settled, done, *next_one)

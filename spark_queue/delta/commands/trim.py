@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
-
-from spark_queue.delta.commands import admin, capacity, readers
-from spark_queue.delta.input.sizes import bytes_of
-from spark_queue.delta.plans import candidates
+from spark_queue.delta.commands import admin, readers
+from spark_queue.delta.planner import planner_of
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.schema import CANCELLED, ITEM, READY
+from spark_queue.delta.tables.schema import CANCELLED
 
 #: Why an item was dropped.
 FULL = "dropped: the reader is full"
@@ -39,30 +35,14 @@ def _items(reader: Store, most: int | None, why: str) -> int:
     if most is None or reader.outstanding(reader.status_head()) <= most:
         return 0
 
-    def oldest() -> DataFrame:
-        head = reader.status_head()
-        over = reader.outstanding(head) - most
-        return _ready(reader).orderBy("_seq").limit(max(0, over))
-
-    return admin.end(reader, "drop", oldest, CANCELLED, why)[1]
+    planner = planner_of(reader)
+    return admin.end(reader, "drop", lambda: planner.oldest(most), CANCELLED, why)[1]
 
 
 def _bytes(reader: Store, most: int | None) -> int:
-    if most is None or capacity.outstanding_bytes(reader) <= most:
+    if most is None:
         return 0
-
-    def oldest() -> DataFrame:
-        over = capacity.outstanding_bytes(reader) - most
-        sizes = reader.items().where(F.col("_kind") == ITEM)
-        sizes = sizes.select("_seq", bytes_of(reader.user_schema()).alias("_bytes"))
-        before = Window.orderBy("_seq").rowsBetween(Window.unboundedPreceding, -1)
-        sized = _ready(reader).join(sizes, "_seq")
-        passed = F.coalesce(F.sum("_bytes").over(before), F.lit(0))
-        return sized.withColumn("_passed", passed).where(F.col("_passed") < over)
-
-    return admin.end(reader, "drop", oldest, CANCELLED, FULL)[1]
-
-
-def _ready(reader: Store) -> DataFrame:
-    waiting = candidates.waiting(reader, reader.status_head())
-    return waiting.withColumn("_state", F.lit(READY))
+    planner = planner_of(reader)
+    if planner.outstanding_bytes() <= most:
+        return 0
+    return admin.end(reader, "drop", lambda: planner.oldest_by_bytes(most), CANCELLED, FULL)[1]

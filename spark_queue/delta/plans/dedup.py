@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import reduce
@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_queue.config import DedupScope
+from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import ITEM, READY, TERMINAL
 
 
@@ -70,6 +71,23 @@ class View:
     """It sees the items of later steps."""
     status: DataFrame | None
     """Its status log; ``None`` where it is done with nothing after that step."""
+
+
+def views(store: Store, readers: Iterable[Store]) -> list[View]:
+    """Return what each reader may still have to do with the items.
+
+    Parameters
+    ----------
+    store : Store
+        The queue.
+    readers : iterable of Store
+        The queue as each reader sees it that claims.
+    """
+    claiming = {reader.reader: reader.status.read() for reader in readers}
+    return [
+        View(facts.since_step, claiming.get(number))
+        for number, facts in store.queue_head().readers.items()
+    ]
 
 
 def still_holding(

@@ -9,7 +9,7 @@ from datetime import datetime
 import pyarrow as pa
 
 from spark_queue.delta.replica.columns import status_table
-from spark_queue.delta.replica.request import MARGIN, ChoiceFacts, Request
+from spark_queue.delta.replica.request import MARGIN, Choice, Request
 from spark_queue.delta.replica.standing import standing_of
 from spark_queue.delta.replica.state import Replica, Row
 from spark_queue.delta.tables.heads import Pointer, StatusHead
@@ -23,15 +23,19 @@ LEASE_LOST = "lease lost"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen(ChoiceFacts):
+class Chosen(Choice):
     """The rows that a claim would write, and the facts of them."""
 
     rows: list[Row]
     """Beside the columns of the log, ``_was``: the state before."""
 
     def table(self) -> pa.Table:
-        """Return the rows as they are logged."""
+        """See :class:`Choice`."""
         return status_table(self.rows)
+
+    def without(self, head: StatusHead, seqs: Collection[int]) -> Chosen:
+        """See :class:`Choice`."""
+        return _chosen(head, [row for row in self.rows if row["_seq"] not in seqs])
 
 
 def may_choose(replica: Replica, request: Request, now: datetime) -> bool:
@@ -111,11 +115,6 @@ def _ahead(row: Row, head: StatusHead, settings: Settings) -> float:
     priority, stretch = row["_priority"], settings.stretches.get(row["_fair_key"])
     turn = row["_round"] if stretch is None else stretch.turn(priority, row["_round"])
     return float(turn - head.pointers.get(priority, (0.0, 0))[0])
-
-
-def without(stage: Chosen, head: StatusHead, seqs: Collection[int]) -> Chosen:
-    """Return a stage without some of its rows."""
-    return _chosen(head, [row for row in stage.rows if row["_seq"] not in seqs])
 
 
 def _kept(replica: Replica, seq: int) -> Row:

@@ -1,13 +1,21 @@
-"""What a claim asks for, and what is to be said of the rows that it would write."""
+"""What is asked of whoever decides a step, and what is to be said of its rows."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Literal
 
-from spark_queue.delta.tables.heads import Pointer
+import pyarrow as pa
+
+from spark_queue.checks import require_choice
+from spark_queue.delta.tables.heads import Pointer, StatusHead
 from spark_queue.delta.tables.schema import CLAIMED
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 #: How much further than the last claim a claim looks first.
 MARGIN = 1.5
@@ -52,3 +60,73 @@ class ChoiceFacts:
     def total(self) -> int:
         """Return how many rows would be written."""
         return sum(self.counts.values())
+
+
+class Choice(ChoiceFacts, ABC):
+    """The rows that a claim would write, whoever has chosen them."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def table(self) -> DataFrame | pa.Table:
+        """Return the rows as they are logged."""
+
+    @abstractmethod
+    def without(self, head: StatusHead, seqs: Collection[int]) -> Choice:
+        """Return a choice as of a step without some of its rows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrantedClaim:
+    """What a claim got."""
+
+    step: int
+    """The step that granted the lease; 0 where nothing was claimed."""
+    count: int
+    claim_id: str
+    claimed_at: datetime
+    lease_expires_at: datetime
+
+
+OnDuplicate = Literal["skip", "raise"]
+
+OnFull = Literal["raise", "partial"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnqueueRules:
+    """What to do with a frame some of whose rows cannot be taken."""
+
+    on_duplicate: OnDuplicate = "skip"
+    on_full: OnFull = "raise"
+    redriven_since: int | None = None
+    """The step of the item log as of which no row of a redrive was redriven before; ``None`` where
+    that does not matter."""
+
+    def __post_init__(self) -> None:
+        for name, value, choices in (
+            ("on_duplicate", self.on_duplicate, ("skip", "raise")),
+            ("on_full", self.on_full, ("raise", "partial")),
+        ):
+            require_choice(name, value, choices)
+
+
+@dataclass(frozen=True, slots=True)
+class EnqueueFacts:
+    """What is to be said of the rows that an enqueue would write."""
+
+    rows: int
+    duplicates: int
+    full: int
+    """Rows for which a reader has no room."""
+    tops: Mapping[int, float]
+    """The highest tag that is given at each priority."""
+
+    def inserted(self) -> int:
+        """Return how many items would be added."""
+        return self.rows - self.duplicates - self.full
+
+    def counts(self) -> dict[str, int]:
+        """Return what is told of the step."""
+        counts = {"inserted": self.inserted(), "duplicates": self.duplicates}
+        return {**counts, "refused": self.full} if self.full else counts

@@ -70,6 +70,16 @@ def scheduler(
     )
 
 
+def in_force(config: QueueConfig, limits: ReaderConfig) -> QueueConfig:
+    """Return the configuration by which a reader judges failures: punted items do not retry."""
+    if limits.punt_to is not None:
+        return replace(config, max_attempts=1)
+    if limits.punt_many_to is None:
+        return config
+    most = limits.punt_many_at
+    return replace(config, max_attempts=min(most, config.max_attempts or most))
+
+
 def without_keys(config: QueueConfig) -> QueueConfig:
     """Return a configuration for steps that accept nothing: who holds a key does not matter."""
     return replace(config, dedup_key=None, dedup_scope="live")

@@ -16,7 +16,6 @@ from pyspark.sql import functions as F
 
 from spark_queue.delta.commands import (
     admin,
-    archive,
     checkpoint,
     forwarding,
     readers,
@@ -29,6 +28,7 @@ from spark_queue.delta.store.lanes import rewriting
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import QueueHead, following
 from spark_queue.delta.tables.schema import CLAIMED, ITEM, OPEN_LANE, READY, TERMINAL
+from spark_queue.delta.upkeep import archive
 from spark_queue.results import Maintained
 
 #: A generation is closed when it has been filled for this part of the retention.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
-from spark_queue.delta.commands import settle
+from spark_queue.delta.plans import settling
 from spark_queue.delta.plans.snapshot import user_columns
 from spark_queue.delta.replica.columns import status_table
 from spark_queue.delta.replica.state import RememberedClaim
@@ -98,6 +98,6 @@ def _granted(store: Store, lease: int) -> DataFrame:
     known = _known(store, lease)
     if known is not None:
         return store.spark.createDataFrame(status_table(list(known.rows.values())))
-    return settle.log_since(store, store.status_head(), lease).where(
+    return settling.log_since(store, store.status_head(), lease).where(
         (F.col("_step") == lease) & (F.col("_kind") == ITEM) & (F.col("_state") == CLAIMED)
     )

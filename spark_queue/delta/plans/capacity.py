@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_queue.delta.commands import readers
 from spark_queue.delta.input.sizes import bytes_of
 from spark_queue.delta.plans import candidates, fold
 from spark_queue.delta.store.store import Store, is_long
@@ -52,10 +52,10 @@ class Room:
         return None if first is None else int(first) - 1
 
 
-def left(store: Store) -> Room:
+def left(readers: Iterable[Store]) -> Room:
     """Return the room of the readers that refuse when they are full: the least of each kind."""
     room = Room()
-    for reader in readers.every(store):
+    for reader in readers:
         limits = reader.limits()
         if limits.full_policy == "refuse":
             own = _of(reader)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_queue.delta.commands import readers
-from spark_queue.delta.plans import members, tags
+from spark_queue.delta.plans import dedup, members, tags
 from spark_queue.delta.plans.stage import Stage
 from spark_queue.delta.steps import is_small
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.heads import QueueHead, StatusHead
+from spark_queue.delta.tables.heads import Pointer, QueueHead
 from spark_queue.delta.tables.schema import GROUP, ITEM, KEY, META_LANE, REFUSED, REFUSED_LANE
 from spark_queue.delta.tables.settings import Settings
 
@@ -24,16 +24,17 @@ def rows(
     store: Store,
     stage: Stage,
     left_out: DataFrame | None,
-    status: StatusHead,
+    pointers: Mapping[int, Pointer],
     settings: Settings,
     before: QueueHead,
     now: datetime,
+    readers: Sequence[Store],
 ) -> tuple[DataFrame, dict[int, float]]:
     """Return the rows of the step, and the highest tag that it gives at each priority."""
     accepted = stage.rows
     if left_out is not None:
         accepted = accepted.join(left_out, "_pos", "left_anti")
-    placed = _placed(store, accepted, stage.count, status, settings, before)
+    placed = _placed(store, accepted, stage.count, pointers, settings, before, readers)
     seq = (F.col("_pos") + before.last_seq).alias("_seq")
     logged = {"_seq": seq, "_enqueued_at": F.lit(now)}
     items = placed.items.withColumns(
@@ -82,9 +83,10 @@ def _placed(
     store: Store,
     accepted: DataFrame,
     rows: int,
-    status: StatusHead,
+    pointers: Mapping[int, Pointer],
     settings: Settings,
     before: QueueHead,
+    readers: Sequence[Store],
 ) -> _Placed:
     config, log = settings.config, _ends(store, before)
     # In one line without priorities, the items of a group are in seq order anyway.
@@ -92,12 +94,12 @@ def _placed(
         config.fair_key is not None or config.priority is not None
     )
     if not clamped:
-        return _tagged(accepted, rows, log, status, settings, before)
+        return _tagged(accepted, rows, log, pointers, settings, before)
     items = store.queue.read().where(F.col("_step") <= before.step)
-    known = members.Known(ends=log, items=items, readers=readers.views(store))
-    group_ends = members.ends(accepted, known, settings, status.pointers)
+    known = members.Known(ends=log, items=items, readers=dedup.views(store, readers))
+    group_ends = members.ends(accepted, known, settings, pointers)
     lowered = tags.lowered(accepted, group_ends)
-    placed = _tagged(lowered, rows, log, status, settings, before)
+    placed = _tagged(lowered, rows, log, pointers, settings, before)
     items = tags.raised(placed.items, group_ends, settings).localCheckpoint()
     return replace(placed, items=items, members=_last_members(items, before))
 
@@ -106,7 +108,7 @@ def _tagged(
     accepted: DataFrame,
     rows: int,
     log: DataFrame,
-    status: StatusHead,
+    pointers: Mapping[int, Pointer],
     settings: Settings,
     before: QueueHead,
 ) -> _Placed:
@@ -114,7 +116,7 @@ def _tagged(
         # One line, whose tag is the seq and whose end need not be kept.
         seq = F.col("_pos") + before.last_seq
         return _Placed(accepted.withColumn("_round", seq.cast("double")))
-    spans = tags.key_spans(accepted, log, settings, status.pointers).localCheckpoint()
+    spans = tags.key_spans(accepted, log, settings, pointers).localCheckpoint()
     tagged = tags.tagged(accepted, spans, rows)
     if not is_small(rows):
         # Not to compute the tags twice, a last digit may differ from that of the last item.

@@ -2,45 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import reduce
-from typing import Literal
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_queue.checks import require_choice
-from spark_queue.delta.commands import capacity, readers
 from spark_queue.delta.input.sizes import bytes_of
-from spark_queue.delta.plans import dedup, snapshot
+from spark_queue.delta.plans import capacity, dedup, snapshot
 from spark_queue.delta.plans.stage import Stage
+from spark_queue.delta.replica.request import EnqueueRules
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import QueueHead
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.errors import DuplicateItemError, ReaderFullError
-
-OnDuplicate = Literal["skip", "raise"]
-
-OnFull = Literal["raise", "partial"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EnqueueRules:
-    """What to do with a frame some of whose rows cannot be taken."""
-
-    on_duplicate: OnDuplicate = "skip"
-    on_full: OnFull = "raise"
-    redriven_since: int | None = None
-    """The step of the item log as of which no row of a redrive was redriven before; ``None`` where
-    that does not matter."""
-
-    def __post_init__(self) -> None:
-        for name, value, choices in (
-            ("on_duplicate", self.on_duplicate, ("skip", "raise")),
-            ("on_full", self.on_full, ("raise", "partial")),
-        ):
-            require_choice(name, value, choices)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +41,7 @@ def refused(
     before: QueueHead,
     now: datetime,
     rules: EnqueueRules,
+    readers: Sequence[Store],
 ) -> Refused:
     """Decide which rows a step does not take, as of the step before it.
 
@@ -74,7 +52,7 @@ def refused(
     """
     held = [
         _held_in_frame(stage, before),
-        _held_before(store, stage, settings, before, now),
+        _held_before(store, stage, settings, before, now, readers),
         _redriven(store, stage, before, rules.redriven_since),
     ]
     duplicates = _duplicates(held)
@@ -82,7 +60,7 @@ def refused(
     if duplicates is not None and count and rules.on_duplicate == "raise":
         raise _duplicate_error(stage, duplicates, count)
     found = Refused(rows=duplicates if count else None, duplicates=count)
-    space = capacity.left(store)
+    space = capacity.left(readers)
     if not space.is_bounded():
         return found
     return _within(store, stage, found, space, rules)
@@ -131,7 +109,12 @@ def _held_in_frame(stage: Stage, before: QueueHead) -> DataFrame | None:
 
 
 def _held_before(
-    store: Store, stage: Stage, settings: Settings, before: QueueHead, now: datetime
+    store: Store,
+    stage: Stage,
+    settings: Settings,
+    before: QueueHead,
+    now: datetime,
+    readers: Sequence[Store],
 ) -> DataFrame | None:
     """Return the rows whose key an item of the queue holds, and that item's seq."""
     if not stage.has_keys or not before.items:
@@ -141,7 +124,7 @@ def _held_before(
     if newest.isEmpty():
         return None
     scope = settings.config.dedup_scope
-    holding = dedup.still_holding(newest, readers.views(store), scope, now)
+    holding = dedup.still_holding(newest, dedup.views(store, readers), scope, now)
     met = _asking(stage).join(holding, "_dedup_key")
     if "_origin" not in stage.rows.columns:
         return met.select("_pos", "_holder", F.lit(None).cast("long").alias("_first"))

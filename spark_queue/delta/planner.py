@@ -1,0 +1,243 @@
+"""Who decides the steps that this process cannot decide by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from importlib import import_module
+from typing import TYPE_CHECKING, Protocol
+
+import pyarrow as pa
+
+from spark_queue.delta.replica.request import (
+    Choice,
+    EnqueueFacts,
+    EnqueueRules,
+    GrantedClaim,
+    Request,
+)
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.heads import Pointer, QueueHead, StatusHead
+from spark_queue.delta.tables.settings import Settings
+from spark_queue.delta.verdicts import StagedSettle, Verdict
+from spark_queue.reader_config import ReaderConfig
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from spark_queue.delta.input.columns import OrderBy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedCheckpoint:
+    """The rows of a checkpoint and the head of its step."""
+
+    rows: DataFrame | pa.Table
+    head: StatusHead
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """The rows by which items come to a state."""
+
+    rows: DataFrame | pa.Table
+    was: Mapping[str, int]
+    """How many of them there are, by the state before."""
+
+    def total(self) -> int:
+        """Return how many rows would be written."""
+        return sum(self.was.values())
+
+
+class Chooser(Protocol):
+    """What is chosen for a claim, carried over the steps to which a try was lost."""
+
+    def at(self, head: StatusHead, settings: Settings) -> Choice | None:
+        """Choose as of a step; ``None`` where there is nothing to write."""
+
+
+class Frame(Protocol):
+    """A frame on its way into the item log: checked, with its keys, and evaluated once."""
+
+    rows: pa.Table | None
+    """The rows, if they are few and such as can be decided in this process."""
+
+    def is_empty(self) -> bool:
+        """Tell whether there is nothing to enqueue."""
+
+    def entered(
+        self,
+        before: QueueHead,
+        pointers: Mapping[int, Pointer],
+        settings: Settings,
+        rules: EnqueueRules,
+        readers: Sequence[Store],
+        now: datetime,
+    ) -> tuple[DataFrame | pa.Table, EnqueueFacts]:
+        """Decide the rows of a step, and return them with the facts of them.
+
+        Parameters
+        ----------
+        before : QueueHead
+            The head of the step before.
+        pointers : mapping
+            How far the order of service has come, by priority.
+        settings : Settings
+            The settings in force.
+        rules : EnqueueRules
+            What to do with rows that cannot be taken.
+        readers : sequence of Store
+            The queue as each of its readers sees it.
+        now : datetime
+            The instant of the enqueue.
+
+        Raises
+        ------
+        DuplicateItemError, ReaderFullError
+            When there are such rows, and the rules say so.
+        """
+
+
+class Planner(Protocol):
+    """Decides the steps of a queue by its tables, as one of its readers sees them.
+
+    What it returns is computed, and not committed; its rows are frames of its own.
+    """
+
+    def frame(
+        self,
+        df: DataFrame,
+        order_by: OrderBy,
+        settings: Settings,
+        extra: Sequence[str],
+        *,
+        is_decidable: bool,
+    ) -> Frame:
+        """Check a frame, compute its keys, and evaluate it.
+
+        Parameters
+        ----------
+        df : DataFrame
+            What is enqueued.
+        order_by : str, Column or list of them, optional
+            The order in which its rows enter.
+        settings : Settings
+            The settings in force.
+        extra : sequence of str
+            Columns of the log that the frame has as well.
+        is_decidable : bool
+            Whether its rows are such as can be decided in this process.
+
+        Raises
+        ------
+        SchemaMismatchError
+            When it does not fit the queue; it names the column.
+        """
+
+    def outcomes(self, step: int, logged: pa.Table | None) -> DataFrame:
+        """Return what became of each row of an enqueue; ``logged`` where its rows are at hand."""
+
+    def chooser(self, request: Request, now: datetime) -> Chooser:
+        """Return who chooses for a claim, as often as it is tried."""
+
+    def nearest(self, settings: Settings, request: Request) -> float:
+        """Return how many turns ahead of the pointer a claim looks at the least."""
+
+    def granted(self, claim_id: str) -> GrantedClaim | None:
+        """Return the claim that was granted under an id, if there was one."""
+
+    def settled(
+        self, head: StatusHead, lease: int, verdict: Verdict, now: datetime
+    ) -> StagedSettle:
+        """Judge the items of a lease as of a step."""
+
+    def chosen_after(
+        self,
+        head: StatusHead,
+        done: StagedSettle,
+        settled: StatusHead,
+        request: Request,
+        now: datetime,
+    ) -> tuple[Choice, DataFrame | pa.Table] | None:
+        """Choose for a claim as if a settle of this planner were logged; ``None`` for nothing.
+
+        Parameters
+        ----------
+        head : StatusHead
+            The step as of which was settled.
+        done : StagedSettle
+            What the settle would write.
+        settled : StatusHead
+            The head after that, at the same step: both are to be one.
+
+        Returns
+        -------
+        tuple of Choice and rows
+            What is chosen, and the rows of both as they are logged.
+        """
+
+    def checkpoint(
+        self,
+        head: StatusHead,
+        settings: Settings,
+        changed: Settings | None = None,
+        beside: pa.Table | None = None,
+    ) -> StagedCheckpoint:
+        """Fold the queue to a step, and keep what still matters.
+
+        Parameters
+        ----------
+        head : StatusHead
+            The step to fold to.
+        settings : Settings
+            Those in force there.
+        changed : Settings, optional
+            Those from then on.
+        beside : pyarrow.Table, optional
+            Rows that the step writes as well, before those of the checkpoint.
+        """
+
+    def matching(self, where: str, states: tuple[str, ...]) -> DataFrame:
+        """Return the items in some states for which a SQL predicate is true.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When the predicate does not parse, is more than an expression, or names no such column.
+        """
+
+    def redrivable(self, where: str, states: tuple[str, ...], *, again: bool) -> DataFrame:
+        """Return such items as a frame to enqueue again: those redriven before only if asked for.
+
+        The errors are those of :meth:`matching`.
+        """
+
+    def due(self, now: datetime) -> DataFrame:
+        """Return the ready items whose time is over."""
+
+    def outstanding_bytes(self) -> int:
+        """Return how many bytes wait for the reader or are in its hands."""
+
+    def oldest(self, most: int) -> DataFrame:
+        """Return the oldest items that wait, so that no more than so many are left in all."""
+
+    def oldest_by_bytes(self, most: int) -> DataFrame:
+        """Return the oldest items that wait, so that no more than so many bytes are left in all."""
+
+    def ended(self, found: DataFrame, state: str, now: datetime, error: str | None) -> Moved:
+        """Return the rows by which items that this planner has found end, and why they do."""
+
+    def revived(self, found: DataFrame, now: datetime) -> Moved:
+        """Return the rows by which such items are ready again, as if nothing had been."""
+
+    def leaving(
+        self, limits: ReaderConfig, target: str, since: int, head: StatusHead
+    ) -> DataFrame | None:
+        """Return the items that ended after a step and go to a target; ``None`` for no item."""
+
+
+def planner_of(store: Store) -> Planner:
+    """Return who decides by the session of a store; nothing of Spark is imported before."""
+    planner: Planner = import_module("spark_queue.delta.plans.planner").of(store)
+    return planner

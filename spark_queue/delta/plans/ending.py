@@ -1,0 +1,94 @@
+"""Items that are moved by what they are, and not by a claim: found in the logs, and their rows."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from spark_queue.delta.input.sizes import bytes_of
+from spark_queue.delta.planner import Moved
+from spark_queue.delta.plans import candidates, capacity, limits, snapshot
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.schema import ITEM, READY, SCHEDULE
+
+
+def matching(store: Store, where: str, states: tuple[str, ...]) -> DataFrame:
+    """Return the items in some states for which a SQL predicate is true."""
+    current = snapshot.status(store.items(), store.status.read())
+    return snapshot.chosen(current.where(F.col("_state").isin(*states)), where)
+
+
+def redrivable(store: Store, where: str, states: tuple[str, ...], *, again: bool) -> DataFrame:
+    """Return such items as a frame to enqueue again: those redriven before only if asked for."""
+    log = store.queue.read()
+    found = matching(store, where, states)
+    if not again:
+        found = found.join(snapshot.successors(log), "_seq", "left_anti")
+    users = snapshot.user_columns(log)
+    return found.orderBy("_seq").select(
+        *users, F.col("_seq").alias("_origin"), F.col("_cost").alias("cost")
+    )
+
+
+def due(store: Store, now: datetime) -> DataFrame:
+    """Return the ready items whose time is over."""
+    current = snapshot.status(store.items(), store.status.read())
+    return current.where((F.col("_state") == READY) & (limits.expires_at(store.limits()) <= now))
+
+
+def oldest(store: Store, most: int) -> DataFrame:
+    """Return the oldest items that wait, so that no more than so many are left in all."""
+    over = store.outstanding(store.status_head()) - most
+    return _ready(store).orderBy("_seq").limit(max(0, over))
+
+
+def oldest_by_bytes(store: Store, most: int) -> DataFrame:
+    """Return the oldest items that wait, so that no more than so many bytes are left in all."""
+    over = capacity.outstanding_bytes(store) - most
+    sizes = store.items().where(F.col("_kind") == ITEM)
+    sizes = sizes.select("_seq", bytes_of(store.user_schema()).alias("_bytes"))
+    before = Window.orderBy("_seq").rowsBetween(Window.unboundedPreceding, -1)
+    sized = _ready(store).join(sizes, "_seq")
+    passed = F.coalesce(F.sum("_bytes").over(before), F.lit(0))
+    return sized.withColumn("_passed", passed).where(F.col("_passed") < over)
+
+
+def ended(found: DataFrame, state: str, now: datetime, error: str | None) -> Moved:
+    """Return the rows by which items end."""
+    found = found.select("_seq", "_gen", "_state", "_attempts", "_losses", *SCHEDULE)
+    found, was = _counted(found)
+    rows = found.withColumns(
+        {
+            "_kind": F.lit(ITEM),
+            "_state": F.lit(state),
+            "_at": F.lit(now),
+            "_error": F.lit(error).cast("string"),
+        }
+    )
+    return Moved(rows=rows, was=was)
+
+
+def revived(found: DataFrame, now: datetime) -> Moved:
+    """Return the rows by which items are ready again, as if nothing had been."""
+    found, was = _counted(found.select("_seq", "_gen", "_state", *SCHEDULE))
+    columns = {"_kind": F.lit(ITEM), "_state": F.lit(READY), "_at": F.lit(now)}
+    nothing = {"_attempts": F.lit(0), "_losses": F.lit(0)}
+    gone = {"_available_at": _never(), "_expires_at": _never()}
+    return Moved(rows=found.withColumns({**columns, **nothing, **gone}), was=was)
+
+
+def _counted(found: DataFrame) -> tuple[DataFrame, dict[str, int]]:
+    """Return items, computed, and how many of them there are by state."""
+    found = found.localCheckpoint()
+    return found, {row[0]: row[1] for row in found.groupBy("_state").count().collect()}
+
+
+def _never() -> Column:
+    return F.lit(None).cast("timestamp")
+
+
+def _ready(store: Store) -> DataFrame:
+    waiting = candidates.waiting(store, store.status_head())
+    return waiting.withColumn("_state", F.lit(READY))

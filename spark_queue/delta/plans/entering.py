@@ -1,0 +1,96 @@
+"""Enqueues as Spark decides them: a frame evaluated once, its rows, and what became of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_queue.delta.input.columns import OrderBy, keyed, require_same_texts
+from spark_queue.delta.plans import placing
+from spark_queue.delta.plans.refusals import refused
+from spark_queue.delta.plans.stage import Stage, collected, evaluated, staged
+from spark_queue.delta.replica.request import EnqueueFacts, EnqueueRules
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.heads import Pointer, QueueHead
+from spark_queue.delta.tables.schema import ITEM, QUEUE_COLUMNS, REFUSED
+from spark_queue.delta.tables.settings import Settings
+
+#: Rows up to which a frame is brought here, to be decided without Spark.
+_FEW = 10_000
+
+
+class SparkFrame:
+    """A frame that was evaluated, as whoever decides its step needs it."""
+
+    def __init__(self, store: Store, marked: DataFrame, *, is_decidable: bool) -> None:
+        self._store = store
+        self._marked = marked
+        self._stage: Stage | None = None
+        self.rows = collected(marked, _FEW) if is_decidable else None
+        """The rows, if they are few and such as can be decided in this process."""
+
+    def is_empty(self) -> bool:
+        """Tell whether there is nothing to enqueue."""
+        return (self.stage().count if self.rows is None else self.rows.num_rows) == 0
+
+    def stage(self) -> Stage:
+        """Return the rows, numbered by Spark."""
+        if self._stage is None:
+            self._stage = staged(self._marked)
+        return self._stage
+
+    def entered(
+        self,
+        before: QueueHead,
+        pointers: Mapping[int, Pointer],
+        settings: Settings,
+        rules: EnqueueRules,
+        readers: Sequence[Store],
+        now: datetime,
+    ) -> tuple[DataFrame, EnqueueFacts]:
+        """See :class:`~spark_queue.delta.planner.Frame`."""
+        store, stage = self._store, self.stage()
+        left_out = refused(store, stage, settings, before, now, rules, readers)
+        rows, tops = placing.rows(
+            store, stage, left_out.rows, pointers, settings, before, now, readers
+        )
+        return rows, EnqueueFacts(stage.count, left_out.duplicates, left_out.full, tops)
+
+
+def frame(
+    store: Store,
+    df: DataFrame,
+    order_by: OrderBy,
+    settings: Settings,
+    extra: Sequence[str],
+    *,
+    is_decidable: bool,
+) -> SparkFrame:
+    """Check a frame, compute its keys, and evaluate it."""
+    schema = store.user_schema()
+    require_same_texts(store.name, settings, schema)
+    inputs = keyed(df, schema, settings.config, order_by, extra=extra)
+    return SparkFrame(store, evaluated(inputs), is_decidable=is_decidable)
+
+
+def outcomes(store: Store, step: int, logged: pa.Table | None) -> DataFrame:
+    """Return what became of each row of an enqueue, as it was logged."""
+    rows = _logged(store, step, logged).where(F.col("_kind").isin(ITEM, REFUSED))
+    refused = F.when(F.col("_duplicate_of").isNull(), "refused").otherwise("duplicate")
+    outcome = F.when(F.col("_kind") == ITEM, "inserted").otherwise(refused)
+    users = [c for c in rows.columns if c not in QUEUE_COLUMNS.names]
+    return rows.select(
+        *users, "_seq", outcome.alias("outcome"), F.col("_duplicate_of").alias("duplicate_of")
+    )
+
+
+def _logged(store: Store, step: int, logged: pa.Table | None) -> DataFrame:
+    if logged is None:
+        return store.queue.read().where(F.col("_step") == step)
+    schema = store.user_schema().add("_seq", "long").add("_kind", "string")
+    schema = schema.add("_duplicate_of", "long")
+    return store.spark.createDataFrame(logged.select(schema.names), schema)

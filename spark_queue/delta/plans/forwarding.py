@@ -1,0 +1,52 @@
+"""Items that a reader cannot keep, as rows for another queue."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from spark_queue.delta.plans.snapshot import user_columns
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.heads import StatusHead
+from spark_queue.delta.tables.schema import DEAD, EXPIRED, ITEM
+from spark_queue.reader_config import ReaderConfig
+
+
+def leaving(
+    store: Store, limits: ReaderConfig, target: str, since: int, head: StatusHead
+) -> DataFrame | None:
+    """Return the items that ended after a step and go to a target; ``None`` for no item."""
+    ended = store.status.read().where(
+        (F.col("_kind") == ITEM) & (F.col("_step") > since) & (F.col("_step") <= head.step)
+    )
+    meant = ended.where(_goes_to(limits, target)).select("_seq", "_state", "_attempts")
+    rows = _rows(store, meant).localCheckpoint()
+    return None if rows.isEmpty() else rows
+
+
+def _goes_to(limits: ReaderConfig, target: str) -> Column:
+    """Tell whether an item that ended goes to a target."""
+    goes = F.lit(False)
+    if limits.expire_to == target:
+        goes = goes | (F.col("_state") == EXPIRED)
+    many = F.lit(limits.punt_many_to is not None) & (F.col("_attempts") >= limits.punt_many_at)
+    dead = F.col("_state") == DEAD
+    if limits.punt_many_to == target:
+        goes = goes | (dead & many)
+    if limits.punt_to == target:
+        goes = goes | (dead & ~many)
+    return goes
+
+
+def _rows(store: Store, meant: DataFrame) -> DataFrame:
+    """Return the items as rows to enqueue: their errors come with them, and where they were."""
+    items = store.items().where(F.col("_kind") == ITEM)
+    names = user_columns(items)
+    origin = F.concat(F.lit(f"{store.name}+{store.registered().name}/"), F.col("_seq"))
+    cost = F.col("_cost").alias("cost")
+    return (
+        items.select(*names, "_seq", cost)
+        .join(meant, "_seq")
+        .orderBy("_seq")
+        .select(*names, "cost", F.col("_attempts").alias("_errors"), origin.alias("_body"))
+    )

@@ -1,0 +1,136 @@
+"""Spark as the one who decides the steps of a queue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from spark_queue.delta.input.columns import OrderBy
+from spark_queue.delta.planner import Moved, Planner, StagedCheckpoint
+from spark_queue.delta.plans import (
+    candidates,
+    capacity,
+    checkpoint,
+    claiming,
+    ending,
+    entering,
+    forwarding,
+    settling,
+)
+from spark_queue.delta.plans.claiming import PlannedClaim, SparkChooser
+from spark_queue.delta.plans.entering import SparkFrame
+from spark_queue.delta.replica.request import GrantedClaim, Request
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.heads import StatusHead
+from spark_queue.delta.tables.settings import Settings
+from spark_queue.delta.verdicts import StagedSettle, Verdict
+from spark_queue.reader_config import ReaderConfig
+
+
+def of(store: Store) -> Planner:
+    """Return the planner of a store's session."""
+    return SparkPlanner(store)
+
+
+@dataclass(frozen=True, slots=True)
+class SparkPlanner:
+    """See :class:`~spark_queue.delta.planner.Planner`: by the session of the store."""
+
+    store: Store
+
+    def frame(
+        self,
+        df: DataFrame,
+        order_by: OrderBy,
+        settings: Settings,
+        extra: Sequence[str],
+        *,
+        is_decidable: bool,
+    ) -> SparkFrame:
+        """See :class:`Planner`."""
+        return entering.frame(self.store, df, order_by, settings, extra, is_decidable=is_decidable)
+
+    def outcomes(self, step: int, logged: pa.Table | None) -> DataFrame:
+        """See :class:`Planner`."""
+        return entering.outcomes(self.store, step, logged)
+
+    def chooser(self, request: Request, now: datetime) -> SparkChooser:
+        """See :class:`Planner`."""
+        return SparkChooser(self.store, request, now)
+
+    def nearest(self, settings: Settings, request: Request) -> float:
+        """See :class:`Planner`."""
+        return candidates.nearest(settings, request)
+
+    def granted(self, claim_id: str) -> GrantedClaim | None:
+        """See :class:`Planner`."""
+        return claiming.granted(self.store, claim_id)
+
+    def settled(
+        self, head: StatusHead, lease: int, verdict: Verdict, now: datetime
+    ) -> StagedSettle:
+        """See :class:`Planner`."""
+        return settling.staged(self.store, head, lease, verdict, now)
+
+    def chosen_after(
+        self,
+        head: StatusHead,
+        done: StagedSettle,
+        settled: StatusHead,
+        request: Request,
+        now: datetime,
+    ) -> tuple[PlannedClaim, DataFrame] | None:
+        """See :class:`Planner`."""
+        return claiming.chosen_after(self.store, head, done, settled, request, now)
+
+    def checkpoint(
+        self,
+        head: StatusHead,
+        settings: Settings,
+        changed: Settings | None = None,
+        beside: pa.Table | None = None,
+    ) -> StagedCheckpoint:
+        """See :class:`Planner`."""
+        return checkpoint.staged(self.store, head, settings, changed, beside)
+
+    def matching(self, where: str, states: tuple[str, ...]) -> DataFrame:
+        """See :class:`Planner`."""
+        return ending.matching(self.store, where, states)
+
+    def redrivable(self, where: str, states: tuple[str, ...], *, again: bool) -> DataFrame:
+        """See :class:`Planner`."""
+        return ending.redrivable(self.store, where, states, again=again)
+
+    def due(self, now: datetime) -> DataFrame:
+        """See :class:`Planner`."""
+        return ending.due(self.store, now)
+
+    def outstanding_bytes(self) -> int:
+        """See :class:`Planner`."""
+        return capacity.outstanding_bytes(self.store)
+
+    def oldest(self, most: int) -> DataFrame:
+        """See :class:`Planner`."""
+        return ending.oldest(self.store, most)
+
+    def oldest_by_bytes(self, most: int) -> DataFrame:
+        """See :class:`Planner`."""
+        return ending.oldest_by_bytes(self.store, most)
+
+    def ended(self, found: DataFrame, state: str, now: datetime, error: str | None) -> Moved:
+        """See :class:`Planner`."""
+        return ending.ended(found, state, now, error)
+
+    def revived(self, found: DataFrame, now: datetime) -> Moved:
+        """See :class:`Planner`."""
+        return ending.revived(found, now)
+
+    def leaving(
+        self, limits: ReaderConfig, target: str, since: int, head: StatusHead
+    ) -> DataFrame | None:
+        """See :class:`Planner`."""
+        return forwarding.leaving(self.store, limits, target, since, head)

@@ -1,0 +1,116 @@
+"""What is said of the items of a lease, and what a settle of that would write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, TypeAlias
+
+import pyarrow as pa
+
+from spark_queue.config import QueueConfig
+from spark_queue.delta.replica import settling
+from spark_queue.delta.replica.settling import Judged
+from spark_queue.delta.replica.state import Replica
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+#: What a holder may say of an item.
+OUTCOMES = ("ack", "nack", "release", "dead")
+
+#: How many lost items an error names.
+NAMED = 1_000
+
+#: Outcomes up to which a frame of them is brought here.
+_FEW = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    """One outcome for all that is left of a claim; what its holder settled before stays."""
+
+    outcome: str
+    error: str | None = None
+
+    def judged(
+        self, replica: Replica, lease: int, config: QueueConfig, now: datetime
+    ) -> Judged | None:
+        """Make the rows of a settle by what this process knows; ``None`` where a planner has to."""
+        return settling.judged(replica, lease, (self.outcome, self.error), config, now)
+
+
+@dataclass(frozen=True, slots=True)
+class Each:
+    """The outcomes of a frame: ``_seq``, ``outcome``, ``error``; already staged."""
+
+    outcomes: DataFrame
+
+    def judged(
+        self, replica: Replica, lease: int, config: QueueConfig, now: datetime
+    ) -> Judged | None:
+        """See :meth:`Every.judged`."""
+        if lease not in replica.grants:
+            return None
+        said = self.outcomes.select("_seq", "outcome", "error").limit(_FEW + 1).collect()
+        if len(said) > _FEW:
+            return None
+        outcomes = {row["_seq"]: (row["outcome"], row["error"]) for row in said}
+        return settling.judged(replica, lease, outcomes, config, now)
+
+
+@dataclass(frozen=True, slots=True)
+class Renewed:
+    """A lease extended for all that is left of a claim, counted from now."""
+
+    by: timedelta
+
+    def judged(
+        self,
+        replica: Replica,
+        lease: int,
+        config: QueueConfig,  # noqa: ARG002
+        now: datetime,
+    ) -> Judged | None:
+        """See :meth:`Every.judged`."""
+        return settling.renewed(replica, lease, self.by, now)
+
+
+@dataclass(frozen=True, slots=True)
+class ByARescuer:
+    """A verdict in nobody's name, so that a holder who comes back sees a loss.
+
+    Only of items for whose newest row ``which`` is true: the others are their holder's.
+    """
+
+    verdict: Verdict
+    which: Column
+
+    def judged(
+        self, replica: Replica, lease: int, config: QueueConfig, now: datetime
+    ) -> Judged | None:
+        """See :meth:`Every.judged`."""
+        del replica, lease, config, now
+        return None
+
+
+#: What is said of the items of a lease.
+Verdict: TypeAlias = Every | Each | Renewed | ByARescuer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedSettle:
+    """Rows that a settle would write, computed but not committed, and the facts of them."""
+
+    rows: DataFrame | pa.Table
+    counts: Mapping[str, int]
+    """Items by the state they would go to."""
+    lost: tuple[int, ...]
+    """Items that are no longer held; the first thousand where there are more."""
+    failed: int
+    """Of the items that would be ready again, those that failed."""
+
+    def total(self) -> int:
+        """Return how many rows would be written."""
+        return sum(self.counts.values())
