@@ -14,6 +14,7 @@
     ├── WriterLockedError        stop the other process
     ├── UnsafeSessionError       change the session's settings
     ├── SetupError               install what the command needs
+    ├── SparkNeededError         open the queue with a session of Spark
     ├── LeaseLostError           drop the work: someone else holds the items now
     ├── LogDamagedError          restore the tables of the queue
     ├── PlannersDifferError      report it: a step was decided in two ways
@@ -185,6 +186,23 @@ class UnsafeSessionError(SparkQueueError):
 
 class SetupError(SparkQueueError):
     """Raised when something that a command needs is not installed."""
+
+
+class SparkNeededError(SparkQueueError):
+    """Raised when a queue that was opened without Spark is asked for what only Spark can do.
+
+    Attributes
+    ----------
+    what : str
+        What was asked for.
+    """
+
+    def __init__(self, what: str, why: str) -> None:
+        super().__init__(
+            f"{what} needs a session of Spark: {why}; open the queue with DeltaQueue.open(spark, "
+            "...), or leave it to a process that has one"
+        )
+        self.what = what
 
 
 class LeaseLostError(SparkQueueError):

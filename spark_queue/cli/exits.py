@@ -13,6 +13,7 @@ from spark_queue.errors import (
     ReaderNotFoundError,
     SchemaMismatchError,
     SetupError,
+    SparkNeededError,
     SparkQueueError,
     UnsafeSessionError,
     WriterLockedError,
@@ -49,6 +50,7 @@ _USAGE = (
     ReaderNotFoundError,
     SchemaMismatchError,
     SetupError,
+    SparkNeededError,
     UnsafeSessionError,
 )
 

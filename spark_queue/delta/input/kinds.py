@@ -7,12 +7,28 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from spark_queue.errors import did_you_mean
+
+#: How many bytes every value of a type counts, where that is the same for all.
+WIDTHS = {
+    **dict.fromkeys(["boolean", "tinyint"], 1),
+    "smallint": 2,
+    **dict.fromkeys(["int", "float", "date"], 4),
+    **dict.fromkeys(["bigint", "double", "timestamp", "timestamp_ntz"], 8),
+}
+
 #: Types whose name in the JSON is another one than in DDL.
 _IN_JSON = {"tinyint": "byte", "smallint": "short", "int": "integer", "bigint": "long"}
 _FROM_JSON = {name: form for form, name in _IN_JSON.items()}
 
 #: Types that are made of others.
 NESTED = ("array", "map", "struct")
+
+#: Types of columns as DDL names them.
+TYPES = (
+    *("array", "bigint", "binary", "boolean", "date", "decimal", "double", "float", "int", "map"),
+    *("smallint", "string", "struct", "timestamp", "timestamp_ntz", "tinyint"),
+)
 
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 
@@ -78,6 +94,11 @@ def from_json(schema: Mapping[str, Any]) -> tuple[Field, ...]:
 def to_json(fields: Sequence[Field]) -> dict[str, Any]:
     """Return the JSON of a schema with these columns, as Delta keeps it in ``schemaString``."""
     return {"type": "struct", "fields": [_json_of_field(field) for field in fields]}
+
+
+def no_such_type(name: str) -> str:
+    """Say that a type is none, with the one that was probably meant."""
+    return f"there is no type {name!r}{did_you_mean(name, TYPES)}"
 
 
 def _field(plain: Mapping[str, Any]) -> Field:

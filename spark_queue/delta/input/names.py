@@ -8,12 +8,8 @@ from collections.abc import Iterable, Sequence
 from spark_queue.delta.input.kinds import Field
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError
 
-#: Columns that a user's frame may add to the queue's, where they go, and what they hold.
-OPTIONAL = {
-    "available_at": ("_available_at", "timestamp"),
-    "expires_at": ("_expires_at", "timestamp"),
-    "cost": ("_cost", "double"),
-}
+#: Columns that a user's frame may add to the queue's, and where they go.
+OPTIONAL = {"available_at": "_available_at", "expires_at": "_expires_at", "cost": "_cost"}
 
 _LIMITED = re.compile(r"(var)?char\(\d+\)")
 
