@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from spark_queue.config import QueueConfig
+from spark_queue.delta.input.columns import of_spark
 from spark_queue.delta.input.expressions import read
 from spark_queue.delta.input.key_text import text_of
 from spark_queue.errors import InvalidConfigError, SchemaMismatchError
@@ -67,7 +68,8 @@ def test_a_key_has_one_text_in_all_sessions(spark: SparkSession) -> None:
 
 
 def _texts(frame: DataFrame) -> list[str | None]:
-    keys = [text_of(read(name, frame.schema)).alias(name) for name in frame.columns]
+    columns = of_spark(frame.schema)
+    keys = [text_of(read(name, columns)).alias(name) for name in frame.columns]
     row = frame.select(*keys).head()
     return list(row or ())
 

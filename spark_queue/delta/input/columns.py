@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import CharType, DataType, DoubleType, StructType, TimestampType, VarcharType
+from pyspark.sql.types import DataType, DoubleType, StructType, TimestampType
 
 from spark_queue.config import QueueConfig
-from spark_queue.delta.input import expressions, key_text
+from spark_queue.delta.input import expressions, key_rules, key_text, kinds, names
+from spark_queue.delta.input.key_rules import KEYS
+from spark_queue.delta.input.kinds import Field
 from spark_queue.delta.tables.schema import FORMAT_VERSION, OPTIONAL_INPUTS, QUEUE_COLUMNS
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.delta.tables.spark_types import struct_of
@@ -24,14 +26,16 @@ from spark_queue.errors import (
 
 OrderBy = str | Column | list[str | Column] | None
 
-#: Options of the configuration whose values are told apart by their text, and their columns.
-_KEYS = {"dedup_key": "_dedup_key", "fair_key": "_fair_key", "group_key": "_group_key"}
-
-#: The same, and what else is computed from a row.
-_COMPUTED = {**_KEYS, "priority": "_priority"}
+#: Options of the configuration that are computed from a row, and their columns.
+_COMPUTED = {**KEYS, "priority": "_priority"}
 
 _QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`")
 _STATEMENT = re.compile(r";|--|/\*|\b(select|from|with|values|table)\b", re.IGNORECASE)
+
+
+def of_spark(schema: StructType) -> tuple[Field, ...]:
+    """Return the columns of a schema, as what knows nothing of Spark has them."""
+    return kinds.from_json(schema.jsonValue())
 
 
 def require_user_schema(schema: StructType) -> StructType:
@@ -44,31 +48,8 @@ def require_user_schema(schema: StructType) -> StructType:
         input, or there is none; or when texts in it have a limited length, which only a write would
         find out.
     """
-    if not schema.fields:
-        raise InvalidArgumentError("the schema has no columns; a queue needs at least one")
-    _require_different(schema.names)
-    for field in schema:
-        if isinstance(field.dataType, CharType | VarcharType):
-            kind = field.dataType.simpleString()
-            raise SchemaMismatchError(field.name, f"is {kind}; a queue holds texts as string")
-    _require_plain_names(schema)
-    for name in schema.names:
-        if name.startswith("_"):
-            raise SchemaMismatchError(name, "names that start with _ belong to the queue; rename")
-        if name in OPTIONAL_INPUTS:
-            raise SchemaMismatchError(
-                name, "is read from the frames that are enqueued; leave it out of the schema"
-            )
+    names.require_columns(of_spark(schema))
     return schema
-
-
-def _require_different(names: Sequence[str]) -> None:
-    seen: set[str] = set()
-    for name in names:
-        # Spark does not tell columns apart by case.
-        if name.lower() in seen:
-            raise SchemaMismatchError(name, "is there twice; rename or drop one")
-        seen.add(name.lower())
 
 
 def require_order(order_by: object) -> None:
@@ -91,15 +72,6 @@ def require_order(order_by: object) -> None:
             )
 
 
-def _require_plain_names(schema: StructType) -> None:
-    # Spark reads such a name as a path, wherever it is not quoted.
-    for name in schema.names:
-        if "." in name or "`" in name:
-            raise SchemaMismatchError(
-                name, "names with a dot or a backtick are no plain columns; rename"
-            )
-
-
 def require_keys(spark: SparkSession, schema: StructType, config: QueueConfig) -> None:
     """Check that every key of a configuration is an expression over the user's columns.
 
@@ -116,7 +88,7 @@ def require_keys(spark: SparkSession, schema: StructType, config: QueueConfig) -
             continue
         try:
             expression = sql_expression(option, text)
-            if option not in _KEYS:
+            if option not in KEYS:
                 expression = expression.cast("int")
             _ = empty.select("*", expression.alias(column)).schema
         except (AnalysisException, InvalidArgumentError) as exc:
@@ -124,31 +96,7 @@ def require_keys(spark: SparkSession, schema: StructType, config: QueueConfig) -
                 f"{option} is {text!r}, which is no expression over the columns "
                 f"{', '.join(schema.names)}: {first_line(exc)}"
             ) from exc
-    require_same_everywhere(schema, config)
-
-
-def require_same_everywhere(schema: StructType, config: QueueConfig) -> None:
-    """Check that every key of a configuration has one text, in every session and at any time.
-
-    Raises
-    ------
-    InvalidConfigError
-        When one has not; it names the option, what is in the way, and what to write instead.
-    """
-    for option in _KEYS:
-        text = getattr(config, option)
-        if text is not None:
-            _require_same(option, text, schema)
-
-
-def _require_same(option: str, text: str, schema: StructType) -> None:
-    try:
-        key_text.require_text(expressions.read(text, schema))
-    except InvalidArgumentError as exc:
-        raise InvalidConfigError(
-            f"{option} is {text!r}, which may be another text in another session: {exc}; compute "
-            "it in the frames that are enqueued, as a column of the queue, and name that column"
-        ) from exc
+    key_rules.require_same_everywhere(of_spark(schema), config)
 
 
 def require_same_texts(name: str, settings: Settings, schema: StructType) -> None:
@@ -161,17 +109,10 @@ def require_same_texts(name: str, settings: Settings, schema: StructType) -> Non
     """
     if settings.format >= FORMAT_VERSION:
         return
-    for option in _KEYS:
-        text = getattr(settings.config, option)
-        if text is not None and not _has_old_text(text, schema):
+    columns = of_spark(schema)
+    for option, text in key_rules.of(settings.config):
+        if not key_rules.has_old_text(text, columns):
             raise FormatVersionError(name, settings.format, FORMAT_VERSION, f"{option} {text!r}")
-
-
-def _has_old_text(text: str, schema: StructType) -> bool:
-    try:
-        return key_text.is_as_cast(expressions.read(text, schema))
-    except InvalidArgumentError:
-        return False
 
 
 def sql_expression(what: str, text: str) -> Column:
@@ -212,10 +153,11 @@ def keyed(
     SchemaMismatchError
         When a column is missing, unknown or of another type; it names the column.
     """
-    _require_plain_names(schema)
+    names.require_plain(schema.names)
     _require_fits(df.drop(*extra), schema)
     ordered = df if order_by is None else _ordered(df, order_by)
-    keys = [_key(config, option, schema) for option in _KEYS]
+    fields = of_spark(schema)
+    keys = [_key(config, option, fields) for option in KEYS]
     optional = [_optional(df, name, column) for name, column in OPTIONAL_INPUTS.items()]
     columns = [F.col(_quoted(name)) for name in schema.names]
     staged = ordered.select(*columns, *keys, _priority(config), *optional, *extra)
@@ -223,11 +165,11 @@ def keyed(
     return staged.withColumn("_dedup_hash", hashed)
 
 
-def _key(config: QueueConfig, option: str, schema: StructType) -> Column:
+def _key(config: QueueConfig, option: str, fields: Sequence[Field]) -> Column:
     text = getattr(config, option)
     if text is None:
-        return F.lit(None).cast("string").alias(_KEYS[option])
-    return key_text.text_of(expressions.read(text, schema)).alias(_KEYS[option])
+        return F.lit(None).cast("string").alias(KEYS[option])
+    return key_text.text_of(expressions.read(text, fields)).alias(KEYS[option])
 
 
 def _priority(config: QueueConfig) -> Column:
@@ -242,7 +184,7 @@ def _optional(df: DataFrame, name: str, column: str) -> Column:
 
 
 def _require_fits(df: DataFrame, schema: StructType) -> None:
-    _require_different(df.columns)
+    names.require_different(df.columns)
     given = {field.name: field.dataType for field in df.schema}
     for field in schema:
         if field.name not in given:

@@ -7,13 +7,8 @@ import re
 from pyspark.sql.types import StructType
 
 from spark_queue import checks
-from spark_queue.errors import InvalidArgumentError, did_you_mean
-
-#: Types of columns as DDL names them.
-_TYPES = (
-    *("array", "bigint", "binary", "boolean", "date", "decimal", "double", "float", "int", "map"),
-    *("smallint", "string", "struct", "timestamp", "timestamp_ntz", "tinyint"),
-)
+from spark_queue.delta.input.kinds import no_such_type
+from spark_queue.errors import InvalidArgumentError
 
 
 def parsed(schema: StructType | str, what: str = "schema") -> StructType:
@@ -43,5 +38,4 @@ def why_no_ddl(said: str) -> str:
     unknown = re.search(r'Unsupported data type "(\w+)"', said)
     if unknown is None:
         return said.strip().split("\n", 1)[0]
-    name = unknown.group(1).lower()
-    return f"there is no type {name!r}{did_you_mean(name, _TYPES)}"
+    return no_such_type(unknown.group(1).lower())

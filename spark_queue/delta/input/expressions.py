@@ -1,51 +1,59 @@
 """Reads the expression of a key, to know its type, and that it means the same in every session.
 
 A key is computed again by every enqueue, in whatever session, and rows are told apart by its text.
-So it is read here before Spark reads it: it may name columns, and use what
+So it is read here before Spark reads it, or instead: it may name columns, and use what
 :mod:`spark_queue.delta.input.signatures` lists, on the types that are named there.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import NoReturn, TypeVar
 
-from pyspark.sql.types import DataType, StructField, StructType
-
-from spark_queue.delta.input import signatures
+from spark_queue.delta.input import kinds, signatures
+from spark_queue.delta.input.kinds import Field, Kind
+from spark_queue.delta.input.tokens import Token, tokens
 from spark_queue.errors import InvalidArgumentError
 
 _T = TypeVar("_T")
+
+Value = str | int | bool | None
+
+#: What a node is if it is no call.
+COLUMN = "column"
+LITERAL = "literal"
 
 _OPERATORS = ("and", "or", "not", "is", "in", "between", "like", "rlike", "div")
 _WORDS = frozenset([*_OPERATORS, "when", "then", "else", "end", "as"])
 
 _COMPARING = ("=", "==", "<>", "!=", "<", "<=", ">", ">=", "<=>")
+_PREDICATES = (*_COMPARING, "is", "not", "in", "between", "like", "rlike")
 
-_TOKEN = re.compile(
-    r"""\s*(?:
-      (?P<text>[rR]'[^']*'|'(?:[^'\\])*')
-    | (?P<quoted>`(?:[^`]|``)+`)
-    | (?P<number>\d+L?(?![\w.]))
-    | (?P<name>[^\W\d]\w*)
-    | (?P<sign><=>|\|\||<>|!=|==|<=|>=|[(),.=<>%-])
-    | (?P<end>$)
-    )""",
-    re.VERBOSE,
-)
-_ISO_DATE = re.compile(r"'\d{4}-\d{2}-\d{2}'")
-
-#: Why some of what people write is no token.
-_WHY_NOT = {
-    '"': "\"...\" is a text in one session and a column in another: write '...'",
-    "'": "what a backslash in a text is depends on the session: write r'...'",
-    "[": "what [...] gives beyond the end depends on the session: use split_part(...)",
-    "/": "/ makes fractions, whose digits differ between machines: use div or floor(...)",
-    "+": "what a sum gives that is too large depends on the session",
-    "*": "what a product gives that is too large depends on the session",
+#: Words that are values, with the letters of their types.
+_CONSTANTS: dict[str, tuple[str, Value]] = {
+    "true": ("b", True),
+    "false": ("b", False),
+    "null": ("n", None),
 }
+
+_ISO_DATE = re.compile(r"'\d{4}-\d{2}-\d{2}'", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A value in an expression, and how it comes about."""
+
+    letter: str
+    """Its type, as :mod:`signatures` names it."""
+    kind: Kind
+    what: str
+    """``column`` or ``literal``; else the function, the operator or the keyword that makes it."""
+    of: tuple[Node, ...] = ()
+    """What it is made of; nothing is told of conditions and of what depends on them."""
+    value: Value = None
+    """Of a literal its value, of a column its name, of a cast the type as it was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,34 +62,17 @@ class Expression:
 
     text: str
     """Its SQL."""
-    kind: DataType | None
-    """Its type; ``None`` where it has parts."""
+    node: Node | None
+    """How it comes about; ``None`` where it has parts."""
     parts: tuple[Expression, ...] = ()
 
-
-@dataclass(frozen=True, slots=True)
-class _Token:
-    kind: str
-    text: str
-    start: int
-
     @property
-    def end(self) -> int:
-        return self.start + len(self.text)
-
-    @property
-    def word(self) -> str:
-        """The token as a keyword, a function or a sign, in which case does not matter."""
-        return self.text.lower() if self.kind in ("name", "sign") else ""
+    def kind(self) -> Kind | None:
+        """Its type; ``None`` where it has parts."""
+        return None if self.node is None else self.node.kind
 
 
-@dataclass(frozen=True, slots=True)
-class _Typed:
-    letter: str
-    kind: DataType
-
-
-def read(text: str, schema: StructType) -> Expression:
+def read(text: str, columns: Sequence[Field]) -> Expression:
     """Read an expression over some columns.
 
     Raises
@@ -90,16 +81,16 @@ def read(text: str, schema: StructType) -> Expression:
         When it may give another value in another session or at another time, or is no expression;
         it names what is not allowed.
     """
-    return _Reader(text, schema).whole()
+    return _Reader(text, columns).whole()
 
 
 class _Reader:
     """Reads one expression, from left to right; each level of precedence is one method."""
 
-    def __init__(self, text: str, schema: StructType) -> None:
+    def __init__(self, text: str, columns: Sequence[Field]) -> None:
         self._text = text
-        self._schema = schema
-        self._tokens = list(_tokens(text))
+        self._columns = kinds.struct(columns)
+        self._tokens = list(tokens(text))
         self._at = 0
 
     def whole(self) -> Expression:
@@ -115,7 +106,7 @@ class _Reader:
             parts = self._parts(named=word == "named_struct")
             return Expression(self._since(start), None, parts)
         value = self._or()
-        return Expression(self._since(start), value.kind)
+        return Expression(self._since(start), value)
 
     def _parts(self, *, named: bool) -> tuple[Expression, ...]:
         def part() -> Expression:
@@ -126,41 +117,33 @@ class _Reader:
 
         return tuple(self._listed(part))
 
-    def _or(self) -> _Typed:
+    def _or(self) -> Node:
         return self._joined("or", self._and)
 
-    def _and(self) -> _Typed:
+    def _and(self) -> Node:
         return self._joined("and", self._not)
 
-    def _joined(self, word: str, operand: Callable[[], _Typed]) -> _Typed:
+    def _joined(self, word: str, operand: Callable[[], Node]) -> Node:
         value = operand()
         while self._taken(word):
             value = _common(word, value, operand(), of="b")
         return value
 
-    def _not(self) -> _Typed:
+    def _not(self) -> Node:
         if self._taken("not"):
             return _common("not", self._not(), of="b")
         return self._predicate()
 
-    def _predicate(self) -> _Typed:
+    def _predicate(self) -> Node:
         value = self._joint()
-        while (word := self._next.word) in (
-            *_COMPARING,
-            "is",
-            "not",
-            "in",
-            "between",
-            "like",
-            "rlike",
-        ):
+        while (word := self._next.word) in _PREDICATES:
             self._take()
             if word == "not":
                 word = self._take().word
             value = self._compared(word, value)
         return value
 
-    def _compared(self, word: str, value: _Typed) -> _Typed:
+    def _compared(self, word: str, value: Node) -> Node:
         if word == "is":
             self._taken("not")
             self._expect("null")
@@ -176,32 +159,38 @@ class _Reader:
             _common(word, value, self._joint())
         else:
             _refuse(f"{word!r} is not expected there")
-        return _typed("b")
+        return _made("b", word)
 
-    def _joint(self) -> _Typed:
+    def _joint(self) -> Node:
         value = self._divided()
         while self._taken("||"):
-            value = _typed(_result("concat", [value, self._divided()], "||"))
+            value = _called("concat", [value, self._divided()], "||")
         if self._next.text == "-":
             _refuse("what a difference gives that is too large depends on the session")
         return value
 
-    def _divided(self) -> _Typed:
-        value = self._primary()
+    def _divided(self) -> Node:
+        value = self._turned()
         while (word := self._next.word) in ("%", "div"):
             self._take()
-            value = _typed(_result("mod", [value, self._primary()], word))
+            value = replace(_called("mod", [value, self._turned()], word), what=word)
         return value
 
-    def _primary(self) -> _Typed:
+    def _turned(self) -> Node:
+        """Read a value, and what it is cast to by ``::``."""
+        value = self._primary()
+        while self._taken("::"):
+            value = _cast("cast", value, self._take().word)
+        return value
+
+    def _primary(self) -> Node:
         token = self._take()
         if token.kind == "text":
-            return _typed("t")
+            return _made("t", LITERAL, token.literal())
         if token.kind == "number":
-            return _typed(signatures.LITERAL if token.text.strip("0L") else "w")
+            return _number(token)
         if token.text == "-" and self._next.kind == "number":
-            self._take()
-            return _typed("w")
+            return _number(self._take(), sign=-1)
         if token.text == "(":
             value = self._or()
             self._expect(")")
@@ -210,10 +199,11 @@ class _Reader:
             _refuse(f"{token.text!r} is not expected there" if token.text else "it ends too early")
         return self._named(token)
 
-    def _named(self, token: _Token) -> _Typed:
+    def _named(self, token: Token) -> Node:
         """Read what begins with a name: a constant, a call, or a column."""
-        if token.word in ("true", "false", "null"):
-            return _typed("n" if token.word == "null" else "b")
+        if token.word in _CONSTANTS:
+            letter, value = _CONSTANTS[token.word]
+            return _made(letter, LITERAL, value)
         if token.word == "case":
             return self._case()
         if token.word == "date" and self._next.kind == "text":
@@ -226,32 +216,19 @@ class _Reader:
             _refuse(
                 f"{token.text}(...) is not among the functions whose result is the same everywhere"
             )
-        return self._call(token.word)
+        return _called(token.word, self._listed(self._or), f"{token.word}(...)")
 
-    def _call(self, function: str) -> _Typed:
-        arguments = self._listed(self._or)
-        result = _result(function, arguments, f"{function}(...)")
-        # What chooses from its arguments has their very type.
-        same = [argument for argument in arguments if argument.letter == result]
-        return same[-1] if same else _typed(result)
-
-    def _cast(self, how: str) -> _Typed:
+    def _cast(self, how: str) -> Node:
         self._expect("(")
         value = self._or()
         self._expect("as")
         target = self._take().word
         self._expect(")")
-        signature = signatures.CASTS[how].get(target)
-        result = signature and signatures.signed(signature, value.letter)
-        if not result:
-            _refuse(
-                f"{how} of {value.kind.simpleString()} as {target} is not the same in every session"
-            )
-        return _typed(result)
+        return _cast(how, value, target)
 
-    def _case(self) -> _Typed:
+    def _case(self) -> Node:
         subject = None if self._next.word == "when" else self._or()
-        values: list[_Typed] = []
+        values: list[Node] = []
         while self._taken("when"):
             if subject is None:
                 self._require("b", "when")
@@ -264,20 +241,21 @@ class _Reader:
         self._expect("end")
         return _common("case", *values)
 
-    def _date(self) -> _Typed:
-        literal = self._take().text
-        if not _ISO_DATE.fullmatch(literal):
-            _refuse(f"date {literal} may be another day tomorrow: write date '2026-01-31'")
-        return _typed("d")
+    def _date(self) -> Node:
+        literal = self._take()
+        if not _ISO_DATE.fullmatch(literal.text):
+            _refuse(f"date {literal.text} may be another day tomorrow: write date '2026-01-31'")
+        return _made("d", LITERAL, literal.literal())
 
-    def _column(self, token: _Token) -> _Typed:
-        path = [_name(token)]
+    def _column(self, token: Token) -> Node:
+        path = [token.name()]
         while self._taken("."):
-            path.append(_name(self._take()))
-        kind: DataType = self._schema
+            path.append(self._take().name())
+        field = Field("", self._columns)
         for name in path:
-            kind = _field(kind, name).dataType
-        return _Typed(signatures.letter_of(kind), kind)
+            field = _field(field.kind, name)
+        what = COLUMN if len(path) == 1 else "a field of a struct"
+        return Node(signatures.letter_of(field.kind), field.kind, what, value=field.name)
 
     def _listed(self, read: Callable[[], _T]) -> list[_T]:
         """Read what stands in brackets, with commas between."""
@@ -292,10 +270,10 @@ class _Reader:
         _common(what, self._or(), of=letter)
 
     @property
-    def _next(self) -> _Token:
+    def _next(self) -> Token:
         return self._tokens[self._at]
 
-    def _take(self) -> _Token:
+    def _take(self) -> Token:
         token = self._next
         self._at += token.kind != "end"
         return token
@@ -315,51 +293,48 @@ class _Reader:
         return self._text[start : self._tokens[self._at - 1].end]
 
 
-def _tokens(text: str) -> Iterator[_Token]:
-    at = 0
-    while True:
-        found = _TOKEN.match(text, at)
-        if found is None:
-            rest = text[at:].lstrip()
-            why = _WHY_NOT.get(rest[0], f"{rest[:10]!r} is not among what may stand in it")
-            raise InvalidArgumentError(why)
-        kind = str(found.lastgroup)
-        yield _Token(kind, found[kind], found.start(kind))
-        if kind == "end":
-            return
-        at = found.end()
+def _made(letter: str, what: str, value: Value = None) -> Node:
+    return Node(letter, signatures.KINDS[letter], what, value=value)
 
 
-def _typed(letter: str) -> _Typed:
-    return _Typed(letter, signatures.KINDS[letter])
+def _number(token: Token, sign: int = 1) -> Node:
+    number = int(token.literal()) * sign
+    return _made(signatures.LITERAL if number > 0 else "w", LITERAL, number)
 
 
-def _result(function: str, arguments: list[_Typed], shown: str) -> str:
-    """Return the letter of what a function, or the operator that is one, returns."""
-    result = signatures.result_of(function, "".join(argument.letter for argument in arguments))
-    if result is None:
-        kinds = ", ".join(argument.kind.simpleString() for argument in arguments)
-        _refuse(f"{shown} of {kinds} is not among what is known to be the same everywhere")
-    return result
+def _called(function: str, arguments: list[Node], shown: str) -> Node:
+    """Return what a function, or the operator that is one, makes of its arguments."""
+    letters = "".join(argument.letter for argument in arguments)
+    letter = signatures.result_of(function, letters)
+    if letter is None:
+        given = ", ".join(argument.kind.simple for argument in arguments)
+        _refuse(f"{shown} of {given} is not among what is known to be the same everywhere")
+    # What chooses from its arguments has their very type.
+    same = [argument.kind for argument in arguments if argument.letter == letter]
+    kind = same[-1] if same else signatures.KINDS[letter]
+    return Node(letter, kind, function, tuple(arguments))
 
 
-def _common(what: str, *values: _Typed, of: str = "") -> _Typed:
-    """Return one of several values that must be of one type."""
+def _cast(how: str, value: Node, target: str) -> Node:
+    signature = signatures.CASTS[how].get(target)
+    letter = signature and signatures.signed(signature, value.letter)
+    if not letter:
+        _refuse(f"{how} of {value.kind.simple} as {target} is not the same in every session")
+    return Node(letter, signatures.KINDS[letter], how, (value,), target)
+
+
+def _common(what: str, *values: Node, of: str = "") -> Node:
+    """Return a value of the one type that several must have, of which nothing more is known."""
     letter = signatures.common([value.letter for value in values])
     if letter is None or (of and letter not in (of, "n")):
-        kinds = " and ".join(value.kind.simpleString() for value in values)
-        _refuse(f"{what} of {kinds} is not the same in every session")
-    return next(value for value in reversed(values) if value.letter in (letter, signatures.LITERAL))
+        given = " and ".join(value.kind.simple for value in values)
+        _refuse(f"{what} of {given} is not the same in every session")
+    like = next(v for v in reversed(values) if v.letter in (letter, signatures.LITERAL))
+    return Node(like.letter, like.kind, what)
 
 
-def _name(token: _Token) -> str:
-    if token.kind == "quoted":
-        return token.text[1:-1].replace("``", "`")
-    return token.text
-
-
-def _field(kind: DataType, name: str) -> StructField:
-    fields = kind.fields if isinstance(kind, StructType) else []
+def _field(kind: Kind, name: str) -> Field:
+    fields = kind.inner if kind.form == "struct" else ()
     found = [field for field in fields if field.name.lower() == name.lower()]
     if len(found) != 1:
         _refuse(f"{name} is no column" if not found else f"{name} may be any of several columns")

@@ -4,58 +4,15 @@ from __future__ import annotations
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    DataType,
-    DateType,
-    DecimalType,
-    IntegralType,
-    StringType,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
 
 from spark_queue.delta.input.expressions import Expression
-from spark_queue.errors import InvalidArgumentError
-
-#: Types whose cast to a text depends on nothing.
-_PLAIN = (IntegralType, BooleanType, DateType, TimestampNTZType)
-
-#: The types that have one text, beside strings without a collation and what is made of these.
-_WITH_TEXT = (*_PLAIN, DecimalType, BinaryType, TimestampType)
-
-#: Up to so many digits behind the point, a small decimal is not written with an exponent.
-_PLAIN_SCALE = 6
+from spark_queue.delta.input.key_rules import PLAIN_SCALE
+from spark_queue.delta.input.kinds import Kind
 
 _DAY = 86_400_000_000
 _HOUR = 3_600_000_000
 _MINUTE = 60_000_000
 _SECOND = 1_000_000
-
-
-def require_text(expression: Expression) -> None:
-    """Check that a key has a text.
-
-    Raises
-    ------
-    InvalidArgumentError
-        When it is of a type that has none, or that has several; it names the type.
-    """
-    for part in expression.parts:
-        require_text(part)
-    if expression.kind is not None:
-        _require_text(expression.text, expression.kind)
-
-
-def is_as_cast(expression: Expression) -> bool:
-    """Tell whether the text is that of Spark's own cast, which keys had in format 1."""
-    kind = expression.kind
-    if isinstance(kind, DecimalType):
-        return kind.scale <= _PLAIN_SCALE
-    return kind == StringType() or isinstance(kind, _PLAIN)
 
 
 def text_of(expression: Expression) -> Column:
@@ -65,30 +22,18 @@ def text_of(expression: Expression) -> Column:
     return _text(F.expr(expression.text), expression.kind)
 
 
-def _require_text(what: str, kind: DataType) -> None:
-    if isinstance(kind, StructType):
-        for field in kind:
-            _require_text(f"{what}.{field.name}", field.dataType)
-    elif isinstance(kind, ArrayType):
-        _require_text(f"an element of {what}", kind.elementType)
-    elif kind != StringType() and not isinstance(kind, _WITH_TEXT):
-        raise InvalidArgumentError(
-            f"{what} is {kind.simpleString()}, which has no text that is the same everywhere"
-        )
-
-
-def _text(value: Column, kind: DataType) -> Column:
-    if isinstance(kind, StructType):
-        fields = [_text(value.getField(f.name), f.dataType) for f in kind]
+def _text(value: Column, kind: Kind) -> Column:
+    if kind.form == "struct":
+        fields = [_text(value.getField(f.name), f.kind) for f in kind.inner]
         return F.when(value.isNotNull(), _framed(fields))
-    if isinstance(kind, ArrayType):
-        element = kind.elementType
+    if kind.form == "array":
+        element = kind.inner[0].kind
         return F.to_json(F.transform(value, lambda one: _text(one, element)))
-    if isinstance(kind, TimestampType):
+    if kind.form == "timestamp":
         return _instant(F.unix_micros(value))
-    if isinstance(kind, DecimalType):
-        return _decimal(value, kind)
-    return F.hex(value) if isinstance(kind, BinaryType) else value.cast("string")
+    if kind.digits:
+        return _decimal(value, kind.digits[1])
+    return F.hex(value) if kind.form == "binary" else value.cast("string")
 
 
 def _framed(parts: list[Column]) -> Column:
@@ -96,17 +41,17 @@ def _framed(parts: list[Column]) -> Column:
     return F.to_json(F.array(*parts))
 
 
-def _decimal(value: Column, kind: DecimalType) -> Column:
+def _decimal(value: Column, scale: int) -> Column:
     """Write a decimal with all digits of its type.
 
     Small ones are cast to an exponent in some sessions, and to zeros in others.
     """
     text = value.cast("string")
-    if kind.scale <= _PLAIN_SCALE:
+    if scale <= PLAIN_SCALE:
         return text
     digits = F.regexp_replace(F.substring_index(text, "E", 1), "[-.]", "")
     sign = F.when(text.startswith("-"), "-").otherwise("")
-    plain = F.concat(sign, F.lit("0."), F.lpad(digits, kind.scale, "0"))
+    plain = F.concat(sign, F.lit("0."), F.lpad(digits, scale, "0"))
     return F.when(text.contains("E"), plain).otherwise(text)
 
 

@@ -10,46 +10,33 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from pyspark.sql.types import (
-    BinaryType,
-    BooleanType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegralType,
-    LongType,
-    NullType,
-    StringType,
-    TimestampNTZType,
-    TimestampType,
-)
+from spark_queue.delta.input.kinds import Kind
 
-_LETTERS: tuple[tuple[str, type[DataType]], ...] = (
-    ("w", IntegralType),
-    ("b", BooleanType),
-    ("d", DateType),
-    ("z", TimestampNTZType),
-    ("i", TimestampType),
-    ("c", DecimalType),
-    ("y", BinaryType),
-    ("f", FloatType),
-    ("f", DoubleType),
-    ("n", NullType),
-)
+#: The letter of each type that something here takes; decimals have digits behind their name.
+_LETTERS = {
+    **dict.fromkeys(["tinyint", "smallint", "int", "bigint"], "w"),
+    **dict.fromkeys(["float", "double"], "f"),
+    "string": "t",
+    "boolean": "b",
+    "date": "d",
+    "timestamp_ntz": "z",
+    "timestamp": "i",
+    "decimal": "c",
+    "binary": "y",
+    "void": "n",
+}
 
 #: A whole number that is written out and not 0, where any whole number may stand, too.
 LITERAL = "k"
 
 #: The types of what a function returns.
-KINDS: dict[str, DataType] = {
-    "t": StringType(),
-    "w": LongType(),
-    LITERAL: LongType(),
-    "b": BooleanType(),
-    "d": DateType(),
-    "n": NullType(),
+KINDS = {
+    "t": Kind("string"),
+    "w": Kind("bigint"),
+    LITERAL: Kind("bigint"),
+    "b": Kind("boolean"),
+    "d": Kind("date"),
+    "n": Kind("void"),
 }
 
 #: For each function the pattern of its arguments, and the letter of its result. No time becomes a
@@ -114,11 +101,9 @@ _TRIED: dict[str, tuple[str, str]] = {
 CASTS = {"cast": _CASTS, "try_cast": _TRIED}
 
 
-def letter_of(kind: DataType) -> str:
+def letter_of(kind: Kind) -> str:
     """Return the letter of a type, ``o`` for those that nothing here takes."""
-    if kind == StringType():
-        return "t"
-    return next((letter for letter, known in _LETTERS if isinstance(kind, known)), "o")
+    return _LETTERS.get("decimal" if kind.digits else kind.form, "o")
 
 
 def is_known(function: str) -> bool:

@@ -7,36 +7,9 @@ from operator import add
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    BinaryType,
-    BooleanType,
-    ByteType,
-    DataType,
-    DateType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    ShortType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql.types import BinaryType, DataType, StringType, StructField, StructType
 
-_FIXED: dict[type[DataType], int] = {
-    BooleanType: 1,
-    ByteType: 1,
-    ShortType: 2,
-    IntegerType: 4,
-    FloatType: 4,
-    DateType: 4,
-    LongType: 8,
-    DoubleType: 8,
-    TimestampType: 8,
-    TimestampNTZType: 8,
-}
+from spark_queue.delta.input.kinds import WIDTHS
 
 
 def bytes_of(schema: StructType) -> Column:
@@ -49,7 +22,7 @@ def bytes_of(schema: StructType) -> Column:
 
 def width_of(kind: DataType) -> int | None:
     """Return the bytes of every value of a type; ``None`` where they differ."""
-    return _FIXED.get(type(kind))
+    return WIDTHS.get(kind.simpleString())
 
 
 def _bytes_in(field: StructField) -> Column:

@@ -19,11 +19,17 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from spark_queue.delta.input.expressions import Expression
-from spark_queue.delta.input.key_text import is_as_cast, require_text
+from spark_queue.delta.input.columns import of_spark
+from spark_queue.delta.input.expressions import read
+from spark_queue.delta.input.key_rules import has_old_text, require_text
+from spark_queue.delta.input.kinds import Field
 from spark_queue.errors import InvalidArgumentError
 
 TEXT = StringType()
+
+
+def _column(kind: DataType) -> tuple[Field, ...]:
+    return of_spark(StructType().add("x", kind))
 
 
 @pytest.mark.parametrize(
@@ -43,10 +49,11 @@ TEXT = StringType()
 def test_a_type_without_a_text_is_refused(kind: DataType) -> None:
     """A key cannot be of a type that has no text, or several; the error names the type."""
     inner = "map|double|float|variant|interval|void|collate"
+    column = _column(kind)
     with pytest.raises(InvalidArgumentError, match=f"x.* is .*({inner}).*no text"):
-        require_text(Expression("x", kind))
+        require_text(read("x", column))
     with pytest.raises(InvalidArgumentError, match="no text"):
-        require_text(Expression("struct(x)", None, (Expression("x", kind),)))
+        require_text(read("struct(x)", column))
 
 
 @pytest.mark.parametrize(
@@ -64,6 +71,7 @@ def test_a_type_without_a_text_is_refused(kind: DataType) -> None:
 )
 def test_a_type_keeps_the_text_that_it_had_in_format_1(kind: DataType, *, is_old: bool) -> None:
     """A queue of format 1 goes on with keys whose text is that of Spark's own cast."""
-    require_text(Expression("x", kind))
+    column = _column(kind)
+    require_text(read("x", column))
 
-    assert is_as_cast(Expression("x", kind)) == is_old
+    assert has_old_text("x", column) == is_old

@@ -1,0 +1,66 @@
+"""The types of Arrow that hold the values of Spark's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from spark_queue.delta.input.kinds import Field, Kind
+from spark_queue.errors import SparkNeededError
+
+#: The instant that a timestamp is, whatever the zone.
+INSTANT = pa.timestamp("us", "UTC")
+
+_TYPES = {
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "boolean": pa.bool_(),
+    "date": pa.date32(),
+    "timestamp": INSTANT,
+    "timestamp_ntz": pa.timestamp("us"),
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "void": pa.null(),
+}
+
+
+def schema_of(columns: Sequence[Field]) -> pa.Schema:
+    """Return the columns as Arrow has them; any may be null, as in a log.
+
+    Raises
+    ------
+    SparkNeededError
+        When one is of a type that Arrow has not.
+    """
+    return pa.schema([(column.name, type_of(column)) for column in columns])
+
+
+def type_of(column: Field) -> pa.DataType:
+    """Return the type of the values of a column; the error is that of :func:`schema_of`."""
+    kind = column.kind
+    if kind.digits:
+        return pa.decimal128(*kind.digits)
+    if kind.form == "struct":
+        return pa.struct([_field(field) for field in kind.inner])
+    if kind.form == "array":
+        return pa.list_(_field(kind.inner[0]))
+    if kind.form == "map":
+        key, value = kind.inner
+        return pa.map_(type_of(key), _field(value))
+    if kind.form not in _TYPES:
+        raise SparkNeededError(f"column {column.name!r}", f"it is {kind.simple}")
+    return _TYPES[kind.form]
+
+
+def _field(field: Field) -> pa.Field:
+    return pa.field(field.name, type_of(field), field.nullable)
+
+
+def of_type(kind: Kind) -> pa.DataType:
+    """Return the type of values of a kind that is nobody's column."""
+    return type_of(Field("", kind))

@@ -1,0 +1,167 @@
+"""The keys of rows without Spark: the same texts, numbers and hashes, or a refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import date
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_queue.config import QueueConfig
+from spark_queue.delta.input import expressions, key_rules
+from spark_queue.delta.input.expressions import COLUMN, LITERAL, Expression, Node
+from spark_queue.delta.input.kinds import Field
+from spark_queue.delta.input.plain import texts
+from spark_queue.delta.input.plain.arrow import of_type
+from spark_queue.delta.input.plain.functions import FUNCTIONS
+from spark_queue.delta.input.plain.hashing import hashed
+from spark_queue.errors import InvalidArgumentError, SparkNeededError
+
+#: Whole numbers that a ``bigint`` holds, and an ``int``.
+_LONG = 2**63
+_INT = 2**31
+
+
+def require_keys(columns: Sequence[Field], config: QueueConfig) -> None:
+    """Check that the keys of a configuration can be computed here as Spark computes them.
+
+    Raises
+    ------
+    InvalidConfigError
+        When a key that tells items apart is no expression over the columns, or may be another text
+        in another session: Spark would refuse it, too.
+    SparkNeededError
+        When a key is an expression of which only Spark knows what it gives; it is named.
+    """
+    key_rules.require_same_everywhere(columns, config)
+    for option, text in key_rules.of(config):
+        _read(option, text, columns)
+    if config.priority is not None:
+        _priority_of(config.priority, columns)
+
+
+def texts_of(option: str, text: str, columns: Sequence[Field], rows: pa.Table) -> pa.Array:
+    """Return the key of each row.
+
+    Parameters
+    ----------
+    option : str
+        The option of the configuration, for errors.
+    text : str
+        Its expression.
+    columns : sequence of Field
+        The user's columns.
+    rows : pyarrow.Table
+        Their values, of :func:`arrow.schema_of`.
+
+    Raises
+    ------
+    SparkNeededError
+        When only Spark knows the text; the errors are those of :func:`require_keys`.
+    """
+    return _text(_read(option, text, columns), rows)
+
+
+def priorities_of(text: str, columns: Sequence[Field], rows: pa.Table) -> pa.Array:
+    """Return the priority of each row; null counts as 0.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When one is no ``int``.
+    SparkNeededError
+        When the expression is not known here.
+    """
+    values = _values(_priority_of(text, columns), rows).cast(pa.int64())
+    for number in pc.min_max(values).values():
+        if number.is_valid and not -_INT <= number.as_py() < _INT:
+            raise InvalidArgumentError(f"priority {text!r} is {number} in a row; it must be an int")
+    return pc.fill_null(values, 0).cast(pa.int32())
+
+
+def hashes_of(keys: pa.Array) -> pa.Array:
+    """Return the hash of each text, by which Spark looks for it; null where there is none."""
+    data = keys.cast(pa.binary()).to_pylist()
+    return pa.array([None if key is None else hashed([key]) for key in data], pa.int64())
+
+
+def _read(option: str, text: str, columns: Sequence[Field]) -> Expression:
+    expression = _understood(option, text, columns)
+    for node in _nodes(expression):
+        _require_known(option, text, node)
+        if node.kind.inner:
+            raise _needed(option, text, f"{node.kind.simple} is made of others")
+    return expression
+
+
+def _priority_of(text: str, columns: Sequence[Field]) -> Node:
+    node = _understood("priority", text, columns).node
+    if node is None or node.letter not in "wkbn":
+        raise _needed("priority", text, "it is not of whole numbers")
+    _require_known("priority", text, node)
+    return node
+
+
+def _understood(option: str, text: str, columns: Sequence[Field]) -> Expression:
+    try:
+        return expressions.read(text, columns)
+    except InvalidArgumentError as exc:
+        raise _needed(option, text, str(exc)) from exc
+
+
+def _nodes(expression: Expression) -> Iterator[Node]:
+    if expression.node is not None:
+        yield expression.node
+    for part in expression.parts:
+        yield from _nodes(part)
+
+
+def _require_known(option: str, text: str, node: Node) -> None:
+    for argument in node.of:
+        _require_known(option, text, argument)
+    if node.what == COLUMN:
+        return
+    if node.what == LITERAL:
+        if not _is_written(node):
+            raise _needed(option, text, f"{node.value} is no {node.kind.simple}")
+    elif node.what not in FUNCTIONS or not FUNCTIONS[node.what].fits(node):
+        of = ", ".join(argument.kind.simple for argument in node.of)
+        shown = f"{node.what}({of})" if node.of else node.what
+        raise _needed(option, text, f"{shown} is not among what is the same without it")
+
+
+def _is_written(literal: Node) -> bool:
+    if literal.letter == "d":
+        return _day(str(literal.value)) is not None
+    return not isinstance(literal.value, int) or -_LONG <= literal.value < _LONG
+
+
+def _needed(option: str, text: str, why: str) -> SparkNeededError:
+    return SparkNeededError(f"{option} {text!r}", why)
+
+
+def _text(expression: Expression, rows: pa.Table) -> pa.Array:
+    if expression.node is None:
+        return texts.framed([_text(part, rows) for part in expression.parts])
+    return texts.text_of(_values(expression.node, rows), expression.node.kind)
+
+
+def _values(node: Node, rows: pa.Table) -> pa.Array:
+    if node.what == COLUMN:
+        return rows[str(node.value)].combine_chunks()
+    if node.what == LITERAL:
+        return _literal(node, rows.num_rows)
+    return FUNCTIONS[node.what].call(node, [_values(argument, rows) for argument in node.of])
+
+
+def _literal(node: Node, count: int) -> pa.Array:
+    value = _day(str(node.value)) if node.letter == "d" else node.value
+    return pa.repeat(pa.scalar(value, of_type(node.kind)), count)
+
+
+def _day(text: str) -> date | None:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        return None

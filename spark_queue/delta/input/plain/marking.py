@@ -1,0 +1,93 @@
+"""Rows on their way into the item log without Spark: checked, and with the queue's own columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_queue.config import QueueConfig
+from spark_queue.delta.input.key_rules import KEYS
+from spark_queue.delta.input.kinds import Field
+from spark_queue.delta.input.names import OPTIONAL
+from spark_queue.delta.input.plain import keys
+from spark_queue.delta.input.plain.arrow import of_type
+from spark_queue.delta.input.plain.order import ordered
+from spark_queue.delta.input.plain.rows import OPTIONAL_COLUMNS, fitted
+from spark_queue.errors import SchemaMismatchError
+
+
+def marked(
+    given: object,
+    columns: Sequence[Field],
+    config: QueueConfig,
+    *,
+    order_by: str | Sequence[str] | None = None,
+    extra: Sequence[Field] = (),
+) -> pa.Table:
+    """Check rows and add the queue's columns to them: keys, priority, cost, times and the hash.
+
+    It is what :func:`spark_queue.delta.input.columns.keyed` gives of the same rows, evaluated and
+    brought here.
+
+    Parameters
+    ----------
+    given : pyarrow.Table, pandas.DataFrame or list of dict
+        The rows.
+    columns : sequence of Field
+        The user's columns.
+    config : QueueConfig
+        The keys.
+    order_by : str or sequence of str, optional
+        Columns by which the rows are put in order; else they stay in theirs.
+    extra : sequence of Field, optional
+        Columns of the item log that the rows have as well.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When the rows are of another kind, or a priority is no ``int``.
+    SchemaMismatchError
+        When a column is missing, unknown or of another type, or a cost is no number above 0; it
+        names the column.
+    SparkNeededError
+        When only Spark knows a key of the configuration, or how a type is kept.
+    """
+    rows = ordered(fitted(given, columns, extra), order_by)
+    made = {name: rows[name] for name in [column.name for column in columns]}
+    made |= {name: _key(option, columns, config, rows) for option, name in KEYS.items()}
+    made["_priority"] = _priority(columns, config, rows)
+    for column in OPTIONAL_COLUMNS:
+        made[OPTIONAL[column.name]] = _optional(column, rows)
+    _require_costs(made["_cost"])
+    made |= {column.name: rows[column.name] for column in extra}
+    made["_dedup_hash"] = keys.hashes_of(made["_dedup_key"])
+    return pa.table(made)
+
+
+def _key(option: str, columns: Sequence[Field], config: QueueConfig, rows: pa.Table) -> pa.Array:
+    text = getattr(config, option)
+    if text is None:
+        return pa.nulls(rows.num_rows, pa.string())
+    return keys.texts_of(option, text, columns, rows)
+
+
+def _priority(columns: Sequence[Field], config: QueueConfig, rows: pa.Table) -> pa.Array:
+    if config.priority is None:
+        return pa.repeat(pa.scalar(0, pa.int32()), rows.num_rows)
+    return keys.priorities_of(config.priority, columns, rows)
+
+
+def _optional(column: Field, rows: pa.Table) -> pa.ChunkedArray | pa.Array:
+    if column.name in rows.column_names:
+        values = rows[column.name]
+    else:
+        values = pa.nulls(rows.num_rows, of_type(column.kind))
+    return pc.fill_null(values, 1.0) if column.name == "cost" else values
+
+
+def _require_costs(costs: pa.Array) -> None:
+    for cost in costs.to_pylist():
+        if not 0 < cost < float("inf"):
+            raise SchemaMismatchError("cost", f"has the value {cost}; a cost is above 0 and finite")

@@ -1,0 +1,88 @@
+"""What the expression of a key is written with: names, texts, numbers and signs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from spark_queue.errors import InvalidArgumentError
+
+_TOKEN = re.compile(
+    r"""[ \t\r\n]*(?:
+      (?P<text>[rR]'[^']*'|'(?:[^'\\])*')
+    | (?P<quoted>`(?:[^`]|``)+`)
+    | (?P<number>\d+L?(?![\w.]))
+    | (?P<name>[A-Za-z_]\w*)
+    | (?P<sign><=>|\|\||::|<>|!=|==|<=|>=|[(),.=<>%-])
+    | (?P<end>\Z)
+    )""",
+    re.VERBOSE | re.ASCII,
+)
+
+#: Why some of what people write is no token.
+_WHY_NOT = {
+    '"': "\"...\" is a text in one session and a column in another: write '...'",
+    "'": "what a backslash in a text is depends on the session: write r'...'",
+    "[": "what [...] gives beyond the end depends on the session: use split_part(...)",
+    "/": "/ makes fractions, whose digits differ between machines: use div or floor(...)",
+    "+": "what a sum gives that is too large depends on the session",
+    "*": "what a product gives that is too large depends on the session",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A piece of an expression."""
+
+    kind: str
+    """``text``, ``quoted``, ``number``, ``name``, ``sign`` or ``end``."""
+    text: str
+    """As it is written."""
+    start: int
+
+    @property
+    def end(self) -> int:
+        """Where it ends."""
+        return self.start + len(self.text)
+
+    @property
+    def word(self) -> str:
+        """The token as a keyword, a function or a sign, in which case does not matter."""
+        return self.text.lower() if self.kind in ("name", "sign") else ""
+
+    def name(self) -> str:
+        """Return the column that it names."""
+        if self.kind == "quoted":
+            return self.text[1:-1].replace("``", "`")
+        return self.text
+
+    def literal(self) -> str | int:
+        """Return the text or the number that it is."""
+        if self.kind == "number":
+            return int(self.text.rstrip("L"))
+        return self.text.lstrip("rR")[1:-1]
+
+
+def tokens(text: str) -> Iterator[Token]:
+    """Cut an expression into what it is written with.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When something in it is nothing of that; it says why.
+    """
+    if "${" in text:
+        raise InvalidArgumentError("${...} is replaced by a setting of the session")
+    at = 0
+    while True:
+        found = _TOKEN.match(text, at)
+        if found is None:
+            rest = text[at:].lstrip(" \t\r\n")
+            why = _WHY_NOT.get(rest[0], f"{rest[:10]!r} is not among what may stand in it")
+            raise InvalidArgumentError(why)
+        kind = str(found.lastgroup)
+        yield Token(kind, found[kind], found.start(kind))
+        if kind == "end":
+            return
+        at = found.end()

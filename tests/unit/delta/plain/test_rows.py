@@ -1,0 +1,246 @@
+"""Rows on their way into a queue without Spark: what fits, what is refused, what is added."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timezone
+from decimal import Decimal
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from spark_queue.config import QueueConfig
+from spark_queue.delta.input.kinds import Field, Kind
+from spark_queue.delta.input.plain.ddl import parsed
+from spark_queue.delta.input.plain.marking import marked
+from spark_queue.delta.input.plain.rows import fitted
+from spark_queue.delta.input.plain.sizes import sizes_of
+from spark_queue.errors import InvalidArgumentError, SchemaMismatchError, SparkNeededError
+
+COLUMNS = parsed("id int, name string")
+NAIVE = datetime(2026, 1, 1)  # noqa: DTZ001 - what is refused
+NOON = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
+ROW: dict[str, Any] = {"id": 2, "name": "b"}
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        pa.table({"name": ["b"], "id": [2], "available_at": pa.array([NOON])}),
+        pd.DataFrame({"id": ["2"], "name": ["b"], "available_at": [NOON]}),
+        [{**ROW, "available_at": NOON}],
+    ],
+)
+def test_rows_of_any_kind_are_marked_alike(rows: object) -> None:
+    """Arrow, pandas and dicts give one table: the queue's types and order, then its own columns."""
+    config = QueueConfig(dedup_key="id", fair_key="name", priority="id")
+
+    (row,) = marked(rows, COLUMNS, config).to_pylist()
+
+    assert list(row.items()) == [
+        ("id", 2),
+        ("name", "b"),
+        ("_dedup_key", "2"),
+        ("_fair_key", "b"),
+        ("_group_key", None),
+        ("_priority", 2),
+        ("_available_at", NOON),
+        ("_expires_at", None),
+        ("_cost", 1.0),
+        ("_dedup_hash", 7921822167645060769),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rows", "column", "why"),
+    [
+        (pa.table({"id": [2]}), "name", "is missing; the frame has id"),
+        (pa.table({"id": [2], "name": ["b"], "more": [1]}), "more", "is not a column"),
+        (pa.table([[1], ["b"], [3]], ["id", "name", "ID"]), "ID", "is not a column"),
+        (pa.table([[1], ["b"], [3]], ["id", "name", "id"]), "id", "is there twice"),
+        (pa.table({"id": ["two"], "name": ["b"]}), "id", "does not fit int"),
+        (pa.table({"id": [2**40], "name": ["b"]}), "id", "does not fit int"),
+        (pa.table({"id": [2], "name": [["b"]]}), "name", "does not fit string"),
+        (
+            pa.table({**{k: [v] for k, v in ROW.items()}, "cost": ["much"]}),
+            "cost",
+            "not fit double",
+        ),
+        (pd.DataFrame([{**ROW, "id": 2.5}]), "id", "does not fit int"),
+        (pd.DataFrame([{**ROW, "available_at": NAIVE}]), "available_at", "time zone"),
+        (pd.DataFrame([{**ROW, "expires_at": NOON.date()}]), "expires_at", "time zone"),
+        (pd.DataFrame([{**ROW, "cost": 0}]), "cost", "has the value 0.0"),
+        ([{**ROW, "cost": float("nan")}], "cost", "has the value nan"),
+        ([{**ROW, "cost": float("inf")}], "cost", "has the value inf"),
+        ([{**ROW, "cost": True}], "cost", "is True in the item"),
+        ([ROW, {"id": 3}], "name", "is missing in the item"),
+        ([{**ROW, "more": 1}], "more", "is not a column of the queue"),
+        ([{**ROW, "available_at": NAIVE}], "available_at", "and timestamp in the queue"),
+        (["b"], "id", "a row is a mapping"),
+    ],
+)
+def test_rows_that_do_not_fit_are_refused(rows: object, column: str, why: str) -> None:
+    """The first column that is missing, unknown or of another type is named."""
+    with pytest.raises(SchemaMismatchError, match=why) as refused:
+        marked(rows, COLUMNS, QueueConfig())
+
+    assert refused.value.column == column
+
+
+@pytest.mark.parametrize("rows", [None, "b", {"id": [2]}, pa.array([1])])
+def test_what_is_no_table_is_refused(rows: object) -> None:
+    """Rows are of Arrow, of pandas, or dicts in a list."""
+    with pytest.raises(InvalidArgumentError, match="rows are of type"):
+        marked(rows, COLUMNS, QueueConfig())
+
+
+def test_a_frame_without_types_is_refused() -> None:
+    """A frame of pandas whose values have no common type is refused as an argument."""
+    with pytest.raises(InvalidArgumentError, match="no Arrow types"):
+        marked(pd.DataFrame({"id": [1, "x"], "name": ["a", "b"]}), COLUMNS, QueueConfig())
+
+
+VALUES: list[tuple[str, Any]] = [
+    ("string", "née 😀"),
+    ("binary", bytearray(b"\x00")),
+    ("boolean", False),
+    ("tinyint", -128),
+    ("bigint", 2**63 - 1),
+    ("float", 1),
+    ("double", float("-inf")),
+    ("decimal(10,2)", Decimal("-0.00")),
+    ("decimal(10,2)", 5),
+    ("date", date(1, 1, 1)),
+    ("timestamp", NOON),
+    ("timestamp_ntz", NAIVE),
+    ("array<int>", (1, None)),
+    ("map<string,array<date>>", {"a": [NAIVE.date()], "b": None}),
+    ("struct<x: int not null, y: string>", {"x": 1}),
+]
+
+WRONG: list[tuple[str, Any]] = [
+    ("string", 5),
+    ("string", b"a"),
+    ("string", "\ud800"),
+    ("binary", "a"),
+    ("boolean", 1),
+    ("int", True),
+    ("int", 1.0),
+    ("int", "1"),
+    ("tinyint", 128),
+    ("bigint", 2**63),
+    ("double", "1"),
+    ("double", True),
+    ("double", 2**53 + 1),
+    ("double", Decimal(1)),
+    ("decimal(10,2)", Decimal("1.005")),
+    ("decimal(10,2)", Decimal("NaN")),
+    ("decimal(10,2)", 1.5),
+    ("decimal(4,2)", 100),
+    ("date", NAIVE),
+    ("timestamp", NAIVE),
+    ("timestamp", pd.NaT),
+    ("timestamp", NOON.date()),
+    ("timestamp_ntz", NOON),
+    ("array<int>", "12"),
+    ("array<int>", [1, "2"]),
+    ("map<string,int>", [("a", 1)]),
+    ("map<string,int>", {None: 1}),
+    ("struct<x:int>", {"x": 1, "z": 2}),
+    ("struct<x: int not null, y:int>", {"y": 1}),
+    ("struct<x:int>", (1,)),
+]
+
+
+@pytest.mark.parametrize(("form", "value"), VALUES)
+def test_a_value_of_its_type_is_taken(form: str, value: object) -> None:
+    """A value goes into its column as it is, and null goes into any."""
+    columns = parsed(f"x {form}")
+
+    (taken,) = fitted([{"x": value}], columns)["x"].to_pylist()
+
+    if isinstance(taken, list) and isinstance(value, dict):
+        taken = dict(taken)
+    given: Any = list(value) if isinstance(value, tuple) else value
+    assert taken == (given if "struct" not in form else {"x": 1, "y": None})
+    assert fitted([{"x": None}], columns)["x"].null_count == 1
+
+
+@pytest.mark.parametrize(("form", "value"), WRONG)
+def test_a_value_of_another_type_is_refused(form: str, value: object) -> None:
+    """No value is changed to fit: neither cut off, nor rounded, nor written as a text."""
+    with pytest.raises(SchemaMismatchError) as refused:
+        fitted([{"x": value}], parsed(f"x {form}"))
+
+    assert refused.value.column == "x"
+
+
+def test_no_rows_are_no_rows() -> None:
+    """A list without a dict, and a table without rows, have all columns, and nothing in them."""
+    empty = pa.table({"id": pa.array([], pa.int32()), "name": pa.array([], pa.string())})
+    config = QueueConfig(dedup_key="id", priority="id")
+    given: list[object] = [[], empty]
+    for rows in given:
+        found = marked(rows, COLUMNS, config, order_by="id")
+        assert (found.num_rows, found.num_columns) == (0, 10)
+
+
+def test_rows_come_in_the_order_that_is_asked_for() -> None:
+    """As to Spark, what is null comes first, and what is no number after all numbers."""
+    values = [float("nan"), None, 0.0, float("inf"), -0.0, -1.0]
+    rows = pa.table({"x": pa.array(values, from_pandas=False), "n": range(6)})
+    columns = parsed("x double, n bigint")
+
+    def order(by: str | list[str]) -> list[int]:
+        found = marked(rows, columns, QueueConfig(), order_by=by)["n"].to_pylist()
+        return [int(number) for number in found]
+
+    assert order("x") == [1, 5, 2, 4, 3, 0]
+    assert order(["x", "n"]) == [1, 5, 2, 4, 3, 0]
+    with pytest.raises(InvalidArgumentError, match="order_by names 'y'; the rows have x, n"):
+        order("y")
+
+
+def test_what_is_made_of_others_is_ordered_and_measured_by_spark() -> None:
+    """Lists have neither an order nor a size here."""
+    columns = parsed("tags array<int>")
+    rows = [{"tags": [1]}]
+
+    with pytest.raises(SparkNeededError, match="the order by 'tags'"):
+        marked(rows, columns, QueueConfig(), order_by="tags")
+    with pytest.raises(SparkNeededError, match="the size of column 'tags'"):
+        sizes_of(fitted(rows, columns), columns)
+
+
+def test_rows_may_bring_columns_of_the_log() -> None:
+    """Rows that come from another queue say which item each was."""
+    origin = Field("_origin", Kind("bigint"))
+    rows = pa.table({"id": [1], "name": ["a"], "_origin": [7]})
+
+    assert marked(rows, COLUMNS, QueueConfig(), extra=[origin])["_origin"].to_pylist() == [7]
+    with pytest.raises(SchemaMismatchError, match="'_origin': is missing"):
+        marked(rows.drop_columns("_origin"), COLUMNS, QueueConfig(), extra=[origin])
+    with pytest.raises(SchemaMismatchError, match="'_origin': is not a column"):
+        marked(rows, COLUMNS, QueueConfig())
+
+
+@pytest.mark.parametrize(
+    ("form", "value", "size"),
+    [
+        ("string", "née", 4),
+        ("binary", b"\x00\x01", 2),
+        ("int", 7, 4),
+        ("timestamp_ntz", NAIVE, 8),
+        ("decimal(10,2)", Decimal("1.20"), len('{"x":1.20}')),
+        ("decimal(38,10)", Decimal("1E-10"), len('{"x":1E-10}')),
+        ("string", None, 0),
+        ("bigint", None, 0),
+        ("decimal(10,2)", None, len("{}")),
+    ],
+)
+def test_a_row_counts_what_its_values_take(form: str, value: object, size: int) -> None:
+    """Numbers and times count by their type, texts and bytes by their length, decimals as JSON."""
+    columns = parsed(f"x {form}")
+
+    assert sizes_of(fitted([{"x": value}], columns), columns).to_pylist() == [size]
