@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from types import TracebackType
+from importlib import import_module
+from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING
-
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-from pyspark.sql.types import IntegralType
 
 from spark_queue.checks import require_duration, require_string
 from spark_queue.delta.commands import checkpoint, claims, forwarding, settle
 from spark_queue.delta.commands.settle import Verdict
 from spark_queue.delta.replica.request import GrantedClaim, Request
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.views import items
-from spark_queue.errors import InvalidArgumentError, LeaseLostError, SchemaMismatchError
+from spark_queue.errors import LeaseLostError
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
     from typing_extensions import Self
 
 
@@ -83,7 +80,8 @@ class Claim:
         at once.
         ``_attempts`` counts failed attempts before this one.
         """
-        return items.claimed(self._store, self.lease)
+        frame: DataFrame = self._by_spark("views.items").claimed(self._store, self.lease)
+        return frame
 
     def ack(self) -> Settlement:
         """Settle all that is left as done.
@@ -145,7 +143,7 @@ class Claim:
         InvalidArgumentError
             When an outcome is unknown, or an item has two; nothing was written.
         """
-        return self._settle(settle.Each(_checked(outcomes)))
+        return self._settle(settle.Each(self._by_spark("plans.outcomes").checked(outcomes)))
 
     def renew(self, by: timedelta | None = None) -> datetime:
         """Extend the lease of all that is left.
@@ -210,6 +208,10 @@ class Claim:
             dead=done.counts.get("dead", 0),
         )
 
+    @staticmethod
+    def _by_spark(module: str) -> ModuleType:
+        return import_module(f"spark_queue.delta.{module}")
+
     def __repr__(self) -> str:
         return f"Claim(id={self.id!r}, lease={self.lease}, count={self.count})"
 
@@ -227,31 +229,3 @@ def claimed(store: Store, request: Request) -> Claim:
     claim = Claim(store, claims.claim(store, request))
     forwarding.forward(store)
     return claim
-
-
-def _checked(outcomes: DataFrame) -> DataFrame:
-    if not isinstance(outcomes, DataFrame):
-        raise InvalidArgumentError(f"outcomes is {outcomes!r}: it must be a frame of Spark")
-    for column in ("_seq", "outcome"):
-        if column not in outcomes.columns:
-            raise SchemaMismatchError(column, f"is missing; the frame has {outcomes.columns}")
-    kind = outcomes.schema["_seq"].dataType
-    if not isinstance(kind, IntegralType):
-        raise SchemaMismatchError("_seq", f"is {kind.simpleString()}, not a whole number")
-    error = F.col("error") if "error" in outcomes.columns else F.lit(None)
-    rows = outcomes.select(
-        F.col("_seq").cast("long"), "outcome", error.cast("string").alias("error")
-    ).localCheckpoint()
-    known = F.col("outcome").isin(*settle.OUTCOMES)
-    nobody = F.col("_seq").isNull()
-    wrong = rows.where(~known | F.col("outcome").isNull() | nobody).first()
-    if wrong is not None and wrong["_seq"] is None:
-        raise InvalidArgumentError(f"a row with outcome {wrong['outcome']!r} has no _seq")
-    if wrong is not None:
-        raise InvalidArgumentError(
-            f"outcome {wrong['outcome']!r} of seq {wrong['_seq']}: use {', '.join(settle.OUTCOMES)}"
-        )
-    twice = rows.groupBy("_seq").count().where("count > 1").first()
-    if twice is not None:
-        raise InvalidArgumentError(f"seq {twice['_seq']} has {twice['count']} outcomes; give one")
-    return rows

@@ -14,12 +14,18 @@ from spark_queue.clock import Clock, SystemClock
 from spark_queue.config import QueueConfig, require_config
 from spark_queue.delta.commands import admin, enqueue, forwarding, frames, readers
 from spark_queue.delta.commands.readers import Start
-from spark_queue.delta.input.columns import OrderBy, require_order, require_user_schema
+from spark_queue.delta.input.columns import (
+    OrderBy,
+    require_keys,
+    require_order,
+    require_user_schema,
+)
 from spark_queue.delta.input.ddl import parsed
 from spark_queue.delta.replica.request import EnqueueRules, OnDuplicate, OnFull
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.delta.tables.facts import Listener
+from spark_queue.delta.tables.schema import fields_of
 from spark_queue.delta.upkeep import maintain
 from spark_queue.reader import Reader, Working
 from spark_queue.reader_config import ReaderConfig, require_reader
@@ -104,9 +110,11 @@ class DeltaQueue(Working):
         SchemaMismatchError
             When a column has a name that belongs to the queue, or one with a dot or a backtick.
         """
-        columns, settings = require_user_schema(parsed(schema)), require_config(config)
+        columns, settings = parsed(schema), require_config(config)
         store = Store.of(spark, QueueAddress(name_or_path), clock or SystemClock(), listener)
-        admin.create(store, columns, settings)
+        require_user_schema(columns)
+        require_keys(spark, columns, settings)
+        admin.create(store, fields_of(columns.json()), settings)
         return cls(store)
 
     @classmethod

@@ -12,7 +12,7 @@ import pyarrow as pa
 from spark_queue.config import QueueConfig
 from spark_queue.delta.replica import settling
 from spark_queue.delta.replica.settling import Judged
-from spark_queue.delta.replica.state import Replica
+from spark_queue.delta.replica.state import Replica, Row
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -95,8 +95,28 @@ class ByARescuer:
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """What is left of the claims of those who are gone: lost, in nobody's name."""
+
+    now: datetime
+    """Whose lease has run out by then is gone."""
+    ended: frozenset[str]
+    """Workers of processes that have ended are, too."""
+
+    def has(self, row: Row) -> bool:
+        """Tell whether the holder of an item is gone."""
+        return row["_lease_expires_at"] <= self.now or row["_worker_id"] in self.ended
+
+    def judged(
+        self, replica: Replica, lease: int, config: QueueConfig, now: datetime
+    ) -> Judged | None:
+        """See :meth:`Every.judged`."""
+        return settling.lost(replica, lease, self.has, config, now)
+
+
 #: What is said of the items of a lease.
-Verdict: TypeAlias = Every | Each | Renewed | ByARescuer
+Verdict: TypeAlias = Every | Each | Renewed | ByARescuer | Gone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

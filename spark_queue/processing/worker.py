@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from spark_queue.claim import Claim, claimed
-from spark_queue.delta.commands import forwarding, recovery, settle, settle_and_claim
+from spark_queue.delta.commands import forwarding, recovery, rescue, settle, settle_and_claim
 from spark_queue.delta.commands.claims import new_claim_id
 from spark_queue.delta.commands.evidence import Output
 from spark_queue.delta.commands.settle import SettledStep, Verdict
@@ -196,7 +196,7 @@ class _Ahead:
     def __exit__(self, *_: object) -> None:
         left = self.take()
         if left is not None and left.count:
-            recovery.abandon(self._store, left.lease, left.id)
+            rescue.abandon(self._store, left.lease, left.id)
 
 
 def _reason_to_stop(deadline: float | None, stop: threading.Event) -> Stopped | None:
@@ -230,9 +230,9 @@ def _work_off(store: Store, claim: Claim, work: Work, ahead: _Ahead, learnt: Lea
         forwarding.forward(store)
     except WorkerDied:
         logger.warning("a worker died of an item of %s: it runs again, each item apart", claim)
-        return recovery.abandon(store, claim.lease, claim.id)
+        return rescue.abandon(store, claim.lease, claim.id)
     except BaseException:
-        recovery.abandon(store, claim.lease, claim.id)
+        rescue.abandon(store, claim.lease, claim.id)
         raise
     if done.lost:
         logger.warning("%s lost %d item(s) while it worked on them", claim, len(done.lost))

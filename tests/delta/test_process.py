@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig, RetryPolicy
-from spark_queue.delta.commands import recovery
+from spark_queue.delta.commands import rescue
 from spark_queue.delta.store import memory
 from spark_queue.delta.tables.facts import StepFacts
 from spark_queue.errors import Reject
@@ -191,7 +191,7 @@ def test_what_the_output_has_is_acked_and_not_buried(
     queue.enqueue(spark.createDataFrame([(1,), (2,)], "n int"), order_by="n")
     with monkeypatch.context() as dying:
         dying.setattr(worker._Ahead, "settled", _die)
-        dying.setattr(recovery, "abandon", lambda *_: None)
+        dying.setattr(rescue, "abandon", lambda *_: None)
         with pytest.raises(RuntimeError, match="gone"):
             queue.process(lambda _: {"x": 1}, returns="x int", output=f"{place}/out", limit=2)
     clock.advance(timedelta(minutes=2))

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
-from pyspark.sql.types import StructField, StructType
 
 from spark_queue.config import QueueConfig
-from spark_queue.delta.input.columns import require_keys, require_user_schema
 from spark_queue.delta.planner import Moved, StagedCheckpoint, planner_of
 from spark_queue.delta.replica.columns import status_table
 from spark_queue.delta.steps import Answer, Step, is_small, on_status
@@ -31,9 +29,10 @@ from spark_queue.delta.tables.schema import (
     READY,
     STATUS_COLUMNS,
     TERMINAL,
+    fields_of,
+    json_of,
 )
 from spark_queue.delta.tables.settings import Settings
-from spark_queue.delta.tables.spark_types import struct_of
 from spark_queue.errors import QueueExistsError
 
 if TYPE_CHECKING:
@@ -48,32 +47,40 @@ _ENDED = tuple(state for state in TERMINAL if state != ACKED)
 Change = Callable[[Settings, StatusHead], Settings]
 
 
-def create(store: Store, schema: StructType, config: QueueConfig) -> None:
-    """Make the tables of a queue and log its configuration as the first step."""
-    require_user_schema(schema)
-    require_keys(store.spark, schema, config)
+def create(store: Store, columns: Sequence[Mapping[str, Any]], config: QueueConfig) -> None:
+    """Make the tables of a queue and log its configuration as the first step.
+
+    Parameters
+    ----------
+    store : Store
+        Where the queue is to be.
+    columns : sequence of mapping
+        The user's columns, as Spark writes a schema in JSON; they and the keys were checked.
+    config : QueueConfig
+        The configuration.
+    """
     settings = Settings.initial(config)
     _require_no_file(store)
     with lock.log_lock(f"{store.name} is made"), turnstile.holding(store.name, _home(store)):
-        _make(store, schema, settings)
+        _make(store, columns, settings)
 
 
 def _home(store: Store) -> Path | None:
     """Return the directory that a queue's tables are to be in, where its path says that."""
-    status = paths.directory_of(store.spark, store.handle.address.status)
+    status = paths.directory_of(store.session, store.handle.address.status)
     if status is None:
         return None
     status.parent.mkdir(parents=True, exist_ok=True)
     return status.parent
 
 
-def _make(store: Store, schema: StructType, settings: Settings) -> None:
+def _make(store: Store, columns: Sequence[Mapping[str, Any]], settings: Settings) -> None:
     _require_free(store)
     # A row of our own has no values in the user's columns.
-    users = [StructField(f.name, f.dataType, metadata=f.metadata) for f in schema]
+    users = [{**column, "nullable": True} for column in columns]
     # Of two processes the first step decides; neither replaces what the other has just made.
-    columns = StructType([*struct_of(QUEUE_COLUMNS), *users])
-    store.queue.create(columns.json(), replaces=store.queue.exists())
+    whole = json_of([*fields_of(QUEUE_COLUMNS.json), *users])
+    store.queue.create(whole, replaces=store.queue.exists())
     store.status.create(STATUS_COLUMNS.json, replaces=store.status.exists())
     with store.writing("status"):
         head = following(StatusHead(), config_step=1)
@@ -93,7 +100,7 @@ def _require_no_file(store: Store) -> None:
 def _require_free(store: Store) -> None:
     """Refuse a place that is taken; what a crash inside ``create`` left there is not in the way."""
     for log in (store.queue, store.status):
-        if log.exists() and not log.read().isEmpty():
+        if log.exists() and not log.is_empty():
             raise QueueExistsError(store.name)
 
 

@@ -61,7 +61,7 @@ def _targets(limits: ReaderConfig) -> list[str]:
 
 
 def _place(store: Store, target: str) -> Store:
-    return Store.of(store.spark, QueueAddress(target), store.clock, store.listener)
+    return Store.of(store.session, QueueAddress(target), store.clock, store.listener)
 
 
 def _tried(store: Store, limits: ReaderConfig, target: str) -> int:

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from datetime import datetime, timezone
-
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from importlib import import_module
+from types import ModuleType
 
 from spark_queue.delta.commands import settle
-from spark_queue.delta.commands.evidence import Output
 from spark_queue.delta.commands.settle import SettledStep
-from spark_queue.delta.plans import fold
-from spark_queue.delta.replica.settling import LOSE
 from spark_queue.delta.replica.state import Row
 from spark_queue.delta.store import replicas
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import lives
-from spark_queue.delta.tables.schema import CLAIMED, DEAD, ITEM
+from spark_queue.delta.tables.facts import logger
+from spark_queue.delta.tables.schema import CLAIMED
+from spark_queue.delta.tables.wishes import PlainSession
+from spark_queue.delta.verdicts import Gone
 
 
 def recover(store: Store) -> list[SettledStep]:
@@ -33,44 +30,10 @@ def recover(store: Store) -> list[SettledStep]:
         One for each claim that was settled.
     """
     held = _held(store)
-    gone = _Gone(store.clock.now(), _ended(store, held))
-    claims = {(row["_lease"], row["_claim_id"]) for row in held if gone.has(row)}
-    return [_settled(store, claim, LOSE, gone.column()) for claim in sorted(claims)]
-
-
-def bury(store: Store) -> int:
-    """Settle the items whose last lease has run out, and return how many are dead now.
-
-    An item that may be lost once more stays with its holder, who may be late and not gone; unless
-    the claim has an output. Asking there shuts the holder out, so that all of the claim is settled:
-    what is in the output is done.
-    """
-    max_losses = store.settings(store.status_head()).config.max_losses
-    if max_losses is None:
-        return 0
-    spent = _ran_out(store) & (F.col("_losses") + 1 >= max_losses)
-    done = [_settled(store, claim, LOSE, spent) for claim in _claims(store, spent)]
-    return sum(settled.counts.get(DEAD, 0) for settled in done)
-
-
-def abandon(store: Store, lease: int, claim_id: str) -> SettledStep:
-    """Settle a claim that its own holder gives up: what is in the output is done, the rest back."""
-    return _settled(store, (lease, claim_id), "release", F.lit(True))
-
-
-@dataclass(frozen=True, slots=True)
-class _Gone:
-    """Whose claims are to be settled by others."""
-
-    now: datetime
-    ended: frozenset[str]
-    """Workers of processes that have ended."""
-
-    def has(self, row: Row) -> bool:
-        return row["_lease_expires_at"] <= self.now or row["_worker_id"] in self.ended
-
-    def column(self) -> Column:
-        return (F.col("_lease_expires_at") <= self.now) | F.col("_worker_id").isin(*self.ended)
+    gone = Gone(store.clock.now(), _ended(store, held))
+    claims = sorted({(row["_lease"], row["_claim_id"]) for row in held if gone.has(row)})
+    settled = (_settled(store, lease, claim_id, gone) for lease, claim_id in claims)
+    return [done for done in settled if done is not None]
 
 
 def _ended(store: Store, held: Iterable[Row]) -> frozenset[str]:
@@ -83,73 +46,33 @@ def _ended(store: Store, held: Iterable[Row]) -> frozenset[str]:
 
 
 def _held(store: Store) -> list[Row]:
-    """Return whose claims are in flight, and until when."""
+    """Return whose items are in flight, and until when."""
     if store.status_head().claimed == 0:
         return []
     with store.cache().lock:
         known = replicas.at_hand(store)
         if known is not None:
             return [row for row in known.items.values() if row["_state"] == CLAIMED]
-    facts = ("_lease", "_claim_id", "_worker_id")
-    until = F.min("_lease_expires_at").alias("_lease_expires_at")
-    rows = _claimed(store).groupBy(*facts).agg(until).collect()
-    return [{**row.asDict(), "_lease_expires_at": _utc(row["_lease_expires_at"])} for row in rows]
+    rows: list[Row] = _by_spark().held(store)
+    return rows
 
 
-def _claims(store: Store, which: Column) -> list[tuple[int, str]]:
-    """Return lease and id of the claims that have such items in flight."""
-    if store.status_head().claimed == 0:
-        return []
-    rows = _claimed(store).where(which).select("_lease", "_claim_id").distinct().collect()
-    return sorted((row[0], row[1]) for row in rows)
+def _settled(store: Store, lease: int, claim_id: str, gone: Gone) -> SettledStep | None:
+    """Settle what is left of a claim; ``None`` where that is left to somebody with Spark.
 
-
-def _claimed(store: Store) -> DataFrame:
-    with store.writing("status"):
-        return fold.touched(store.recent(store.status_head())).where(F.col("_state") == CLAIMED)
-
-
-def _ran_out(store: Store) -> Column:
-    return F.col("_lease_expires_at") <= store.clock.now()
-
-
-def _utc(local: datetime) -> datetime:
-    """Read a collected timestamp, which is naive and in this process's zone."""
-    return local.astimezone(timezone.utc)
-
-
-def _settled(store: Store, claim: tuple[int, str], otherwise: str, which: Column) -> SettledStep:
-    """Settle what is left of a claim: by what its output has, or those items that are meant.
-
-    Whether they are meant is asked again of their newest rows: a holder that renewed meanwhile
-    keeps them.
+    Who has named an output may have written there: it has to be asked first.
     """
-    lease, claim_id = claim
-    output = _output(store, lease)
-    done = None if output is None else output.shut_out(claim_id)
-    mine = _claimed(store).where(F.col("_lease") == lease)
-    meant = which if output is None else F.lit(True)
-    outcomes = _outcomes(mine.where(meant), done, otherwise)
-    verdict = settle.ByARescuer(settle.Each(outcomes), meant)
-    return settle.settle(store, lease, verdict, action="recover")
-
-
-def _output(store: Store, lease: int) -> Output | None:
-    """Return the output of a claim, as its own step names it."""
-    granted = (F.col("_kind") == ITEM) & (F.col("_step") == lease) & (F.col("_state") == CLAIMED)
-    row = store.status.read().where(granted).select("_body").head()
-    if row is None or row[0] is None:
+    with store.cache().lock:
+        known = replicas.at_hand(store)
+        grant = None if known is None else known.grants.get(lease)
+    if grant is not None and grant.output is None:
+        return settle.settle(store, lease, gone, action="recover")
+    if isinstance(store.session, PlainSession):
+        logger.info("%s: claim %s names an output, and waits for Spark", store.name, claim_id)
         return None
-    output = Output(store.spark, row[0])
-    # Where the table is gone, so is the evidence, and all that it said was done.
-    return output if output.exists() else None
+    done: SettledStep = _by_spark().settled(store, lease, claim_id, gone)
+    return done
 
 
-def _outcomes(mine: DataFrame, done: DataFrame | None, otherwise: str) -> DataFrame:
-    outcome: Column = F.lit(otherwise)
-    rows = mine.select("_seq")
-    if done is not None:
-        rows = rows.join(done.withColumn("_done", F.lit(True)).distinct(), "_seq", "left")
-        outcome = F.when(F.col("_done"), "ack").otherwise(outcome)
-    error = F.when(outcome == LOSE, "holder is gone")
-    return rows.select("_seq", outcome.alias("outcome"), error.alias("error")).localCheckpoint()
+def _by_spark() -> ModuleType:
+    return import_module("spark_queue.delta.commands.rescue")

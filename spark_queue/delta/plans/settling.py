@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_queue.config import QueueConfig
 from spark_queue.delta.plans import judging
 from spark_queue.delta.replica.rules import in_force
+from spark_queue.delta.replica.settling import GONE, LOSE
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import StatusHead
 from spark_queue.delta.tables.schema import CLAIMED, ITEM, READY, RECENT
@@ -18,6 +20,7 @@ from spark_queue.delta.verdicts import (
     ByARescuer,
     Each,
     Every,
+    Gone,
     Renewed,
     StagedSettle,
     Verdict,
@@ -77,10 +80,20 @@ def _judged(verdict: Verdict, mine: DataFrame, config: QueueConfig, now: datetim
         case Renewed():
             until = {"_at": F.lit(now), "_lease_expires_at": F.lit(now + verdict.by)}
             return _not_yet_settled(mine).withColumns(until)
+        case Gone():
+            said = {"outcome": F.lit(LOSE), "error": F.lit(GONE)}
+            over = (F.col("_lease_expires_at") <= verdict.now) | _is_one_of(verdict.ended)
+            meant = _not_yet_settled(mine).where(F.col("_held") & over).withColumns(said)
+            lost = judging.judged(meant, config, now)
+            return lost.withColumn("_lease", F.lit(None).cast("long"))
         case ByARescuer():
             meant = mine.withColumn("_held", F.col("_held") & verdict.which)
             rescued = _judged(verdict.verdict, meant, config, now)
             return rescued.withColumn("_lease", F.lit(None).cast("long"))
+
+
+def _is_one_of(workers: Collection[str]) -> Column:
+    return F.coalesce(F.col("_worker_id").isin(*workers), F.lit(False))
 
 
 def _not_yet_settled(mine: DataFrame) -> DataFrame:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 
 import pyarrow as pa
@@ -17,6 +17,9 @@ from spark_queue.rules import Ack, Dead, Nack, Outcome, Release, Scheduler
 
 #: What is said of an item whose holder is gone.
 LOSE = "lose"
+
+#: What is noted then.
+GONE = "holder is gone"
 
 #: What an item keeps of a claim no longer when that is over.
 _ENDED: Row = dict.fromkeys(("_available_at", "_lease_expires_at", "_turn", "_overdue"))
@@ -75,6 +78,26 @@ def judged(
         rows.append({**row, **_ENDED, "_kind": ITEM, "_at": now, "_error": error, **after})
     before = {seq: row["_losses"] for seq, row in held.items()}
     return _judged(rows, tuple(sorted(set(said) - set(held))), before)
+
+
+def lost(
+    replica: Replica,
+    lease: int,
+    is_gone: Callable[[Row], bool],
+    config: QueueConfig,
+    now: datetime,
+) -> Judged | None:
+    """Judge the items of a lease whose holder is gone; ``None`` as for :func:`judged`.
+
+    In nobody's name: a holder that comes back sees that they were lost.
+    """
+    if lease not in replica.grants:
+        return None
+    left = sorted(replica.grants[lease].left)
+    held = [row for seq in left if (row := _held(replica, lease, seq)) is not None]
+    said = {row["_seq"]: (LOSE, GONE) for row in held if is_gone(row)}
+    found = judged(replica, lease, said, config, now)
+    return found and replace(found, rows=[{**row, "_lease": None} for row in found.rows])
 
 
 def renewed(replica: Replica, lease: int, by: timedelta, now: datetime) -> Judged | None:

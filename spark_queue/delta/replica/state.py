@@ -30,7 +30,7 @@ STATE = tuple(name for name in RECENT if name not in ("_kind", "_step"))
 ENTERED = ("_kind", "_gen", "_step", "_seq", *SCHEDULE, "_dedup_key", "_errors")
 
 #: What is read of a row of the status log.
-FOLLOWED = ("_kind", "_step", "_at", *STATE)
+FOLLOWED = ("_kind", "_step", "_at", "_body", *STATE)
 
 #: What an item entered with, and a front leaves out of the rows that it writes of it.
 _ENTERED_WITH = ("_enqueued_at", "_expires_at")
@@ -52,6 +52,8 @@ class RememberedClaim:
     rows: dict[int, Row]
     """The rows by which the items were leased, by seq."""
     left: set[int]
+    output: str | None = None
+    """The table where its holder writes what was done."""
 
 
 class RowFollower(Protocol):
@@ -165,7 +167,7 @@ class Replica:
         known = self.items.get(seq, {})
         item |= {name: known.get(name) for name in _ENTERED_WITH if item[name] is None}
         if state == CLAIMED and lease == step:
-            grant = self.grants.setdefault(lease, RememberedClaim({}, set()))
+            grant = self.grants.setdefault(lease, RememberedClaim({}, set(), row.get("_body")))
             grant.rows[seq] = {**item, "_at": row["_at"]}
             grant.left.add(seq)
         elif state != CLAIMED and lease in self.grants:

@@ -26,7 +26,7 @@ from spark_queue.delta.tables.heads import (
 )
 from spark_queue.delta.tables.log import Log, log_of
 from spark_queue.delta.tables.native import NativeLog
-from spark_queue.delta.tables.schema import CONFIG
+from spark_queue.delta.tables.schema import CONFIG, QUEUE_COLUMNS, fields_of
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.delta.tables.wishes import Session, is_fresh, spark_of
 from spark_queue.errors import LogDamagedError, QueueNotFoundError, ReaderNotFoundError
@@ -165,6 +165,13 @@ class Store:
         """Return the user's columns, in their order."""
         columns: StructType = _by_spark().user_schema(self)
         return columns
+
+    def user_columns(self) -> list[str]:
+        """Return the names of the user's columns, in their order."""
+        log, ours = self.native("queue"), set(QUEUE_COLUMNS.names)
+        if log is None:
+            return list(self.user_schema().names)
+        return [field["name"] for field in fields_of(log.schema()) if field["name"] not in ours]
 
     def forget(self) -> None:
         """Drop what this process remembers of the queue; it is read again where it is needed."""

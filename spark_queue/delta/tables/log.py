@@ -153,6 +153,10 @@ class Log(Generic[_Head]):
         del version
         self._needs_spark("to query its tables", "the queue was opened without one")
 
+    def is_empty(self) -> bool:
+        """Tell whether the table has no row."""
+        return self.head() is None
+
     def head(self, since: int = 0) -> _Head | None:
         """Return the newest head whose step is at least ``since``."""
         newest = self.parsed(self._glance().head())

@@ -84,6 +84,12 @@ def json_of(fields: Sequence[Mapping[str, Any]]) -> str:
     return json.dumps({"type": "struct", "fields": list(fields)})
 
 
+def fields_of(schema: str) -> list[dict[str, Any]]:
+    """Return the columns of a schema that Spark has written."""
+    fields: list[dict[str, Any]] = json.loads(schema)["fields"]
+    return fields
+
+
 def _field(name: str, kind: str) -> dict[str, Any]:
     written = _WRITTEN.get(kind, kind)
     return {"name": name, "type": written, "nullable": True, "metadata": {}}

@@ -81,6 +81,10 @@ class SparkLog(Log[_Head]):
             return reader.load(self.address.target)
         return reader.table(self.address.target)
 
+    def is_empty(self) -> bool:
+        """Tell whether the table has no row."""
+        return self.read().isEmpty()
+
     def head(self, since: int = 0) -> _Head | None:
         """Return the newest head whose step is at least ``since``."""
         rows = self._heads().where(F.col("_step") >= since)

@@ -19,7 +19,7 @@ from spark_queue.delta.commands import (
     checkpoint,
     forwarding,
     readers,
-    recovery,
+    rescue,
     trim,
 )
 from spark_queue.delta.plans import snapshot
@@ -75,7 +75,7 @@ class _Upkeep:
 def _kept_up(reader: Store) -> _Upkeep:
     """Log what is over for a reader, and write a checkpoint of its log."""
     _, expired = admin.expire(reader)
-    dead = recovery.bury(reader)
+    dead = rescue.bury(reader)
     forwarding.forward(reader)
     head = reader.status_head()
     step = checkpoint.checkpoint(reader) if head.log_rows else head.checkpoint.step

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
@@ -46,7 +47,7 @@ def leased(store: Store, lease: int) -> LeasedItems:
     known = _known(store, lease)
     here = None if known is None else fetching.fetched(store, known)
     if known is not None and here is not None:
-        return LeasedItems(here, max(row["_losses"] for row in known.rows.values()))
+        return LeasedItems(_frame(store, here), max(row["_losses"] for row in known.rows.values()))
     queue = store.queue.read()
     granted = _granted(store, lease)
     names = user_columns(queue)
@@ -84,6 +85,12 @@ def _bounds(granted: DataFrame) -> Row | None:
         F.count(F.lit(1)),
         F.max("_losses"),
     ).head()
+
+
+def _frame(store: Store, rows: pa.Table) -> DataFrame:
+    schema = store.user_schema().add("_seq", "long").add("_lease", "long")
+    schema = schema.add("_attempts", "integer").add("_group_key", "string")
+    return store.spark.createDataFrame(rows, schema)
 
 
 def _known(store: Store, lease: int) -> RememberedClaim | None:

@@ -16,6 +16,7 @@ from spark_queue.delta.input.plain.ddl import parsed
 from spark_queue.delta.input.plain.rows import OPTIONAL_COLUMNS
 from spark_queue.delta.tables.schema import OPTIONAL_COLUMNS as OF_SPARK
 from spark_queue.delta.tables.schema import OPTIONAL_INPUTS
+from spark_queue.delta.tables.spark_types import struct_of
 from spark_queue.errors import SparkNeededError
 
 #: Marks two rows where whatever is Spark's, Java's or of pandas cannot be imported.
@@ -53,7 +54,7 @@ def test_rows_are_marked_where_there_is_no_spark() -> None:
 def test_optional_columns_are_those_of_the_log() -> None:
     """What rows may have beside the queue's columns is what the log has a place for."""
     assert names.OPTIONAL == OPTIONAL_INPUTS
-    assert of_spark(OF_SPARK) == OPTIONAL_COLUMNS
+    assert of_spark(struct_of(OF_SPARK)) == OPTIONAL_COLUMNS
 
 
 def test_a_type_is_that_of_arrow_which_spark_takes() -> None:

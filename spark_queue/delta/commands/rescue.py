@@ -1,0 +1,111 @@
+"""Claims whose holder is gone, or gives up, settled by what only Spark finds: tables, outputs."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from spark_queue.delta.commands import settle
+from spark_queue.delta.commands.evidence import Output
+from spark_queue.delta.commands.settle import SettledStep
+from spark_queue.delta.plans import fold
+from spark_queue.delta.replica.settling import GONE, LOSE
+from spark_queue.delta.replica.state import Row
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.schema import CLAIMED, DEAD, ITEM
+from spark_queue.delta.verdicts import Gone
+
+
+def bury(store: Store) -> int:
+    """Settle the items whose last lease has run out, and return how many are dead now.
+
+    An item that may be lost once more stays with its holder, who may be late and not gone; unless
+    the claim has an output. Asking there shuts the holder out, so that all of the claim is settled:
+    what is in the output is done.
+    """
+    max_losses = store.settings(store.status_head()).config.max_losses
+    if max_losses is None:
+        return 0
+    spent = _ran_out(store) & (F.col("_losses") + 1 >= max_losses)
+    done = [_settled(store, claim, LOSE, spent) for claim in _claims(store, spent)]
+    return sum(settled.counts.get(DEAD, 0) for settled in done)
+
+
+def abandon(store: Store, lease: int, claim_id: str) -> SettledStep:
+    """Settle a claim that its own holder gives up: what is in the output is done, the rest back."""
+    return _settled(store, (lease, claim_id), "release", F.lit(True))
+
+
+def settled(store: Store, lease: int, claim_id: str, gone: Gone) -> SettledStep:
+    """Settle a claim of a holder that is gone, by what its output has, if it has one."""
+    which = (F.col("_lease_expires_at") <= gone.now) | F.col("_worker_id").isin(*gone.ended)
+    return _settled(store, (lease, claim_id), LOSE, which)
+
+
+def held(store: Store) -> list[Row]:
+    """Return whose claims are in flight, and until when."""
+    facts = ("_lease", "_claim_id", "_worker_id")
+    until = F.min("_lease_expires_at").alias("_lease_expires_at")
+    rows = _claimed(store).groupBy(*facts).agg(until).collect()
+    return [{**row.asDict(), "_lease_expires_at": _utc(row["_lease_expires_at"])} for row in rows]
+
+
+def _claims(store: Store, which: Column) -> list[tuple[int, str]]:
+    """Return lease and id of the claims that have such items in flight."""
+    if store.status_head().claimed == 0:
+        return []
+    rows = _claimed(store).where(which).select("_lease", "_claim_id").distinct().collect()
+    return sorted((row[0], row[1]) for row in rows)
+
+
+def _claimed(store: Store) -> DataFrame:
+    with store.writing("status"):
+        return fold.touched(store.recent(store.status_head())).where(F.col("_state") == CLAIMED)
+
+
+def _ran_out(store: Store) -> Column:
+    return F.col("_lease_expires_at") <= store.clock.now()
+
+
+def _utc(local: datetime) -> datetime:
+    """Read a collected timestamp, which is naive and in this process's zone."""
+    return local.astimezone(timezone.utc)
+
+
+def _settled(store: Store, claim: tuple[int, str], otherwise: str, which: Column) -> SettledStep:
+    """Settle what is left of a claim: by what its output has, or those items that are meant.
+
+    Whether they are meant is asked again of their newest rows: a holder that renewed meanwhile
+    keeps them.
+    """
+    lease, claim_id = claim
+    output = _output(store, lease)
+    done = None if output is None else output.shut_out(claim_id)
+    mine = _claimed(store).where(F.col("_lease") == lease)
+    meant = which if output is None else F.lit(True)
+    outcomes = _outcomes(mine.where(meant), done, otherwise)
+    verdict = settle.ByARescuer(settle.Each(outcomes), meant)
+    return settle.settle(store, lease, verdict, action="recover")
+
+
+def _output(store: Store, lease: int) -> Output | None:
+    """Return the output of a claim, as its own step names it."""
+    granted = (F.col("_kind") == ITEM) & (F.col("_step") == lease) & (F.col("_state") == CLAIMED)
+    row = store.status.read().where(granted).select("_body").head()
+    if row is None or row[0] is None:
+        return None
+    output = Output(store.spark, row[0])
+    # Where the table is gone, so is the evidence, and all that it said was done.
+    return output if output.exists() else None
+
+
+def _outcomes(mine: DataFrame, done: DataFrame | None, otherwise: str) -> DataFrame:
+    outcome: Column = F.lit(otherwise)
+    rows = mine.select("_seq")
+    if done is not None:
+        rows = rows.join(done.withColumn("_done", F.lit(True)).distinct(), "_seq", "left")
+        outcome = F.when(F.col("_done"), "ack").otherwise(outcome)
+    error = F.when(outcome == LOSE, GONE)
+    return rows.select("_seq", outcome.alias("outcome"), error.alias("error")).localCheckpoint()
