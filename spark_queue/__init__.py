@@ -10,6 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from spark_queue.claim import Claim, Settlement
     from spark_queue.config import QueueConfig, RetryPolicy
     from spark_queue.delta.keys import DeltaIdempotencyKeyStore
@@ -49,6 +51,8 @@ if TYPE_CHECKING:
     from spark_queue.front.producer import PutResult
     from spark_queue.journal.options import QueueOptions, ReaderHooks
     from spark_queue.journal.queue import JournaledQueue
+    from spark_queue.local.claim import LocalClaim
+    from spark_queue.local.queue import LocalQueue
     from spark_queue.processing.worker import ProcessResult
     from spark_queue.queue import DeltaQueue
     from spark_queue.reader import Reader
@@ -80,6 +84,8 @@ _HOMES = {
     "JournaledQueue": "journal.queue",
     "Lag": "results",
     "LeaseLostError": "errors",
+    "LocalClaim": "local.claim",
+    "LocalQueue": "local.queue",
     "LogDamagedError": "errors",
     "Maintained": "results",
     "PlannersDifferError": "errors",
@@ -136,6 +142,8 @@ __all__ = [
     "JournaledQueue",
     "Lag",
     "LeaseLostError",
+    "LocalClaim",
+    "LocalQueue",
     "LogDamagedError",
     "Maintained",
     "PlannersDifferError",
@@ -169,7 +177,20 @@ __all__ = [
     "__version__",
     "journaled_queue",
     "local_session",
+    "open",
 ]
+
+
+def open(path: str | Path, **options: Any) -> LocalQueue:  # noqa: A001 - as of a file
+    """Open a queue on this machine's disk, without Spark; options as for :meth:`LocalQueue.open`.
+
+    Raises
+    ------
+    QueueNotFoundError
+        When there is no queue, or what is there is not one.
+    """
+    queue: LocalQueue = __getattr__("LocalQueue").open(path, **options)
+    return queue
 
 
 def __dir__() -> list[str]:

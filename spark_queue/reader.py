@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 from spark_queue import checks, streams
 from spark_queue.claim import Claim, claimed
 from spark_queue.config import LiveSettings
-from spark_queue.delta.commands import admin, enqueue, readers
+from spark_queue.delta.commands import admin, claims, enqueue, readers
 from spark_queue.delta.plans import snapshot
 from spark_queue.delta.replica.request import EnqueueRules
 from spark_queue.delta.views import lag
@@ -28,7 +28,6 @@ from spark_queue.processing.options import (
     HandlerOptions,
     ProcessOptions,
     StreamOptions,
-    request,
 )
 from spark_queue.processing.worker import ProcessResult
 from spark_queue.reader_config import ReaderConfig
@@ -79,7 +78,9 @@ class Working(Looking):
             When ``limit`` or ``run`` is below 1 or ``lease`` is not above zero.
         """
         checks.require_claim(limit, lease, run, worker_id, claim_id)
-        return claimed(self._store, request(self._store, limit, lease, worker_id, run, claim_id))
+        return claimed(
+            self._store, claims.request(self._store, limit, lease, worker_id, run, claim_id)
+        )
 
     @overload
     def process(

@@ -20,6 +20,7 @@ from spark_queue.delta.replica.request import (
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import Pointer, QueueHead, StatusHead
 from spark_queue.delta.tables.settings import Settings
+from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.delta.verdicts import StagedSettle, Verdict
 from spark_queue.reader_config import ReaderConfig
 
@@ -60,8 +61,9 @@ class Chooser(Protocol):
 class Frame(Protocol):
     """A frame on its way into the item log: checked, with its keys, and evaluated once."""
 
-    rows: pa.Table | None
-    """The rows, if they are few and such as can be decided in this process."""
+    @property
+    def rows(self) -> pa.Table | None:
+        """The rows, if they are few and such as can be decided in this process."""
 
     def is_empty(self) -> bool:
         """Tell whether there is nothing to enqueue."""
@@ -239,5 +241,7 @@ class Planner(Protocol):
 
 def planner_of(store: Store) -> Planner:
     """Return who decides by the session of a store; nothing of Spark is imported before."""
-    planner: Planner = import_module("spark_queue.delta.plans.planner").of(store)
+    is_alone = isinstance(store.session, PlainSession)
+    name = "spark_queue.delta.alone" if is_alone else "spark_queue.delta.plans.planner"
+    planner: Planner = import_module(name).of(store)
     return planner

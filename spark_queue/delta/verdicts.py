@@ -61,6 +61,19 @@ class Each:
 
 
 @dataclass(frozen=True, slots=True)
+class Some:
+    """Outcomes of some items, each with its error, by seq."""
+
+    outcomes: Mapping[int, tuple[str, str | None]]
+
+    def judged(
+        self, replica: Replica, lease: int, config: QueueConfig, now: datetime
+    ) -> Judged | None:
+        """See :meth:`Every.judged`."""
+        return settling.judged(replica, lease, self.outcomes, config, now)
+
+
+@dataclass(frozen=True, slots=True)
 class Renewed:
     """A lease extended for all that is left of a claim, counted from now."""
 
@@ -116,7 +129,7 @@ class Gone:
 
 
 #: What is said of the items of a lease.
-Verdict: TypeAlias = Every | Each | Renewed | ByARescuer | Gone
+Verdict: TypeAlias = Every | Each | Some | Renewed | ByARescuer | Gone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

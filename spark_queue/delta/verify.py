@@ -18,8 +18,8 @@ import pyarrow as pa
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import logger
 from spark_queue.delta.tables.heads import QueueHead, StatusHead
+from spark_queue.delta.tables.wishes import small_steps
 from spark_queue.errors import PlannersDifferError
-from spark_queue.session import SMALL_STEPS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -48,7 +48,7 @@ class Plan:
 
 def is_wanted(store: Store) -> bool:
     """Tell whether the session asks both planners."""
-    return store.spark.conf.get(SMALL_STEPS, "memory") == "verify"
+    return small_steps(store.session) == "verify"
 
 
 #: What a planner decides; ``None`` for a step that would write nothing.

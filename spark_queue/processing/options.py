@@ -14,7 +14,6 @@ from spark_queue import checks
 from spark_queue.delta.commands import claims
 from spark_queue.delta.commands.evidence import Output
 from spark_queue.delta.input.ddl import parsed
-from spark_queue.delta.replica.request import Request
 from spark_queue.delta.store.store import Store
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.processing.handlers import AnyHandler
@@ -86,7 +85,7 @@ class Asked:
         return Work(
             handler=self.handler,
             per=self.per,
-            request=request(
+            request=claims.request(
                 store, self.limit, self.lease, self.worker_id or worker_id(store), run, None
             ),
             returns=None if returns is None else parsed(returns, "returns"),
@@ -102,28 +101,3 @@ class Asked:
         if most > 1 and self.per == "batch":
             raise InvalidArgumentError(f"max_per_group is {most}: with per='batch' it must be 1")
         return most
-
-
-def request(
-    store: Store,
-    limit: int,
-    lease: timedelta | None,
-    worker_id: str,
-    run: int,
-    claim_id: str | None,
-) -> Request:
-    """Check what a claim asks for."""
-    facts = store.registered()
-    if facts.streams:
-        raise InvalidArgumentError(
-            f"reader {facts.name!r} is read as a stream: claim with another reader"
-        )
-    held_for = store.settings(store.status_head()).config.lease if lease is None else lease
-    return Request(
-        limit=limit,
-        lease=held_for,
-        worker_id=worker_id,
-        run=run,
-        claim_id=claim_id or claims.new_claim_id(),
-        repeatable=claim_id is not None,
-    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from functools import cache
 
 from spark_queue.delta import verify
@@ -19,6 +19,7 @@ from spark_queue.delta.tables.heads import StatusHead, following
 from spark_queue.delta.tables.schema import CLAIMED, READY
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.delta.verify import Plan
+from spark_queue.errors import InvalidArgumentError
 
 
 def claim(store: Store, request: Request) -> GrantedClaim:
@@ -140,3 +141,28 @@ def _granted_before(claim_id: str, lease: int, grant: RememberedClaim) -> Grante
 def new_claim_id() -> str:
     """Return an id for a claim whose caller gave none."""
     return uuid.uuid4().hex
+
+
+def request(
+    store: Store,
+    limit: int,
+    lease: timedelta | None,
+    worker_id: str,
+    run: int,
+    claim_id: str | None,
+) -> Request:
+    """Check what a claim asks for."""
+    facts = store.registered()
+    if facts.streams:
+        raise InvalidArgumentError(
+            f"reader {facts.name!r} is read as a stream: claim with another reader"
+        )
+    held_for = store.settings(store.status_head()).config.lease if lease is None else lease
+    return Request(
+        limit=limit,
+        lease=held_for,
+        worker_id=worker_id,
+        run=run,
+        claim_id=claim_id or new_claim_id(),
+        repeatable=claim_id is not None,
+    )

@@ -93,16 +93,28 @@ def enqueue(
     columns of the log as well.
     """
     started = time.monotonic()
-    now = store.clock.now()
-    status = store.status_head()
-    settings = store.settings(status)
+    settings = store.settings(store.status_head())
     # What comes from another queue is compared with what is in the tables.
     is_decidable = set(extra) <= {"_origin"} and replicas.is_possible(store)
     frame = planner_of(store).frame(df, order_by, settings, extra, is_decidable=is_decidable)
+    return entered(store, frame, rules, batch=batch, started=started)
+
+
+def entered(
+    store: Store,
+    frame: Frame,
+    rules: EnqueueRules,
+    *,
+    batch: StreamBatch | None = None,
+    started: float | None = None,
+) -> Enqueued:
+    """Append rows that were checked to the item log, as one step; as :func:`enqueue`."""
+    now = store.clock.now()
+    status = store.status_head()
     # Before anybody has to wait for this step: what is large takes long.
     if frame.is_empty():
         return _NOTHING
-    command = _Enqueue(store, frame, status, settings, now, rules, batch)
+    command = _Enqueue(store, frame, status, store.settings(status), now, rules, batch)
     done = on_items(store, "enqueue", command.decided, started=started)
     if done.step:
         _trim(store)

@@ -28,6 +28,7 @@ from spark_queue.delta.verdicts import (
     Every,
     Gone,
     Renewed,
+    Some,
     StagedSettle,
     Verdict,
 )
@@ -43,6 +44,7 @@ __all__ = [
     "Gone",
     "Renewed",
     "SettledStep",
+    "Some",
     "StagedSettle",
     "Verdict",
     "facts_of",

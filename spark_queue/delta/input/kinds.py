@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -89,6 +90,11 @@ def mapping(key: Kind, value: Kind, *, nullable: bool = True) -> Kind:
 def from_json(schema: Mapping[str, Any]) -> tuple[Field, ...]:
     """Read columns from the JSON of a schema, as ``StructType.jsonValue`` gives it."""
     return tuple(_field(field) for field in schema["fields"])
+
+
+def read(schema: str) -> tuple[Field, ...]:
+    """Read columns from the JSON of a schema, as text."""
+    return from_json(json.loads(schema))
 
 
 def to_json(fields: Sequence[Field]) -> dict[str, Any]:

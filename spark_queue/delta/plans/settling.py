@@ -22,9 +22,12 @@ from spark_queue.delta.verdicts import (
     Every,
     Gone,
     Renewed,
+    Some,
     StagedSettle,
     Verdict,
 )
+
+_SAID = "_seq long, outcome string, error string"
 
 
 def staged(
@@ -77,6 +80,10 @@ def _judged(verdict: Verdict, mine: DataFrame, config: QueueConfig, now: datetim
         case Each():
             told = verdict.outcomes.select("_seq", "outcome", "error").join(mine, "_seq", "left")
             return judging.judged(told.fillna({"_held": False}), config, now)
+        case Some():
+            listed = [(seq, *said) for seq, said in verdict.outcomes.items()]
+            frame = mine.sparkSession.createDataFrame(listed, _SAID)
+            return _judged(Each(frame), mine, config, now)
         case Renewed():
             until = {"_at": F.lit(now), "_lease_expires_at": F.lit(now + verdict.by)}
             return _not_yet_settled(mine).withColumns(until)

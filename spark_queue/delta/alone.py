@@ -1,0 +1,120 @@
+"""Steps of a queue that was opened without Spark: what this process cannot decide is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import NoReturn
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_queue.delta.replica.request import EnqueueFacts, EnqueueRules, GrantedClaim, Request
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.heads import Pointer, QueueHead, StatusHead
+from spark_queue.delta.tables.schema import CLAIMED, ITEM
+from spark_queue.delta.tables.settings import Settings
+from spark_queue.delta.verdicts import StagedSettle, Verdict
+from spark_queue.errors import SparkNeededError
+
+_TOO_MUCH = "the queue has more open items, or a longer history, than a process keeps in memory"
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedRows:
+    """Rows on their way into the item log, as :func:`~...plain.marking.marked` gives them."""
+
+    store: Store
+    rows: pa.Table
+
+    def is_empty(self) -> bool:
+        """See :class:`~spark_queue.delta.planner.Frame`."""
+        return not len(self.rows)
+
+    def entered(
+        self,
+        before: QueueHead,
+        pointers: Mapping[int, Pointer],
+        settings: Settings,
+        rules: EnqueueRules,
+        readers: Sequence[Store],
+        now: datetime,
+    ) -> tuple[pa.Table, EnqueueFacts]:
+        """See :class:`~spark_queue.delta.planner.Frame`."""
+        del before, pointers, settings, rules, readers, now
+        why = "a reader has limits or reads a stream, or " + _TOO_MUCH
+        raise SparkNeededError(f"to enqueue into {self.store.name!r}", why)
+
+
+class AloneChooser:
+    """Refuses to choose."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def at(self, head: StatusHead, settings: Settings) -> NoReturn:
+        """See :class:`~spark_queue.delta.planner.Chooser`."""
+        del head, settings
+        raise SparkNeededError(f"to claim from {self._store.name!r}", _TOO_MUCH)
+
+
+@dataclass(frozen=True, slots=True)
+class AlonePlanner:
+    """The part of a :class:`~spark_queue.delta.planner.Planner` that is asked for without Spark."""
+
+    store: Store
+
+    def chooser(self, request: Request, now: datetime) -> AloneChooser:
+        """See :class:`Planner`."""
+        del request, now
+        return AloneChooser(self.store)
+
+    def granted(self, claim_id: str) -> GrantedClaim | None:
+        """See :class:`Planner`: the status log is read for it."""
+        log = self.store.native("status")
+        if log is None:
+            raise SparkNeededError(f"to claim from {self.store.name!r} again", _TOO_MUCH)
+        rows = log.read(("_kind", "_step", "_state", "_lease", "_claim_id", *_TIMES))
+        mine = pc.and_(pc.equal(rows["_claim_id"], claim_id), pc.equal(rows["_state"], CLAIMED))
+        first = pc.and_(pc.equal(rows["_kind"], ITEM), pc.equal(rows["_lease"], rows["_step"]))
+        found = rows.filter(pc.and_kleene(mine, first))
+        if not found.num_rows:
+            return None
+        at, until = (pc.max(found[name]).as_py().astimezone(timezone.utc) for name in _TIMES)
+        return GrantedClaim(
+            step=pc.max(found["_lease"]).as_py(),
+            count=found.num_rows,
+            claim_id=claim_id,
+            claimed_at=at,
+            lease_expires_at=until,
+        )
+
+    def settled(
+        self, head: StatusHead, lease: int, verdict: Verdict, now: datetime
+    ) -> StagedSettle:
+        """See :class:`Planner`."""
+        del head, verdict, now
+        why = f"lease {lease} is not among those that this process remembers, or {_TOO_MUCH}"
+        raise SparkNeededError(f"to settle items of {self.store.name!r}", why)
+
+    def checkpoint(
+        self,
+        head: StatusHead,
+        settings: Settings,
+        changed: Settings | None = None,
+        beside: pa.Table | None = None,
+    ) -> NoReturn:
+        """See :class:`Planner`."""
+        del head, settings, changed, beside
+        raise SparkNeededError(
+            f"to change weights of {self.store.name!r}", "all turns are counted anew by its tables"
+        )
+
+
+_TIMES = ("_at", "_lease_expires_at")
+
+
+def of(store: Store) -> AlonePlanner:
+    """Return who decides for a store that has no session of Spark."""
+    return AlonePlanner(store)

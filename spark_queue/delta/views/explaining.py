@@ -1,0 +1,146 @@
+"""Why an item is not running, by what this process knows of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from typing import Any
+
+from spark_queue.delta.replica.rules import expires_at
+from spark_queue.delta.store import replicas
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.schema import CLAIMED
+from spark_queue.results import Explanation
+from spark_queue.rules.explain import Situation, explain_live
+from spark_queue.rules.model import ItemReason, Reason, State
+
+#: A row of Spark, or of a replica, by column.
+AnyRow = Any
+
+
+def live(store: Store, seq: int) -> Explanation | None:
+    """Say it of a live item by what this process knows; ``None`` where it does not."""
+    with store.cache().lock:
+        replica = replicas.at_hand(store)
+        row = None if replica is None else replica.items.get(seq)
+        if replica is None or row is None:
+            return None
+        limit = store.limits()
+        rows = [
+            {**other, "_expires_at": expires_at(other, limit)} for other in replica.items.values()
+        ]
+    at = now_of(store)
+    live = {row["_seq"]: Seen.of(row) for row in rows}
+    staying = [item for item in live.values() if item.state == CLAIMED and not at.ends(item)]
+    at = replace(at, in_flight=len(staying))
+    group = row["_group_key"]
+    members = [live[r["_seq"]] for r in rows if group is not None and r["_group_key"] == group]
+    members.sort(key=lambda member: member.seq)
+    why = explain_live(live[seq], members, at)
+    own = next(other for other in rows if other["_seq"] == seq)
+    text = detail(own, why, {member.seq: member.state for member in members}, at)
+    return because(seq, why.reason, text, by=why.by, until=until_of(own, why.reason))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """A live item, as the scheduler's rules look at it."""
+
+    seq: int
+    state: State
+    losses: int
+    available_at: float | None
+    expires_at: float | None
+    lease_expires_at: float | None
+
+    @classmethod
+    def of(cls, row: AnyRow) -> Seen:
+        """Look at a row."""
+        return cls(
+            seq=row["_seq"],
+            state=row["_state"],
+            losses=row["_losses"],
+            available_at=_seconds(row["_available_at"]),
+            expires_at=_seconds(row["_expires_at"]),
+            lease_expires_at=_seconds(row["_lease_expires_at"]),
+        )
+
+    def is_due(self, now: float) -> bool:
+        """Tell whether it may be claimed, as far as its delay goes."""
+        return self.available_at is None or self.available_at <= now
+
+    def has_expired(self, now: float) -> bool:
+        """Tell whether its time is over."""
+        return self.expires_at is not None and self.expires_at <= now
+
+    def ran_out(self, now: float) -> bool:
+        """Tell whether its lease is over."""
+        return self.lease_expires_at is not None and self.lease_expires_at <= now
+
+
+def now_of(store: Store) -> Situation:
+    """Return what the rules say now; in flight is all that is claimed."""
+    head = store.status_head()
+    settings = store.settings(head)
+    return Situation(
+        config=settings.config,
+        paused=settings.paused,
+        now=store.clock.now().timestamp(),
+        in_flight=head.claimed,
+    )
+
+
+def detail(row: AnyRow, why: ItemReason, states: Mapping[int, State], at: Situation) -> str:
+    """Say a reason in a sentence."""
+    holder = row["_worker_id"] or f"lease {row['_lease']}"
+    until = None if row["_lease_expires_at"] is None else utc(row["_lease_expires_at"])
+    if why.by is not None:
+        how = "in flight" if states[why.by] == CLAIMED else "waiting before it"
+        return f"group {row['_group_key']!r} has item {why.by} {how}"
+    texts: dict[Reason, str] = {
+        "leased": f"leased by {holder} until {said(until)}" if until else "",
+        "paused": "the queue is paused; resume it",
+        "lease lost": f"the lease of {holder} ran out for the last time; the next claim ends it",
+        "limit": f"{at.in_flight} items are in flight, {at.config.max_in_flight} are allowed",
+        "runnable": "it waits for its turn and a claim",
+    }
+    if why.reason == "expired":
+        return f"its time was over at {said(row['_expires_at'])}"
+    if why.reason == "delayed":
+        return f"not before {said(row['_available_at'])}"
+    if why.reason == "runnable" and until is not None:
+        return f"the lease of {holder} ran out at {said(until)}; it waits for a claim"
+    return texts[why.reason]
+
+
+def until_of(row: AnyRow, reason: Reason) -> datetime | None:
+    """Return until when a reason holds, where that is known."""
+    times: dict[Reason, str] = {"leased": "_lease_expires_at", "delayed": "_available_at"}
+    return utc(row[times[reason]]) if reason in times else None
+
+
+def _seconds(local: datetime | None) -> float | None:
+    return None if local is None else utc(local).timestamp()
+
+
+def because(
+    seq: int,
+    reason: Reason,
+    detail: str,
+    *,
+    by: int | None = None,
+    until: datetime | None = None,
+) -> Explanation:
+    """Return an explanation."""
+    return Explanation(seq=seq, reason=reason, detail=detail, by=by, until=until)
+
+
+def said(at: datetime) -> str:
+    """Say an instant."""
+    return utc(at).isoformat(" ", "seconds")
+
+
+def utc(local: datetime) -> datetime:
+    """Read a collected timestamp, which is naive and in this process's zone."""
+    return local.astimezone(timezone.utc)

@@ -1,0 +1,91 @@
+"""What a claim gives a holder without Spark: the items as rows, and the ways to settle them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from spark_queue.claim import Claim, Settlement
+from spark_queue.delta.commands import settle
+from spark_queue.delta.replica.request import GrantedClaim
+from spark_queue.delta.replica.state import RememberedClaim
+from spark_queue.delta.store import fetching, replicas
+from spark_queue.delta.store.store import Store
+from spark_queue.errors import InvalidArgumentError, SparkNeededError
+
+#: What a holder says of an item: an outcome, or one with an error.
+Said: TypeAlias = str | tuple[str, str | None]
+
+
+class LocalClaim(Claim):
+    """Items that this holder, and nobody else, may work on until its lease ends.
+
+    As a context manager, and in all that settles, it is a :class:`~spark_queue.Claim`; only its
+    items are rows of this process.
+    """
+
+    def __init__(self, store: Store, granted: GrantedClaim) -> None:
+        super().__init__(store, granted)
+        self._table: pa.Table | None = None
+
+    @property
+    def table(self) -> pa.Table:
+        """The claimed items: the user's columns, ``_seq``, ``_lease`` and ``_attempts``.
+
+        They are in the order of service, read once, when they are first asked for.
+        """
+        if self._table is None:
+            self._table = self._read()
+        return self._table
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The same, each as a dictionary."""
+        rows: list[dict[str, Any]] = self.table.to_pylist()
+        return rows
+
+    def settle_each(self, outcomes: Mapping[int, Said]) -> Settlement:
+        """Settle single items.
+
+        Parameters
+        ----------
+        outcomes : mapping
+            By ``_seq``, what is said of an item: ``"ack"``, ``"nack"``, ``"release"`` or
+            ``"dead"``, or one of these and an error.
+
+        Raises
+        ------
+        LeaseLostError
+            When items are not held by this claim; the others were settled.
+        InvalidArgumentError
+            When an outcome is unknown; nothing was written.
+        """
+        said = {seq: (one, None) if isinstance(one, str) else one for seq, one in outcomes.items()}
+        for seq, (outcome, _) in said.items():
+            if outcome not in settle.OUTCOMES:
+                raise InvalidArgumentError(
+                    f"outcome {outcome!r} of seq {seq}: use {', '.join(settle.OUTCOMES)}"
+                )
+        return self._settle(settle.Some(said))
+
+    def _read(self) -> pa.Table:
+        known = self._known()
+        names = [*self._store.user_columns(), "_seq", "_lease", "_attempts"]
+        if known is None or not known.rows:
+            return pa.table({name: [] for name in names})
+        found = fetching.fetched(self._store, known, most=len(known.rows), most_bytes=float("inf"))
+        if found is None:
+            why = "they were purged, or lie in files that only Spark reads"
+            raise SparkNeededError(f"to read the items of claim {self.id!r}", why)
+        turns = pa.array([known.rows[seq]["_turn"] for seq in found["_seq"].to_pylist()])
+        ranks = pa.array([-known.rows[seq]["_priority"] for seq in found["_seq"].to_pylist()])
+        order = [("_rank", "ascending"), ("_turn", "ascending"), ("_seq", "ascending")]
+        placed = found.append_column("_rank", ranks).append_column("_turn", turns)
+        return placed.sort_by(order).select(names)
+
+    def _known(self) -> RememberedClaim | None:
+        with self._store.cache().lock:
+            replica = replicas.at_hand(self._store)
+            return None if replica is None else replica.grants.get(self.lease)

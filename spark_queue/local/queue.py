@@ -1,0 +1,340 @@
+"""The queue without Spark: the same tables, steps and rules, in a plain Python process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import pyarrow as pa
+
+from spark_queue import checks
+from spark_queue.clock import Clock, SystemClock
+from spark_queue.config import QueueConfig, require_config
+from spark_queue.delta.alone import MarkedRows
+from spark_queue.delta.commands import admin, claims, enqueue, readers, recovery
+from spark_queue.delta.commands.readers import Start
+from spark_queue.delta.input import kinds, names
+from spark_queue.delta.input.kinds import Field
+from spark_queue.delta.input.plain import keys
+from spark_queue.delta.input.plain.ddl import parsed
+from spark_queue.delta.input.plain.marking import marked
+from spark_queue.delta.replica.request import EnqueueRules, OnDuplicate
+from spark_queue.delta.store import fencing
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.address import QueueAddress
+from spark_queue.delta.tables.facts import Listener
+from spark_queue.delta.tables.schema import QUEUE_COLUMNS
+from spark_queue.delta.tables.wishes import PlainSession
+from spark_queue.delta.views import explaining
+from spark_queue.errors import InvalidArgumentError
+from spark_queue.local import views
+from spark_queue.local.claim import LocalClaim
+from spark_queue.reader_config import ReaderConfig, require_reader
+from spark_queue.results import EnqueueResult, Explanation
+from spark_queue.session import DURABILITY
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from typing_extensions import Unpack
+
+    from spark_queue.config import LiveSettings
+
+#: What a step survives when it is told.
+Durability = Literal["disk", "process"]
+
+#: Rows to enqueue: one or many dictionaries, or a table.
+Rows: TypeAlias = "Mapping[str, Any] | Sequence[Mapping[str, Any]] | pa.Table | pd.DataFrame"
+
+
+class LocalQueue:
+    """A queue on this machine's disk, in a process without Spark.
+
+    It is the queue that :class:`~spark_queue.DeltaQueue` works with: any number of processes, with
+    Spark or without, enqueue, claim and settle at the same time. Steps take milliseconds. What only
+    Spark can do is refused as :class:`~spark_queue.SparkNeededError`: keys that it alone computes,
+    and queues with more open items than a process keeps in memory.
+
+    Make one with :meth:`create` or :func:`spark_queue.open`. A handle may be used by several
+    threads.
+
+    Examples
+    --------
+    >>> import tempfile, spark_queue
+    >>> from spark_queue import QueueConfig
+    >>> place = tempfile.mkdtemp() + "/files"
+    >>> queue = spark_queue.LocalQueue.create(place, "path string", QueueConfig(dedup_key="path"))
+    >>> queue.enqueue([{"path": "a"}, {"path": "a"}]).duplicates
+    1
+    >>> with queue.claim(10) as claim:
+    ...     [row["path"] for row in claim.rows]
+    ['a']
+    >>> queue.counts()["acked"]
+    1
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._any_reader = store
+        self._reader: Store | None = None
+
+    @classmethod
+    def create(
+        cls,
+        path: str | Path,
+        schema: str,
+        config: QueueConfig | None = None,
+        *,
+        durability: Durability = "disk",
+        clock: Clock | None = None,
+        listener: Listener | None = None,
+    ) -> LocalQueue:
+        """Make a new queue.
+
+        Parameters
+        ----------
+        path : str or Path
+            Where its tables are to be.
+        schema : str
+            The columns of an item, as DDL: ``"path string, tenant string"``.
+        config : QueueConfig, optional
+            Keys, limits and retries. Default: one line, first in, first out.
+        durability : "disk" or "process"
+            What a step survives when it is told: a power cut, or the end of this process.
+        clock : Clock, optional
+            Asked once an operation; the system's by default.
+        listener : callable, optional
+            Called with :class:`StepFacts` after every step, on the thread that made it.
+
+        Raises
+        ------
+        QueueExistsError
+            When there is a queue, or any table in its place.
+        InvalidConfigError
+            When a key is no expression over the columns.
+        SparkNeededError
+            When only Spark computes a key, or keeps a type.
+        """
+        columns, settings = parsed(schema), require_config(config)
+        names.require_columns(columns)
+        keys.require_keys(columns, settings)
+        store = _store(path, durability, clock, listener)
+        admin.create(store, kinds.to_json(columns)["fields"], settings)
+        return cls(store)
+
+    @classmethod
+    def open(
+        cls,
+        path: str | Path,
+        *,
+        durability: Durability = "disk",
+        clock: Clock | None = None,
+        listener: Listener | None = None,
+    ) -> LocalQueue:
+        """Open a queue that exists, whoever made it; parameters as for :meth:`create`.
+
+        Raises
+        ------
+        QueueNotFoundError
+            When there is no queue, or what is there is not one.
+        FormatVersionError
+            When a newer release wrote it.
+        """
+        store = _store(path, durability, clock, listener)
+        store.settings(store.require_exists())
+        return cls(store)
+
+    @property
+    def name(self) -> str:
+        """The queue's path."""
+        return self._any_reader.name
+
+    @property
+    def config(self) -> QueueConfig:
+        """The configuration in force."""
+        store = self._any_reader
+        return store.settings(store.status_head()).config
+
+    @property
+    def paused(self) -> bool:
+        """Whether claims get nothing."""
+        return self._store.settings(self._store.status_head()).paused
+
+    @property
+    def _store(self) -> Store:
+        """The queue as its reader sees it."""
+        if self._reader is None:
+            self._reader = readers.default(self._any_reader)
+        return self._reader
+
+    def enqueue(
+        self,
+        rows: Rows,
+        *,
+        order_by: str | Sequence[str] | None = None,
+        on_duplicate: OnDuplicate = "skip",
+    ) -> EnqueueResult:
+        """Add rows, all in one step.
+
+        Parameters
+        ----------
+        rows : dict, list of dict, pyarrow.Table or pandas.DataFrame
+            The queue's columns; ``available_at``, ``expires_at`` and ``cost`` may come with them.
+        order_by : str or sequence of str, optional
+            Columns by which the rows enter; else they keep their order.
+        on_duplicate : "skip" or "raise"
+            What to do with rows whose key is taken: refuse them and say so, or refuse all.
+
+        Raises
+        ------
+        SchemaMismatchError
+            When a column is missing, unknown or of another type, or a cost is not above 0.
+        DuplicateItemError
+            With ``on_duplicate="raise"``, when a key is taken. Nothing was written.
+        SparkNeededError
+            When a reader of the queue has limits, or reads a stream.
+        """
+        store = self._any_reader
+        given: object = [dict(rows)] if isinstance(rows, Mapping) else rows
+        frame = MarkedRows(store, marked(given, self._columns(), self.config, order_by=order_by))
+        done = enqueue.entered(store, frame, EnqueueRules(on_duplicate=on_duplicate))
+        return EnqueueResult(
+            step=done.step,
+            inserted=done.inserted,
+            duplicates=done.duplicates,
+            read_outcomes=lambda: views.outcomes(store, done),
+        )
+
+    def claim(
+        self,
+        limit: int = 1,
+        *,
+        lease: timedelta | None = None,
+        worker_id: str | None = None,
+        run: int = 1,
+        claim_id: str | None = None,
+    ) -> LocalClaim:
+        """Lease the next items, in fair order.
+
+        Claims of processes on this machine that have ended are settled before: what they held comes
+        back at once.
+
+        Parameters
+        ----------
+        limit : int
+            How many items at most.
+        lease : timedelta, optional
+            How long they are held; the queue's ``lease`` by default.
+        worker_id : str, optional
+            Who holds them. By default this process, so that others see when it ends.
+        run : int
+            How many consecutive items of one group may be leased together; 1 by default.
+        claim_id : str, optional
+            Makes the claim repeatable: claiming again with the same id gives the same items.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When ``limit`` or ``run`` is below 1 or ``lease`` is not above zero.
+        """
+        checks.require_claim(limit, lease, run, worker_id, claim_id)
+        store = self._store
+        recovery.recover(store)
+        who = fencing.life_of(store.handle.place.directory()) if worker_id is None else worker_id
+        request = claims.request(store, limit, lease, who, run, claim_id)
+        return LocalClaim(store, claims.claim(store, request))
+
+    def counts(self) -> dict[str, int]:
+        """Return how many items are ready, claimed, and in each state in which they are over."""
+        return views.counts(self._store)
+
+    def status(self) -> pa.Table:
+        """Return one row an item: the user's columns, its keys, its state and its times."""
+        return views.status(self._store)
+
+    def dead(self) -> pa.Table:
+        """Return the dead letters, as :meth:`status` shows them."""
+        return views.in_state(self._store, "dead")
+
+    def history(self, seq: int) -> pa.Table:
+        """Return every transition of an item, oldest first."""
+        checks.require_seq("seq", seq)
+        return views.history(self._store, seq)
+
+    def explain(self, seq: int) -> Explanation:
+        """Say why an item is not running: by whom it is held, and until when."""
+        checks.require_seq("seq", seq)
+        return explaining.live(self._store, seq) or views.over(self._store, seq)
+
+    def configure(self, **settings: Unpack[LiveSettings]) -> int:
+        """Change live settings from the next step on; return that step.
+
+        Raises
+        ------
+        InvalidConfigError
+            When a setting is unknown, fixed at creation, or out of its range.
+        SparkNeededError
+            When weights change: the turns of all items are counted anew.
+        """
+        self.config.changed(**settings)
+        return admin.configure(
+            self._store,
+            lambda old, at: old.reconfigured(old.config.changed(**settings), at.pointers),
+        )
+
+    def pause(self) -> int:
+        """Stop giving out items; what is claimed goes on. Returns the step it is in force from."""
+        return admin.configure(self._store, lambda old, _: replace(old, paused=True), "pause")
+
+    def resume(self) -> int:
+        """Give out items again. Returns the step it is in force from."""
+        return admin.configure(self._store, lambda old, _: replace(old, paused=False), "resume")
+
+    def reader(
+        self, name: str, *, start: Start | None = None, config: ReaderConfig | None = None
+    ) -> LocalQueue:
+        """Return the queue as a reader sees it, registered where there is none of the name.
+
+        Parameters and errors are those of :meth:`DeltaQueue.reader`.
+        """
+        require_reader(name, start, config)
+        self._reader = None
+        seen = LocalQueue(self._any_reader)
+        seen._reader = readers.register(self._any_reader, name, config, start)
+        return seen
+
+    def readers(self) -> tuple[str, ...]:
+        """Return the names of all readers; the default reader's is empty."""
+        return tuple(facts.name for facts in self._any_reader.queue_head().readers.values())
+
+    def drop(self) -> None:
+        """Remove the queue and everything in it.
+
+        Raises
+        ------
+        FencedError
+            When a front holds it.
+        """
+        admin.drop(self._any_reader)
+
+    def _columns(self) -> tuple[Field, ...]:
+        log = self._any_reader.native("queue")
+        if log is None:
+            raise InvalidArgumentError(f"queue {self.name!r} cannot be written without Spark")
+        ours = set(QUEUE_COLUMNS.names)
+        return tuple(f for f in kinds.read(log.schema()) if f.name not in ours)
+
+    def __repr__(self) -> str:
+        return f"LocalQueue({self.name!r})"
+
+
+def _store(
+    path: str | Path, durability: Durability, clock: Clock | None, listener: Listener | None
+) -> Store:
+    checks.require_choice("durability", durability, ("disk", "process"))
+    place = str(path)
+    # A name without a / is a table of a catalog elsewhere; here everything is a path.
+    address = QueueAddress(place if "/" in place else f"./{place}")
+    session = PlainSession({DURABILITY: durability})
+    return Store.of(session, address, clock or SystemClock(), listener)
