@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from importlib import import_module
 from types import ModuleType, TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from spark_queue.checks import require_duration, require_string
 from spark_queue.delta.commands import checkpoint, claims, forwarding, settle
 from spark_queue.delta.commands.settle import Verdict
 from spark_queue.delta.replica.request import GrantedClaim, Request
 from spark_queue.delta.store.store import Store
-from spark_queue.errors import LeaseLostError
+from spark_queue.errors import InvalidArgumentError, LeaseLostError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from typing_extensions import Self
+
+
+#: What a holder says of an item: an outcome, or one with an error.
+Said: TypeAlias = str | tuple[str, str | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +149,30 @@ class Claim:
             When an outcome is unknown, or an item has two; nothing was written.
         """
         return self._settle(settle.Each(self._by_spark("plans.outcomes").checked(outcomes)))
+
+    def settle_each(self, outcomes: Mapping[int, Said]) -> Settlement:
+        """Settle single items.
+
+        Parameters
+        ----------
+        outcomes : mapping
+            By ``_seq``, what is said of an item: ``"ack"``, ``"nack"``, ``"release"`` or
+            ``"dead"``, or one of these and an error.
+
+        Raises
+        ------
+        LeaseLostError
+            When items are not held by this claim; the others were settled.
+        InvalidArgumentError
+            When an outcome is unknown; nothing was written.
+        """
+        said = {seq: (one, None) if isinstance(one, str) else one for seq, one in outcomes.items()}
+        for seq, (outcome, _) in said.items():
+            if outcome not in settle.OUTCOMES:
+                raise InvalidArgumentError(
+                    f"outcome {outcome!r} of seq {seq}: use {', '.join(settle.OUTCOMES)}"
+                )
+        return self._settle(settle.Some(said))
 
     def renew(self, by: timedelta | None = None) -> datetime:
         """Extend the lease of all that is left.

@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 from spark_queue import checks, streams
 from spark_queue.clock import Clock, SystemClock
 from spark_queue.config import QueueConfig, require_config
-from spark_queue.delta.commands import admin, enqueue, forwarding, frames, readers
+from spark_queue.delta.commands import admin, enqueue, forwarding, readers
 from spark_queue.delta.commands.readers import Start
 from spark_queue.delta.input.columns import (
     OrderBy,
@@ -21,6 +21,7 @@ from spark_queue.delta.input.columns import (
     require_user_schema,
 )
 from spark_queue.delta.input.ddl import parsed
+from spark_queue.delta.plans.frames import require_frame
 from spark_queue.delta.replica.request import EnqueueRules, OnDuplicate, OnFull
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.address import QueueAddress
@@ -208,13 +209,15 @@ class DeltaQueue(Working):
         """
         rules = EnqueueRules(on_duplicate=on_duplicate, on_full=on_full)
         require_order(order_by)
+        require_frame(df)
         main = self._main
-        done = enqueue.enqueue(main, frames.of(main, df), order_by=order_by, rules=rules)
+        done = enqueue.enqueue(main, df, order_by=order_by, rules=rules)
         return EnqueueResult(
             step=done.step,
             inserted=done.inserted,
             duplicates=done.duplicates,
             refused=done.refused,
+            told=enqueue.told(done),
             read_outcomes=lambda: enqueue.outcomes(main, done),
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from html import escape
@@ -28,6 +28,8 @@ class EnqueueResult:
     """Rows that were refused because a reader was full."""
     read_outcomes: Callable[[], DataFrame] = field(repr=False, compare=False)
     """Makes the frame of the outcomes."""
+    told: Sequence[tuple[int, str, int | None]] = field(default=(), repr=False, compare=False)
+    """Of each row its seq, its outcome and who holds its key, where this process has decided."""
 
     @property
     def outcomes(self) -> DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import NoReturn
@@ -10,41 +10,15 @@ from typing import NoReturn
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue.delta.replica.request import EnqueueFacts, EnqueueRules, GrantedClaim, Request
+from spark_queue.delta.replica.request import GrantedClaim, Request
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.heads import Pointer, QueueHead, StatusHead
+from spark_queue.delta.tables.heads import StatusHead
 from spark_queue.delta.tables.schema import CLAIMED, ITEM
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.delta.verdicts import StagedSettle, Verdict
 from spark_queue.errors import SparkNeededError
 
 _TOO_MUCH = "the queue has more open items, or a longer history, than a process keeps in memory"
-
-
-@dataclass(frozen=True, slots=True)
-class MarkedRows:
-    """Rows on their way into the item log, as :func:`~...plain.marking.marked` gives them."""
-
-    store: Store
-    rows: pa.Table
-
-    def is_empty(self) -> bool:
-        """See :class:`~spark_queue.delta.planner.Frame`."""
-        return not len(self.rows)
-
-    def entered(
-        self,
-        before: QueueHead,
-        pointers: Mapping[int, Pointer],
-        settings: Settings,
-        rules: EnqueueRules,
-        readers: Sequence[Store],
-        now: datetime,
-    ) -> tuple[pa.Table, EnqueueFacts]:
-        """See :class:`~spark_queue.delta.planner.Frame`."""
-        del before, pointers, settings, rules, readers, now
-        why = "a reader has limits or reads a stream, or " + _TOO_MUCH
-        raise SparkNeededError(f"to enqueue into {self.store.name!r}", why)
 
 
 class AloneChooser:
@@ -64,6 +38,20 @@ class AlonePlanner:
     """The part of a :class:`~spark_queue.delta.planner.Planner` that is asked for without Spark."""
 
     store: Store
+
+    def frame(
+        self,
+        df: object,
+        order_by: object,
+        settings: Settings,
+        extra: Sequence[str],
+        *,
+        is_decidable: bool,
+    ) -> NoReturn:
+        """See :class:`Planner`."""
+        del df, order_by, settings, extra, is_decidable
+        why = "a reader has limits or reads a stream, or " + _TOO_MUCH
+        raise SparkNeededError(f"to enqueue into {self.store.name!r}", why)
 
     def chooser(self, request: Request, now: datetime) -> AloneChooser:
         """See :class:`Planner`."""

@@ -109,7 +109,7 @@ class Planner(Protocol):
 
     def frame(
         self,
-        df: DataFrame,
+        df: object,
         order_by: OrderBy,
         settings: Settings,
         extra: Sequence[str],
@@ -120,7 +120,7 @@ class Planner(Protocol):
 
         Parameters
         ----------
-        df : DataFrame
+        df : DataFrame, pyarrow.Table, pandas.DataFrame or list of dict
             What is enqueued.
         order_by : str, Column or list of them, optional
             The order in which its rows enter.

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Literal
 
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import Row
 
 from spark_queue.delta.commands import recovery
 from spark_queue.delta.commands.settle import NAMED
@@ -235,7 +235,7 @@ class Consumer:
         try:
             if claim is None:
                 raise LeaseLostError(sorted(first))  # noqa: TRY301 - told like any other loss
-            claim.settle(self._frame(list(first.values())))
+            claim.settle_each({seq: (one.said, one.error) for seq, one in first.items()})
         except LeaseLostError as exc:
             # An error names a thousand; where there may be more, nobody is told that all is well.
             lost = set(exc.seqs if len(exc.seqs) < NAMED else first)
@@ -259,11 +259,6 @@ class Consumer:
         for one in given_up:
             settle(one.future.set_exception, error)
             self._leases.close(one.delivery.lease, [one.delivery.seq])
-
-    def _frame(self, outcomes: Sequence[PendingOutcome]) -> DataFrame:
-        rows = [(o.delivery.seq, o.said, o.error) for o in outcomes]
-        spark = store_of(self._source).spark
-        return spark.createDataFrame(rows, "_seq long, outcome string, error string")
 
 
 def _delivery(row: Row) -> Delivery:

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pyspark.sql import DataFrame
+import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from spark_queue.delta.input import values
@@ -17,7 +17,7 @@ from spark_queue.delta.tables.spark_types import struct_of
 from spark_queue.errors import SchemaMismatchError
 from spark_queue.front.batcher import Batcher, promise, settle
 from spark_queue.journal.copies import own
-from spark_queue.queue import DeltaQueue, main_store_of
+from spark_queue.queue import DeltaQueue
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,17 +101,16 @@ class Producer:
         return True
 
     def _enqueued(self, items: Sequence[Mapping[str, Any]]) -> list[PutResult]:
-        done = self._into.enqueue(self._frame(items), on_full="partial")
-        told = done.outcomes.select("_seq", "outcome", "duplicate_of").collect()
+        done = self._into.enqueue(self._table(items), on_full="partial")
+        told = done.told or done.outcomes.select("_seq", "outcome", "duplicate_of").collect()
         return [PutResult(*row) for row in sorted(told, key=lambda row: int(row[0]))]
 
-    def _frame(self, items: Sequence[Mapping[str, Any]]) -> DataFrame:
+    def _table(self, items: Sequence[Mapping[str, Any]]) -> pa.Table:
         given = [name for name in OPTIONAL_COLUMNS.names if any(name in item for item in items)]
         columns = {
             name: [item.get(name) for item in items] for name in (*self._schema.names, *given)
         }
-        table = rows.table(len(items), columns, self._columns)
-        return main_store_of(self._into).spark.createDataFrame(table)
+        return rows.table(len(items), columns, self._columns)
 
 
 def _require_cost(cost: float | None) -> None:

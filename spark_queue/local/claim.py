@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 import pyarrow as pa
 
-from spark_queue.claim import Claim, Settlement
-from spark_queue.delta.commands import settle
+from spark_queue.claim import Claim
 from spark_queue.delta.replica.request import GrantedClaim
 from spark_queue.delta.replica.state import RememberedClaim
 from spark_queue.delta.store import fetching, replicas
 from spark_queue.delta.store.store import Store
-from spark_queue.errors import InvalidArgumentError, SparkNeededError
-
-#: What a holder says of an item: an outcome, or one with an error.
-Said: TypeAlias = str | tuple[str, str | None]
+from spark_queue.errors import SparkNeededError
 
 
 class LocalClaim(Claim):
@@ -45,30 +40,6 @@ class LocalClaim(Claim):
         """The same, each as a dictionary."""
         rows: list[dict[str, Any]] = self.table.to_pylist()
         return rows
-
-    def settle_each(self, outcomes: Mapping[int, Said]) -> Settlement:
-        """Settle single items.
-
-        Parameters
-        ----------
-        outcomes : mapping
-            By ``_seq``, what is said of an item: ``"ack"``, ``"nack"``, ``"release"`` or
-            ``"dead"``, or one of these and an error.
-
-        Raises
-        ------
-        LeaseLostError
-            When items are not held by this claim; the others were settled.
-        InvalidArgumentError
-            When an outcome is unknown; nothing was written.
-        """
-        said = {seq: (one, None) if isinstance(one, str) else one for seq, one in outcomes.items()}
-        for seq, (outcome, _) in said.items():
-            if outcome not in settle.OUTCOMES:
-                raise InvalidArgumentError(
-                    f"outcome {outcome!r} of seq {seq}: use {', '.join(settle.OUTCOMES)}"
-                )
-        return self._settle(settle.Some(said))
 
     def _read(self) -> pa.Table:
         known = self._known()

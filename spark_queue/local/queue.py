@@ -13,23 +13,19 @@ import pyarrow as pa
 from spark_queue import checks
 from spark_queue.clock import Clock, SystemClock
 from spark_queue.config import QueueConfig, require_config
-from spark_queue.delta.alone import MarkedRows
 from spark_queue.delta.commands import admin, claims, enqueue, readers, recovery
 from spark_queue.delta.commands.readers import Start
+from spark_queue.delta.commands.rows import checked
 from spark_queue.delta.input import kinds, names
-from spark_queue.delta.input.kinds import Field
 from spark_queue.delta.input.plain import keys
 from spark_queue.delta.input.plain.ddl import parsed
-from spark_queue.delta.input.plain.marking import marked
 from spark_queue.delta.replica.request import EnqueueRules, OnDuplicate
 from spark_queue.delta.store import fencing
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.delta.tables.facts import Listener
-from spark_queue.delta.tables.schema import QUEUE_COLUMNS
 from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.delta.views import explaining
-from spark_queue.errors import InvalidArgumentError
 from spark_queue.local import views
 from spark_queue.local.claim import LocalClaim
 from spark_queue.reader_config import ReaderConfig, require_reader
@@ -197,7 +193,7 @@ class LocalQueue:
         """
         store = self._any_reader
         given: object = [dict(rows)] if isinstance(rows, Mapping) else rows
-        frame = MarkedRows(store, marked(given, self._columns(), self.config, order_by=order_by))
+        frame = checked(store, given, order_by=order_by)
         done = enqueue.entered(store, frame, EnqueueRules(on_duplicate=on_duplicate))
         return EnqueueResult(
             step=done.step,
@@ -317,13 +313,6 @@ class LocalQueue:
             When a front holds it.
         """
         admin.drop(self._any_reader)
-
-    def _columns(self) -> tuple[Field, ...]:
-        log = self._any_reader.native("queue")
-        if log is None:
-            raise InvalidArgumentError(f"queue {self.name!r} cannot be written without Spark")
-        ours = set(QUEUE_COLUMNS.names)
-        return tuple(f for f in kinds.read(log.schema()) if f.name not in ours)
 
     def __repr__(self) -> str:
         return f"LocalQueue({self.name!r})"

@@ -6,13 +6,14 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from spark_queue.config import QueueConfig
-from spark_queue.delta.tables import lock, made
+from spark_queue.delta.tables import made, turnstile
 from spark_queue.errors import QueueExistsError
 from spark_queue.looking import store_of
 from spark_queue.queue import DeltaQueue
@@ -31,7 +32,7 @@ def test_writers_that_race_for_steps_keep_the_laws(
 
     As between drivers on a shared store, where all that keeps them apart is Delta's own commit.
     """
-    monkeypatch.setattr(lock, "log_lock", lambda _log: threading.RLock())
+    monkeypatch.setattr(turnstile, "holding", lambda *_, **__: nullcontext())
     monkeypatch.setattr(made, "is_installed", lambda: False)
     config = QueueConfig(dedup_key="id", dedup_scope="forever", fair_key="tenant", group_key="grp")
     facts: list[int] = []

@@ -17,7 +17,6 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from spark_queue.config import QueueConfig
-from spark_queue.delta.commands import frames
 from spark_queue.delta.input import key_text, kinds, sizes
 from spark_queue.delta.input.columns import keyed
 from spark_queue.delta.input.expressions import read
@@ -25,6 +24,7 @@ from spark_queue.delta.input.plain import ddl, keys
 from spark_queue.delta.input.plain.arrow import schema_of
 from spark_queue.delta.input.plain.marking import marked
 from spark_queue.delta.input.plain.sizes import sizes_of
+from spark_queue.delta.plans import frames
 from spark_queue.delta.plans.stage import collected, evaluated
 from spark_queue.errors import InvalidArgumentError
 

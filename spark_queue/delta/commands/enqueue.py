@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from spark_queue.delta import verify
-from spark_queue.delta.commands import readers, trim
+from spark_queue.delta.commands import readers, rows, trim
 from spark_queue.delta.planner import Frame, planner_of
 from spark_queue.delta.replica import entering
 from spark_queue.delta.replica.entering import Entered
@@ -26,6 +26,7 @@ from spark_queue.delta.store import replicas
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import logger
 from spark_queue.delta.tables.heads import QueueHead, StatusHead, following
+from spark_queue.delta.tables.schema import ITEM, REFUSED
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.delta.verify import Plan
 from spark_queue.errors import DuplicateItemError
@@ -61,6 +62,9 @@ class Enqueued:
         )
 
 
+#: What became of a row; who was full is known only where Spark has decided.
+_OUTCOMES = {ITEM: "inserted", REFUSED: "duplicate"}
+
 _NOTHING = Enqueued(step=0, inserted=0, duplicates=0)
 
 
@@ -79,7 +83,7 @@ class StreamBatch:
 
 def enqueue(
     store: Store,
-    df: DataFrame,
+    df: object,
     *,
     order_by: OrderBy,
     rules: EnqueueRules,
@@ -96,7 +100,11 @@ def enqueue(
     settings = store.settings(store.status_head())
     # What comes from another queue is compared with what is in the tables.
     is_decidable = set(extra) <= {"_origin"} and replicas.is_possible(store)
-    frame = planner_of(store).frame(df, order_by, settings, extra, is_decidable=is_decidable)
+    frame: Frame | None = None
+    if is_decidable and not extra:
+        frame = rows.checked_here(store, df, order_by)
+    if frame is None:
+        frame = planner_of(store).frame(df, order_by, settings, extra, is_decidable=is_decidable)
     return entered(store, frame, rules, batch=batch, started=started)
 
 
@@ -231,6 +239,15 @@ def _facts_of(found: Entered) -> EnqueueFacts:
 
 def _higher(a: Mapping[int, float], b: Mapping[int, float]) -> dict[int, float]:
     return {p: max(a.get(p, 0.0), b.get(p, 0.0)) for p in {*a, *b}}
+
+
+def told(done: Enqueued) -> list[tuple[int, str, int | None]]:
+    """Return seq, outcome and holder of the key of each row, where this process has decided it."""
+    if done.rows is None:
+        return []
+    rows = done.rows.select(["_kind", "_seq", "_duplicate_of"]).to_pylist()
+    of_frame = (row for row in rows if row["_kind"] in _OUTCOMES)
+    return [(row["_seq"], _OUTCOMES[row["_kind"]], row["_duplicate_of"]) for row in of_frame]
 
 
 def outcomes(store: Store, done: Enqueued) -> DataFrame:

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_queue.delta.input.columns import OrderBy, keyed, require_same_texts
-from spark_queue.delta.plans import placing
+from spark_queue.delta.plans import frames, placing
 from spark_queue.delta.plans.refusals import refused
 from spark_queue.delta.plans.stage import Stage, collected, evaluated, staged
 from spark_queue.delta.replica.request import EnqueueFacts, EnqueueRules
@@ -63,7 +63,7 @@ class SparkFrame:
 
 def frame(
     store: Store,
-    df: DataFrame,
+    df: object,
     order_by: OrderBy,
     settings: Settings,
     extra: Sequence[str],
@@ -73,7 +73,7 @@ def frame(
     """Check a frame, compute its keys, and evaluate it."""
     schema = store.user_schema()
     require_same_texts(store.name, settings, schema)
-    inputs = keyed(df, schema, settings.config, order_by, extra=extra)
+    inputs = keyed(frames.of(store, df), schema, settings.config, order_by, extra=extra)
     return SparkFrame(store, evaluated(inputs), is_decidable=is_decidable)
 
 

@@ -44,7 +44,7 @@ class SparkPlanner:
 
     def frame(
         self,
-        df: DataFrame,
+        df: object,
         order_by: OrderBy,
         settings: Settings,
         extra: Sequence[str],

@@ -13,7 +13,7 @@ from spark_queue.delta.store import catching_up, memory
 from spark_queue.delta.store.handle import Handle
 from spark_queue.delta.store.memory import Cache, Position
 from spark_queue.delta.store.newest import Newest
-from spark_queue.delta.tables import lock, turnstile, whole
+from spark_queue.delta.tables import turnstile, whole
 from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.delta.tables.facts import Listener, LogName
 from spark_queue.delta.tables.glance import Glance
@@ -37,6 +37,10 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from spark_queue.delta.store.tails import Tail
+
+
+#: Seconds that somebody waits to write: a step of millions of rows takes minutes.
+_PATIENCE = 600.0
 
 
 class Store:
@@ -279,8 +283,9 @@ class Store:
         """
         place, log = self.handle.place, self.queue if which == "queue" else self.status
         directory = place.directory_of(log)
-        name = which if which == "queue" else f"{which} of {self.reader}"
-        with lock.log_lock(f"{place.name()}/{name}"), turnstile.holding(self.name, directory):
+        # What is elsewhere is only kept from other threads, each log by itself.
+        name = self.name if directory else f"{place.name()}/{which} of {self.reader}"
+        with turnstile.holding(name, directory, timeout=_PATIENCE):
             yield
 
     def fits(self, tail: Tail) -> bool:

@@ -6,7 +6,7 @@ import asyncio
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from datetime import datetime, timedelta
@@ -36,7 +36,7 @@ class FakeQueue:
     def __init__(self, count: int) -> None:
         self.clock = ManualClock()
         here = SimpleNamespace(place=SimpleNamespace(directory=lambda: None))
-        self._store = SimpleNamespace(clock=self.clock, spark=self, handle=here)
+        self._store = SimpleNamespace(clock=self.clock, handle=here)
         self.leases = dict.fromkeys(range(1, count + 1), 0)
         self.ends: dict[int, datetime] = {}
         self.acked: list[int] = []
@@ -45,11 +45,6 @@ class FakeQueue:
         self.reading: Callable[[], object] = lambda: None
         self.rescued: list[object] = []
         self._last = 0
-
-    def createDataFrame(self, rows: Sequence[Any], schema: str) -> Sequence[Any]:  # noqa: N802
-        """Make the frame of outcomes."""
-        del schema
-        return rows
 
     def claim(self, limit: int, *, lease: timedelta | None, worker_id: str) -> FakeClaim:
         """Take what nobody holds, or no longer."""
@@ -102,11 +97,11 @@ class FakeClaim:
         self.source.releases += 1
         self.source.hold(self._mine(), 0, self.source.clock.now())
 
-    def settle(self, rows: Sequence[tuple[int, OutcomeName, str | None]]) -> None:
+    def settle_each(self, outcomes: Mapping[int, tuple[OutcomeName, str | None]]) -> None:
         """Settle single items."""
         self.source.fault()
         mine = set(self._mine())
-        for seq, said, _ in rows:
+        for seq, (said, _) in outcomes.items():
             if seq not in mine:
                 continue
             if said == "release":
@@ -114,7 +109,7 @@ class FakeClaim:
             else:
                 del self.source.leases[seq]
                 self.source.acked.append(seq)
-        self._require_all([seq for seq, *_ in rows if seq not in mine])
+        self._require_all([seq for seq in outcomes if seq not in mine])
 
 
 class FakeRow(dict[str, Any]):

@@ -23,13 +23,8 @@ class FakeQueue:
     schema = SCHEMA
 
     def __init__(self) -> None:
-        self._main = SimpleNamespace(spark=self)
         self.tables: list[Any] = []
         self.fault: Callable[[], object] = lambda: None
-
-    def createDataFrame(self, table: Any) -> Any:  # noqa: N802
-        """Make a frame."""
-        return table
 
     def enqueue(self, table: Any, *, on_full: str) -> Any:
         """Take a frame in."""
@@ -38,7 +33,9 @@ class FakeQueue:
         self.tables.append(table)
         rows = [(seq, "inserted", None) for seq in range(1, table.num_rows + 1)]
         outcomes = SimpleNamespace(collect=lambda: rows[::-1])
-        return SimpleNamespace(outcomes=SimpleNamespace(select=lambda *_: outcomes))
+        frame = SimpleNamespace(select=lambda *_: outcomes)
+        # Every other group is told here, the others by Spark.
+        return SimpleNamespace(told=rows[::-1] if len(self.tables) % 2 else [], outcomes=frame)
 
 
 class Door:

@@ -32,11 +32,10 @@ def of(store: Store, given: object) -> DataFrame:
     SchemaMismatchError
         When a value does not fit the type of its column; it names the column.
     """
+    require_frame(given)
     if isinstance(given, DataFrame):
-        if given.isStreaming:
-            raise InvalidArgumentError("df is a stream: start a query with enqueue_stream")
         return given
-    table = _table(given)
+    table = given if isinstance(given, pa.Table) else _from_pandas(given)
     wanted = {field.name: field for field in (*store.user_schema(), *struct_of(OPTIONAL_COLUMNS))}
     for name in table.column_names:
         if name not in wanted:
@@ -46,11 +45,14 @@ def of(store: Store, given: object) -> DataFrame:
     return store.spark.createDataFrame(pa.Table.from_arrays(columns, table.column_names), kinds)
 
 
-def _table(given: object) -> pa.Table:
-    if isinstance(given, pa.Table):
-        return given
+def require_frame(given: object) -> None:
+    """Raise where something is no frame of rows."""
+    if isinstance(given, DataFrame) and given.isStreaming:
+        raise InvalidArgumentError("df is a stream: start a query with enqueue_stream")
+    if isinstance(given, DataFrame | pa.Table):
+        return
     if type(given).__module__.startswith("pandas.") and hasattr(given, "columns"):
-        return _from_pandas(given)
+        return
     raise InvalidArgumentError(
         f"df is of type {type(given).__name__}: it must be a frame of Spark, pandas or Arrow; make "
         "one with spark.createDataFrame(rows, queue.schema)"

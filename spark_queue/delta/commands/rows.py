@@ -1,0 +1,115 @@
+"""Rows of this process on their way into a queue: no frame of Spark unless Spark has to decide."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from spark_queue.delta.input import key_rules, kinds
+from spark_queue.delta.input.kinds import Field
+from spark_queue.delta.input.plain.marking import marked
+from spark_queue.delta.input.plain.order import ordered
+from spark_queue.delta.input.plain.rows import fitted
+from spark_queue.delta.planner import planner_of
+from spark_queue.delta.replica.request import EnqueueFacts, EnqueueRules
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.heads import Pointer, QueueHead
+from spark_queue.delta.tables.schema import FORMAT_VERSION, QUEUE_COLUMNS
+from spark_queue.delta.tables.settings import Settings
+from spark_queue.errors import FormatVersionError, SparkNeededError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+#: Rows up to which they are looked at one by one.
+FEW = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedRows:
+    """Rows that were checked, with their keys."""
+
+    store: Store
+    given: pa.Table
+    """The user's columns alone."""
+    rows: pa.Table
+
+    def is_empty(self) -> bool:
+        """See :class:`~spark_queue.delta.planner.Frame`."""
+        return not len(self.rows)
+
+    def entered(
+        self,
+        before: QueueHead,
+        pointers: Mapping[int, Pointer],
+        settings: Settings,
+        rules: EnqueueRules,
+        readers: Sequence[Store],
+        now: datetime,
+    ) -> tuple[DataFrame | pa.Table, EnqueueFacts]:
+        """See :class:`~spark_queue.delta.planner.Frame`."""
+        frame = planner_of(self.store).frame(self.given, None, settings, (), is_decidable=False)
+        return frame.entered(before, pointers, settings, rules, readers, now)
+
+
+def checked(
+    store: Store, given: object, *, order_by: str | Sequence[str] | None = None
+) -> MarkedRows:
+    """Check rows, and compute their keys.
+
+    Parameters
+    ----------
+    store : Store
+        The queue.
+    given : list of dict, pyarrow.Table or pandas.DataFrame
+        The rows; see :func:`~spark_queue.delta.input.plain.marking.marked`, also for the errors.
+    order_by : str or sequence of str, optional
+        Columns by which they are put in order.
+    """
+    settings, columns = store.settings(store.status_head()), columns_of(store)
+    _require_same_texts(store.name, settings, columns)
+    table = ordered(fitted(given, columns), order_by)
+    return MarkedRows(store, table, marked(table, columns, settings.config))
+
+
+def checked_here(store: Store, given: object, order_by: object) -> MarkedRows | None:
+    """Check few rows that are in this process already; ``None`` where Spark has to.
+
+    That is where they are a frame of Spark, are many, or have a key that only Spark computes.
+    """
+    is_table = isinstance(given, pa.Table) or type(given).__module__.startswith("pandas.")
+    if not is_table or order_by is not None or len(given) > FEW:  # type: ignore[arg-type]
+        return None
+    try:
+        return checked(store, given)
+    except SparkNeededError:
+        return None
+
+
+def columns_of(store: Store) -> tuple[Field, ...]:
+    """Return the user's columns.
+
+    Raises
+    ------
+    SparkNeededError
+        When only Spark reads the tables.
+    """
+    log, ours = store.native("queue"), set(QUEUE_COLUMNS.names)
+    if log is None:
+        why = "its tables ask for more than plain reads and appends"
+        raise SparkNeededError(f"to enqueue into {store.name!r}", why)
+    return tuple(field for field in kinds.read(log.schema()) if field.name not in ours)
+
+
+def _require_same_texts(name: str, settings: Settings, columns: Sequence[Field]) -> None:
+    """Check that keys have the texts which a queue of an older format has stored."""
+    if settings.format >= FORMAT_VERSION:
+        return
+    for option, text in key_rules.of(settings.config):
+        if not key_rules.has_old_text(text, columns):
+            raise FormatVersionError(name, settings.format, FORMAT_VERSION, f"{option} {text!r}")
