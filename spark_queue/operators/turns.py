@@ -81,7 +81,36 @@ def _slots(eligible: DataFrame, by_seq: WindowSpec) -> DataFrame:
 
 def clamped_by_group(chosen: DataFrame) -> DataFrame:
     """Raise ``_turn`` where an earlier item of the same group and priority comes later."""
-    before = Window.partitionBy("_group_key", "_priority").orderBy("_seq")
-    highest = F.max("_turn").over(before)
-    turn = F.when(F.col("_group_key").isNull(), F.col("_turn")).otherwise(highest)
-    return chosen.withColumn("_turn", turn)
+    return chosen.withColumn("_turn", F.max("_turn").over(_members("_priority")))
+
+
+def ranked_by_group(chosen: DataFrame) -> DataFrame:
+    """Say where items come that come after every earlier one of their group.
+
+    Parameters
+    ----------
+    chosen : DataFrame
+        ``_seq``, ``_group_key``, ``_priority``, ``_turn`` and ``_pointer_turn``.
+
+    Returns
+    -------
+    DataFrame
+        With ``_rank_priority``, ``_rank_turn`` and ``_rank_pointer``: those of the item, or of an
+        earlier one of its group that comes later.
+    """
+    # The highest priority is the first, and the lowest that there is has no negative.
+    level = F.bitwise_not("_priority").alias("_level")
+    own = F.struct(level, "_turn", "_pointer_turn")
+    ranked = chosen.withColumn("_rank", F.max(own).over(_members()))
+    columns = {
+        "_rank_priority": F.bitwise_not("_rank._level"),
+        "_rank_turn": F.col("_rank._turn"),
+        "_rank_pointer": F.col("_rank._pointer_turn"),
+    }
+    return ranked.withColumns(columns).drop("_rank")
+
+
+def _members(*more: str) -> WindowSpec:
+    """Return the items of a group up to each; one that is in no group stands alone."""
+    alone = F.when(F.col("_group_key").isNull(), F.col("_seq"))
+    return Window.partitionBy("_group_key", alone, *more).orderBy("_seq")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
@@ -90,6 +90,7 @@ class Service:
         self._front: list[tuple[Rank, int, Served, Cursor | None]] = []
         self._parked: dict[int, Served] = {}
         self._served: set[int] = set()
+        self._reached: dict[tuple[Hashable, int], float] = {}
 
     def take(self, limit: int, room: int | None) -> list[Served]:
         """Serve up to ``limit`` items; stop at the first that needs a slot when none is left."""
@@ -131,12 +132,14 @@ class Service:
         return False
 
     def _serve(self, rank: Rank, served: Served) -> None:
-        self._served.add(served.record.seq)
-        follower = self._parked.pop(served.record.seq, None)
+        record = served.record
+        self._served.add(record.seq)
+        if record.new.group_key is not None:
+            self._reached[_level(record)] = served.turn
+        follower = self._parked.pop(record.seq, None)
         if follower is not None:
-            same_level = follower.record.priority == served.record.priority
-            turn = max(served.turn, follower.turn) if same_level else follower.turn
-            follower = Served(follower.record, turn, follower.slot)
+            reached = self._reached.get(_level(follower.record), follower.turn)
+            follower = Served(follower.record, max(follower.turn, reached), follower.slot)
             heappush(self._front, (rank, follower.record.seq, follower, None))
 
     def _advance(self, cursor: Cursor) -> None:
@@ -159,3 +162,7 @@ class Service:
                 cursor = Cursor(line)
                 self._cursors.append(cursor)
                 yield cursor
+
+
+def _level(record: Record) -> tuple[Hashable, int]:
+    return record.new.group_key, record.priority

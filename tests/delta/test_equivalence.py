@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_queue.claim import Claim
+from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig
 from spark_queue.delta.plans import order
 from spark_queue.delta.store import replicas
@@ -63,8 +65,8 @@ def test_random_histories_are_decided_alike(by_both: SparkSession, place: str, j
     assert {"enqueue", "claim", "settle", "settle and claim"} <= set(report.compared)
 
 
-def _served_backwards(turns: DataFrame, limit: int) -> DataFrame:
-    return turns.orderBy("_priority", "_turn", "_seq", ascending=False).limit(limit)
+def _served_backwards(turns: DataFrame, limit: int, rank: order.RankColumns) -> DataFrame:
+    return turns.orderBy(rank.priority, rank.turn, "_seq", ascending=False).limit(limit)
 
 
 def test_a_plan_that_goes_another_way_is_named(
@@ -82,6 +84,56 @@ def test_a_plan_that_goes_another_way_is_named(
     assert queue.stats().claimed == 0
     monkeypatch.undo()
     assert queue.claim(1).count == 1
+
+
+_GROUPED = "id string, grp string, urgency int"
+
+
+def _ids(claim: Claim) -> list[str]:
+    return [row.id for row in claim.items.select("id").collect()]
+
+
+@pytest.mark.parametrize("fair_key", [None, "id"])
+def test_a_later_member_of_a_group_is_served_behind_an_earlier_one(
+    by_both: SparkSession, place: str, fair_key: str | None
+) -> None:
+    """Law 4: one that came back keeps its priority, and a higher one of the next does not count."""
+    config = QueueConfig(fair_key=fair_key, group_key="grp", priority="urgency", group_limit=2)
+    queue = DeltaQueue.create(by_both, f"{place}/queue", _GROUPED, config)
+    queue.enqueue(by_both.createDataFrame([("a", "g", 0)], _GROUPED))
+    held = queue.claim(1)
+    # What is next lies further ahead than a claim looks first.
+    others = [("b", "g", 9), *[(f"later {n}", None, -1) for n in range(20)], ("c", None, 9)]
+    queue.enqueue(by_both.createDataFrame(others, _GROUPED))
+    held.release()
+    assert [_ids(queue.claim(1)) for _ in range(3)] == [["c"], ["a"], ["b"]]
+
+
+def test_a_later_member_of_a_group_takes_no_slot_before_an_earlier_one(
+    by_both: SparkSession, place: str
+) -> None:
+    """Law 4: where slots are few, one behind a lapsed item of low priority gets none of them."""
+    config = QueueConfig(group_key="grp", priority="urgency", group_limit=2, max_in_flight=2)
+    clock = ManualClock()
+    queue = DeltaQueue.create(by_both, f"{place}/queue", _GROUPED, config, clock=clock)
+    queue.enqueue(by_both.createDataFrame([("a", "g", 0)], _GROUPED))
+    queue.claim(1)
+    queue.enqueue(by_both.createDataFrame([("b", "g", 9), ("c", None, 5)], _GROUPED))
+    clock.advance(config.lease)
+    assert sorted(_ids(queue.claim(3))) == ["a", "c"]
+
+
+def test_a_later_member_of_a_group_has_no_earlier_turn(by_both: SparkSession, place: str) -> None:
+    """ADR 3: a turn is not below that of any earlier member of the priority, not only the last."""
+    config = QueueConfig(
+        fair_key="id", group_key="grp", priority="urgency", group_limit=3, weights={"a": 0.1}
+    )
+    queue = DeltaQueue.create(by_both, f"{place}/queue", _GROUPED, config)
+    queue.enqueue(by_both.createDataFrame([("a", "g", 1), ("b", "g", 0)], _GROUPED))
+    for _ in range(2):
+        queue.claim(2).release()
+    queue.enqueue(by_both.createDataFrame([("c", "g", 1)], _GROUPED))
+    assert sorted(_ids(queue.claim(3))) == ["a", "b", "c"]
 
 
 def test_steps_on_which_both_agree_are_told(by_both: SparkSession, place: str, job: Any) -> None:

@@ -30,6 +30,19 @@ def test_counted_turns_give_the_rows_that_a_sort_gives(spark: SparkSession, limi
 
 
 @pytest.mark.usefixtures("small")
+def test_counted_turns_are_those_that_are_asked_for(spark: SparkSession) -> None:
+    """What comes first is decided by the columns of a rank, not by an item's own."""
+    rows = [(n % 2, float(-n), n, n % 3, float(n)) for n in range(60)]
+    names = "_priority int, _turn double, _seq long, _rank_priority int, _rank_turn double"
+    turns = spark.createDataFrame(rows, names).localCheckpoint()
+
+    found = order.first(turns, 25, order.OF_GROUP).collect()
+
+    in_order = sorted(rows, key=lambda row: (-row[3], row[4]))
+    assert sorted(map(tuple, found)) == sorted(in_order[:25])
+
+
+@pytest.mark.usefixtures("small")
 def test_nothing_is_first_of_nothing(spark: SparkSession) -> None:
     """No rows give no rows, whatever the limit."""
     turns = spark.createDataFrame([], "_priority int, _turn double, _seq long")

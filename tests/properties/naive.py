@@ -243,15 +243,15 @@ class NaiveQueue:
         for key in {thing.key for thing in eligible}:
             turns += self._take_slots(key, [thing for thing in eligible if thing.key == key])
         turns.sort(key=lambda turn: turn.thing.seq)
-        last: dict[Hashable, Turn] = {}
+        before: dict[Hashable, list[Turn]] = defaultdict(list)
         for turn in turns:
             group = _group(self.config, turn.thing)
-            earlier = last.get(group) if group is not None else None
-            if earlier is not None:
-                turn.rank = max(turn.rank, earlier.rank)
-                if earlier.thing.priority == turn.thing.priority:
-                    turn.turn = max(turn.turn, earlier.turn)
-            last[group] = turn
+            if group is None:
+                continue
+            level = [t.turn for t in before[group] if t.thing.priority == turn.thing.priority]
+            turn.rank = max([turn.rank, *[t.rank for t in before[group]]])
+            turn.turn = max([turn.turn, *level])
+            before[group].append(turn)
         return sorted(turns, key=lambda turn: (turn.rank, turn.thing.seq))
 
     def _take_slots(self, key: Key, things: list[Thing]) -> list[Turn]:

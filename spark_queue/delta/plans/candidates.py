@@ -10,7 +10,7 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_queue.delta.plans import fold, limits, predecessors, selection, tags
+from spark_queue.delta.plans import fold, limits, order, predecessors, selection, tags
 from spark_queue.delta.replica.request import MARGIN, ChoiceFacts, Request
 from spark_queue.delta.store.store import Store, is_long
 from spark_queue.delta.tables.heads import Pointer, StatusHead
@@ -106,10 +106,11 @@ def _is_enough(
     wanted = limit if room is None else min(limit, room + 1 + facts.lapsed)
     if facts.eligible < wanted:
         return False
-    within = facts.within
-    if facts.overdue or selection.is_clamped(basis.settings, basis.request.run):
-        timed = selection.timed(basis.settings, found, facts, limit, basis.request.run)
-        within = selection.within(timed, reach)
+    within, settings, run = facts.within, basis.settings, basis.request.run
+    rank = selection.rank_of(settings, facts, run)
+    if facts.overdue or selection.is_clamped(settings, run) or rank is not order.OWN:
+        timed = selection.timed(settings, found, facts, limit, run)
+        within = selection.within(timed, reach, rank)
     sure = 0
     for priority in sorted({*within, *basis.store.queue_head().tops}, reverse=True):
         sure += within.get(priority, 0)

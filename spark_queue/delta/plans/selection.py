@@ -30,6 +30,8 @@ class Findings:
     """Items in flight that are over, and leave their slot in the same step."""
     within: Mapping[int, int]
     """Items that may start and whose tag is within reach, by priority."""
+    priorities: int
+    """How many priorities the items that may start are of."""
 
 
 def facts_of(found: DataFrame, reach: float | None) -> Findings:
@@ -52,6 +54,7 @@ def facts_of(found: DataFrame, reach: float | None) -> Findings:
         lapsed=sum(row["lapsed"] for row in rows),
         ended=sum(row["ended"] for row in rows),
         within={row["_priority"]: row["near"] for row in rows},
+        priorities=sum(row["eligible"] > 0 for row in rows),
     )
 
 
@@ -60,14 +63,14 @@ def last() -> Column:
     return F.max(F.struct("_turn", "_seq"))
 
 
-def within(timed: DataFrame, reach: float) -> dict[int, int]:
-    """Count the items whose turn is within reach, by priority."""
-    near = timed.where(_is_near("_turn", reach))
-    return {row[0]: row[1] for row in near.groupBy("_priority").count().collect()}
+def within(timed: DataFrame, reach: float, rank: order.RankColumns) -> dict[int, int]:
+    """Count the items that come within reach, by the priority at which they do."""
+    near = timed.where(_is_near(rank.turn, reach, rank.pointer))
+    return {row[0]: row[1] for row in near.groupBy(rank.priority).count().collect()}
 
 
-def _is_near(turn: str, reach: float) -> Column:
-    return F.col(turn) <= F.col("_pointer_turn") + reach
+def _is_near(turn: str, reach: float, pointer: str = "_pointer_turn") -> Column:
+    return F.col(turn) <= F.col(pointer) + reach
 
 
 def with_lines(
@@ -89,8 +92,20 @@ def with_lines(
 
 def is_clamped(settings: Settings, run: int) -> bool:
     """Tell whether items of one group may start together whose keys differ."""
-    config = settings.config
-    return config.fair_key is not None and config.group_limit * run > 1
+    return settings.config.fair_key is not None and _may_follow(settings, run)
+
+
+def rank_of(settings: Settings, facts: Findings, run: int) -> order.RankColumns:
+    """Return what says who comes next, of the columns that :func:`timed` returns."""
+    # At one priority a member comes behind earlier ones by its turn, which is no earlier.
+    if facts.priorities > 1 and _may_follow(settings, run):
+        return order.OF_GROUP
+    return order.OWN
+
+
+def _may_follow(settings: Settings, run: int) -> bool:
+    """Tell whether several items of one group may start together."""
+    return settings.config.group_key is not None and settings.config.group_limit * run > 1
 
 
 def timed(settings: Settings, found: DataFrame, facts: Findings, limit: int, run: int) -> DataFrame:
@@ -100,6 +115,8 @@ def timed(settings: Settings, found: DataFrame, facts: Findings, limit: int, run
     # Far back in its line a member may hold up a later one that is first in another line.
     most = facts.eligible if clamped else limit
     placed = _turns(eligible, most) if facts.overdue else turns.on_time(eligible)
+    if rank_of(settings, facts, run) is order.OF_GROUP:
+        placed = turns.ranked_by_group(placed)
     return turns.clamped_by_group(placed) if clamped else placed
 
 
@@ -130,16 +147,17 @@ def picked(
     room : int, optional
         How many slots are free; ``None`` for any number.
     """
+    rank = rank_of(settings, facts, run)
     if room == 0:
         lapsed = found.where(F.col("_was") == CLAIMED)
-        return order.first(timed(settings, lapsed, facts, limit, run), limit)
+        return order.first(timed(settings, lapsed, facts, limit, run), limit, rank)
     items = timed(settings, found, facts, limit, run)
     if room is None or facts.eligible - facts.lapsed <= room:
-        return order.first(items, limit)
+        return order.first(items, limit, rank)
     if facts.lapsed == 0:
-        return order.first(items, min(limit, room))
+        return order.first(items, min(limit, room), rank)
     items = items.localCheckpoint()
-    taken = _until_full(items, limit, room).localCheckpoint()
+    taken = _until_full(items, limit, room, rank).localCheckpoint()
     more = limit - taken.count()
     if more <= 0:
         return taken
@@ -150,19 +168,15 @@ def picked(
         left.drop("_turn", "_overdue", "_regular_turn", "_overdue_turn"),
     )
     placed = timed(settings, again, replace(facts, overdue=int(lines is not None)), more, run)
-    return taken.unionByName(order.first(placed, more), allowMissingColumns=True)
+    return taken.unionByName(order.first(placed, more, rank), allowMissingColumns=True)
 
 
-def _until_full(items: DataFrame, limit: int, room: int) -> DataFrame:
+def _until_full(items: DataFrame, limit: int, room: int, rank: order.RankColumns) -> DataFrame:
     """Return the first items, up to the one that finds no slot."""
-    new = order.first(items.where(F.col("_was") == READY), room + 1)
-    stop = new.orderBy("_priority", F.col("_turn").desc(), F.col("_seq").desc()).first()
-    if stop is None:
-        return order.first(items, limit)
-    rank = F.struct(-F.col("_priority"), "_turn", "_seq")
-    seq = F.lit(stop["_seq"]).cast("long")
-    end = F.struct(F.lit(-stop["_priority"]), F.lit(stop["_turn"]), seq)
-    return order.first(items.where(rank < end), limit)
+    new = order.first(items.where(F.col("_was") == READY), room + 1, rank)
+    stop = order.last(new, rank)
+    found = items if stop is None else order.ahead_of(items, stop, rank)
+    return order.first(found, limit, rank)
 
 
 def _pointers(taken: DataFrame) -> dict[int, Pointer]:

@@ -262,6 +262,21 @@ def test_claim_serves_an_item_at_its_own_turn_when_its_group_has_raised_that() -
     assert [(item.seq, item.turn) for item in served] == [(3, 2.0), (1, 3.0), (2, 3.0)]
 
 
+def test_claim_serves_no_member_at_a_turn_below_that_of_an_earlier_one_of_its_priority() -> None:
+    """ADR 3: not even where one of a lower priority, which came back, stands between them."""
+    scheduler = scheduler_of(group_limit=3)
+    first, second, third = (
+        NewItem(fair_key=key, group_key="g", priority=priority, cost=cost)
+        for key, priority, cost in (("A", 1, 10.0), ("B", 0, 1.0), ("C", 1, 1.0))
+    )
+    admit(scheduler, first, second)
+    for _ in range(2):
+        settle(scheduler, *claim(scheduler), outcome=Release())
+    admit(scheduler, third)
+    served = scheduler.claim(0.0, 3).items
+    assert [(item.seq, item.turn) for item in served] == [(1, 20.0), (2, 2.0), (3, 20.0)]
+
+
 def test_claim_serves_by_seq_when_an_item_of_the_key_is_overdue() -> None:
     """ADR 3: what came back goes before later items of its key, so they take turns in order."""
     scheduler = scheduler_of()
