@@ -63,21 +63,27 @@ def test_an_interrupt_at_any_moment_leaves_nothing_locked(tmp_path: Path) -> Non
             pass
 
         def stop(number, frame):
-            raise Stop
+            global is_armed
+            if is_armed:
+                is_armed = False
+                raise Stop
 
         def enter():
             with holding("q", d, timeout=0):
                 pass
 
         def enter_and_stop():
-            signal.setitimer(signal.ITIMER_REAL, chance.uniform(1e-6, 1e-4))
+            global is_armed
             try:
+                is_armed = True
+                signal.setitimer(signal.ITIMER_REAL, chance.uniform(1e-6, 1e-4))
                 enter()
             finally:
+                is_armed = False
                 signal.setitimer(signal.ITIMER_REAL, 0)
 
         signal.signal(signal.SIGALRM, stop)
-        chance, stopped = random.Random(7), 0
+        chance, is_armed, stopped = random.Random(7), False, 0
         for _ in range(3000):
             try:
                 enter_and_stop()
