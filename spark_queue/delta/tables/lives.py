@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from spark_queue.delta.tables.lockfile import LockFile, identity, looking_at, require_locks
+from spark_queue.delta.tables.lockfile import LockFile, looking_at, require_locks
 
 _DIRECTORY = "_lives"
 
@@ -42,12 +42,12 @@ class _Lives:
 
     def __init__(self) -> None:
         self._name = _new_name()
-        self._known: dict[tuple[int, int], _Life] = {}
+        self._known: dict[str, _Life] = {}
         self._changing = threading.RLock()
 
     def known(self, directory: Path) -> _Life | None:
-        """Return the life that a directory should know."""
-        return self._known.get(identity(directory))
+        """Return the life that a directory should know, whatever became of its file."""
+        return self._known.get(os.path.realpath(directory))
 
     def begin(self, directory: Path) -> _Life:
         """Return a life that runs in a directory; a new one where there is none."""
@@ -58,13 +58,13 @@ class _Lives:
             self.end(directory)
             while (life := _begun(directory, self._name)) is None:
                 self._name = _new_name()
-            self._known[identity(directory)] = life
+            self._known[os.path.realpath(directory)] = life
             return life
 
     def end(self, directory: Path) -> None:
         """Give up the life in a directory, if there is one, and its name for all others to come."""
         with self._changing:
-            life = self._known.pop(identity(directory), None)
+            life = self._known.pop(os.path.realpath(directory), None)
             if life is not None:
                 life.file.give_up()
                 self._name = _new_name()
@@ -109,11 +109,11 @@ def has_ended(directory: Path, name: str) -> bool | None:
     name : str
         As :func:`mine` gave it; or what an older release, or a user, calls a worker.
     """
-    if _NAME.fullmatch(name) is None:
+    parts = _NAME.fullmatch(name)
+    if parts is None:
         return None
     require_locks(directory)
-    life = _lives.known(directory)
-    if life is not None and life.name == name:
+    if parts[1] == str(os.getpid()) and _is_mine(directory, name):
         return False
     try:
         with looking_at(_path(directory, name)) as is_ended:
@@ -142,8 +142,12 @@ def leave(directory: Path) -> None:
 
     For who is done with a queue, so that a process that opens many does not keep a file of each.
     """
-    with suppress(FileNotFoundError):
-        _lives.end(directory)
+    _lives.end(directory)
+
+
+def _is_mine(directory: Path, name: str) -> bool:
+    life = _lives.known(directory)
+    return life is not None and life.name == name
 
 
 def _removed(file: Path) -> bool:

@@ -36,12 +36,6 @@ def require_locks(directory: Path) -> None:
         )
 
 
-def identity(directory: Path) -> tuple[int, int]:
-    """Return what tells a directory from any other that is there, however it is spelled."""
-    found = os.stat(directory)  # noqa: PTH116 - asked for each step
-    return found.st_dev, found.st_ino
-
-
 class LockFile:
     """A file that this process has locked, or could.
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from spark_queue.delta.tables.lockfile import LockFile, identity, require_locks
+from spark_queue.delta.tables.lockfile import LockFile, require_locks
 from spark_queue.errors import WriterLockedError
 
 #: How many seconds somebody waits for the right to write.
@@ -179,7 +179,7 @@ def is_held(directory: Path | None) -> bool:
     if directory is None:
         return False
     try:
-        turnstile = _turnstiles.get(identity(directory))
+        turnstile = _turnstiles.get(_identity(directory))
     except OSError:
         return False
     return turnstile is not None and turnstile.is_held(directory)
@@ -198,9 +198,15 @@ def holder(directory: Path | None) -> int | None:
 def _turnstile(name: str, directory: Path | None) -> _Turnstile:
     if directory is not None:
         require_locks(directory)
-    key = name if directory is None else identity(directory)
+    key = name if directory is None else _identity(directory)
     # In one step: a second turnstile would let a second thread pass.
     return _turnstiles.get(key) or _turnstiles.setdefault(key, _Turnstile())
+
+
+def _identity(directory: Path) -> tuple[int, int]:
+    """Return what tells a directory from any other that is there, however it is spelled."""
+    found = os.stat(directory)  # noqa: PTH116 - asked for each step
+    return found.st_dev, found.st_ino
 
 
 def _release(lock: threading.RLock) -> None:
