@@ -169,7 +169,7 @@ FUNCTIONS = {
     "ltrim": Function(partial(_trim, str.lstrip)),
     "md5": Function(partial(_summed, "md5")),
     "mod": _REST,
-    "nullif": Function(_nullif),
+    "nullif": Function(_nullif, lambda call: call.letter != "n"),
     "nvl": _CHOICE,
     "pmod": Function(_pmod),
     "rtrim": Function(partial(_trim, str.rstrip)),

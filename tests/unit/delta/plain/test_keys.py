@@ -40,6 +40,7 @@ def _table(**values: object) -> pa.Table:
         ("sha2(a, n)", "sha2"),
         ("xxhash64(a, 1)", r"xxhash64\(string, bigint\)"),
         ("xxhash64(n % 3)", "xxhash64"),
+        ("coalesce(nullif(NULL, NULL), a)", "nullif"),
         ("try_cast(a as int)", "try_cast"),
         ("try_cast(n as int)", "try_cast"),
         ("concat(a, 9223372036854775808)", "9223372036854775808 is no bigint"),
