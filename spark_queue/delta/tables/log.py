@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import uuid
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from importlib import import_module
@@ -146,7 +147,10 @@ class Log(Generic[_Head]):
                 f"{self.address.target!r} is not on this machine: delete its files with the "
                 "tools of its store"
             )
-        shutil.rmtree(directory)
+        # Whoever waits to write makes files in it; in a place that nobody knows nobody does.
+        gone = directory.with_name(f".{directory.name}-{uuid.uuid4().hex}")
+        directory.rename(gone)
+        shutil.rmtree(gone)
 
     def read(self, version: int | None = None) -> DataFrame:
         """Return the rows of all steps, or of those up to a version of the table."""
