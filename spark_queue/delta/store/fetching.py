@@ -35,7 +35,8 @@ def fetched(
         return None
     names = store.user_columns()
     seqs = sorted(granted.rows)
-    found = [file for file in log.files() if file.may_have("_seq", seqs[0], seqs[-1])]
+    items = (file for file in log.files() if file.gen >= 0)
+    found = [file for file in items if file.may_have("_seq", seqs[0], seqs[-1])]
     if not found or sum(file.size for file in found) > most_bytes:
         return None
     try:
