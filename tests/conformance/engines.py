@@ -29,6 +29,7 @@ Capability = Literal[
     "leases",
     "on demand",
     "operators",
+    "predicates",
     "priority",
     "retries",
     "returns",
@@ -36,13 +37,16 @@ Capability = Literal[
     "scopes",
     "states",
     "time",
+    "weights",
 ]
 
 #: ``composed``: no key, or several, in one queue; ``leases``: claims that run out; ``on demand``:
 #: a claim chooses what is next, which is not out as soon as it may run; ``operators``: pause,
-#: cancel, redrive and configure; ``retries``: attempts and dead letters; ``returns``: items are
-#: given back to their place; ``runs``: a claim takes several items of a group; ``scopes``: keys
-#: that outlive their item; ``states``: the state of every item; ``time``: delays and expiry.
+#: resume and explain; ``predicates``: items of one's choice are cancelled and redriven;
+#: ``retries``: attempts and dead letters; ``returns``: items are given back to their place;
+#: ``runs``: a claim takes several items of a group; ``scopes``: keys that outlive their item;
+#: ``states``: the state of every item; ``time``: delays and expiry; ``weights``: a weight that
+#: changes counts for what waits.
 EVERYTHING: frozenset[Capability] = frozenset(get_args(Capability))
 
 #: Keys of the scenarios' items, as SQL over their columns.
