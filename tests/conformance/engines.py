@@ -230,11 +230,13 @@ class SchedulerHeld:
             "dead": Dead(error),
         }
         told = self._left if ids is None else list(ids)
-        self._left = [name for name in self._left if name not in told]
         seqs = self._engine.seqs(told)
         settled = self._engine.scheduler.settle(
             self._grant.lease, dict.fromkeys(seqs, outcomes[verb]), self._engine.now
         )
+        # What was lost its holder has not settled: it is told so each time.
+        done = {self._engine.ids[seq] for seq in seqs if seq not in settled.lost}
+        self._left = [name for name in self._left if name not in done]
         if settled.lost:
             raise LeaseLostError(settled.lost)
 

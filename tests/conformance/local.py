@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from spark_queue.clock import ManualClock
 from spark_queue.config import LiveSettings, QueueConfig
 from spark_queue.local.claim import LocalClaim
@@ -36,9 +38,14 @@ class LocalEngine:
         """Return another handle of the queue."""
         return LocalQueue.open(self.path, durability="process", clock=self.clock)
 
+    def forget(self) -> None:
+        """Let this process know no more of the queue than one that has just started."""
+        self.queue._store.forget()
+
     def enqueue(self, rows: Sequence[Row]) -> list[str | None]:
-        found = self.queue.enqueue([self._values(row) for row in rows], order_by="id").outcomes
-        outcomes = found.select(["_seq", "id", "duplicate_of"]).to_pylist()
+        done = self.queue.enqueue([self._values(row) for row in rows], order_by="id")
+        table: pa.Table = done.outcomes
+        outcomes = table.select(["_seq", "id", "duplicate_of"]).to_pylist()
         self.ids |= {row["_seq"]: row["id"] for row in outcomes}
         holders = {row["id"]: self.ids.get(row["duplicate_of"]) for row in outcomes}
         return [holders[row.id] for row in rows]
