@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import pyarrow as pa
 
 from spark_queue.claim import Claim
+from spark_queue.delta import alone
 from spark_queue.delta.replica.request import GrantedClaim
-from spark_queue.delta.replica.state import RememberedClaim
-from spark_queue.delta.store import fetching, replicas
+from spark_queue.delta.store import fetching
 from spark_queue.delta.store.store import Store
 from spark_queue.errors import SparkNeededError
 
@@ -42,12 +42,14 @@ class LocalClaim(Claim):
         return rows
 
     def _read(self) -> pa.Table:
-        known = self._known()
         names = [*self._store.user_columns(), "_seq", "_lease", "_attempts"]
-        if known is None or not known.rows:
+        if not self.count:
             return pa.table({name: [] for name in names})
-        found = fetching.fetched(self._store, known, most=len(known.rows), most_bytes=float("inf"))
-        if found is None:
+        known = alone.grant_of(self._store, self.lease)
+        found = known and fetching.fetched(
+            self._store, known, most=len(known.rows), most_bytes=float("inf")
+        )
+        if known is None or found is None:
             why = "they were purged, or lie in files that only Spark reads"
             raise SparkNeededError(f"to read the items of claim {self.id!r}", why)
         turns = pa.array([known.rows[seq]["_turn"] for seq in found["_seq"].to_pylist()])
@@ -56,7 +58,8 @@ class LocalClaim(Claim):
         placed = found.append_column("_rank", ranks).append_column("_turn", turns)
         return placed.sort_by(order).select(names)
 
-    def _known(self) -> RememberedClaim | None:
-        with self._store.cache().lock:
-            replica = replicas.at_hand(self._store)
-            return None if replica is None else replica.grants.get(self.lease)
+    @staticmethod
+    def _by_spark(module: str) -> NoReturn:
+        del module
+        why = "here its items are rows, and settle_each says what became of some"
+        raise SparkNeededError("a frame of a claim", why)

@@ -18,7 +18,6 @@ from spark_queue.delta.tables.schema import CLAIMED
 from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.delta.verdicts import Gone
 
-
 #: Before every lease that there is.
 _NEVER = datetime.fromtimestamp(0, timezone.utc)
 
@@ -66,6 +65,9 @@ def _held(store: Store) -> list[Row]:
         known = replicas.at_hand(store)
         if known is not None:
             return [row for row in known.items.values() if row["_state"] == CLAIMED]
+    if isinstance(store.session, PlainSession):
+        # Too many to be known here: the claim that follows says what it needs for them.
+        return []
     rows: list[Row] = _by_spark().held(store)
     return rows
 
