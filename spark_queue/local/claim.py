@@ -9,9 +9,13 @@ import pyarrow as pa
 from spark_queue.claim import Claim
 from spark_queue.delta import alone
 from spark_queue.delta.replica.request import GrantedClaim
+from spark_queue.delta.replica.state import RememberedClaim
 from spark_queue.delta.store import fetching
 from spark_queue.delta.store.store import Store
 from spark_queue.errors import SparkNeededError
+
+#: What a claim has that got nothing.
+_NOTHING = RememberedClaim({}, set())
 
 
 class LocalClaim(Claim):
@@ -42,21 +46,17 @@ class LocalClaim(Claim):
         return rows
 
     def _read(self) -> pa.Table:
-        names = [*self._store.user_columns(), "_seq", "_lease", "_attempts"]
-        if not self.count:
-            return pa.table({name: [] for name in names})
-        known = alone.grant_of(self._store, self.lease)
-        found = known and fetching.fetched(
-            self._store, known, most=len(known.rows), most_bytes=float("inf")
-        )
+        known = alone.grant_of(self._store, self.lease) if self.count else _NOTHING
+        found = None if known is None else fetching.brought(self._store, known)
         if known is None or found is None:
             why = "they were purged, or lie in files that only Spark reads"
             raise SparkNeededError(f"to read the items of claim {self.id!r}", why)
-        turns = pa.array([known.rows[seq]["_turn"] for seq in found["_seq"].to_pylist()])
-        ranks = pa.array([-known.rows[seq]["_priority"] for seq in found["_seq"].to_pylist()])
+        turns = [known.rows[seq]["_turn"] for seq in found["_seq"].to_pylist()]
+        ranks = [-known.rows[seq]["_priority"] for seq in found["_seq"].to_pylist()]
+        placed = found.append_column("_rank", pa.array(ranks, pa.int64()))
+        placed = placed.append_column("_turn", pa.array(turns, pa.float64()))
         order = [("_rank", "ascending"), ("_turn", "ascending"), ("_seq", "ascending")]
-        placed = found.append_column("_rank", ranks).append_column("_turn", turns)
-        return placed.sort_by(order).select(names)
+        return placed.sort_by(order).drop_columns(["_rank", "_turn", "_group_key"])
 
     @staticmethod
     def _by_spark(module: str) -> NoReturn:

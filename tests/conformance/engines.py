@@ -241,7 +241,8 @@ class SchedulerHeld:
             raise LeaseLostError(settled.lost)
 
     def renew(self, seconds: float) -> None:
-        lost = self._engine.scheduler.renew(self._grant.lease, self._engine.now, seconds)
+        left = self._engine.seqs(self._left)
+        lost = self._engine.scheduler.renew(self._grant.lease, self._engine.now, seconds, left)
         if lost:
             raise LeaseLostError(lost)
 
