@@ -62,8 +62,8 @@ def journaled_queue(
     archive_to : str, optional
         The table that gets them when they are dropped.
     native : bool
-        Whether steps are written without Spark, by the Delta library of Rust (``deltalake``, extra
-        ``native``): a commit takes milliseconds instead of most of a second. For a queue on this
+        Whether steps are written without Spark, by the Delta library of Rust (``deltalake``): a
+        commit takes milliseconds instead of most of a second. For a queue on this
         machine's disk. Meanwhile no process, and nothing in this one but this library, may write
         to its tables: no ``OPTIMIZE`` or ``VACUUM`` by hand.
     clock : Clock, optional

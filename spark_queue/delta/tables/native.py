@@ -351,9 +351,9 @@ def _directory(log: Log[Any]) -> Path:
 
 def _opened(directory: Path) -> DeltaTable:
     try:
-        from deltalake import DeltaTable  # noqa: PLC0415 - an extra of its own
+        from deltalake import DeltaTable  # noqa: PLC0415 - takes a while
     except ModuleNotFoundError as exc:
         raise InvalidArgumentError(
-            "native is True, and deltalake is not installed: pip install 'spark-queue[native]'"
+            "native is True, and deltalake, which spark-queue requires, is not there: pip install deltalake"
         ) from exc
     return DeltaTable(str(directory))
