@@ -3,9 +3,8 @@
 What a Spark job, its plan and its commit take most of a second for takes milliseconds here:
 ``deltalake`` (the Delta library of Rust) reads the table, and a step is appended by
 :mod:`~spark_queue.delta.tables.appending`. On a local disk Spark commits by a rename, which
-overwrites, so nothing else may commit to the table meanwhile: this process holds the queue's writer
-lock, and whatever in it writes a log that is written natively takes turns
-(:meth:`Store.rewriting`).
+overwrites, so nothing else may commit to the table meanwhile: whoever makes a step, or rewrites files,
+holds the right to write (:meth:`Store.writing`).
 """
 
 from __future__ import annotations
@@ -365,9 +364,10 @@ def _directory(log: Log[Any]) -> Path:
 
 def _opened(directory: Path) -> DeltaTable:
     try:
-        from deltalake import DeltaTable  # noqa: PLC0415 - an extra of its own
+        from deltalake import DeltaTable  # noqa: PLC0415 - takes a while
     except ModuleNotFoundError as exc:
         raise InvalidArgumentError(
-            "native is True, and deltalake is not installed: pip install 'spark-queue[native]'"
+            "native is True, and deltalake, which spark-queue requires, is not installed: "
+            "pip install deltalake"
         ) from exc
     return DeltaTable(str(directory))
