@@ -11,7 +11,7 @@
     ├── SchemaMismatchError      fix the data                     (ValueError)
     ├── ResultMismatchError      fix what the handler returns     (ValueError)
     ├── DuplicateItemError       drop the duplicates, or skip them
-    ├── WriterLockedError        stop the other process, or try again
+    ├── WriterLockedError        try again, or close the front that holds the queue
     ├── UnsafeSessionError       change the session's settings
     ├── SetupError               install what the command needs
     ├── SparkNeededError         open the queue with a session of Spark

@@ -154,7 +154,7 @@ class DeltaQueue(Working):
         QueueNotFoundError
             When there is no such queue.
         WriterLockedError
-            When another process writes to it.
+            When another process writes to it all the time that this waits.
         FencedError
             When a front holds it.
         """

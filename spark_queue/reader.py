@@ -137,7 +137,7 @@ class Working(Looking):
         lease : timedelta, optional
             How long a claim holds; it is renewed while the handler runs.
         worker_id : str, optional
-            Who holds the items; host and process id by default.
+            Who holds the items; by default this process, so that others see when it ends.
         returns : StructType or str, optional
             The columns of what the handler returns: a dict for an item, or a table with ``_seq``.
             An item whose result has other columns, or values of other types, has failed.

@@ -1,6 +1,6 @@
 """Let two drivers, each with a JVM of its own, work on one queue over HDFS, and check the laws.
 
-A local disk takes one writing process, so the store is an HDFS of one node in a third JVM, which
+On a local disk they would write in turn, so the store is an HDFS of one node in a third JVM, which
 this job fetches with Maven and starts. Both drivers enqueue the same keys and claim what there is,
 at once; then one opens a journaled front, and the other takes it over.
 """

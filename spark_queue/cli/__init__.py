@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None, *, sessions: Sessions | None = None)
     Raises
     ------
     SystemExit
-        Always: 0 done, 1 failed, 2 wrong usage, data or set-up, 3 another process writes, 130
-        and 143 after SIGINT and SIGTERM.
+        Always: 0 done, 1 failed, 2 wrong usage, data or set-up, 3 another process keeps the
+        queue, 130 and 143 after SIGINT and SIGTERM.
     """
     app(args=None if argv is None else list(argv), prog_name="spark-queue", obj=sessions)

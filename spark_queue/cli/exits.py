@@ -30,7 +30,7 @@ class Exit(IntEnum):
     USAGE = 2
     """A wrong argument, data that do not fit, no such queue, or a machine that is not set up."""
     LOCKED = 3
-    """Another process writes to the queue."""
+    """Another process keeps the right to write to the queue, or a front of it holds the queue."""
     INTERRUPTED = 130
     """SIGINT; what was claimed is released."""
     TERMINATED = 143

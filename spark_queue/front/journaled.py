@@ -62,17 +62,18 @@ def journaled_queue(
     archive_to : str, optional
         The table that gets them when they are dropped.
     native : bool
-        Whether steps are written without Spark, by the Delta library of Rust (``deltalake``, extra
-        ``native``): a commit takes milliseconds instead of most of a second. For a queue on this
-        machine's disk. Meanwhile no process, and nothing in this one but this library, may write
-        to its tables: no ``OPTIMIZE`` or ``VACUUM`` by hand.
+        Whether steps are written without Spark, by the Delta library of Rust (``deltalake``): a
+        commit takes milliseconds instead of most of a second. For a queue on this machine's disk.
+        Meanwhile nothing but this library may write to its tables: no ``OPTIMIZE`` or ``VACUUM``
+        by hand.
     clock : Clock, optional
         Tells when items were put, and when they expire; the machine's by default.
 
     Returns
     -------
     JournaledQueue
-        It holds the queue: a former front of it, wherever that runs, hands out nothing more.
+        It holds the queue: a former front of it, in this process or on a shared store, hands out
+        nothing more.
 
     Raises
     ------
@@ -80,7 +81,7 @@ def journaled_queue(
         When the queue is distinct, fair, grouped or has priorities: for those there is
         :class:`DurableQueue`. When ``native`` is not possible.
     WriterLockedError
-        When another process has a queue on this machine's disk.
+        When a front of another process, which lives, holds a queue on this machine's disk.
     """
     now = clock or SystemClock()
     name = require_name(_name_of(name_or_path))

@@ -98,7 +98,8 @@ def ingest(
     InvalidConfigError
         When the driver lacks what Spark needs to run a handler: pandas, for example.
     WriterLockedError
-        When another process writes to the queue on this machine's disk.
+        When a front of another process holds the queue on this machine's disk, or writing to it
+        takes others too long.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 """Commands that only read: status, stats, dead, explain, history.
 
-They work while another process writes.
+They take no lock.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ def at(directory: Path | None) -> Glance | None:
     """Look at a table; ``None`` where Spark has to."""
     if directory is None or not made.is_installed() or "%" in str(directory):
         return None
-    from deltalake import DeltaTable  # noqa: PLC0415 - an extra of its own
+    from deltalake import DeltaTable  # noqa: PLC0415 - takes a while
 
     try:
         table = DeltaTable(str(directory))

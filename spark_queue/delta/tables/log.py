@@ -23,7 +23,7 @@ from spark_queue.delta.tables.appending import sync_commits
 from spark_queue.delta.tables.lock import local_directory
 from spark_queue.delta.tables.schema import HEAD, SKIPPING_COLUMNS
 from spark_queue.delta.tables.wishes import PlainSession, Session, promises_disk
-from spark_queue.errors import InvalidArgumentError, SparkNeededError
+from spark_queue.errors import InvalidArgumentError, QueueNotFoundError, SparkNeededError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -249,6 +249,8 @@ class Log(Generic[_Head]):
 
     def _glance(self) -> glance.Glance:
         seen = glance.at(self.directory())
+        if seen is None and not self.exists():
+            raise QueueNotFoundError(self.address.target)
         if seen is None:
             self._needs_spark("to read its tables", "they ask for more than plain reads")
         return seen
