@@ -164,7 +164,7 @@ def test_what_holds_no_rows_is_refused(make: Make) -> None:
     queue = make()
 
     with pytest.raises(InvalidArgumentError, match="rows are of type str"):
-        queue.enqueue("abc")  # type: ignore[arg-type]
+        queue.enqueue("abc")
     with pytest.raises(InvalidArgumentError, match="order_by names 'other'"):
         queue.enqueue({"id": "a"}, order_by="other")
     with pytest.raises(InvalidArgumentError, match="on_duplicate is 'maybe'"):

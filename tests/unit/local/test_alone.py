@@ -1,0 +1,77 @@
+"""What a queue without Spark needs: neither Spark nor pandas, and nothing before it is used."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+#: Works with a queue where whatever is Spark's, Java's or of pandas cannot be imported.
+_ALONE = """
+import sys, tempfile
+
+class Refusing:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("pyspark", "py4j", "delta", "pandas"):
+            raise ImportError(f"{name} is not here")
+
+sys.meta_path.insert(0, Refusing())
+import spark_queue
+from spark_queue import LeaseLostError, LocalQueue, QueueConfig, SparkNeededError
+
+place = tempfile.mkdtemp() + "/queue"
+config = QueueConfig(dedup_key="id", fair_key="substring(id, 1, 1)", weights={"a": 1.0})
+LocalQueue.create(place, "id string", config)
+queue = spark_queue.open(place)
+print(queue.enqueue([{"id": "a"}, {"id": "a"}, {"id": "b"}, {"id": "c"}]).outcomes.num_rows)
+with queue.claim(1) as claim:
+    print(claim.rows[0]["id"])
+held = queue.claim(2)
+held.settle_each({3: ("dead", "bad"), 4: "release"})
+try:
+    held.settle_each({3: "ack"})
+except LeaseLostError as exc:
+    print(exc.seqs)
+for only_spark in (
+    lambda: held.items,
+    lambda: held.settle(None),
+    lambda: queue.configure(weights={"a": 2.0}),
+    lambda: LocalQueue.create(place + "2", "id string", QueueConfig(dedup_key="upper(id)")),
+):
+    try:
+        only_spark()
+    except SparkNeededError as exc:
+        print("needs Spark")
+queue.pause()
+queue.resume()
+print(queue.dead()["id"].to_pylist(), queue.explain(4).reason)
+queue.reader("first")
+print(queue.reader("second", start="beginning").counts()["ready"])
+queue.drop()
+"""
+
+#: What is not loaded before it is used.
+_IMPORTED = """
+import sys, spark_queue
+heavy = ("pyarrow", "pyspark", "py4j", "delta", "deltalake", "pandas", "numpy")
+print(sorted(name for name in heavy if name in sys.modules))
+"""
+
+
+def _told(program: str) -> tuple[str, str]:
+    done = subprocess.run(  # noqa: S603 - our own package
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    return done.stdout, done.stderr
+
+
+def test_a_queue_is_worked_with_where_there_is_no_spark() -> None:
+    """Items go in and out, and what only Spark can do is refused by name."""
+    out, errors = _told(_ALONE)
+
+    assert errors == ""
+    assert out.splitlines() == ["4", "a", "(3,)", *["needs Spark"] * 4, "['b'] runnable", "3"]
+
+
+def test_the_package_loads_nothing_before_it_is_used() -> None:
+    """To import it costs no more than its own names."""
+    assert _told(_IMPORTED) == ("[]\n", "")

@@ -1,0 +1,54 @@
+"""A queue with more open items than a process keeps in memory is left to Spark, and not broken."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_queue.errors import SparkNeededError
+from spark_queue.local.queue import LocalQueue
+from tests.unit.local.conftest import Make
+
+
+@pytest.fixture
+def large(make: Make, monkeypatch: pytest.MonkeyPatch) -> LocalQueue:
+    """Return a queue of which one item is done, one in flight, and one too many waits."""
+    queue = make(dedup_key="id")
+    queue.enqueue([{"id": name} for name in "abcd"])
+    with queue.claim(1):
+        pass
+    queue.claim(1, claim_id="mine")
+    monkeypatch.setattr("spark_queue.delta.store.replicas._OPEN", 2)
+    return queue
+
+
+def test_a_large_queue_is_not_worked_with(large: LocalQueue) -> None:
+    """Whatever needs to know all open items is refused, and nothing is written."""
+    held = large.claim(1, claim_id="mine")
+
+    for step in (
+        large.claim,
+        held.ack,
+        lambda: held.settle_each({2: "ack"}),
+        held.renew,
+        lambda: large.enqueue({"id": "e"}),
+        lambda: large.explain(3),
+        lambda: large.explain(2),
+    ):
+        with pytest.raises(SparkNeededError, match="more open items"):
+            step()
+
+    assert large.counts()["claimed"] == 1
+
+
+def test_a_large_queue_is_looked_at(large: LocalQueue) -> None:
+    """What its tables say by themselves is shown, and a claim is repeated."""
+    assert [row["_state"] for row in large.status().to_pylist()] == [
+        "acked",
+        "claimed",
+        "ready",
+        "ready",
+    ]
+    assert [row["id"] for row in large.claim(1, claim_id="mine").rows] == ["b"]
+    assert large.explain(1).reason == "finished"
+    large.pause()
+    assert large.paused

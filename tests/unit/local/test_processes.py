@@ -1,0 +1,165 @@
+"""Several handles and processes work with one queue without Spark, and see each other's steps."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from threading import Thread
+
+import pytest
+
+from spark_queue.local.queue import LocalQueue
+from tests.unit.local.conftest import Make
+
+#: Does with a queue what each line that it reads says, and answers each with a line.
+_WORKER = """
+import sys, spark_queue
+queue = spark_queue.open(sys.argv[1], durability=sys.argv[2])
+for line in sys.stdin:
+    print(eval(line, {"queue": queue}), flush=True)
+"""
+
+
+class Worker:
+    """Another process with the queue."""
+
+    def __init__(self, path: str, durability: str = "process") -> None:
+        program = [sys.executable, "-c", _WORKER, path, durability]
+        self.process = subprocess.Popen(  # noqa: S603 - our own package
+            program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def says(self, expression: str) -> str:
+        """Return what an expression is there, as a text."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(expression + "\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline().strip()
+
+    def kill(self) -> None:
+        """Let it end in the middle of whatever it does."""
+        self.process.send_signal(signal.SIGKILL)
+        self.process.communicate()
+
+
+@pytest.fixture
+def start(queue_path: str) -> Iterator[Callable[..., Worker]]:
+    """Start another process with the queue; it ends with the test."""
+    started: list[Worker] = []
+
+    def run(durability: str = "process") -> Worker:
+        started.append(Worker(queue_path, durability))
+        return started[-1]
+
+    yield run
+    for worker in started:
+        with suppress(ProcessLookupError):
+            worker.kill()
+
+
+def test_two_handles_see_each_others_steps(make: Make, again: Callable[[], LocalQueue]) -> None:
+    """What one has enqueued the other claims, and the first sees it in flight."""
+    one, other = make(dedup_key="id"), again()
+    one.enqueue([{"id": "a"}, {"id": "b"}])
+
+    held = other.claim(1)
+
+    assert (one.counts()["ready"], one.counts()["claimed"]) == (1, 1)
+    assert one.enqueue({"id": "a"}).duplicates == 1
+    held.ack()
+    assert one.enqueue({"id": "a"}).inserted == 1
+
+
+def test_threads_share_a_handle(make: Make) -> None:
+    """Each item is given to one of them, however many claim at the same time."""
+    queue = make()
+    queue.enqueue([{"id": str(number)} for number in range(12)])
+    served: list[str] = []
+
+    def work() -> None:
+        while (claim := queue.claim(2)).count:
+            served.extend(row["id"] for row in claim.rows)
+            claim.ack()
+
+    threads = [Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert sorted(served, key=int) == [str(number) for number in range(12)]
+
+
+def test_two_processes_see_each_others_steps_at_once(
+    make: Make, start: Callable[..., Worker]
+) -> None:
+    """Whatever one has done, the other's next step is on top of it; so is a promise of the disk."""
+    queue, worker = make(dedup_key="id"), start("disk")
+    queue.enqueue([{"id": "a"}, {"id": "b"}])
+
+    assert worker.says("[row['id'] for row in queue.claim(1).rows]") == "['a']"
+    assert queue.counts()["claimed"] == 1
+    assert [row["id"] for row in queue.claim(2).rows] == ["b"]
+    assert worker.says("queue.counts()['claimed']") == "2"
+    assert worker.says("queue.enqueue([{'id': 'a'}, {'id': 'c'}]).inserted") == "1"
+    assert [row["id"] for row in queue.claim(2).rows] == ["c"]
+    queue.pause()
+    assert worker.says("queue.paused") == "True"
+
+
+def test_what_a_killed_process_held_comes_back_at_once(
+    make: Make, start: Callable[..., Worker]
+) -> None:
+    """The next claim gets it, long before the lease ends, and counts what was lost."""
+    queue, worker = make(), start()
+    queue.enqueue([{"id": "a"}, {"id": "b"}, {"id": "c"}])
+    assert worker.says("queue.claim(2).count") == "2"
+    assert queue.claim(3).count == 1
+    assert queue.claim(3).count == 0
+
+    worker.kill()
+
+    assert [row["id"] for row in queue.claim(3).rows] == ["a", "b"]
+    losses = {row["id"]: row["_losses"] for row in queue.status().to_pylist()}
+    assert losses == {"a": 1, "b": 1, "c": 0}
+
+
+def test_what_a_process_with_a_name_of_its_own_held_waits_for_its_lease(
+    make: Make, start: Callable[..., Worker]
+) -> None:
+    """A worker that was named by the user may be more than one process."""
+    queue, worker = make(), start()
+    queue.enqueue({"id": "a"})
+    assert worker.says("queue.claim(worker_id='crew').count") == "1"
+
+    worker.kill()
+
+    assert queue.claim().count == 0
+    assert queue.explain(1).detail.startswith("leased by crew until")
+
+
+def test_a_disk_that_takes_no_more_is_told_by_its_own_error(
+    make: Make, monkeypatch: pytest.MonkeyPatch, start: Callable[..., Worker]
+) -> None:
+    """A step that cannot be written fails as the system says; what is there can be seen."""
+    queue = make()
+    queue.enqueue({"id": "a"})
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "link", refuse)
+        for step in (lambda: queue.enqueue({"id": "b"}), queue.claim, queue.pause):
+            with pytest.raises(OSError, match="Read-only"):
+                step()
+        assert queue.counts()["ready"] == 1
+
+    queue.enqueue({"id": "c"})
+    assert start().says("[row['id'] for row in queue.claim(9).rows]") == "['a', 'c']"
