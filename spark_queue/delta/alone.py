@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import NoReturn
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_queue.delta.replica import reading
 from spark_queue.delta.replica.request import GrantedClaim, Request
+from spark_queue.delta.replica.rules import in_force
+from spark_queue.delta.replica.state import FOLLOWED, RememberedClaim
+from spark_queue.delta.store import replicas
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import StatusHead
 from spark_queue.delta.tables.schema import CLAIMED, ITEM
 from spark_queue.delta.tables.settings import Settings
-from spark_queue.delta.verdicts import StagedSettle, Verdict
+from spark_queue.delta.verdicts import NAMED, StagedSettle, Verdict
 from spark_queue.errors import SparkNeededError
 
 _TOO_MUCH = "the queue has more open items, or a longer history, than a process keeps in memory"
@@ -81,10 +85,20 @@ class AlonePlanner:
     def settled(
         self, head: StatusHead, lease: int, verdict: Verdict, now: datetime
     ) -> StagedSettle:
-        """See :class:`Planner`."""
-        del head, verdict, now
-        why = f"lease {lease} is not among those that this process remembers, or {_TOO_MUCH}"
-        raise SparkNeededError(f"to settle items of {self.store.name!r}", why)
+        """See :class:`Planner`: of a claim that is remembered no more, the status log is read."""
+        store = self.store
+        with store.cache().lock:
+            replica = replicas.at_hand(store)
+            if replica is None:
+                raise SparkNeededError(f"to settle items of {store.name!r}", _TOO_MUCH)
+            grant = grant_of(store, lease) or RememberedClaim({}, set())
+            config = in_force(store.settings(head).config, store.limits())
+            known = replace(replica, grants={lease: grant})
+            found = verdict.judged(known, lease, config, now)
+        if found is None:
+            raise SparkNeededError(f"to settle items of {store.name!r}", "a frame says of which")
+        lost = found.lost[:NAMED]
+        return StagedSettle(rows=found.table(), counts=found.counts, lost=lost, failed=found.failed)
 
     def checkpoint(
         self,
@@ -101,6 +115,25 @@ class AlonePlanner:
 
 
 _TIMES = ("_at", "_lease_expires_at")
+
+
+def grant_of(store: Store, lease: int) -> RememberedClaim | None:
+    """Return a claim as this process remembers it, or else as the status log has it.
+
+    Raises
+    ------
+    SparkNeededError
+        When only Spark reads the log.
+    """
+    with store.cache().lock:
+        replica = replicas.at_hand(store)
+        known = None if replica is None else replica.grants.get(lease)
+    if known is not None:
+        return known
+    log = store.native("status")
+    if log is None:
+        raise SparkNeededError(f"to look at a claim of {store.name!r}", _TOO_MUCH)
+    return reading.grant_of(log.read(FOLLOWED), lease)
 
 
 def of(store: Store) -> AlonePlanner:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import pyarrow as pa
 
 from spark_queue.claim import Claim
+from spark_queue.delta import alone
 from spark_queue.delta.replica.request import GrantedClaim
 from spark_queue.delta.replica.state import RememberedClaim
-from spark_queue.delta.store import fetching, replicas
+from spark_queue.delta.store import fetching
 from spark_queue.delta.store.store import Store
 from spark_queue.errors import SparkNeededError
+
+#: What a claim has that got nothing.
+_NOTHING = RememberedClaim({}, set())
 
 
 class LocalClaim(Claim):
@@ -42,21 +46,20 @@ class LocalClaim(Claim):
         return rows
 
     def _read(self) -> pa.Table:
-        known = self._known()
-        names = [*self._store.user_columns(), "_seq", "_lease", "_attempts"]
-        if known is None or not known.rows:
-            return pa.table({name: [] for name in names})
-        found = fetching.fetched(self._store, known, most=len(known.rows), most_bytes=float("inf"))
-        if found is None:
+        known = alone.grant_of(self._store, self.lease) if self.count else _NOTHING
+        found = None if known is None else fetching.brought(self._store, known)
+        if known is None or found is None:
             why = "they were purged, or lie in files that only Spark reads"
             raise SparkNeededError(f"to read the items of claim {self.id!r}", why)
-        turns = pa.array([known.rows[seq]["_turn"] for seq in found["_seq"].to_pylist()])
-        ranks = pa.array([-known.rows[seq]["_priority"] for seq in found["_seq"].to_pylist()])
+        turns = [known.rows[seq]["_turn"] for seq in found["_seq"].to_pylist()]
+        ranks = [-known.rows[seq]["_priority"] for seq in found["_seq"].to_pylist()]
+        placed = found.append_column("_rank", pa.array(ranks, pa.int64()))
+        placed = placed.append_column("_turn", pa.array(turns, pa.float64()))
         order = [("_rank", "ascending"), ("_turn", "ascending"), ("_seq", "ascending")]
-        placed = found.append_column("_rank", ranks).append_column("_turn", turns)
-        return placed.sort_by(order).select(names)
+        return placed.sort_by(order).drop_columns(["_rank", "_turn", "_group_key"])
 
-    def _known(self) -> RememberedClaim | None:
-        with self._store.cache().lock:
-            replica = replicas.at_hand(self._store)
-            return None if replica is None else replica.grants.get(self.lease)
+    @staticmethod
+    def _by_spark(module: str) -> NoReturn:
+        del module
+        why = "here its items are rows, and settle_each says what became of some"
+        raise SparkNeededError("a frame of a claim", why)

@@ -236,7 +236,7 @@ class LocalQueue:
         """
         checks.require_claim(limit, lease, run, worker_id, claim_id)
         store = self._store
-        recovery.recover(store)
+        recovery.recover(store, with_lapsed=False)
         who = fencing.life_of(store.handle.place.directory()) if worker_id is None else worker_id
         request = claims.request(store, limit, lease, who, run, claim_id)
         return LocalClaim(store, claims.claim(store, request))

@@ -39,6 +39,7 @@ def outcomes(store: Store, done: Enqueued) -> pa.Table:
     if done.rows is None:
         return pa.table({name: [] for name in (*users, "_seq", "outcome", "duplicate_of")})
     rows = done.rows.filter(pc.is_in(done.rows["_kind"], pa.array([ITEM, REFUSED])))
+    rows = rows.sort_by("_seq")
     is_in = pc.equal(rows["_kind"], ITEM)
     kept = rows.select([*users, "_seq"])
     return kept.append_column("outcome", pc.if_else(is_in, "inserted", "duplicate")).append_column(
@@ -49,14 +50,21 @@ def outcomes(store: Store, done: Enqueued) -> pa.Table:
 def status(store: Store) -> pa.Table:
     """Return one row an item, in the order in which they were enqueued."""
     users = store.user_columns()
-    items = _read(store, "queue", ("_kind", "_step", *users, *_ENTERED))
+    items = _read(store, "queue", ("_kind", "_step", *users, *_ENTERED, "_errors"))
     since = store.registered().since_step
     seen = pc.and_(pc.equal(items["_kind"], ITEM), pc.greater(items["_step"], since))
-    items = items.filter(seen).select([*users, *_ENTERED])
+    items = items.filter(seen).select([*users, *_ENTERED, "_errors"])
     moves = _newest(_read(store, "status", ("_kind", "_step", "_seq", *_NEWEST)))
     joined = items.join(moves, "_seq", join_type="left outer").sort_by("_seq")
-    state = pc.fill_null(joined["_state"], READY)
-    return joined.set_column(joined.schema.get_field_index("_state"), "_state", state)
+    before = {
+        "_state": READY,
+        "_attempts": pc.fill_null(joined["_errors"], 0),
+        "_losses": pa.scalar(0, pa.int32()),
+    }
+    for name, value in before.items():
+        column = pc.coalesce(joined[name], value)
+        joined = joined.set_column(joined.schema.get_field_index(name), name, column)
+    return joined.drop_columns(["_errors"])
 
 
 def in_state(store: Store, state: str) -> pa.Table:
@@ -73,18 +81,34 @@ def history(store: Store, seq: int) -> pa.Table:
 
 
 def over(store: Store, seq: int) -> Explanation:
-    """Say of an item that is not live why it is not running."""
-    rows = _read(store, "queue", ("_kind", "_seq", "_duplicate_of"))
+    """Say of an item that is not live why it is not running.
+
+    Raises
+    ------
+    SparkNeededError
+        When it is live, and the queue is not one that this process knows.
+    """
+    rows = _read(store, "queue", ("_kind", "_step", "_seq", "_duplicate_of"))
     mine = rows.filter(pc.equal(rows["_seq"], seq)).to_pylist()
-    if not mine:
+    if mine and mine[0]["_kind"] == REFUSED:
+        return _refused(seq, mine[0]["_duplicate_of"])
+    if not mine or mine[0]["_step"] <= store.registered().since_step:
         return explaining.because(seq, "unknown", "no row of the queue has this seq")
-    if mine[0]["_kind"] == REFUSED:
-        holder = mine[0]["_duplicate_of"]
-        return explaining.because(seq, "duplicate", f"its key is held by item {holder}", by=holder)
-    last = history(store, seq).to_pylist()[-1]
+    moves = history(store, seq).to_pylist()
+    if not moves or moves[-1]["_state"] not in TERMINAL:
+        why = "the queue has more open items than a process keeps in memory"
+        raise SparkNeededError(f"to explain an item of {store.name!r}", why)
+    last = moves[-1]
     error = f": {last['_error']}" if last["_error"] else ""
     when = explaining.said(last["_at"])
     return explaining.because(seq, "finished", f"{last['_state']} at {when}{error}")
+
+
+def _refused(seq: int, holder: int | None) -> Explanation:
+    if holder is None:
+        text = "a reader was full when it came; enqueue it again"
+        return explaining.because(seq, "refused", text)
+    return explaining.because(seq, "duplicate", f"its key is held by item {holder}", by=holder)
 
 
 def _newest(moves: pa.Table) -> pa.Table:

@@ -10,6 +10,7 @@ import pytest
 from spark_queue.config import QueueConfig
 from tests.conformance.engines import KEYS, DeltaEngine, Engine, SchedulerEngine
 from tests.conformance.fronts import FrontEngine
+from tests.conformance.local import LocalEngine
 from tests.conformance.operators import BatchEngine, StreamEngine
 from tests.conftest import REMOTE
 
@@ -18,14 +19,19 @@ ENGINES: dict[str, type[Engine]] = {
     **(
         {}
         if REMOTE
-        else {"scheduler": SchedulerEngine, "stream": StreamEngine, "front": FrontEngine}
+        else {
+            "scheduler": SchedulerEngine,
+            "local": LocalEngine,
+            "stream": StreamEngine,
+            "front": FrontEngine,
+        }
     ),
     "batch": BatchEngine,
     "delta": DeltaEngine,
 }
 
 #: Engines that need no session.
-_PURE = {"scheduler", "stream"}
+_PURE = {"scheduler", "local", "stream"}
 
 #: Makes an engine with some of the scenarios' keys, and any other options.
 Make = Callable[..., Engine]
@@ -55,6 +61,8 @@ def make(request: pytest.FixtureRequest, engine_name: str, place: str) -> Iterat
         engine: Engine
         if engine_name == "scheduler":
             engine = SchedulerEngine(config)
+        elif engine_name == "local":
+            engine = LocalEngine(f"{place}/queue{len(made)}", config)
         elif engine_name == "stream":
             engine = StreamEngine(config)
         elif engine_name == "batch":

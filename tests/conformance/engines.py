@@ -29,6 +29,7 @@ Capability = Literal[
     "leases",
     "on demand",
     "operators",
+    "predicates",
     "priority",
     "retries",
     "returns",
@@ -36,13 +37,16 @@ Capability = Literal[
     "scopes",
     "states",
     "time",
+    "weights",
 ]
 
 #: ``composed``: no key, or several, in one queue; ``leases``: claims that run out; ``on demand``:
 #: a claim chooses what is next, which is not out as soon as it may run; ``operators``: pause,
-#: cancel, redrive and configure; ``retries``: attempts and dead letters; ``returns``: items are
-#: given back to their place; ``runs``: a claim takes several items of a group; ``scopes``: keys
-#: that outlive their item; ``states``: the state of every item; ``time``: delays and expiry.
+#: resume and explain; ``predicates``: items of one's choice are cancelled and redriven;
+#: ``retries``: attempts and dead letters; ``returns``: items are given back to their place;
+#: ``runs``: a claim takes several items of a group; ``scopes``: keys that outlive their item;
+#: ``states``: the state of every item; ``time``: delays and expiry; ``weights``: a weight that
+#: changes counts for what waits.
 EVERYTHING: frozenset[Capability] = frozenset(get_args(Capability))
 
 #: Keys of the scenarios' items, as SQL over their columns.
@@ -226,16 +230,19 @@ class SchedulerHeld:
             "dead": Dead(error),
         }
         told = self._left if ids is None else list(ids)
-        self._left = [name for name in self._left if name not in told]
         seqs = self._engine.seqs(told)
         settled = self._engine.scheduler.settle(
             self._grant.lease, dict.fromkeys(seqs, outcomes[verb]), self._engine.now
         )
+        # What was lost its holder has not settled: it is told so each time.
+        done = {self._engine.ids[seq] for seq in seqs if seq not in settled.lost}
+        self._left = [name for name in self._left if name not in done]
         if settled.lost:
             raise LeaseLostError(settled.lost)
 
     def renew(self, seconds: float) -> None:
-        lost = self._engine.scheduler.renew(self._grant.lease, self._engine.now, seconds)
+        left = self._engine.seqs(self._left)
+        lost = self._engine.scheduler.renew(self._grant.lease, self._engine.now, seconds, left)
         if lost:
             raise LeaseLostError(lost)
 

@@ -22,7 +22,7 @@ def _singles(tenant: str, count: int) -> Sequence[Row]:
     return [Row(id=f"{tenant}{number:02}", tenant=tenant) for number in range(count)]
 
 
-@needs("composed", "operators", "returns")
+@needs("composed", "predicates", "returns", "weights")
 def test_a_group_of_two_keys_keeps_its_order_at_any_depth(make: Make) -> None:
     """Law 4: what a weight or a free slot brings forward passes no earlier one of its group."""
     engine = make("fair_key", "group_key")
@@ -40,7 +40,7 @@ def test_a_group_of_two_keys_keeps_its_order_at_any_depth(make: Make) -> None:
     assert engine.claim(6).ids == ["C03", "C04", "C05", "C06", "Bnext", "C07"]
 
 
-@needs("composed", "operators", "returns")
+@needs("composed", "predicates", "returns")
 def test_a_key_takes_its_turns_in_order_at_any_depth(make: Make) -> None:
     """Law 6: an item whose tag its group raised takes a returned key's turn before later ones."""
     engine = make("fair_key", "group_key")

@@ -94,7 +94,7 @@ def test_a_late_key_waits_for_the_next_round_only(make: Make) -> None:
     assert _names(_drained(engine, 1)) == ["B1", "A2", "C1", "A3", "A4"]
 
 
-@needs("operators")
+@needs("weights")
 def test_a_weight_gives_more_turns_and_counts_for_what_waits(make: Make) -> None:
     """Law 5: a key of weight 2 gets two turns a round, also those items that wait already."""
     engine = make("fair_key")
@@ -106,7 +106,7 @@ def test_a_weight_gives_more_turns_and_counts_for_what_waits(make: Make) -> None
     assert sorted(served[:3]) == ["A2", "A3", "B2"]
 
 
-@needs("operators", "returns", "on demand")
+@needs("weights", "returns", "on demand")
 def test_a_weight_moves_what_was_handed_out_late(make: Make) -> None:
     """Law 5, ADR 3: a key's overdue turns are stretched with all others, not counted from anew."""
     engine = make("fair_key")
@@ -121,7 +121,7 @@ def test_a_weight_moves_what_was_handed_out_late(make: Make) -> None:
     assert [_names(engine.claim(1).ids)[0] for _ in range(2)] == ["A3", "B7"]
 
 
-@needs("operators", "priority", "on demand")
+@needs("predicates", "priority", "on demand")
 def test_a_member_that_has_ended_lowers_nobody(make: Make) -> None:
     """Law 4: a new member of a group stands behind those that are live, whatever ended before."""
     engine = make("group_key", "priority")
@@ -512,7 +512,7 @@ def test_a_paused_queue_gives_nothing_and_takes_settles(make: Make) -> None:
     assert engine.claim(10).ids == ["b"]
 
 
-@needs("operators")
+@needs("predicates")
 def test_a_cancelled_item_is_gone_for_its_holder(make: Make) -> None:
     """Law 8: cancelled is final, frees the group, and its holder's settle changes nothing."""
     engine = make("group_key")
@@ -525,7 +525,7 @@ def test_a_cancelled_item_is_gone_for_its_holder(make: Make) -> None:
     assert engine.claim(10).ids == ["c"]
 
 
-@needs("operators", "scopes")
+@needs("predicates", "scopes")
 def test_of_two_that_had_a_key_the_one_that_holds_it_is_redriven(make: Make) -> None:
     """Law 3: a redriven item is in the way of others with its key, and they are not in its."""
     engine = make("dedup_key", dedup_scope="forever")
@@ -537,7 +537,7 @@ def test_of_two_that_had_a_key_the_one_that_holds_it_is_redriven(make: Make) -> 
     assert engine.states() == {"a": "dead", "a'": "dead", "a''": "ready"}
 
 
-@needs("operators")
+@needs("predicates")
 def test_a_redrive_is_a_new_item(make: Make) -> None:
     """Law 8: a dead item stays dead and is redriven once, or again if its key is free."""
     engine = make("dedup_key")

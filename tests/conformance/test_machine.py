@@ -26,6 +26,7 @@ from spark_queue.config import QueueConfig, RetryPolicy
 from spark_queue.errors import LeaseLostError
 from spark_queue.session import SMALL_STEPS
 from tests.conformance.engines import KEYS, DeltaEngine, Engine, Held, Row, SchedulerEngine
+from tests.conformance.local import LocalEngine
 from tests.conftest import memory_place
 
 #: How many scenarios; more of them are for a long run.
@@ -67,20 +68,21 @@ VERBS = st.sampled_from(["ack", "ack", "nack", "release", "dead"])
 class QueueMachine(RuleBasedStateMachine):
     """Does the same to both engines, and compares what they answer and what they are left with."""
 
-    spark: SparkSession
-
     def __init__(self) -> None:
         super().__init__()
         self.place = tempfile.mkdtemp(prefix="spark-queue-", dir=memory_place())
         self.names = (f"i{number:03}" for number in itertools.count())
         self.held: list[tuple[Held, Held]] = []
-        self.planner = self.spark.conf.get(SMALL_STEPS, "memory") or "memory"
 
     @initialize(config=CONFIGS)
     def open_queues(self, config: QueueConfig) -> None:
         """Open both queues."""
         self.oracle: Engine = SchedulerEngine(config)
-        self.delta: Engine = DeltaEngine(self.spark, f"{self.place}/queue", config)
+        self.delta: Engine = self.made(f"{self.place}/queue", config)
+
+    def made(self, path: str, config: QueueConfig) -> Engine:
+        """Make the durable queue."""
+        raise NotImplementedError
 
     @rule(rows=st.lists(NEW_ROWS, min_size=1, max_size=8))
     def enqueue(self, rows: list[Row]) -> None:
@@ -120,6 +122,37 @@ class QueueMachine(RuleBasedStateMachine):
         """Time passes: leases run out, delays and lives end."""
         self.both(lambda engine: engine.advance(seconds))
 
+    @rule()
+    def pause_and_resume(self) -> None:
+        """A paused queue serves nothing."""
+        self.both(lambda engine: engine.pause())
+        assert self.delta.claim(5).ids == self.oracle.claim(5).ids == []
+        self.both(lambda engine: engine.resume())
+
+    def both(self, do: Callable[[Engine], Any]) -> None:
+        """Do something to both engines, which must answer the same."""
+        assert do(self.delta) == do(self.oracle)
+
+    def teardown(self) -> None:
+        """Compare the states of all items at the end."""
+        if hasattr(self, "delta"):
+            assert self.delta.states() == self.oracle.states()
+        shutil.rmtree(self.place, ignore_errors=True)
+
+
+class SparkMachine(QueueMachine):
+    """The same for the queue of a session, with what Spark alone does."""
+
+    spark: SparkSession
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.planner = self.spark.conf.get(SMALL_STEPS, "memory") or "memory"
+
+    def made(self, path: str, config: QueueConfig) -> Engine:
+        """Make the durable queue."""
+        return DeltaEngine(self.spark, path, config)
+
     @rule(data=st.data())
     def cancel(self, data: st.DataObject) -> None:
         """A cancelled item is gone for both."""
@@ -141,28 +174,36 @@ class QueueMachine(RuleBasedStateMachine):
         """A weight counts for what waits already, for both."""
         self.both(lambda engine: engine.configure(weights=weights))
 
-    @rule()
-    def pause_and_resume(self) -> None:
-        """A paused queue serves nothing."""
-        self.both(lambda engine: engine.pause())
-        assert self.delta.claim(5).ids == self.oracle.claim(5).ids == []
-        self.both(lambda engine: engine.resume())
-
     @rule(planner=st.sampled_from(["memory", "spark"]))
     def change_planner(self, planner: str) -> None:
         """Who decides the steps of the durable queue changes nothing."""
         self.spark.conf.set(SMALL_STEPS, planner)
 
-    def both(self, do: Callable[[Engine], Any]) -> None:
-        """Do something to both engines, which must answer the same."""
-        assert do(self.delta) == do(self.oracle)
-
     def teardown(self) -> None:
-        """Compare the states of all items at the end."""
-        if hasattr(self, "delta"):
-            assert self.delta.states() == self.oracle.states()
+        """Let the next scenario begin with the same planner."""
+        super().teardown()
         self.spark.conf.set(SMALL_STEPS, self.planner)
-        shutil.rmtree(self.place, ignore_errors=True)
+
+
+class LocalMachine(QueueMachine):
+    """The same for the queue without Spark, which others work with meanwhile."""
+
+    local: LocalEngine
+
+    def made(self, path: str, config: QueueConfig) -> Engine:
+        """Make the durable queue."""
+        self.local = LocalEngine(path, config)
+        return self.local
+
+    @rule()
+    def change_handle(self) -> None:
+        """Another handle of the process goes on where the last one was."""
+        self.local.queue = self.local.opened()
+
+    @rule()
+    def forget(self) -> None:
+        """A process that knows nothing of the queue goes on as one that does."""
+        self.local.forget()
 
 
 def _named(row: Row, name: str) -> Row:
@@ -178,20 +219,25 @@ def _lost(do: Callable[..., None], *args: object) -> Sequence[int]:
     return []
 
 
+#: A scenario is played as it was found: to make one of Spark's shorter takes half an hour.
+_AS_FOUND = settings(
+    stateful_step_count=STEPS,
+    deadline=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=list(HealthCheck),
+    derandomize="SPARK_QUEUE_EXAMPLES" not in os.environ,
+    database=None,
+)
+
+
 @pytest.mark.slow
 def test_the_durable_queue_does_what_the_scheduler_does(spark: SparkSession) -> None:
     """Laws 1-9: whatever is done, in whatever order, both engines answer the same."""
-    machine = type("Machine", (QueueMachine,), {"spark": spark})
-    run_state_machine_as_test(
-        machine,
-        settings=settings(
-            max_examples=EXAMPLES,
-            stateful_step_count=STEPS,
-            deadline=None,
-            # A scenario takes half a minute: what fails is reported as it was found.
-            phases=[Phase.explicit, Phase.generate],
-            suppress_health_check=list(HealthCheck),
-            derandomize="SPARK_QUEUE_EXAMPLES" not in os.environ,
-            database=None,
-        ),
-    )
+    machine = type("Machine", (SparkMachine,), {"spark": spark})
+    run_state_machine_as_test(machine, settings=settings(_AS_FOUND, max_examples=EXAMPLES))
+
+
+def test_the_queue_without_spark_does_what_the_scheduler_does() -> None:
+    """Laws 1-9: without Spark the same, with longer scenarios, as its steps take milliseconds."""
+    longer = settings(_AS_FOUND, max_examples=5 * EXAMPLES, stateful_step_count=3 * STEPS)
+    run_state_machine_as_test(LocalMachine, settings=longer)

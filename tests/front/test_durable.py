@@ -72,7 +72,7 @@ def test_what_a_front_had_that_has_ended_comes_at_once(
 ) -> None:
     """Items in the hands of a process of this machine that is gone need no lease to run out."""
     files.enqueue(spark.createDataFrame([(1, "a", None)], files.schema))
-    files.claim(1, worker_id=f"{socket.gethostname()}/{2**22 + 1}")
+    files.claim(1, worker_id=f"{socket.gethostname()}/{2**22 + 1}/0badc0de")
     files.close()
 
     with DurableQueue(DeltaQueue.open(spark, files.name)) as front:

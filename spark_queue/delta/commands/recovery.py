@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime, timezone
 from importlib import import_module
 from types import ModuleType
 
@@ -17,12 +18,23 @@ from spark_queue.delta.tables.schema import CLAIMED
 from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.delta.verdicts import Gone
 
+#: Before every lease that there is.
+_NEVER = datetime.fromtimestamp(0, timezone.utc)
 
-def recover(store: Store) -> list[SettledStep]:
+
+def recover(store: Store, *, with_lapsed: bool = True) -> list[SettledStep]:
     """Settle the claims whose holder is known to be gone.
 
     A holder is gone when its lease ran out, or, on a disk of this machine, when its process has
     ended. What it wrote to its output counts as done; the rest comes back, charged with a loss.
+
+    Parameters
+    ----------
+    store : Store
+        The queue, as the reader sees it whose claims they are.
+    with_lapsed : bool
+        Whether a lease that ran out tells it, too. A claim takes such items over by itself, in the
+        slots that they have.
 
     Returns
     -------
@@ -30,7 +42,7 @@ def recover(store: Store) -> list[SettledStep]:
         One for each claim that was settled.
     """
     held = _held(store)
-    gone = Gone(store.clock.now(), _ended(store, held))
+    gone = Gone(store.clock.now() if with_lapsed else _NEVER, _ended(store, held))
     claims = sorted({(row["_lease"], row["_claim_id"]) for row in held if gone.has(row)})
     settled = (_settled(store, lease, claim_id, gone) for lease, claim_id in claims)
     return [done for done in settled if done is not None]
@@ -53,6 +65,9 @@ def _held(store: Store) -> list[Row]:
         known = replicas.at_hand(store)
         if known is not None:
             return [row for row in known.items.values() if row["_state"] == CLAIMED]
+    if isinstance(store.session, PlainSession):
+        # Too many to be known here: the claim that follows says what it needs for them.
+        return []
     rows: list[Row] = _by_spark().held(store)
     return rows
 

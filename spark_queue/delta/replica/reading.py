@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue.delta.replica.state import Replica, Row
+from spark_queue.delta.replica.state import RememberedClaim, Replica, Row
 from spark_queue.delta.tables.schema import CLAIMED, ITEM, KEY, SERVED, TERMINAL
 
 
@@ -49,6 +49,23 @@ def replica_of(entered: pa.Table, followed: pa.Table, since: int, begins: int = 
     counted = followed.filter(pc.greater_equal(followed["_step"], begins))
     replica.served = {((p, key), late): turn for p, key, late, turn in _served(counted)}
     return replica
+
+
+def grant_of(followed: pa.Table, lease: int) -> RememberedClaim | None:
+    """Return a claim, and what of it its holder has not settled; ``None`` where no row is of it.
+
+    Parameters
+    ----------
+    followed : pyarrow.Table
+        As for :func:`replica_of`.
+    lease : int
+        The step that granted it.
+    """
+    named = pc.and_(pc.equal(followed["_kind"], ITEM), pc.equal(followed["_lease"], lease))
+    replica = Replica()
+    for step, rows in _steps(followed.filter(named)):
+        replica.follow("", step, rows)
+    return replica.grants.get(lease)
 
 
 def newest_of(moves: pa.Table) -> pa.Table:

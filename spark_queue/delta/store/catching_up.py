@@ -62,6 +62,8 @@ def status(store: Store) -> StatusHead:
     cache, at = store.cache(), store.position()
 
     def follow(step: _Followed[StatusHead]) -> None:
+        # What a step moves has entered before it, and would else enter here after it, as new.
+        items(store)
         followed(at, step.head, step.rows)
 
     def drop() -> None:

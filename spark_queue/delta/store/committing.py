@@ -134,7 +134,9 @@ def _append(
     is_table = rows is None or isinstance(rows, pa.Table)
     if natives is not None and is_table:
         return natives.of(log).commit(head, rows, is_synced=is_synced)
-    newest.require_end(head.step - 1)
+    seen = store.cache().queue if which == "queue" else store.position().status
+    if not store.follows(which, seen):
+        newest.require_end(head.step - 1)
     native_log = store.native(which) if small and is_table else None
     if native_log is not None:
         log.require_own_transactions()

@@ -20,23 +20,30 @@ _FEW = 1_000
 _MOST_BYTES = 16 * 1024 * 1024
 
 
-def fetched(
-    store: Store, granted: RememberedClaim, most: int = _FEW, most_bytes: float = _MOST_BYTES
-) -> pa.Table | None:
-    """Return the items of a claim; ``None`` where a query has to find them.
+def fetched(store: Store, granted: RememberedClaim) -> pa.Table | None:
+    """Return the items of a small claim; ``None`` where a query has to find them.
 
     Returns
     -------
     pyarrow.Table
         The user's columns, ``_seq``, ``_lease``, ``_attempts`` and ``_group_key``.
     """
+    is_small = 0 < len(granted.rows) <= _FEW
+    return brought(store, granted, most_bytes=_MOST_BYTES) if is_small else None
+
+
+def brought(
+    store: Store, granted: RememberedClaim, *, most_bytes: float = float("inf")
+) -> pa.Table | None:
+    """Return the items of a claim, however many; ``None`` where they cannot be read here."""
     log = store.native("queue")
-    if log is None or not 0 < len(granted.rows) <= most:
+    if log is None:
         return None
     names = store.user_columns()
     seqs = sorted(granted.rows)
-    found = [file for file in log.files() if file.may_have("_seq", seqs[0], seqs[-1])]
-    if not found or sum(file.size for file in found) > most_bytes:
+    items = (file for file in log.files() if file.gen >= 0)
+    found = [file for file in items if seqs and file.may_have("_seq", seqs[0], seqs[-1])]
+    if sum(file.size for file in found) > most_bytes:
         return None
     try:
         rows = log.rows_of(found, [*names, "_kind", "_seq"])

@@ -28,13 +28,17 @@ class QueuePlace:
         self._is_path = address.is_path
         self._location: str | None = None
         self._key: str | None = None
+        self._name: str | None = None
+        self._directory: Path | None = None
         self._birth: tuple[int, int] | None = None
 
     def location(self) -> str:
         """Return where the queue is, as its catalog or path says."""
         if self._location is None:
             self._location, self._key = self._first.detail()
-            self._birth = traces.birth(lock.local_directory(self._location))
+            self._directory = lock.local_directory(self._location)
+            self._birth = traces.birth(self._directory)
+            self._name = None if self._directory is None else str(self._directory.resolve())
         return self._location
 
     def identity(self) -> str:
@@ -51,12 +55,13 @@ class QueuePlace:
 
     def name(self) -> str:
         """Return where the queue is, as one of many ways to spell that, for the locks on it."""
-        directory = self.directory()
-        return self.location() if directory is None else str(directory.resolve())
+        location = self.location()
+        return location if self._name is None else self._name
 
     def directory(self) -> Path | None:
         """Return the directory of the first status log, if that is on this machine's disk."""
-        return lock.local_directory(self.location())
+        self.location()
+        return self._directory
 
     def directory_of(self, log: Log[Any]) -> Path | None:
         """Return the directory of a log on this machine's disk."""

@@ -40,7 +40,9 @@ def at_hand(store: Store) -> Replica | None:
     """
     if not is_wanted(store):
         return None
-    queue, status = store.queue_head(), store.status_head()
+    # In this order: what a status step moves has entered by then, whatever is committed meanwhile.
+    status = store.status_head()
+    queue = store.queue_head()
     facts, settings = queue.readers.get(store.reader), store.settings(status)
     if facts is None or facts.streams:
         return None

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spark_queue.clock import Clock
 from spark_queue.delta.store import catching_up, memory
 from spark_queue.delta.store.handle import Handle
-from spark_queue.delta.store.memory import Cache, Position
+from spark_queue.delta.store.memory import Cache, Position, Seen
 from spark_queue.delta.store.newest import Newest
 from spark_queue.delta.tables import turnstile, whole
 from spark_queue.delta.tables.address import QueueAddress
@@ -216,8 +216,13 @@ class Store:
         LogDamagedError
             When it is not.
         """
-        seen = self.cache().queue.head
-        self.newest_items.require_end(seen.step if seen else 0)
+        seen = self.cache().queue
+        if not self.follows("queue", seen):
+            self.newest_items.require_end(seen.head.step if seen.head else 0)
+
+    def follows(self, which: LogName, seen: Seen[Any]) -> bool:
+        """Tell whether all commits of a log are looked at one by one, so that none goes unseen."""
+        return seen.version is not None and self.native(which) is not None
 
     def recent(self, head: StatusHead) -> DataFrame:
         """Return what a fold to a step reads (:func:`recent.since_checkpoint`).

@@ -7,7 +7,6 @@ other. What that costs does not grow with the log, as it does where a table is o
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 from collections.abc import Sequence
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from spark_queue.delta.tables.files import LogFile
+from spark_queue.delta.tables.files import LogFile, file_of
 
 _COMMIT = re.compile(r"\d{20}\.json")
 
@@ -28,6 +27,10 @@ class Commit:
     """The number of the step that it is; ``None`` where it is none."""
     files: Sequence[LogFile]
     """The files whose rows it added."""
+    merged: Sequence[LogFile]
+    """Files that have rows of others, which were merged."""
+    gone: frozenset[str]
+    """The paths of files that are no longer read."""
     takes_away: bool
     """Whether rows that were there are gone."""
     redefines: bool
@@ -74,10 +77,12 @@ def commit_at(directory: Path, version: int, app_id: str) -> Commit:
     text = _file(directory / "_delta_log", version).read_text(encoding="utf-8")
     actions: list[dict[str, Any]] = [json.loads(line) for line in text.splitlines()]
     steps = [act["txn"]["version"] for act in actions if act.get("txn", {}).get("appId") == app_id]
-    added = [act["add"] for act in actions if act.get("add", {}).get("dataChange")]
+    adds = [act["add"] for act in actions if "add" in act]
     return Commit(
         step=steps[0] if steps else None,
-        files=[_as_file(add) for add in added],
+        files=[file_of(add) for add in adds if add.get("dataChange")],
+        merged=[file_of(add) for add in adds if not add.get("dataChange")],
+        gone=frozenset(act["remove"]["path"] for act in actions if "remove" in act),
         takes_away=any(act.get("remove", {}).get("dataChange") for act in actions),
         redefines=any("metaData" in act or "protocol" in act for act in actions),
     )
@@ -94,13 +99,3 @@ def _last(log: Path) -> int | None:
         return None
     newest = max(filter(_COMMIT.fullmatch, names), default=None)
     return None if newest is None else int(newest[:20])
-
-
-def _as_file(add: dict[str, Any]) -> LogFile:
-    return LogFile(
-        path=add["path"],
-        gen=int(add["partitionValues"]["_gen"]),
-        size=add["size"],
-        rows=math.inf,
-        ranges={},
-    )

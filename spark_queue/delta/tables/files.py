@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -33,6 +34,20 @@ class LogFile:
             return True
         lowest, highest = self.ranges[column]
         return bool(lowest <= most and highest >= least)
+
+
+def file_of(add: Mapping[str, Any]) -> LogFile:
+    """Return a file from what a commit says of it."""
+    stats = json.loads(add.get("stats") or "{}")
+    least, most = stats.get("minValues", {}), stats.get("maxValues", {})
+    ranges = {name: (least[name], most[name]) for name in _RANGED if name in least and name in most}
+    return LogFile(
+        path=add["path"],
+        gen=int(add["partitionValues"]["_gen"]),
+        size=add["size"],
+        rows=stats.get("numRecords", math.inf),
+        ranges=ranges,
+    )
 
 
 def files_of(adds: pa.Table) -> Iterator[LogFile]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import uuid
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from importlib import import_module
@@ -22,7 +23,7 @@ from spark_queue.delta.tables.appending import sync_commits
 from spark_queue.delta.tables.lock import local_directory
 from spark_queue.delta.tables.schema import HEAD, SKIPPING_COLUMNS
 from spark_queue.delta.tables.wishes import PlainSession, Session, promises_disk
-from spark_queue.errors import InvalidArgumentError, SparkNeededError
+from spark_queue.errors import InvalidArgumentError, QueueNotFoundError, SparkNeededError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -146,7 +147,10 @@ class Log(Generic[_Head]):
                 f"{self.address.target!r} is not on this machine: delete its files with the "
                 "tools of its store"
             )
-        shutil.rmtree(directory)
+        # Whoever waits to write makes files in it; in a place that nobody knows nobody does.
+        gone = directory.with_name(f".{directory.name}-{uuid.uuid4().hex}")
+        directory.rename(gone)
+        shutil.rmtree(gone)
 
     def read(self, version: int | None = None) -> DataFrame:
         """Return the rows of all steps, or of those up to a version of the table."""
@@ -245,6 +249,8 @@ class Log(Generic[_Head]):
 
     def _glance(self) -> glance.Glance:
         seen = glance.at(self.directory())
+        if seen is None and not self.exists():
+            raise QueueNotFoundError(self.address.target)
         if seen is None:
             self._needs_spark("to read its tables", "they ask for more than plain reads")
         return seen

@@ -26,7 +26,7 @@ from spark_queue.delta.tables.appending import (
     note_forced,
     sync_commits,
 )
-from spark_queue.delta.tables.commits import commit_at, newest_version
+from spark_queue.delta.tables.commits import Commit, commit_at, newest_version
 from spark_queue.delta.tables.files import LogFile, files_of
 from spark_queue.delta.tables.heads import to_json
 from spark_queue.delta.tables.lock import local_directory
@@ -49,6 +49,10 @@ _RANGED = "delta.dataSkippingStatsColumns"
 _INTERVAL = "delta.checkpointInterval"
 _CLEANS_UP = "delta.enableExpiredLogCleanup"
 _OFTEN = 10
+
+#: Files from which on they are merged, when a checkpoint is due: each costs whoever opens the table
+#: a millisecond.
+_MANY = 500
 
 #: Commits that are read one by one at most, to learn what they have done.
 _FAR = 500
@@ -79,6 +83,7 @@ class NativeLog:
         # Whoever writes has the lock of the log; those who only read have this one.
         self._guard = threading.RLock()
         self._table = _opened(directory)
+        self._files: dict[str, LogFile] | None = None
         self._newest = (-1, 0)
         """The newest version, and its step, as far as that is known."""
         self._learn()
@@ -115,7 +120,7 @@ class NativeLog:
                     sync_commits(self._directory)
                 return True
             if ours:
-                self._newest = (version + 1, head.step)
+                self._pass(commit_at(self._directory, version + 1, APP_ID), version + 1)
                 if is_synced:
                     note_forced(self._directory, version + 1)
                 traces.note(self._directory, version + 1)
@@ -129,9 +134,7 @@ class NativeLog:
 
     def file_count(self) -> int:
         """Return how many files the table has."""
-        with self._guard:
-            self._table.update_incremental()
-            return len(self._table.file_uris())
+        return len(self.files())
 
     def read(self, columns: Sequence[str]) -> pa.Table:
         """Return some columns of all rows."""
@@ -142,9 +145,12 @@ class NativeLog:
     def files(self) -> list[LogFile]:
         """Return the files that the table has now."""
         with self._guard:
-            self._table.update_incremental()
-            adds = pa.table(self._table.get_add_actions(flatten=True))
-        return list(files_of(adds))
+            self._found()
+            if self._files is None:
+                self._refresh()
+                adds = pa.table(self._table.get_add_actions(flatten=True))
+                self._files = {file.path: file for file in files_of(adds)}
+            return list(self._files.values())
 
     def rows_of(self, files: Iterable[LogFile], columns: Sequence[str]) -> pa.Table:
         """Return some columns of files.
@@ -206,7 +212,7 @@ class NativeLog:
         if version is None or not 0 < version - known <= _FAR or not self._passed(known, version):
             self._refresh()
             step = self._table.transaction_version(APP_ID) or 0
-            self._newest = (self._table.version(), step)
+            self._newest, self._files = (self._table.version(), step), None
             self._learn()
         return self._newest
 
@@ -219,7 +225,6 @@ class NativeLog:
 
     def _passed(self, known: int, version: int) -> bool:
         """Follow commits of which none makes the table another; False where one may."""
-        step = self._newest[1]
         for at in range(known + 1, version + 1):
             try:
                 commit = commit_at(self._directory, at, APP_ID)
@@ -227,9 +232,16 @@ class NativeLog:
                 return False
             if commit.redefines:
                 return False
-            step = step if commit.step is None else commit.step
-        self._newest = (version, step)
+            self._pass(commit, at)
         return True
+
+    def _pass(self, commit: Commit, version: int) -> None:
+        """Note what a commit has done."""
+        self._newest = (version, self._newest[1] if commit.step is None else commit.step)
+        if self._files is not None:
+            for path in commit.gone:
+                self._files.pop(path, None)
+            self._files.update({file.path: file for file in (*commit.files, *commit.merged)})
 
     def _learn(self) -> None:
         """Look at what the table is now: what others have committed may have changed it."""
@@ -253,6 +265,8 @@ class NativeLog:
             return
         # The commit stands, whatever comes of this.
         with suppress(Exception):
+            if len(self.files()) > _MANY:
+                self.compact()
             self._table.update_incremental()
             self._table.create_checkpoint()
             if self._cleans_up:

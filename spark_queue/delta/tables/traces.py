@@ -58,11 +58,13 @@ def trace(directory: Path, app_id: str) -> Trace:
 
 def note(directory: Path, version: int) -> None:
     """Write down the newest version of a table, for commits that leave no checksum."""
-    new = directory / f"{_NOTE}.new"
-    # The commit stands, whatever comes of this.
+    # The commit stands, whatever comes of this. All notes are of one length, and written over.
     with suppress(OSError):
-        new.write_text(f"{version:020}", encoding="ascii")
-        new.replace(directory / _NOTE)
+        file = os.open(directory / _NOTE, os.O_WRONLY | os.O_CREAT, 0o666)
+        try:
+            os.pwrite(file, b"%020d" % version, 0)
+        finally:
+            os.close(file)
 
 
 def _noted(directory: Path) -> list[str]:

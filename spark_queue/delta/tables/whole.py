@@ -27,7 +27,7 @@ def seen_again(queue: str, which: LogName, known: _Head, newest: _Head | None) -
     LogDamagedError
         When the log ends before a step that this process has seen, or has another in its place.
     """
-    if newest is None:
+    if newest is None or newest.step < known.step:
         why = f"this process has seen step {known.step}, which is gone"
         raise LogDamagedError(queue, which, known.step, why)
     if newest.step == known.step and newest.token != known.token:

@@ -265,7 +265,7 @@ def test_a_child_is_free_of_what_threads_of_its_parent_held(tmp_path: Path) -> N
             hear()
             thread = threading.Thread(target=enter)
             thread.start()
-            thread.join()
+            thread.join(20)
             os._exit(0)
         is_over.set()
         os.waitpid(child, 0)

@@ -20,5 +20,5 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Any]]:
     monkeypatch.syspath_prepend(str(_BENCH))
     yield import_module
     for name in set(sys.modules) - before:
-        if getattr(sys.modules[name], "__file__", "").startswith(str(_BENCH)):
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(_BENCH)):
             del sys.modules[name]

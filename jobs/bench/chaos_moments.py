@@ -1,0 +1,138 @@
+"""Moments at which a process that writes a queue kills itself, each named.
+
+A moment is a place in the library that a process of a job patches in itself, and nobody else: at
+the n-th time that it comes there, it ends as by SIGKILL.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from spark_queue.delta.commands import recovery
+from spark_queue.delta.tables import appending, lives, native, traces, turnstile
+
+#: Seconds within which a process ends that is inside a library of Rust, where nothing is patched.
+_INSIDE = 0.03
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doom:
+    """When a process kills itself."""
+
+    moment: str
+    """One of :data:`MOMENTS`."""
+    nth: int
+    """At which time that it comes there."""
+
+
+class _Countdown:
+    """Counts how often a process comes to a moment."""
+
+    def __init__(self, nth: int) -> None:
+        self._left = nth
+
+    def is_over(self) -> bool:
+        """Tell whether this is the time."""
+        self._left -= 1
+        return self._left == 0
+
+
+_Install = Callable[[_Countdown, random.Random], None]
+
+
+def _kill() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _before(owner: Any, name: str) -> _Install:
+    """Kill before a function is called."""
+
+    def install(countdown: _Countdown, _: random.Random) -> None:
+        was = getattr(owner, name)
+
+        def killing(*args: Any, **named: Any) -> Any:
+            if countdown.is_over():
+                _kill()
+            return was(*args, **named)
+
+        setattr(owner, name, killing)
+
+    return install
+
+
+def _after(owner: Any, name: str) -> _Install:
+    """Kill when a function has returned."""
+
+    def install(countdown: _Countdown, _: random.Random) -> None:
+        was = getattr(owner, name)
+
+        def killing(*args: Any, **named: Any) -> Any:
+            answer = was(*args, **named)
+            if countdown.is_over():
+                _kill()
+            return answer
+
+        setattr(owner, name, killing)
+
+    return install
+
+
+def _inside(owner: Any, name: str, is_meant: Callable[..., bool]) -> _Install:
+    """Kill while a function runs, or soon after: by an alarm that nobody handles."""
+
+    def install(countdown: _Countdown, rng: random.Random) -> None:
+        was = getattr(owner, name)
+
+        def killing(*args: Any) -> Any:
+            if is_meant(*args) and countdown.is_over():
+                signal.setitimer(signal.ITIMER_REAL, rng.uniform(1e-6, _INSIDE))
+            return was(*args)
+
+        setattr(owner, name, killing)
+
+    return install
+
+
+def _is_due(log: Any, version: int) -> bool:
+    return version % int(getattr(log, "_each")) == 0  # noqa: B009 - its own
+
+
+def _always(_: Any) -> bool:
+    return True
+
+
+_WAIT = getattr(turnstile, "_Wait")  # noqa: B009 - as are the names below
+
+#: What a process can be killed at, in the order of a step.
+MOMENTS: dict[str, _Install] = {
+    "life begun": _after(lives, "_begun"),
+    "gate taken": _before(_WAIT, "for_turn"),
+    "turn taken": _after(_WAIT, "for_turn"),
+    "file written": _after(appending.Appending, "_written"),
+    "commit written": _before(os, "link"),
+    "commit linked": _after(os, "link"),
+    "commit made": _after(appending.Appending, "commit"),
+    "commit noted": _after(traces, "note"),
+    "checkpoint": _inside(native.NativeLog, "_checkpoint", _is_due),
+    "compaction": _inside(native.NativeLog, "compact", _always),
+    "recovery": _after(recovery, "_settled"),
+}
+
+#: Those that a process does not come to often: at the first time.
+_RARE = frozenset({"life begun", "checkpoint", "compaction", "recovery"})
+
+
+def drawn(rng: random.Random) -> Doom:
+    """Draw a moment."""
+    moment = rng.choice(list(MOMENTS))
+    return Doom(moment=moment, nth=1 if moment in _RARE else rng.randrange(1, 9))
+
+
+def install(doom: Doom, rng: random.Random) -> None:
+    """Have this process kill itself at a moment."""
+    MOMENTS[doom.moment](_Countdown(doom.nth), rng)

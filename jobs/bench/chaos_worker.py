@@ -1,0 +1,193 @@
+"""A process that works with a queue until it is killed, and writes down what it was told."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import time
+import traceback
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, NoReturn
+
+import chaos_moments
+import spark_queue
+from chaos_moments import Doom
+from spark_queue import LeaseLostError
+from spark_queue.claim import Settlement
+from spark_queue.clock import SystemClock
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables import lives
+from spark_queue.delta.tables.address import QueueAddress
+from spark_queue.delta.tables.facts import LogName
+from spark_queue.delta.tables.wishes import PlainSession
+from spark_queue.local.claim import LocalClaim
+from spark_queue.session import DURABILITY
+
+#: Groups of items; a group has one fair key and one priority, so that its order is that of entry.
+GROUPS = 8
+
+#: Keys that many processes put.
+_SHARED = 300
+
+_SAID = ("ack", "nack", "release")
+
+#: What becomes of a claim, and how often.
+_ENDS = {"ack": 60, "each": 20, "nack": 10, "release": 10}
+
+
+class Told:
+    """The log of one process: a line before each call and one after it."""
+
+    def __init__(self, place: Path, life: int) -> None:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+        self._file = os.open(place / f"{life}.jsonl", flags, 0o666)
+        self._life = life
+
+    def tell(self, what: str, **more: object) -> None:
+        """Add a line."""
+        line = {"what": what, "life": self._life, "at": time.monotonic_ns(), **more}
+        os.write(self._file, f"{json.dumps(line)}\n".encode())
+
+
+class Worker:
+    """One life.
+
+    Parameters
+    ----------
+    queue : Path
+        Where the queue is.
+    told : Told
+        Where it is written down.
+    name : str
+        What its keys begin with.
+    rng : random.Random
+        Decides what it does.
+    """
+
+    def __init__(self, queue: Path, told: Told, name: str, rng: random.Random) -> None:
+        self._queue = spark_queue.open(queue, durability="process")
+        self._store = Store.of(
+            PlainSession({DURABILITY: "process"}), QueueAddress(str(queue)), SystemClock()
+        )
+        self._told, self._name, self._rng = told, name, rng
+        self._made = 0
+        told.tell("life", name=lives.mine(queue / "status"))
+
+    def work(self, *, tidies: bool) -> NoReturn:
+        """Go on for ever.
+
+        Parameters
+        ----------
+        tidies : bool
+            Whether it merges the files of the logs more often than others do.
+        """
+        acts = {self._put: 35, self._serve: 65, self._compact: 40 if tidies else 4}
+        while True:
+            (act,) = self._rng.choices(list(acts), list(acts.values()))
+            act()
+
+    def drain(self) -> None:
+        """Work off what there is."""
+        while claim := self._claim(limit=500, run=500):
+            self._settle(claim, dict.fromkeys(_seqs(claim), "ack"))
+        self._told.tell("drained", counts=self._queue.counts())
+
+    def _put(self) -> None:
+        rows = [self._item() for _ in range(self._rng.randrange(1, 4))]
+        keys = [row["k"] for row in rows]
+        self._told.tell("put?", keys=keys)
+        done = self._queue.enqueue(rows)
+        counts = {"inserted": done.inserted, "duplicates": done.duplicates}
+        self._told.tell("put", keys=keys, step=done.step, **counts)
+
+    def _item(self) -> dict[str, Any]:
+        self._made += 1
+        is_shared = self._rng.random() < 0.1  # noqa: PLR2004 - one of ten
+        key = f"all-{self._rng.randrange(_SHARED)}" if is_shared else f"{self._name}-{self._made}"
+        group = self._rng.randrange(GROUPS + 2)
+        name = f"g{group}" if group < GROUPS else None
+        return {"k": key, "g": name, "t": f"t{group % 3}", "p": group % 2}
+
+    def _serve(self) -> None:
+        claim = self._claim(limit=self._rng.randrange(1, 5), run=self._rng.randrange(1, 3))
+        if claim is None:
+            return
+        if self._rng.random() < 0.15:  # noqa: PLR2004 - now and then
+            self._renew(claim)
+        (end,) = self._rng.choices(list(_ENDS), list(_ENDS.values()))
+        draw = self._rng.choice
+        said = {seq: draw(_SAID) if end == "each" else end for seq in _seqs(claim)}
+        self._settle(claim, said)
+
+    def _claim(self, limit: int, run: int) -> LocalClaim | None:
+        self._told.tell("claim?")
+        claim = self._queue.claim(limit, run=run)
+        if not claim.count:
+            return None
+        self._told.tell("claim", lease=claim.lease, step=claim.lease, seqs=_seqs(claim))
+        return claim
+
+    def _renew(self, claim: LocalClaim) -> None:
+        self._told.tell("renew?", lease=claim.lease)
+        try:
+            claim.renew()
+        except LeaseLostError as error:
+            self._told.tell("lost", lease=claim.lease, error=str(error))
+        else:
+            self._told.tell("renew", lease=claim.lease)
+
+    def _settle(self, claim: LocalClaim, said: dict[int, str]) -> None:
+        self._told.tell("settle?", lease=claim.lease, said=said)
+        try:
+            done = claim.settle_each(said) if len(set(said.values())) > 1 else _all(claim, said)
+        except LeaseLostError as error:
+            self._told.tell("lost", lease=claim.lease, error=str(error))
+        else:
+            self._told.tell("settle", lease=claim.lease, said=said, step=done.step)
+
+    def _compact(self) -> None:
+        """Merge small files, as whoever keeps a queue in order does."""
+        which: LogName
+        for which in ("queue", "status"):
+            self._told.tell("compact?", log=which)
+            with self._store.writing(which):
+                log = self._store.native(which)
+                if log is not None:
+                    log.compact()
+            self._told.tell("compact", log=which)
+
+
+def live(place: Path, life: int, seed: int, doom: Doom | None, ready: Connection) -> None:
+    """Say when it begins, and work until killed; what should not happen is written down."""
+    told, rng = Told(place / "told", life), random.Random(seed)  # noqa: S311 - to be repeatable
+    if doom is not None:
+        chaos_moments.install(doom, rng)
+    try:
+        worker = Worker(place / "queue", told, str(life), rng)
+        ready.send_bytes(b"!")
+        worker.work(tidies=doom is not None and doom.moment == "compaction")
+    except BaseException:  # noqa: BLE001 - whatever it is, it is the finding
+        told.tell("raised", error=traceback.format_exc())
+
+
+def drain(place: Path, life: int) -> None:
+    """Work off, in peace, what all others have left."""
+    told = Told(place / "told", life)
+    try:
+        Worker(place / "queue", told, "drain", random.Random(0)).drain()  # noqa: S311
+    except BaseException:  # noqa: BLE001 - as above
+        told.tell("raised", error=traceback.format_exc())
+
+
+def _seqs(claim: LocalClaim) -> list[int]:
+    return [row["_seq"] for row in claim.rows]
+
+
+def _all(claim: LocalClaim, said: dict[int, str]) -> Settlement:
+    """Settle all items in one way."""
+    (outcome,) = set(said.values())
+    if outcome == "nack":
+        return claim.nack("no")
+    return claim.ack() if outcome == "ack" else claim.release()

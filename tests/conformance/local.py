@@ -1,0 +1,123 @@
+"""The queue without Spark as an engine of the conformance suite, in the process of the test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from spark_queue.clock import ManualClock
+from spark_queue.config import LiveSettings, QueueConfig
+from spark_queue.local.claim import LocalClaim
+from spark_queue.local.queue import LocalQueue
+from tests.conformance.engines import EVERYTHING, SCHEMA, Capability, Row
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+#: What it cannot do: items that a predicate in SQL names are found by Spark alone, and so are the
+#: turns of all items counted anew.
+BY_SPARK: frozenset[Capability] = frozenset({"predicates", "weights"})
+
+
+class LocalEngine:
+    """The durable queue on two Delta tables, without a session of Spark."""
+
+    capabilities: frozenset[Capability] = EVERYTHING - BY_SPARK
+
+    def __init__(self, path: str, config: QueueConfig) -> None:
+        self.clock = ManualClock()
+        self.path = path
+        LocalQueue.create(path, SCHEMA, config, durability="process", clock=self.clock)
+        self.queue = self.opened()
+        self.ids: dict[int, str] = {}
+
+    def opened(self) -> LocalQueue:
+        """Return another handle of the queue."""
+        return LocalQueue.open(self.path, durability="process", clock=self.clock)
+
+    def forget(self) -> None:
+        """Let this process know no more of the queue than one that has just started."""
+        self.queue._store.forget()
+
+    def enqueue(self, rows: Sequence[Row]) -> list[str | None]:
+        done = self.queue.enqueue([self._values(row) for row in rows], order_by="id")
+        table: pa.Table = done.outcomes
+        outcomes = table.select(["_seq", "id", "duplicate_of"]).to_pylist()
+        self.ids |= {row["_seq"]: row["id"] for row in outcomes}
+        holders = {row["id"]: self.ids.get(row["duplicate_of"]) for row in outcomes}
+        return [holders[row.id] for row in rows]
+
+    def claim(self, limit: int, *, run: int = 1, lease: float | None = None) -> LocalHeld:
+        held_for = None if lease is None else timedelta(seconds=lease)
+        return LocalHeld(self, self.queue.claim(limit, run=run, lease=held_for))
+
+    def advance(self, seconds: float) -> None:
+        self.clock.advance(timedelta(seconds=seconds))
+
+    def states(self) -> dict[str, str]:
+        rows = self.queue.status().select(["_seq", "_state"]).to_pylist()
+        return {self.ids[row["_seq"]]: row["_state"] for row in rows}
+
+    def cancel(self, *ids: str) -> None:
+        raise NotImplementedError
+
+    def redrive(self, *ids: str, again: bool = False) -> None:
+        raise NotImplementedError
+
+    def pause(self) -> None:
+        self.queue.pause()
+
+    def resume(self) -> None:
+        self.queue.resume()
+
+    def configure(self, **settings: Unpack[LiveSettings]) -> None:
+        self.queue.configure(**settings)
+
+    def why(self, item: str) -> tuple[str, str | None]:
+        why = self.queue.explain(self.seqs([item])[0])
+        return why.reason, None if why.by is None else self.ids[why.by]
+
+    def seqs(self, ids: Iterable[str]) -> list[int]:
+        """Return the seqs of ids, in the order of the ids."""
+        by_id = {name: seq for seq, name in self.ids.items()}
+        return [by_id[name] for name in ids]
+
+    def _values(self, row: Row) -> dict[str, object]:
+        now = self.clock.now()
+        return {
+            "id": row.id,
+            "key": row.key,
+            "tenant": row.tenant,
+            "grp": row.group,
+            "prio": row.priority,
+            "cost": row.cost,
+            "available_at": None if row.delay is None else now + timedelta(seconds=row.delay),
+            "expires_at": None if row.ttl is None else now + timedelta(seconds=row.ttl),
+        }
+
+
+class LocalHeld:
+    """A claim of the queue without Spark."""
+
+    def __init__(self, engine: LocalEngine, claim: LocalClaim) -> None:
+        self._engine = engine
+        self._claim = claim
+        self.ids = [row["id"] for row in claim.rows]
+
+    def settle(self, verb: str, ids: Iterable[str] | None = None, error: str | None = None) -> None:
+        if ids is None:
+            self._settle_rest(verb, error or "failed")
+            return
+        self._claim.settle_each(dict.fromkeys(self._engine.seqs(ids), (verb, error)))
+
+    def renew(self, seconds: float) -> None:
+        self._claim.renew(timedelta(seconds=seconds))
+
+    def _settle_rest(self, verb: str, error: str) -> None:
+        if verb in ("nack", "dead"):
+            getattr(self._claim, verb)(error)
+        else:
+            getattr(self._claim, verb)()

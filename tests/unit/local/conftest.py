@@ -1,0 +1,32 @@
+"""Queues without Spark, in the process of the test, on a clock that is moved by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from spark_queue.clock import ManualClock
+from spark_queue.config import QueueConfig
+from spark_queue.local.queue import LocalQueue
+
+#: Makes a queue: ``make("id string", dedup_key="id")``.
+Make = Callable[..., LocalQueue]
+
+
+@pytest.fixture
+def make(queue_path: str, clock: ManualClock) -> Make:
+    """Make a queue of some columns, with any settings."""
+
+    def build(schema: str = "id string", **settings: Any) -> LocalQueue:
+        config = QueueConfig(**settings)
+        return LocalQueue.create(queue_path, schema, config, durability="process", clock=clock)
+
+    return build
+
+
+@pytest.fixture
+def again(queue_path: str, clock: ManualClock) -> Callable[[], LocalQueue]:
+    """Open another handle of the queue."""
+    return lambda: LocalQueue.open(queue_path, durability="process", clock=clock)
