@@ -3,8 +3,8 @@
 What a Spark job, its plan and its commit take most of a second for takes milliseconds here:
 ``deltalake`` (the Delta library of Rust) reads the table, and a step is appended by
 :mod:`~spark_queue.delta.tables.appending`. On a local disk Spark commits by a rename, which
-overwrites, so nothing else may commit to the table meanwhile: whoever makes a step, or rewrites files,
-holds the right to write (:meth:`Store.writing`).
+overwrites, so nothing else may commit to the table meanwhile: whoever makes a step, or rewrites
+files, holds the right to write (:meth:`Store.writing`).
 """
 
 from __future__ import annotations
