@@ -135,8 +135,7 @@ def _append(
     if natives is not None and is_table:
         return natives.of(log).commit(head, rows, is_synced=is_synced)
     seen = store.cache().queue if which == "queue" else store.position().status
-    if not store.follows(which, seen):
-        newest.require_end(head.step - 1)
+    store.require_end(which, newest, seen, head.step - 1)
     native_log = store.native(which) if small and is_table else None
     if native_log is not None:
         log.require_own_transactions()

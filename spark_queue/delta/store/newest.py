@@ -101,6 +101,18 @@ class Newest(Generic[_Head]):
             return seen.columns
         return self._log.read().columns if self._log.exists() else None
 
+    def require_uncut(self, version: int) -> None:
+        """Check that a commit on this machine's disk is whole, which is the newest.
+
+        Raises
+        ------
+        LogDamagedError
+            When it is not.
+        """
+        directory = self._place.directory_of(self._log)
+        if directory is not None:
+            whole.require_uncut_at(self._queue, self._which, directory, version)
+
     def require_end(self, last: int) -> None:
         """Check that the log on this machine's disk has its steps up to one.
 

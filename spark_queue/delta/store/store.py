@@ -217,12 +217,22 @@ class Store:
             When it is not.
         """
         seen = self.cache().queue
-        if not self.follows("queue", seen):
-            self.newest_items.require_end(seen.head.step if seen.head else 0)
+        self.require_end("queue", self.newest_items, seen, seen.head.step if seen.head else 0)
 
-    def follows(self, which: LogName, seen: Seen[Any]) -> bool:
-        """Tell whether all commits of a log are looked at one by one, so that none goes unseen."""
-        return seen.version is not None and self.native(which) is not None
+    def require_end(self, which: LogName, log: Newest[Any], seen: Seen[Any], last: int) -> None:
+        """Check that a log has its steps up to one.
+
+        Where all its commits are looked at one by one none goes unseen, but the newest may be cut.
+
+        Raises
+        ------
+        LogDamagedError
+            When it has not.
+        """
+        if seen.version is not None and self.native(which) is not None:
+            log.require_uncut(seen.version)
+        else:
+            log.require_end(last)
 
     def recent(self, head: StatusHead) -> DataFrame:
         """Return what a fold to a step reads (:func:`recent.since_checkpoint`).

@@ -56,6 +56,15 @@ def trace(directory: Path, app_id: str) -> Trace:
     return Trace(step, was_restored, missing)
 
 
+def cut_at(directory: Path, version: int) -> Trace:
+    """Look at one commit alone, which is the newest."""
+    commit = directory / "_delta_log" / f"{version:020}.json"
+    try:
+        return Trace(None, cut=commit.name if _is_cut(commit) else "")
+    except OSError:
+        return Trace(None)
+
+
 def note(directory: Path, version: int) -> None:
     """Write down the newest version of a table, for commits that leave no checksum."""
     # The commit stands, whatever comes of this. All notes are of one length, and written over.
@@ -88,14 +97,16 @@ def birth(directory: Path | None) -> tuple[int, int] | None:
 def _cut(log: Path, names: list[str]) -> str:
     """Return the newest commit if it has no line, or if its last one is not whole."""
     newest = max(filter(_COMMIT.fullmatch, names), default="")
-    if not newest:
-        return ""
-    lines = (log / newest).read_bytes().splitlines()
+    return newest if newest and _is_cut(log / newest) else ""
+
+
+def _is_cut(commit: Path) -> bool:
+    lines = commit.read_bytes().splitlines()
     try:
         json.loads(lines[-1])
     except (IndexError, ValueError):
-        return newest
-    return ""
+        return True
+    return False
 
 
 def _missing(log: Path, names: list[str], noted: list[str]) -> str:

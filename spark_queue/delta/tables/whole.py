@@ -13,7 +13,7 @@ from typing import TypeVar
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.heads import QueueHead, StatusHead
 from spark_queue.delta.tables.log import APP_ID, Log
-from spark_queue.delta.tables.traces import Trace, trace
+from spark_queue.delta.tables.traces import Trace, cut_at, trace
 from spark_queue.errors import LogDamagedError
 
 _Head = TypeVar("_Head", QueueHead, StatusHead)
@@ -46,6 +46,11 @@ def require_uncut(queue: str, which: LogName, directory: Path | None) -> None:
     """
     if directory is not None:
         _require_uncut(queue, which, trace(directory, APP_ID))
+
+
+def require_uncut_at(queue: str, which: LogName, directory: Path, version: int) -> None:
+    """Check that one commit is whole, which is known to be the newest; as :func:`require_uncut`."""
+    _require_uncut(queue, which, cut_at(directory, version))
 
 
 def seen_first(
