@@ -109,12 +109,14 @@ def test_a_dropped_queue_is_gone_for_every_handle(
 
 
 def test_a_commit_that_is_cut_is_seen(make: Make, queue_path: str) -> None:
-    """A log whose newest commit is not whole is damaged, for whoever opens it."""
-    make().enqueue({"id": "a"})
+    """A log whose newest commit is not whole is damaged, for whoever opens it next."""
+    queue = make()
+    queue.enqueue({"id": "a"})
     for log in ("queue", "status"):
         newest = _commits(queue_path, log)[-1]
         whole = newest.read_bytes()
         newest.write_bytes(whole[: len(whole) // 2])
+        queue._store.forget()
 
         with pytest.raises(LogDamagedError):
             spark_queue.open(queue_path).enqueue({"id": "b"})
