@@ -13,10 +13,13 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_queue.delta.tables import glance, paths
+from spark_queue.delta.tables import glance, paths, turnstile
 from spark_queue.delta.tables.address import TableAddress
 from spark_queue.delta.tables.spark_log import is_delta
 from spark_queue.errors import SchemaMismatchError
+
+#: Seconds that somebody waits to write: what a large claim has computed takes minutes.
+_PATIENCE = 600.0
 
 _COLUMNS = ("_seq", "_claim_id")
 
@@ -100,6 +103,11 @@ class Output:
         return self.rows(claim_id)
 
     def _commit(self, rows: DataFrame, claim_id: str) -> None:
+        # Spark's commits on a local disk replace each other, where processes make them at once.
+        with turnstile.holding(self.address.target, self._directory(), timeout=_PATIENCE):
+            self._append(rows, claim_id)
+
+    def _append(self, rows: DataFrame, claim_id: str) -> None:
         writer = rows.write.format("delta").mode("append")
         writer = writer.option("txnAppId", claim_id).option("txnVersion", 1)
         try:
