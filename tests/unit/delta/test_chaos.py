@@ -25,5 +25,5 @@ def test_killed_processes_lose_nothing_and_take_nothing_twice() -> None:
     assert ended.returncode == 0, ended.stdout + ended.stderr
     facts = json.loads(ended.stdout)
     assert (facts["kills"], facts["holds"]) == (100, True)
-    assert len(facts["killed_at"]) > 5
+    assert set(facts["killed_at"]) > {"any"}
     assert facts["items"] == facts["acked"] + facts.get("dead", 0) >= facts["puts"] > 0
