@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import datetime, timezone
 from importlib import import_module
 from types import ModuleType
@@ -44,8 +45,17 @@ def recover(store: Store, *, with_lapsed: bool = True) -> list[SettledStep]:
     held = _held(store)
     gone = Gone(store.clock.now() if with_lapsed else _NEVER, _ended(store, held))
     claims = sorted({(row["_lease"], row["_claim_id"]) for row in held if gone.has(row)})
-    settled = (_settled(store, lease, claim_id, gone) for lease, claim_id in claims)
+    settled = [_settled(store, lease, claim_id, gone) for lease, claim_id in claims]
+    _tidy(store, gone)
     return [done for done in settled if done is not None]
+
+
+def _tidy(store: Store, gone: Gone) -> None:
+    """Remove what the ended have left to tell that they live: without it they have ended, too."""
+    directory = store.handle.place.directory()
+    if gone.ended and directory is not None:
+        with suppress(OSError):
+            lives.sweep(directory)
 
 
 def _ended(store: Store, held: Iterable[Row]) -> frozenset[str]:

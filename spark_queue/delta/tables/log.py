@@ -130,7 +130,9 @@ class Log(Generic[_Head]):
 
     def _create(self, schema: str, properties: Mapping[str, str], *, replaces: bool) -> None:
         del schema, properties
-        if replaces or not self.exists():
+        if not self.exists():
+            self._needs_spark("to make its tables", "a column has a type that only Spark keeps")
+        if replaces:
             self._needs_spark("to make its tables", "a table, or what is left of one, is there")
 
     def drop(self) -> None:
