@@ -42,7 +42,7 @@ def commit_items(store: Store, head: QueueHead, rows: Rows, *, small: bool = Tru
     cache = store.cache()
     with cache.lock:
         if ours and _follows(cache.queue, head) and not _is_frame(rows):
-            catching_up.entered(cache, head, _rows(rows, ENTERED))
+            catching_up.entered(cache, head, _rows(rows, ENTERED) if cache.has_replicas() else [])
             _note(cache.queue, store.native("queue"))
         elif store.is_local():
             _require_reached(catching_up.items(store), head, store.newest_items)
@@ -68,7 +68,7 @@ def commit_status(store: Store, head: StatusHead, rows: Rows, *, small: bool = T
     ours = _append(store, "status", store.status, store.newest_status, head, staged, small=small)
     with store.cache().lock:
         if ours and _follows(at.status, head) and not _is_frame(staged):
-            catching_up.followed(at, head, _rows(staged, FOLLOWED))
+            catching_up.followed(at, head, _rows(staged, FOLLOWED) if at.replica else [])
             _note(at.status, store.native("status"))
         elif store.is_local():
             _require_reached(catching_up.status(store), head, store.newest_status)

@@ -57,6 +57,10 @@ class Cache:
         """Return what was seen of a reader's log."""
         return self.positions.setdefault(reader, Position())
 
+    def has_replicas(self) -> bool:
+        """Tell whether the state of the items is known for some reader."""
+        return any(position.replica is not None for position in self.positions.values())
+
     def drop_replicas(self) -> None:
         """Forget the state of the items: the tables were changed by more than a step."""
         with self.lock:

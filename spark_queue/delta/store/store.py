@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -295,12 +295,18 @@ class Store:
         ------
         WriterLockedError
             When another process keeps it too long; it names its pid.
+        QueueNotFoundError
+            When the log is gone.
         """
         place, log = self.handle.place, self.queue if which == "queue" else self.status
         directory = place.directory_of(log)
         # What is elsewhere is only kept from other threads, each log by itself.
         name = self.name if directory else f"{place.name()}/{which} of {self.reader}"
-        with turnstile.holding(name, directory, timeout=_PATIENCE):
+        with ExitStack() as held:
+            try:
+                held.enter_context(turnstile.holding(name, directory, timeout=_PATIENCE))
+            except FileNotFoundError as exc:
+                raise QueueNotFoundError(self.name) from exc
             yield
 
     def fits(self, tail: Tail) -> bool:
