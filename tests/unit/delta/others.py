@@ -23,6 +23,8 @@ from spark_queue.delta.tables.turnstile import holder, holding, is_held
 from spark_queue.errors import SetupError, WriterLockedError
 
 d = Path(sys.argv[1])
+# The background jobs of a shell are started with deaf ears.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def tell(*words):
     print(*words, flush=True)
