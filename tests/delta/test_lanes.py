@@ -10,7 +10,8 @@ from pyspark.sql import SparkSession
 from spark_queue import DeltaQueue
 from spark_queue.delta.store.lanes import rewriting
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables import lock, made
+from spark_queue.delta.tables import made, turnstile
+from spark_queue.errors import WriterLockedError
 from spark_queue.queue import main_store_of
 
 
@@ -90,8 +91,8 @@ def test_files_are_not_rewritten_beside_a_native_step(queue: DeltaQueue) -> None
 
 def _is_free(store: Store) -> bool:
     """Tell whether this thread could write a step of the status log now."""
-    turn = lock.log_lock(f"{store.handle.place.name()}/status of 0")
-    got = turn.acquire(blocking=False)
-    if got:
-        turn.release()
-    return got
+    try:
+        with turnstile.holding("the log", store.handle.place.directory(), timeout=0):
+            return True
+    except WriterLockedError:
+        return False
