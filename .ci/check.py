@@ -45,7 +45,7 @@ _AS_SHIPPED = (
 )
 
 #: Tests that have no session in this process: what they start has one of its own.
-_OWN_SESSIONS = ("tests/notebooks", "tests/delta/test_chaos.py")
+_OWN_SESSIONS = ("tests/notebooks", "tests/delta/test_chaos.py", "tests/delta/test_programs.py")
 
 #: Tests in which every step is decided twice: minutes, which are left beside the slowest lane.
 _BOTH_PLANNERS = ("tests/delta/test_equivalence.py",)

@@ -149,7 +149,12 @@ def known_options(kind: type[Any], plain: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def require_claim(
-    limit: object, lease: object, run: object, worker_id: object, claim_id: object = None
+    limit: object,
+    lease: object,
+    run: object,
+    worker_id: object,
+    claim_id: object = None,
+    wait: object = timedelta(0),
 ) -> None:
     """Raise where a claim could not be made as it is asked for."""
     require_count("limit", limit, most=MOST)
@@ -157,6 +162,7 @@ def require_claim(
     require_string("worker_id", worker_id)
     optional(require_duration, "lease", lease)
     optional(require_text, "claim_id", claim_id)
+    require_duration("wait", wait, least=timedelta(0))
 
 
 def require_change(where: object, **flags: object) -> None:

@@ -12,7 +12,8 @@ from spark_queue.config import QueueConfig
 from spark_queue.delta.plans import snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.views import inspect
-from spark_queue.delta.views.cut import AsOf, cut_at
+from spark_queue.delta.views.cut import cut_at
+from spark_queue.delta.views.ends import AsOf
 from spark_queue.results import Explanation, QueueStats
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from spark_queue.rules.model import Reason
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
 
@@ -67,10 +68,10 @@ class QueueStats:
     """Rows that were refused as duplicates."""
     oldest_age: timedelta | None
     """How long the oldest ready item has waited; ``None`` where none does."""
-    per_key: DataFrame
-    """One row a fair key: ``fair_key``, ``ready``, ``claimed``, ``acked``, ``dead``, ``expired``,
-    ``cancelled``, ``refused``, ``wait_p50``, ``wait_p95``, ``wait_max`` (seconds from enqueue to
-    first claim) and ``oldest_age`` (seconds)."""
+    per_key: DataFrame | pa.Table
+    """One row a fair key, without Spark as a table of Arrow: ``fair_key``, ``ready``, ``claimed``,
+    ``acked``, ``dead``, ``expired``, ``cancelled``, ``refused``, ``wait_p50``, ``wait_p95``,
+    ``wait_max`` (seconds from enqueue to first claim) and ``oldest_age`` (seconds)."""
 
     @property
     def enqueued(self) -> int:
@@ -147,6 +148,10 @@ class Maintained:
     """Generations that were removed, all of whose items had finished long enough ago."""
     dropped_items: int
     """Items in them."""
+    merged_files: int = 0
+    """Files whose rows are in fewer ones now, as far as that was done without Spark."""
+    removed_files: int = 0
+    """Files that nobody reads any more, which were removed without Spark."""
     seconds: float
 
     def _repr_html_(self) -> str:

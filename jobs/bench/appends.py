@@ -7,6 +7,7 @@ and a table at the end, as ``core.py`` does.
 
 from __future__ import annotations
 
+import json
 import statistics
 import tempfile
 import time
@@ -20,7 +21,7 @@ import typer
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
 
 from report import Figure, at_most, measure, median_figure, ratio_figure
-from spark_queue.delta.tables.appending import sync_commits
+from spark_queue.delta.tables.appending import sync_directory, sync_file
 from spark_queue.delta.tables.heads import StatusHead, following, to_json
 from spark_queue.delta.tables.native import NativeLog
 from spark_queue.delta.tables.schema import SKIPPING_COLUMNS, STATUS_COLUMNS
@@ -86,7 +87,18 @@ class Contender:
             ),
         )
         if self._synced:
-            sync_commits(self._place)
+            self._sync()
+
+    def _sync(self) -> None:
+        """Force to the disk what a step by hand does: files, their folders, the commit, the log."""
+        log = self._place / "_delta_log"
+        commit = log / f"{self._table.version():020}.json"
+        actions = [json.loads(line) for line in commit.read_text(encoding="utf-8").splitlines()]
+        files = [self._place / action["add"]["path"] for action in actions if "add" in action]
+        for file in (*files, commit):
+            sync_file(file)
+        for folder in {file.parent for file in (*files, commit)}:
+            sync_directory(folder)
 
 
 def one_row(quick: bool) -> Iterator[Figure]:  # noqa: FBT001 - what every section is called with

@@ -28,12 +28,12 @@ _AFTER = {"ack": {"acked"}, "nack": {"ready", "dead"}, "release": {"ready"}}
 #: Files that may be there: Delta's, and ours.
 _EXPECTED = re.compile(
     r"_writer\.(lock|next)"
-    r"|(queue|status)/_writer\.(lock|next)"
+    r"|(queue|status)/_(writer\.(lock|next)|upkeep\.lock)"
     r"|(queue|status)/_newest_commit"
     r"|status/_lives/\d+-[0-9a-f]{8}"
     r"|(queue|status)/_delta_log/(\d{20}\.(json|checkpoint\.parquet)|_last_checkpoint)"
 )
-_DATA = re.compile(r"(queue|status)/_gen=-?\d+/part-[^/]+\.parquet")
+_DATA = re.compile(r"(queue|status)/_gen=-?\d+/(part|step)-[^/]+\.parquet")
 
 #: What is left of what a killed process was making; it has no name that anybody looks for.
 _HALF_MADE = re.compile(
@@ -58,6 +58,7 @@ KINDS = (
     "lost by the living",
     "raised",
     "strange files",
+    "left behind",
     "files gone",
 )
 
@@ -345,6 +346,7 @@ def _files(queue: Path, found: Found) -> None:
     half_made = {path for path in there if _HALF_MADE.fullmatch(path)}
     strange = {path for path in there - data - half_made if not _EXPECTED.fullmatch(path)}
     found.note("strange files", sorted(strange))
+    found.note("left behind", sorted(data - known | half_made))
     found.note("files gone", sorted(live - there))
     found.counts.update(
         {

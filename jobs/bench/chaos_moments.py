@@ -14,7 +14,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_queue.delta.commands import recovery
-from spark_queue.delta.tables import appending, lives, native, traces, turnstile
+from spark_queue.delta.tables import (
+    appending,
+    commits,
+    lives,
+    merging,
+    native,
+    sweeping,
+    traces,
+    turnstile,
+)
 
 #: Seconds within which a process ends that is inside a library of Rust, where nothing is patched.
 _INSIDE = 0.03
@@ -98,11 +107,12 @@ def _inside(owner: Any, name: str, is_meant: Callable[..., bool]) -> _Install:
     return install
 
 
-def _is_due(log: Any, version: int) -> bool:
-    return version % int(getattr(log, "_each")) == 0  # noqa: B009 - its own
+def _is_due(log: Any) -> bool:
+    newest, each = getattr(log, "_newest")[0], getattr(log, "_each")  # noqa: B009 - its own
+    return bool(newest - (commits.summed_up(log.directory) or 0) >= each)
 
 
-def _always(_: Any) -> bool:
+def _always(*_: Any) -> bool:
     return True
 
 
@@ -113,24 +123,36 @@ MOMENTS: dict[str, _Install] = {
     "life begun": _after(lives, "_begun"),
     "gate taken": _before(_WAIT, "for_turn"),
     "turn taken": _after(_WAIT, "for_turn"),
-    "file written": _after(appending.Appending, "_written"),
+    "file written": _after(appending.Appending, "written"),
     "commit written": _before(os, "link"),
     "commit linked": _after(os, "link"),
     "commit made": _after(appending.Appending, "commit"),
     "commit noted": _after(traces, "note"),
-    "checkpoint": _inside(native.NativeLog, "_checkpoint", _is_due),
-    "compaction": _inside(native.NativeLog, "compact", _always),
+    "checkpoint": _inside(native.NativeLog, "sum_up", _is_due),
+    "checkpoint written": _before(native, "sync_checkpoint"),
+    "merging": _inside(merging, "_merging", _always),
+    "merged file written": _after(native.NativeLog, "written"),
+    "files replaced": _after(native.NativeLog, "replace"),
+    "file swept": _after(sweeping, "_removed"),
     "recovery": _after(recovery, "_settled"),
 }
 
 #: Those that a process does not come to often: at the first time.
-_RARE = frozenset({"life begun", "checkpoint", "compaction", "recovery"})
+_RARE = frozenset({"life begun", "recovery"})
+
+#: Those of upkeep, to which one comes more often who does more of it.
+UPKEEP = frozenset(
+    (
+        *("checkpoint", "checkpoint written", "merging"),
+        *("merged file written", "files replaced", "file swept"),
+    )
+)
 
 
 def drawn(rng: random.Random) -> Doom:
     """Draw a moment."""
     moment = rng.choice(list(MOMENTS))
-    return Doom(moment=moment, nth=1 if moment in _RARE else rng.randrange(1, 9))
+    return Doom(moment=moment, nth=1 if moment in _RARE | UPKEEP else rng.randrange(1, 9))
 
 
 def install(doom: Doom, rng: random.Random) -> None:

@@ -18,9 +18,10 @@ from spark_queue import LeaseLostError
 from spark_queue.claim import Settlement
 from spark_queue.clock import SystemClock
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables import lives
+from spark_queue.delta.tables import lives, tidying
 from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.delta.tables.facts import LogName
+from spark_queue.delta.tables.sweeping import Ages
 from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.local.claim import LocalClaim
 from spark_queue.session import DURABILITY
@@ -32,6 +33,9 @@ GROUPS = 8
 _SHARED = 300
 
 _SAID = ("ack", "nack", "release")
+
+#: What nobody has committed goes at once, and what was replaced when the table forgets it.
+_AGES = Ages(ours=0.0, others=0.0, most=float("inf"))
 
 #: What becomes of a claim, and how often.
 _ENDS = {"ack": 60, "each": 20, "nack": 10, "release": 10}
@@ -81,7 +85,7 @@ class Worker:
         Parameters
         ----------
         tidies : bool
-            Whether it merges the files of the logs more often than others do.
+            Whether it merges and sweeps the files of the logs more often than others do.
         """
         acts = {self._put: 35, self._serve: 65, self._compact: 40 if tidies else 4}
         while True:
@@ -92,6 +96,8 @@ class Worker:
         """Work off what there is."""
         while claim := self._claim(limit=500, run=500):
             self._settle(claim, dict.fromkeys(_seqs(claim), "ack"))
+        # Nothing is left behind of those who were killed.
+        self._compact()
         self._told.tell("drained", counts=self._queue.counts())
 
     def _put(self) -> None:
@@ -152,10 +158,9 @@ class Worker:
         which: LogName
         for which in ("queue", "status"):
             self._told.tell("compact?", log=which)
-            with self._store.writing(which):
-                log = self._store.native(which)
-                if log is not None:
-                    log.compact()
+            log = self._store.native(which)
+            if log is not None:
+                tidying.tidy(log, _AGES)
             self._told.tell("compact", log=which)
 
 
@@ -167,7 +172,7 @@ def live(place: Path, life: int, seed: int, doom: Doom | None, ready: Connection
     try:
         worker = Worker(place / "queue", told, str(life), rng)
         ready.send_bytes(b"!")
-        worker.work(tidies=doom is not None and doom.moment == "compaction")
+        worker.work(tidies=doom is not None and doom.moment in chaos_moments.UPKEEP)
     except BaseException:  # noqa: BLE001 - whatever it is, it is the finding
         told.tell("raised", error=traceback.format_exc())
 

@@ -38,14 +38,25 @@ class Meter:
     """What each kind of step took: a pair of seconds for each time that it was made."""
 
     taken: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    work: Callable[[], float] = field(default_factory=lambda: worked)
+    """How much processors have worked by now; what is below this process counts, too."""
 
     def time(self, name: str, step: Callable[[], Any]) -> Any:
         """Make a step, and keep what it took."""
-        began, work = time.monotonic(), worked()
+        # Looking at all processes takes longer than a small step: it is no part of the wait.
+        work, began = self.work(), time.perf_counter()
         done = step()
-        pair = (time.monotonic() - began, worked() - work)
-        self.taken.setdefault(name, []).append(pair)
+        waited = time.perf_counter() - began
+        self.taken.setdefault(name, []).append((waited, self.work() - work))
         return done
+
+    def waits(self, name: str) -> list[float]:
+        """Return the seconds of waiting for each step of a kind."""
+        return [wait for wait, _ in self.taken[name]]
+
+    def works(self, name: str) -> list[float]:
+        """Return the seconds that processors worked in each step of a kind."""
+        return [work for _, work in self.taken[name]]
 
     def table(self) -> Table:
         """Return the first and the median of each kind."""
@@ -94,18 +105,18 @@ def _frame(spark: SparkSession, number: int) -> Any:
 
 
 def worked() -> float:
-    """Return the seconds that processors worked for this process and for the JVMs below it."""
-    return time.process_time() + sum(map(_seconds_of, _jvms()))
+    """Return the seconds that processors worked for this process and for the servers below it."""
+    return time.process_time() + sum(map(_seconds_of, _servers()))
 
 
-def _jvms() -> list[int]:
-    """Return the process ids of the JVMs that this process has started."""
+def _servers() -> list[int]:
+    """Return the ids of the JVMs and the processes of PostgreSQL that this process has started."""
     stats = [_stat(int(path.name)) for path in Path("/proc").iterdir() if path.name.isdigit()]
     children = {stat.pid: stat for stat in stats if stat is not None}
     return [
         pid
         for pid, stat in children.items()
-        if stat.name == "java" and _is_below(stat.pid, children)
+        if stat.name in ("java", "postgres") and _is_below(stat.pid, children)
     ]
 
 

@@ -12,13 +12,20 @@ from typing import Annotated, Any
 import typer
 from typer import Argument, Option
 
+from spark_queue.cli.engines.choice import Choice
 from spark_queue.cli.scope import scoped
 
 _Json = Annotated[bool, Option("--json", help="Print one JSON object and nothing else.")]
 _Verbose = Annotated[
     bool, Option("--verbose", help="Show what Spark says, and tracebacks of errors.")
 ]
-_FLAGS = {"json": _Json, "verbose": _Verbose}
+_Engine = Annotated[
+    Choice,
+    Option(
+        envvar="SPARK_QUEUE_ENGINE",
+        help="Who answers: this process, Spark, or Spark where this process cannot.",
+    ),
+]
 
 Name = Annotated[str, Argument(help="The queue: a path, or a table name of the catalog.")]
 ReaderOption = Annotated[
@@ -29,8 +36,8 @@ ReaderOption = Annotated[
 def command(body: Callable[..., None]) -> Callable[..., None]:
     """Make a command of what is to be done in a scope, its first parameter.
 
-    It also gets ``--json`` and ``--verbose``, and its errors become a line and an exit code. A
-    parameter whose type is a dataclass stands for an option of each of its fields.
+    It also gets ``--json``, ``--verbose`` and ``--engine``, and its errors become a line and an
+    exit code. A parameter whose type is a dataclass stands for an option of each of its fields.
     """
     _, *given = inspect.signature(body, eval_str=True).parameters.values()
     groups: dict[str, Any] = {
@@ -38,16 +45,20 @@ def command(body: Callable[..., None]) -> Callable[..., None]:
     }
 
     @wraps(body)
-    def run(ctx: typer.Context, *, json: bool, verbose: bool, **options: Any) -> None:
+    def run(
+        ctx: typer.Context, *, json: bool, verbose: bool, engine: Choice, **options: Any
+    ) -> None:
         for name, kind in groups.items():
             options[name] = kind(**{field.name: options.pop(field.name) for field in fields(kind)})
-        with scoped(ctx.obj, json=json, verbose=verbose) as scope:
-            body(scope, **options)
+        with scoped(ctx.obj, json=json, verbose=verbose, engine=engine) as scope:
+            scope.run(lambda: body(scope, **options))
 
     shown = [
         _option("ctx", typer.Context, Parameter.empty),
         *(option for one in given for option in _options(one)),
-        *(_option(name, kind, default=False) for name, kind in _FLAGS.items()),
+        _option("json", _Json, default=False),
+        _option("verbose", _Verbose, default=False),
+        _option("engine", _Engine, Choice.AUTO),
     ]
     run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
     return run

@@ -9,19 +9,23 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
+from importlib import import_module
 from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
+from spark_queue.cli.engines import choice
+from spark_queue.cli.engines.choice import Choice
 from spark_queue.cli.exits import Terminated, exit_of
 from spark_queue.cli.shown.display import Display
-from spark_queue.errors import SetupError
+from spark_queue.errors import InvalidArgumentError, SetupError, SparkNeededError, SparkQueueError
 from spark_queue.java import java_problem
 from spark_queue.processing.interrupts import interruptible, raising_at_sigterm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from spark_queue.cli.engines.engine import AnyQueue, Engine
     from spark_queue.delta.tables.facts import Listener
     from spark_queue.queue import DeltaQueue
     from spark_queue.reader import Reader
@@ -51,16 +55,88 @@ class Scope:
         Where it shows its result.
     sessions : callable, optional
         Makes the session; a local one by default.
+    engine : Choice
+        Who answers. By itself a command goes to this process where it can, and to Spark else; or
+        to Spark at once, where a session was brought.
     """
 
-    def __init__(self, display: Display, sessions: Sessions | None) -> None:
+    def __init__(
+        self, display: Display, sessions: Sessions | None, engine: Choice = Choice.AUTO
+    ) -> None:
         self.display = display
         self._sessions = sessions
+        is_given = engine is Choice.AUTO and sessions is not None
+        self._choice = Choice.SPARK if is_given else engine
         self._while_open = ExitStack()
+
+    def run(self, work: Callable[[], None]) -> None:
+        """Do what a command does; by Spark, if this process finds that it takes that.
+
+        It finds so before anything was written or shown.
+
+        Raises
+        ------
+        SetupError
+            When it takes Spark, and that is not here.
+        """
+        try:
+            work()
+        except SparkNeededError as exc:
+            if self._choice is not Choice.AUTO:
+                raise
+            problem = choice.spark_problem()
+            if problem is not None:
+                raise SetupError(f"{exc.what} needs Spark: {problem}") from exc
+            self._choice = Choice.SPARK
+            work()
+
+    def require_wrong_for_all(self, error: SparkQueueError) -> None:
+        """Leave it to Spark, where there is one, to take what is an error here, or to explain it.
+
+        Raises
+        ------
+        SparkNeededError
+            When Spark is to be asked.
+        """
+        if self._choice is Choice.AUTO and choice.spark_problem() is None:
+            raise SparkNeededError("to be sure of that", str(error)) from error
+
+    def engine(self, name: str) -> Engine:
+        """Return who answers for a queue.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When it is to be this process, and the queue is not on its disk.
+        """
+        answers: Engine = import_module(f"spark_queue.cli.engines.{self._engine_of(name)}")
+        return answers
+
+    def _engine_of(self, name: str) -> str:
+        if self._choice is Choice.LOCAL and not choice.is_local(name):
+            raise InvalidArgumentError(
+                f"engine is 'local', and queue {name!r} is not on this machine's disk"
+            )
+        if self._choice is Choice.AUTO and choice.is_local_to_spark(name):
+            return "in_process"
+        return "in_process" if self._choice is Choice.LOCAL else "by_spark"
+
+    def opened(self, name: str, reader: str | None = None) -> tuple[Engine, AnyQueue]:
+        """Open a queue as its default reader or another one sees it; say who answers for it."""
+        engine = self.engine(name)
+        return engine, engine.opened(self, name, reader)
 
     @cached_property
     def spark(self) -> SparkSession:
-        """The session, started when it is first used."""
+        """The session, started when it is first used.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When there is to be none.
+        """
+        if self._choice is Choice.LOCAL:
+            raise InvalidArgumentError("engine is 'local', and this command needs Spark")
         make = self._sessions or _local
         session = make(self.display.verbose)
         if not self.display.verbose:
@@ -106,11 +182,6 @@ class Scope:
             self.spark.stop()
 
 
-def here(path: str) -> str:
-    """Return a path of files as the JVM finds it, whose working directory may be another."""
-    return path if "://" in path else os.path.abspath(path)  # noqa: PTH100 - it may be a pattern
-
-
 @contextmanager
 def hushed() -> Iterator[None]:
     """Keep PySpark from printing each error that it raises: the command says it in a line."""
@@ -127,11 +198,13 @@ def hushed() -> Iterator[None]:
 
 
 @contextmanager
-def scoped(sessions: Sessions | None, *, json: bool, verbose: bool) -> Iterator[Scope]:
+def scoped(
+    sessions: Sessions | None, *, json: bool, verbose: bool, engine: Choice = Choice.AUTO
+) -> Iterator[Scope]:
     """Run the body of a command, and turn its errors into a line and an exit code."""
     display = Display(json=json, verbose=verbose)
     logging.basicConfig(level=logging.INFO if verbose else logging.CRITICAL, stream=sys.stderr)
-    scope = Scope(display, sessions)
+    scope = Scope(display, sessions, engine)
     try:
         with raising_at_sigterm(Terminated()):
             yield scope

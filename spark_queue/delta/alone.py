@@ -10,6 +10,8 @@ from typing import NoReturn
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_queue.delta.arrow import checkpoint, moving
+from spark_queue.delta.planner import Moved, StagedCheckpoint
 from spark_queue.delta.replica import reading
 from spark_queue.delta.replica.request import GrantedClaim, Request
 from spark_queue.delta.replica.rules import in_force
@@ -21,6 +23,7 @@ from spark_queue.delta.tables.schema import CLAIMED, ITEM
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.delta.verdicts import NAMED, StagedSettle, Verdict
 from spark_queue.errors import SparkNeededError
+from spark_queue.reader_config import ReaderConfig
 
 _TOO_MUCH = "the queue has more open items, or a longer history, than a process keeps in memory"
 
@@ -106,12 +109,38 @@ class AlonePlanner:
         settings: Settings,
         changed: Settings | None = None,
         beside: pa.Table | None = None,
-    ) -> NoReturn:
+    ) -> StagedCheckpoint:
         """See :class:`Planner`."""
-        del head, settings, changed, beside
-        raise SparkNeededError(
-            f"to change weights of {self.store.name!r}", "all turns are counted anew by its tables"
-        )
+        return checkpoint.staged(self.store, head, settings, changed, beside)
+
+    def due(self, now: datetime) -> pa.Table:
+        """See :class:`Planner`."""
+        return moving.due(self.store, now)
+
+    def outstanding_bytes(self) -> int:
+        """See :class:`Planner`."""
+        return moving.outstanding_bytes(self.store)
+
+    def oldest(self, most: int) -> pa.Table:
+        """See :class:`Planner`."""
+        return moving.oldest(self.store, most)
+
+    def oldest_by_bytes(self, most: int) -> pa.Table:
+        """See :class:`Planner`."""
+        return moving.oldest_by_bytes(self.store, most)
+
+    def ended(self, found: pa.Table, state: str, now: datetime, error: str | None) -> Moved:
+        """See :class:`Planner`."""
+        return moving.ended(found, state, now, error)
+
+    def revived(self, found: pa.Table, now: datetime) -> Moved:
+        """See :class:`Planner`."""
+        return moving.revived(found, now)
+
+    def leaving(self, limits: ReaderConfig, target: str, since: int, head: StatusHead) -> NoReturn:
+        """See :class:`Planner`."""
+        del limits, since, head
+        raise SparkNeededError(f"to send items to {target!r}", "their keys are compared by tables")
 
 
 _TIMES = ("_at", "_lease_expires_at")

@@ -28,9 +28,7 @@ from spark_queue.delta.steps import Step, is_small, on_items, on_status
 from spark_queue.delta.store.lanes import stop_writing_natively, write_natively
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import rows
-from spark_queue.delta.tables.facts import logger
 from spark_queue.delta.tables.heads import QueueHead, StatusHead, following
-from spark_queue.delta.tables.native import Natives
 from spark_queue.delta.tables.schema import (
     ACKED,
     CANCELLED,
@@ -137,8 +135,6 @@ class DeltaJournal:
             if not settlements.is_empty():
                 self._settle(self._store.of_reader(reader), settlements, group.heads.get(reader, 0))
         self._commits += 1
-        if self._store.handle.natives is not None and self._commits % _MANY == 0:
-            self._tidy_natively(self._store.handle.natives)
 
     def load(self, first: int, limit: int) -> Sequence[Entry[Any]]:
         """Return the next entries from an id on, in order; an empty answer is the end."""
@@ -194,17 +190,6 @@ class DeltaJournal:
             maintain.drop_finished(self._store, self._retention, self._archive_to)
         if self._store.handle.natives is None:
             maintain.compact(self._store)
-
-    def _tidy_natively(self, natives: Natives) -> None:
-        """Merge small files as often as they are made: a native commit looks at each of them."""
-        try:
-            with self._store.writing("queue"):
-                natives.of(self._store.queue).compact()
-            for place in readers.every(self._store):
-                with place.writing("status"):
-                    natives.of(place.status).compact()
-        except Exception as exc:  # noqa: BLE001 - what was committed stays; the next time may go well
-            logger.warning("%s: small files were not merged: %s", self._store.name, exc)
 
     def erase(self) -> None:
         """Remove the queue and everything in it."""

@@ -31,12 +31,13 @@ from pyspark.sql.types import (
 
 from spark_queue.clock import Clock, SystemClock
 from spark_queue.delta.steps import until_done
-from spark_queue.delta.tables import lock, turnstile
+from spark_queue.delta.tables import lock, tidying, turnstile
 from spark_queue.delta.tables.address import TableAddress
 from spark_queue.delta.tables.commits import newest_version
 from spark_queue.delta.tables.heads import new_token
 from spark_queue.delta.tables.log import Log, log_of
-from spark_queue.delta.tables.native import NativeLog, Natives
+from spark_queue.delta.tables.native import NativeLog
+from spark_queue.delta.tables.natives import Natives
 from spark_queue.delta.tables.traces import birth
 from spark_queue.delta.tables.wishes import is_fresh
 from spark_queue.errors import InvalidArgumentError
@@ -275,7 +276,9 @@ class DeltaIdempotencyKeyStore:
             field.name: pa.array([row[at] for row in rows], field.type)
             for at, field in enumerate(to_arrow_schema(_ROW, timezone="UTC"))
         }
-        return native.commit(head, pa.table(columns))
+        ours = native.commit(head, pa.table(columns))
+        tidying.look_after(native)
+        return ours
 
     def _native(self) -> NativeLog | None:
         if self._directory is None or not is_fresh(self._spark):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from importlib import import_module
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from spark_queue.delta.input.columns import OrderBy
+
+
+#: Items that a planner has found, for itself: a frame, or a table.
+_Found = TypeVar("_Found")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +105,7 @@ class Frame(Protocol):
         """
 
 
-class Planner(Protocol):
+class Planner(Protocol[_Found]):
     """Decides the steps of a queue by its tables, as one of its readers sees them.
 
     What it returns is computed, and not committed; its rows are frames of its own.
@@ -200,7 +204,7 @@ class Planner(Protocol):
             Rows that the step writes as well, before those of the checkpoint.
         """
 
-    def matching(self, where: str, states: tuple[str, ...]) -> DataFrame:
+    def matching(self, where: str, states: tuple[str, ...]) -> _Found:
         """Return the items in some states for which a SQL predicate is true.
 
         Raises
@@ -209,28 +213,28 @@ class Planner(Protocol):
             When the predicate does not parse, is more than an expression, or names no such column.
         """
 
-    def redrivable(self, where: str, states: tuple[str, ...], *, again: bool) -> DataFrame:
+    def redrivable(self, where: str, states: tuple[str, ...], *, again: bool) -> _Found:
         """Return such items as a frame to enqueue again: those redriven before only if asked for.
 
         The errors are those of :meth:`matching`.
         """
 
-    def due(self, now: datetime) -> DataFrame:
+    def due(self, now: datetime) -> _Found:
         """Return the ready items whose time is over."""
 
     def outstanding_bytes(self) -> int:
         """Return how many bytes wait for the reader or are in its hands."""
 
-    def oldest(self, most: int) -> DataFrame:
+    def oldest(self, most: int) -> _Found:
         """Return the oldest items that wait, so that no more than so many are left in all."""
 
-    def oldest_by_bytes(self, most: int) -> DataFrame:
+    def oldest_by_bytes(self, most: int) -> _Found:
         """Return the oldest items that wait, so that no more than so many bytes are left in all."""
 
-    def ended(self, found: DataFrame, state: str, now: datetime, error: str | None) -> Moved:
+    def ended(self, found: _Found, state: str, now: datetime, error: str | None) -> Moved:
         """Return the rows by which items that this planner has found end, and why they do."""
 
-    def revived(self, found: DataFrame, now: datetime) -> Moved:
+    def revived(self, found: _Found, now: datetime) -> Moved:
         """Return the rows by which such items are ready again, as if nothing had been."""
 
     def leaving(
@@ -239,9 +243,9 @@ class Planner(Protocol):
         """Return the items that ended after a step and go to a target; ``None`` for no item."""
 
 
-def planner_of(store: Store) -> Planner:
+def planner_of(store: Store) -> Planner[Any]:
     """Return who decides by the session of a store; nothing of Spark is imported before."""
     is_alone = isinstance(store.session, PlainSession)
     name = "spark_queue.delta.alone" if is_alone else "spark_queue.delta.plans.planner"
-    planner: Planner = import_module(name).of(store)
+    planner: Planner[Any] = import_module(name).of(store)
     return planner

@@ -116,10 +116,13 @@ class Gone:
     """Whose lease has run out by then is gone."""
     ended: frozenset[str]
     """Workers of processes that have ended are, too."""
+    losses: int = 0
+    """Only of items that were lost so often before."""
 
     def has(self, row: Row) -> bool:
         """Tell whether the holder of an item is gone."""
-        return row["_lease_expires_at"] <= self.now or row["_worker_id"] in self.ended
+        is_gone = row["_lease_expires_at"] <= self.now or row["_worker_id"] in self.ended
+        return is_gone and row["_losses"] >= self.losses
 
     def judged(
         self, replica: Replica, lease: int, config: QueueConfig, now: datetime

@@ -93,6 +93,11 @@ class Batcher(Generic[T]):
             self._added += 1
             self._has_things.notify()
 
+    def wait(self, timeout: float) -> bool:
+        """Wait until there is something to take, or the taker is woken; tell whether."""
+        with self._lock:
+            return self._has_things.wait_for(self._may_take, timeout)
+
     def take(self, timeout: float | None = None) -> list[T]:
         """Return the next group; an empty one when the time is up, or when nothing is to come."""
         with self._lock:

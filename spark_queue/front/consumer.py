@@ -5,26 +5,22 @@ from __future__ import annotations
 import logging
 import queue
 import threading
+import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Literal
+from typing import Any, Literal
 
-from pyspark.sql import Row
-
-from spark_queue.delta.commands import recovery
 from spark_queue.delta.commands.settle import NAMED
-from spark_queue.delta.views import items
+from spark_queue.delta.store.news import TICK, Look
 from spark_queue.errors import LeaseLostError, QueueShutDownError
 from spark_queue.front.batcher import Batcher, promise, settle
+from spark_queue.front.ends import Outlet
 from spark_queue.front.leases import Leases, tried
 from spark_queue.inprocess.blocking import BlockingQueue
-from spark_queue.looking import store_of
-from spark_queue.processing import worker
-from spark_queue.reader import Working
 from spark_queue.waiting import aio
 from spark_queue.waiting.timer import Timeout, seconds
 
@@ -38,6 +34,9 @@ _LINGER = timedelta(milliseconds=1)
 
 #: How often an outcome is written before who waits for it is told that it was not.
 _MAX_FAILURES = 5
+
+#: Seconds before an outcome is written for the second time; doubled each time.
+_PAUSE = 0.02
 
 #: A name for the outcomes of :meth:`Claim.settle`.
 OutcomeName = Literal["ack", "nack", "release", "dead"]
@@ -74,27 +73,39 @@ class Consumer:
 
     Parameters
     ----------
-    source : Working
-        The queue, or one of its readers.
+    source : Outlet
+        The queue, as one of its readers sees it.
     prefetch : int
         How many items a claim takes at most.
     lease : timedelta, optional
         How long it holds; the queue's lease by default.
     max_group : int
         How many outcomes are written together at most.
+    pause : callable
+        Waits for so many seconds.
     """
 
     def __init__(
-        self, source: Working, prefetch: int, lease: timedelta | None, max_group: int
+        self,
+        source: Outlet,
+        prefetch: int,
+        lease: timedelta | None,
+        max_group: int,
+        *,
+        pause: Callable[[float], object] = time.sleep,
     ) -> None:
         self._source = source
+        self._pause = pause
         self._prefetch = prefetch
         self._lease = lease
         self._ready: BlockingQueue[Delivery] = BlockingQueue()
         self._outcomes: Batcher[PendingOutcome] = Batcher(max_group, _MAX_PENDING, _LINGER)
-        self._leases = Leases(source)
+        self._leases = Leases(source.name, source.clock)
         self._lock = threading.Lock()
         self._looks: list[Future[None]] = []
+        self._takers = 0
+        self._seen: Look | None = None
+        self._rest = float("inf")
         self._is_over = False
 
     def get(self, timeout: Timeout) -> Delivery:
@@ -110,17 +121,30 @@ class Consumer:
         """Take the next item, without blocking the loop."""
         patience = seconds("timeout", timeout)
         while True:
-            self._ask()
-            if patience == 0 and not self._ready.size():
-                await aio.outcome(self._next_look())
-            delivery = await self._ready.aio.get(patience)
+            with self._waiting():
+                self._ask()
+                if patience == 0 and not self._ready.size():
+                    await aio.outcome(self._next_look())
+                delivery = await self._ready.aio.get(patience)
             if self._leases.is_live(delivery.lease, delivery.seq):
                 return delivery
             self._let_go(delivery)
 
     def _awaited(self, timeout: Timeout) -> Delivery:
-        self._ask()
-        return self._ready.get(timeout)
+        with self._waiting():
+            self._ask()
+            return self._ready.get(timeout)
+
+    @contextmanager
+    def _waiting(self) -> Iterator[None]:
+        """Count somebody who wants an item: for those there is a claim, and others are watched."""
+        with self._lock:
+            self._takers += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._takers -= 1
 
     def _looked_for(self) -> Delivery:
         """Take what is ready; else wait for one claim, however long it takes."""
@@ -164,13 +188,14 @@ class Consumer:
 
     def run(self, poll_every: timedelta) -> None:
         """Work until closed; then write what was said, and give the rest back."""
-        tried(self._source.name, lambda: recovery.recover(store_of(self._source)))
+        tried(self._source.name, self._source.recover)
         while not self._outcomes.is_done:
-            self._look()
-            group = self._outcomes.take(min(poll_every, self._leases.rest()).total_seconds())
+            self._look(poll_every.total_seconds())
+            group = self._next_group(min(poll_every, self._leases.rest()).total_seconds())
             with self._outcomes.busy():
                 self._write(group)
             self._leases.renew()
+            self._leases.free()
         self._answer_looks()
         self._leases.give_back()
 
@@ -185,12 +210,24 @@ class Consumer:
         with suppress(QueueShutDownError):
             self.settle(delivery, "release")
 
-    def _look(self) -> None:
+    def _next_group(self, patience: float) -> list[PendingOutcome]:
+        """Return what was said; nothing when the queue is to be looked at again."""
+        end = time.monotonic() + min(patience, self._rest)
+        while (left := end - time.monotonic()) > 0:
+            # Who waits for an item waits for what other processes write, too.
+            if self._outcomes.wait(min(left, TICK) if self._takers else left):
+                break
+            if self._takers and self._seen is not None and self._seen.is_outdated():
+                break
+        return self._outcomes.take(0)
+
+    def _look(self, poll_every: float) -> None:
         """Claim what comes next, if few items are ready, and tell those who asked for a look."""
         with self._lock:
             looks, self._looks = self._looks, []
         # One at a time means on demand: nothing is held that nobody has asked for.
-        on_demand = self._prefetch == 1 and not looks and not self._ready.waiter_count
+        on_demand = self._prefetch == 1 and not looks and not self._takers
+        self._seen, self._rest = None, poll_every
         if self._ready.size() * 2 < self._prefetch and not on_demand:
             tried(self._source.name, self._claim_ahead)
         for look in looks:
@@ -204,12 +241,13 @@ class Consumer:
             look.set_result(None)
 
     def _claim_ahead(self) -> None:
-        who = worker.worker_id(store_of(self._source))
-        claim = self._source.claim(self._prefetch, lease=self._lease, worker_id=who)
+        self._seen = self._source.look()
+        claim = self._source.claim(self._prefetch, self._lease)
         if claim.count == 0:
+            self._rest = self._source.rest(self._rest)
             return
         try:
-            rows = items.in_order(store_of(self._source), claim.lease).collect()
+            rows = list(self._source.rows(claim))
         except BaseException:
             # Nobody can get what was not read; it must not wait for the end of its lease.
             claim.release()
@@ -249,20 +287,23 @@ class Consumer:
     def _fail(self, outcomes: Sequence[PendingOutcome], error: BaseException) -> None:
         """Have outcomes written again; tell who waits once that failed too often.
 
-        Such an item is held no longer: when its claim is no more renewed, it comes again.
+        Such an item is freed as soon as that can be written, whatever its claim is held for.
         """
         logger.warning("%s: %d outcomes not written: %s", self._source.name, len(outcomes), error)
         for one in outcomes:
             one.failures += 1
         given_up = [one for one in outcomes if one.failures >= _MAX_FAILURES]
-        self._outcomes.put_back([one for one in outcomes if one.failures < _MAX_FAILURES])
+        again = [one for one in outcomes if one.failures < _MAX_FAILURES]
         for one in given_up:
             settle(one.future.set_exception, error)
-            self._leases.close(one.delivery.lease, [one.delivery.seq])
+            self._leases.give_up(one.delivery.lease, one.delivery.seq)
+        if again:
+            self._outcomes.put_back(again)
+            self._pause(_PAUSE * 2 ** min(one.failures for one in again))
 
 
-def _delivery(row: Row) -> Delivery:
-    plain = row.asDict(recursive=True)
+def _delivery(row: Mapping[str, Any]) -> Delivery:
+    plain = dict(row)
     seq, attempts = plain.pop("_seq"), plain.pop("_attempts")
     return Delivery(seq, plain.pop("_lease"), attempts, plain)
 

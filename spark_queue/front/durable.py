@@ -10,19 +10,23 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.front.batcher import Batcher
 from spark_queue.front.consumer import Consumer, Delivery
+from spark_queue.front.ends import Inlet, Outlet
 from spark_queue.front.producer import Producer, Put, PutResult
-from spark_queue.queue import DeltaQueue
-from spark_queue.reader import Reader
+from spark_queue.local.queue import LocalQueue
 from spark_queue.waiting.aio import outcome
 from spark_queue.waiting.timer import Timeout
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from spark_queue.queue import DeltaQueue
+    from spark_queue.reader import Reader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +51,8 @@ class FrontOptions:
     lease: timedelta | None = None
     """How long they are leased; renewed as long as the front lives. Default: the queue's."""
     poll_every: timedelta = timedelta(seconds=1)
-    """How often an empty queue is looked at again, for what others put and what becomes due."""
+    """How often an empty queue is looked at again. On this machine's disk who waits is woken before
+    that by what others write, and when an item becomes due."""
 
     def __post_init__(self) -> None:
         for name in ("max_group", "max_pending", "prefetch"):
@@ -73,9 +78,9 @@ class DurableQueue:
 
     Parameters
     ----------
-    into : DeltaQueue
-        The queue; its session stays the caller's.
-    reader : Reader, optional
+    into : DeltaQueue or LocalQueue
+        The queue, with Spark or without; a session stays the caller's.
+    reader : Reader or LocalQueue, optional
         By which reader items are taken; the queue's default one by default.
     options : FrontOptions, optional
         Groups, and how far to read ahead.
@@ -91,16 +96,16 @@ class DurableQueue:
 
     def __init__(
         self,
-        into: DeltaQueue,
+        into: DeltaQueue | LocalQueue,
         *,
-        reader: Reader | None = None,
+        reader: Reader | LocalQueue | None = None,
         options: FrontOptions | None = None,
     ) -> None:
         chosen = options or FrontOptions()
-        source = into if reader is None else reader
+        inlet, outlet = _ends(into, into if reader is None else reader)
         self._puts: Batcher[Put] = Batcher(chosen.max_group, chosen.max_pending, chosen.linger)
-        self._consumer = Consumer(source, chosen.prefetch, chosen.lease, chosen.max_group)
-        producer = Producer(into, self._puts, on_written=self._consumer.look_again)
+        self._consumer = Consumer(outlet, chosen.prefetch, chosen.lease, chosen.max_group)
+        producer = Producer(inlet, self._puts, on_written=self._consumer.look_again)
         self._producing = _started("durable-queue-puts", producer.run)
         self._consuming = _started("durable-queue-claims", self._consumer.run, chosen.poll_every)
 
@@ -243,6 +248,16 @@ class AioDurableQueue:
     async def nack(self, delivery: Delivery, error: str) -> None:
         """Say that an item failed; return when that is durable."""
         await outcome(self._queue.nack(delivery, error))
+
+
+def _ends(into: DeltaQueue | LocalQueue, source: object) -> tuple[Inlet, Outlet]:
+    """Return both ends of a queue; nothing of Spark is imported for one that was opened without."""
+    is_alone = isinstance(into, LocalQueue)
+    if is_alone != isinstance(source, LocalQueue):
+        raise InvalidArgumentError("reader is of another kind than the queue: open both alike")
+    home = import_module(f"spark_queue.front.{'alone' if is_alone else 'by_spark'}")
+    ends: tuple[Inlet, Outlet] = home.ends(into, source)
+    return ends
 
 
 def _started(name: str, run: Callable[..., None], *args: object) -> threading.Thread:

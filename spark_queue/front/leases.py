@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 
 from spark_queue.claim import Claim
+from spark_queue.clock import Clock
 from spark_queue.delta.commands.settle import NAMED
 from spark_queue.errors import LeaseLostError
-from spark_queue.looking import store_of
-from spark_queue.reader import Working
 
 logger = logging.getLogger(__name__)
 
@@ -27,6 +27,8 @@ class _Held:
     claim: Claim
     lasts: timedelta
     open: set[int]
+    given_up: set[int] = field(default_factory=set)
+    """Items of which something was said that could not be written."""
 
     def is_due(self, left: timedelta) -> bool:
         """Tell whether the lease should be renewed, with so much of it left."""
@@ -38,13 +40,15 @@ class Leases:
 
     Parameters
     ----------
-    source : Working
-        Where they come from.
+    name : str
+        The queue's name, for what is logged.
+    clock : Clock
+        The queue's clock.
     """
 
-    def __init__(self, source: Working) -> None:
-        self._name = source.name
-        self._clock = store_of(source).clock
+    def __init__(self, name: str, clock: Clock) -> None:
+        self._name = name
+        self._clock = clock
         self._held: dict[int, _Held] = {}
 
     def add(self, claim: Claim, seqs: Iterable[int]) -> None:
@@ -69,8 +73,31 @@ class Leases:
         held = self._held.get(lease)
         if held is not None:
             held.open.difference_update(seqs)
-            if not held.open:
-                del self._held[lease]
+            self._drop_if_over(lease, held)
+
+    def give_up(self, lease: int, seq: int) -> None:
+        """Count an item as nobody's, though the queue has heard nothing of it yet."""
+        held = self._held.get(lease)
+        if held is not None and seq in held.open:
+            held.open.remove(seq)
+            held.given_up.add(seq)
+
+    def free(self) -> None:
+        """Release what was given up, so that it need not wait for its claim; or try again later."""
+        for lease, held in list(self._held.items()):
+            if held.given_up:
+                tried(self._name, partial(self._free, lease, held))
+
+    def _free(self, lease: int, held: _Held) -> None:
+        # What is lost is free, too.
+        with suppress(LeaseLostError):
+            held.claim.settle_each(dict.fromkeys(sorted(held.given_up), "release"))
+        held.given_up.clear()
+        self._drop_if_over(lease, held)
+
+    def _drop_if_over(self, lease: int, held: _Held) -> None:
+        if not held.open and not held.given_up:
+            del self._held[lease]
 
     def rest(self) -> timedelta:
         """Return how long no lease has to be renewed."""
@@ -80,7 +107,7 @@ class Leases:
     def renew(self) -> None:
         """Renew the leases that are due; one that fails keeps no other from it."""
         for lease, held in list(self._held.items()):
-            if held.is_due(held.claim.lease_expires_at - self._clock.now()):
+            if held.open and held.is_due(held.claim.lease_expires_at - self._clock.now()):
                 tried(self._name, partial(self._renew, lease, held))
 
     def _renew(self, lease: int, held: _Held) -> None:

@@ -5,19 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
-import pyarrow as pa
-from pyspark.sql.types import StructType
-
-from spark_queue.delta.input import values
-from spark_queue.delta.tables import rows
-from spark_queue.delta.tables.schema import OPTIONAL_COLUMNS
-from spark_queue.delta.tables.spark_types import struct_of
-from spark_queue.errors import SchemaMismatchError
 from spark_queue.front.batcher import Batcher, promise, settle
+from spark_queue.front.ends import Inlet
 from spark_queue.journal.copies import own
-from spark_queue.queue import DeltaQueue
+
+#: What may become of an item that is put.
+Became = Literal["inserted", "duplicate", "refused"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +21,7 @@ class PutResult:
 
     seq: int
     """Its number in the queue, refused or not."""
-    outcome: Literal["inserted", "duplicate", "refused"]
+    outcome: Became
     """``refused`` where a reader was full."""
     duplicate_of: int | None = None
     """The item that has its key."""
@@ -50,7 +45,7 @@ class Producer:
 
     Parameters
     ----------
-    into : DeltaQueue
+    into : Inlet
         The queue.
     puts : Batcher
         Where puts wait.
@@ -58,15 +53,10 @@ class Producer:
         Called after each group that was written.
     """
 
-    def __init__(
-        self, into: DeltaQueue, puts: Batcher[Put], *, on_written: Callable[[], None]
-    ) -> None:
+    def __init__(self, into: Inlet, puts: Batcher[Put], *, on_written: Callable[[], None]) -> None:
         self._into = into
         self._puts = puts
         self._on_written = on_written
-        self._schema = into.schema
-        self._columns = StructType([*self._schema.fields, *struct_of(OPTIONAL_COLUMNS)])
-        self._measures = values.measures(self._columns)
 
     def run(self) -> None:
         """Work until the line is closed and empty."""
@@ -76,43 +66,29 @@ class Producer:
                 self._write(group)
 
     def _write(self, group: Sequence[Put]) -> None:
-        fitting = [put for put in group if self._is_fitting(put)]
-        if not fitting:
-            return
+        """Answer each of a group; what the queue cannot hold keeps no other from being written."""
+        left = group
         try:
-            results = self._enqueued([put.item for put in fitting])
-            answers = list(zip(fitting, results, strict=True))
+            left = self._fitting(group)
+            results = self._enqueued([put.item for put in left]) if left else []
+            answers = list(zip(left, results, strict=True))
         except BaseException as exc:  # noqa: BLE001 - whatever it is, all who wait are told
-            for put in fitting:
+            for put in left:
                 settle(put.future.set_exception, exc)
             return
         for put, result in answers:
             settle(put.future.set_result, result)
-        self._on_written()
+        if answers:
+            self._on_written()
 
-    def _is_fitting(self, put: Put) -> bool:
-        """Tell whether the queue can hold an item; else its own future alone fails."""
-        try:
-            values.require_fit(put.item, self._measures, OPTIONAL_COLUMNS.names)
-            _require_cost(put.item.get("cost"))
-        except Exception as exc:  # noqa: BLE001 - whatever an item does that is none of ours
-            settle(put.future.set_exception, exc)
-            return False
-        return True
+    def _fitting(self, group: Sequence[Put]) -> list[Put]:
+        """Return what the queue can hold; the futures of the others fail, each by itself."""
+        found = list(zip(group, self._into.misfits([put.item for put in group]), strict=True))
+        for put, misfit in found:
+            if misfit is not None:
+                settle(put.future.set_exception, misfit)
+        return [put for put, misfit in found if misfit is None]
 
     def _enqueued(self, items: Sequence[Mapping[str, Any]]) -> list[PutResult]:
-        done = self._into.enqueue(self._table(items), on_full="partial")
-        told = done.told or done.outcomes.select("_seq", "outcome", "duplicate_of").collect()
-        return [PutResult(*row) for row in sorted(told, key=lambda row: int(row[0]))]
-
-    def _table(self, items: Sequence[Mapping[str, Any]]) -> pa.Table:
-        given = [name for name in OPTIONAL_COLUMNS.names if any(name in item for item in items)]
-        columns = {
-            name: [item.get(name) for item in items] for name in (*self._schema.names, *given)
-        }
-        return rows.table(len(items), columns, self._columns)
-
-
-def _require_cost(cost: float | None) -> None:
-    if cost is not None and not 0 < cost < float("inf"):
-        raise SchemaMismatchError("cost", f"is {cost!r} in the item; a cost is above 0 and finite")
+        told = sorted(self._into.enqueue(items), key=lambda row: row[0])
+        return [PutResult(seq, cast("Became", became), holder) for seq, became, holder in told]

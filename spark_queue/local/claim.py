@@ -51,12 +51,7 @@ class LocalClaim(Claim):
         if known is None or found is None:
             why = "they were purged, or lie in files that only Spark reads"
             raise SparkNeededError(f"to read the items of claim {self.id!r}", why)
-        turns = [known.rows[seq]["_turn"] for seq in found["_seq"].to_pylist()]
-        ranks = [-known.rows[seq]["_priority"] for seq in found["_seq"].to_pylist()]
-        placed = found.append_column("_rank", pa.array(ranks, pa.int64()))
-        placed = placed.append_column("_turn", pa.array(turns, pa.float64()))
-        order = [("_rank", "ascending"), ("_turn", "ascending"), ("_seq", "ascending")]
-        return placed.sort_by(order).drop_columns(["_rank", "_turn", "_group_key"])
+        return fetching.in_order(found, known)
 
     @staticmethod
     def _by_spark(module: str) -> NoReturn:

@@ -20,7 +20,7 @@ from spark_queue.delta.input import kinds, names
 from spark_queue.delta.input.plain import keys
 from spark_queue.delta.input.plain.ddl import parsed
 from spark_queue.delta.replica.request import EnqueueRules, OnDuplicate
-from spark_queue.delta.store import fencing
+from spark_queue.delta.store import fencing, news
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.delta.tables.facts import Listener
@@ -28,6 +28,7 @@ from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.delta.views import explaining
 from spark_queue.local import views
 from spark_queue.local.claim import LocalClaim
+from spark_queue.local.operating import Operated
 from spark_queue.reader_config import ReaderConfig, require_reader
 from spark_queue.results import EnqueueResult, Explanation
 from spark_queue.session import DURABILITY
@@ -45,7 +46,7 @@ Durability = Literal["disk", "process"]
 Rows: TypeAlias = "Mapping[str, Any] | Sequence[Mapping[str, Any]] | pa.Table | pd.DataFrame"
 
 
-class LocalQueue:
+class LocalQueue(Operated):
     """A queue on this machine's disk, in a process without Spark.
 
     It is the queue that :class:`~spark_queue.DeltaQueue` works with: any number of processes, with
@@ -210,6 +211,7 @@ class LocalQueue:
         worker_id: str | None = None,
         run: int = 1,
         claim_id: str | None = None,
+        wait: timedelta = timedelta(0),
     ) -> LocalClaim:
         """Lease the next items, in fair order.
 
@@ -228,18 +230,26 @@ class LocalQueue:
             How many consecutive items of one group may be leased together; 1 by default.
         claim_id : str, optional
             Makes the claim repeatable: claiming again with the same id gives the same items.
+        wait : timedelta
+            How long to wait for items where there are none. Others wake this by what they write,
+            and so does an item that becomes due.
 
         Raises
         ------
         InvalidArgumentError
-            When ``limit`` or ``run`` is below 1 or ``lease`` is not above zero.
+            When ``limit`` or ``run`` is below 1, ``lease`` is not above zero, or ``wait`` below it.
         """
-        checks.require_claim(limit, lease, run, worker_id, claim_id)
+        checks.require_claim(limit, lease, run, worker_id, claim_id, wait)
         store = self._store
-        recovery.recover(store, with_lapsed=False)
-        who = fencing.life_of(store.handle.place.directory()) if worker_id is None else worker_id
-        request = claims.request(store, limit, lease, who, run, claim_id)
-        return LocalClaim(store, claims.claim(store, request))
+
+        def claimed() -> LocalClaim:
+            recovery.recover(store, with_lapsed=False)
+            here = store.handle.place.directory()
+            who = fencing.life_of(here) if worker_id is None else worker_id
+            request = claims.request(store, limit, lease, who, run, claim_id)
+            return LocalClaim(store, claims.claim(store, request))
+
+        return news.awaited(store, claimed, wait)
 
     def counts(self) -> dict[str, int]:
         """Return how many items are ready, claimed, and in each state in which they are over."""
@@ -270,8 +280,6 @@ class LocalQueue:
         ------
         InvalidConfigError
             When a setting is unknown, fixed at creation, or out of its range.
-        SparkNeededError
-            When weights change: the turns of all items are counted anew.
         """
         self.config.changed(**settings)
         return admin.configure(
@@ -298,6 +306,7 @@ class LocalQueue:
         self._reader = None
         seen = LocalQueue(self._any_reader)
         seen._reader = readers.register(self._any_reader, name, config, start)
+        seen._is_one_of_many = True
         return seen
 
     def readers(self) -> tuple[str, ...]:

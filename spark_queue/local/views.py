@@ -99,7 +99,8 @@ def over(store: Store, seq: int) -> Explanation:
         why = "the queue has more open items than a process keeps in memory"
         raise SparkNeededError(f"to explain an item of {store.name!r}", why)
     last = moves[-1]
-    error = f": {last['_error']}" if last["_error"] else ""
+    failed = [move["_error"] for move in moves if move["_error"] is not None]
+    error = f": {failed[-1]}" if failed and failed[-1] else ""
     when = explaining.said(last["_at"])
     return explaining.because(seq, "finished", f"{last['_state']} at {when}{error}")
 

@@ -7,6 +7,7 @@ leaves no trace.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -15,7 +16,7 @@ from typing import cast
 from spark_queue.rules.model import Grant, Leased
 from spark_queue.rules.ready import Line
 from spark_queue.rules.record import Place, Record
-from spark_queue.rules.selection import Served, Service
+from spark_queue.rules.selection import Horizon, Served, Service
 from spark_queue.rules.state import SchedulerState
 
 
@@ -27,16 +28,25 @@ def granted(state: SchedulerState, grant: Grant, limit: int, run: int, worker_id
     return dataclasses.replace(grant, items=tuple(leased), expired=expired, dead=dead)
 
 
-def proposed(state: SchedulerState, grant: Grant, limit: int, run: int) -> Grant:
-    """Return the grant that a claim would get, and change nothing but how far time has come."""
+def proposed(
+    state: SchedulerState, grant: Grant, limit: int, run: int, horizon: Horizon | None = None
+) -> Grant | None:
+    """Return the grant that a claim would get, and change nothing but how far time has come.
+
+    It is ``None`` where what comes next may lie beyond the horizon.
+    """
     state.timing.advance(state.clock, state.move)
+    if horizon is not None and _is_passed(state, horizon):
+        return None
     with _set_aside(state) as (expired, dead):
         regroup(state, run)
         freed = sum(record.state == "claimed" for record in [*expired, *dead])
-        leased = [_leased(served) for served in _look(state, limit, freed)]
+        looked = _look(state, limit, freed, horizon)
+    if looked is None:
+        return None
     return dataclasses.replace(
         grant,
-        items=tuple(leased),
+        items=tuple(_leased(served) for served in looked),
         expired=tuple(record.seq for record in expired),
         dead=tuple(record.seq for record in dead),
     )
@@ -107,12 +117,23 @@ def _handed_out(state: SchedulerState, service: Service, taken: list[Served]) ->
     return taken
 
 
-def _look(state: SchedulerState, limit: int, freed: int) -> list[Served]:
-    """Return what would be served, and leave the line as it is."""
+def _is_passed(state: SchedulerState, horizon: Horizon) -> bool:
+    """Tell whether somebody beyond the horizon may be overdue: the pointer has passed it."""
+    rank, *place = horizon
+    level = state.turns.levels.get(int(-rank)) if math.isfinite(rank) else None
+    return level is not None and (level.turn, level.seq) > tuple(place)
+
+
+def _look(
+    state: SchedulerState, limit: int, freed: int, horizon: Horizon | None
+) -> list[Served] | None:
+    """Return what would be served, and leave the line as it is; ``None`` as :func:`proposed`."""
     room = state.room(freed)
     service = Service(state.line, state.serial.before)
-    served = [] if room == 0 else service.take(limit, room)
+    served = [] if room == 0 else service.take(limit, room, horizon)
     service.withdraw()
+    if service.is_cut:
+        return None
     if room is None:
         return served
     with state.turns.kept(one.record.account for one in served):

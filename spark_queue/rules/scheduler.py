@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from spark_queue.config import LIVE_SETTINGS, QueueConfig
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError
@@ -21,6 +21,7 @@ from spark_queue.rules.model import (
     State,
 )
 from spark_queue.rules.outcomes import apply
+from spark_queue.rules.selection import Horizon
 from spark_queue.rules.snapshot import dump, load
 from spark_queue.rules.state import TERMINAL, SchedulerState, check_hashable
 
@@ -162,12 +163,35 @@ class Scheduler:
         InvalidArgumentError
             As for :meth:`claim`, whose parameters these are.
         """
+        grant = self.propose_within(None, now, limit, lease=lease, run=run)
+        # Without a horizon nothing lies beyond it.
+        return cast("Grant", grant)
+
+    def propose_within(
+        self,
+        horizon: Horizon | None,
+        now: float,
+        limit: int,
+        *,
+        lease: float | None = None,
+        run: int = 1,
+    ) -> Grant | None:
+        """Return the same where not all live items are known; ``None`` where that is too few.
+
+        Parameters
+        ----------
+        horizon : tuple, optional
+            The place in the order of service, as negated priority, turn and seq, up to which all
+            items are known that are ready and were never served. Those beyond it may run.
+        now, limit, lease, run
+            As for :meth:`propose`.
+        """
         state = self._state
         seconds = _seconds(lease, state.config)
         _check_run(run)
         state.pass_time(now)
         grant = Grant(lease=state.step + 1, lease_expires_at=state.clock + seconds)
-        return grant if state.paused else granting.proposed(state, grant, limit, run)
+        return grant if state.paused else granting.proposed(state, grant, limit, run, horizon)
 
     def apply(self, items: Iterable[Mapping[str, Any]]) -> None:
         """Bring items to where they are said to be, whoever has decided it; new ones enter.

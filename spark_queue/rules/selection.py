@@ -10,6 +10,11 @@ from spark_queue.rules.ready import KeyLine, Line, Slot
 from spark_queue.rules.record import Record
 
 Rank = tuple[int, float]
+
+#: The last place in the order of service that is known: negated priority, turn, seq. Whoever is not
+#: known comes after it.
+Horizon = tuple[float, float, float]
+
 Before = Callable[[Record], Record | None]
 
 
@@ -91,13 +96,24 @@ class Service:
         self._parked: dict[int, Served] = {}
         self._served: set[int] = set()
         self._reached: dict[tuple[Hashable, int], float] = {}
+        self.is_cut = False
+        """Whether what comes next may be somebody beyond the horizon."""
 
-    def take(self, limit: int, room: int | None) -> list[Served]:
-        """Serve up to ``limit`` items; stop at the first that needs a slot when none is left."""
+    def take(self, limit: int, room: int | None, horizon: Horizon | None = None) -> list[Served]:
+        """Serve up to ``limit`` items; stop at the first that needs a slot when none is left.
+
+        Whoever lies beyond the horizon needs a slot.
+        """
         taken: list[Served] = []
         self._send_scout()
-        while len(taken) < limit and self._front:
-            rank, _, served, cursor = heappop(self._front)
+        while len(taken) < limit:
+            if not self._front:
+                self.is_cut = horizon is not None and room != 0
+                break
+            rank, seq, served, cursor = heappop(self._front)
+            if horizon is not None and (*rank, seq) > horizon:
+                self.is_cut = True
+                break
             if cursor is not None and not self._take(served, cursor):
                 continue
             if served.record.place == "due" and room is not None:

@@ -133,7 +133,7 @@ def test_each_item_comes_with_what_is_known_of_it(
 def test_a_queue_with_too_many_keys_is_not_read_for_each_step(
     spark: SparkSession, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What does not fit into memory is found out once, and left to Spark from then on."""
+    """Keys that do not fit into memory are looked up from then on: the logs are read once more."""
     config = QueueConfig(dedup_key="id", dedup_scope="forever")
     queue = DeltaQueue.create(spark, f"{place}/queue", "id long", config)
     reads, read = [], replicas._read
@@ -146,7 +146,10 @@ def test_a_queue_with_too_many_keys_is_not_read_for_each_step(
     monkeypatch.setattr(replicas, "_read", noted)
     queue.enqueue(spark.range(3))
     assert [queue.claim(1).count for _ in range(2)] == [1, 1]
-    assert len(reads) == 1
+    assert len(reads) == 2
+    assert queue.enqueue(spark.range(2, 4)).duplicates == 1
+    assert queue.claim(5).count == 2
+    assert len(reads) == 2
 
 
 def test_a_changed_weight_brings_nothing_back(spark: SparkSession, place: str) -> None:

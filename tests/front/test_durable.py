@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_queue.config import QueueConfig, RetryPolicy
+from spark_queue.delta.views import items
 from spark_queue.errors import LeaseLostError, QueueShutDownError, SchemaMismatchError
 from spark_queue.front.durable import DurableQueue, FrontOptions
 from spark_queue.looking import store_of
@@ -216,3 +217,28 @@ def test_coroutines_share_the_queue(front: DurableQueue) -> None:
         return result.outcome, again.attempts
 
     assert asyncio.run(run()) == ("inserted", 1)
+
+
+def test_items_that_are_read_here_are_those_of_a_query(
+    spark: SparkSession, queue_path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A claim that makes no query has the values, of the same types, that one would have given."""
+    columns = "n int, x double, f float, ok boolean, d decimal(10, 2), b binary, day date"
+    more = ", at timestamp, name string"
+    made = DeltaQueue.create(spark, queue_path, columns + more)
+    at = "timestamp'2026-07-01 12:00:00.000001+05:00'"
+    full = f"(1, 0.5D, 0.1F, true, 1.50BD, X'00FF', date'2026-07-01', {at}, 'a')"
+    nothing = f"({', '.join(['null'] * 9)})"
+    made.enqueue(spark.sql(f"values {full}, {nothing}").toDF(*made.schema.names).to(made.schema))
+    store, lease = store_of(made), made.claim(2).lease
+    by_query = [row.asDict(recursive=True) for row in items.in_order(store, lease).collect()]
+    with monkeypatch.context() as patched:
+        patched.setattr(items, "in_order", lambda *_: pytest.fail("it makes a query"))
+        here = items.collected(store, lease)
+
+    assert [row["n"] for row in here] == [1, None]
+    assert here == by_query
+    kinds = [[type(value) for value in row.values()] for row in here]
+    assert kinds == [
+        [type(row[name]) for name in found] for row, found in zip(by_query, here, strict=True)
+    ]

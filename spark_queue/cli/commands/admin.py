@@ -51,13 +51,9 @@ def create(
     """Make a new queue."""
     options = {**asdict(fixed), "dedup_scope": _scope(fixed.dedup_scope), **live.settings()}
     settings = read_config(config, options)
-    spark, place = scope.spark, scope.placed(name)
-    from spark_queue.queue import DeltaQueue  # noqa: PLC0415 - help works without Spark
-
-    queue = DeltaQueue.create(spark, place, schema, settings)
+    made = scope.engine(name).create(scope, name, schema, settings)
     scope.display.show(
-        {"queue": queue.name, "schema": schema, "config": settings.to_dict()},
-        f"created {queue.name}",
+        {"queue": made, "schema": schema, "config": settings.to_dict()}, f"created {made}"
     )
 
 
@@ -84,14 +80,14 @@ def _scope(text: str | None) -> str | float | None:
 @command
 def pause(scope: Scope, name: Name, reader: ReaderOption = None) -> None:
     """Stop giving out items; what is claimed goes on."""
-    step = scope.reading(name, reader).pause()
+    step = scope.opened(name, reader)[1].pause()
     scope.display.show({"paused": True, "step": step}, f"paused from step {step} on")
 
 
 @command
 def resume(scope: Scope, name: Name, reader: ReaderOption = None) -> None:
     """Give out items again."""
-    step = scope.reading(name, reader).resume()
+    step = scope.opened(name, reader)[1].resume()
     scope.display.show({"paused": False, "step": step}, f"resumed from step {step} on")
 
 
@@ -103,12 +99,11 @@ def drop(
     yes: Annotated[bool, Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Remove a queue and everything in it."""
-    place = scope.placed(name)
+    engine = scope.engine(name)
+    place = engine.placed(scope, name)
     if not yes:
         _require_consent(place, asks=not scope.display.json and sys.stdin.isatty())
-    from spark_queue.queue import DeltaQueue  # noqa: PLC0415 - help works without Spark
-
-    DeltaQueue.drop(scope.spark, place)
+    engine.drop(scope, place)
     scope.display.show({"dropped": place}, f"dropped {place}")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import sysconfig
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from enum import Enum
@@ -18,13 +17,13 @@ from typer import Argument, Option
 
 from spark_queue.cli.command import Name, ReaderOption, command
 from spark_queue.cli.commands.settings import Lease
-from spark_queue.cli.scope import Scope, here
+from spark_queue.cli.engines.engine import Source
+from spark_queue.cli.scope import Scope
 from spark_queue.cli.shown import show_counts
 from spark_queue.cli.shown.formats import Format, format_of
 from spark_queue.cli.shown.plain import plain
 from spark_queue.cli.shown.progress import claim_progress
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.looking import store_of
 
 if TYPE_CHECKING:
     from spark_queue.queue import DeltaQueue
@@ -89,18 +88,15 @@ def enqueue(
         raise InvalidArgumentError("say where the rows are: --table or --files, one of them")
     # Before Spark is started: it takes a while.
     kind = None if files is None else format or format_of(files)
-    queue = scope.queue(name)
-    explained: AbstractContextManager[None] = nullcontext()
-    if files is None or kind is None:
-        frame = scope.spark.read.table(str(table))
-    else:
-        from spark_queue.cli import inputs  # noqa: PLC0415 - help works without Spark
-
-        found = (scope.spark, here(files), kind, queue.schema)
-        frame, explained = inputs.read_files(*found), inputs.explained(*found)
-    with explained:
-        skip = on_duplicate is Duplicates.SKIP
-        done = queue.enqueue(frame, order_by, on_duplicate="skip" if skip else "raise")
+    source = Source(
+        table=table,
+        files=files,
+        kind=kind,
+        order_by=order_by,
+        on_duplicate="skip" if on_duplicate is Duplicates.SKIP else "raise",
+    )
+    engine, queue = scope.opened(name)
+    done = engine.enqueue(scope, queue, source)
     counts = {"step": done.step, "inserted": done.inserted, "duplicates": done.duplicates}
     scope.display.show(counts, *show_counts.enqueued(counts))
 
@@ -145,6 +141,8 @@ def process(
 
 def outstanding(queue: Working) -> int:
     """Return how many items are not finished, from the heads of the two logs."""
+    from spark_queue.looking import store_of  # noqa: PLC0415 - help works without Spark
+
     return store_of(queue).outstanding(store_of(queue).status_head())
 
 

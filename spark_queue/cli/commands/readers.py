@@ -12,7 +12,6 @@ from spark_queue.cli.command import Name, command
 from spark_queue.cli.config_file import read_mapping
 from spark_queue.cli.scope import Scope
 from spark_queue.cli.shown import show_counts
-from spark_queue.cli.shown.plain import plain
 from spark_queue.cli.shown.times import read_start
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.reader_config import ReaderConfig
@@ -23,9 +22,8 @@ _Who = Annotated[str, Argument(help="The name of the reader.")]
 @command
 def readers(scope: Scope, name: Name) -> None:
     """Show the readers of a queue, and how far each of them is behind."""
-    queue = scope.queue(name)
-    lags = [plain(queue.open_reader(reader).lag()) for reader in queue.readers()]
-    shown = {"queue": queue.name, "readers": lags}
+    engine, queue = scope.opened(name)
+    shown = {"queue": queue.name, "readers": engine.lags(queue)}
     scope.display.show(shown, *show_counts.readers(shown))
 
 
@@ -48,14 +46,14 @@ def add_reader(
     """
     begins = None if start is None else read_start(start)
     limits = None if config is None else ReaderConfig.from_dict(read_mapping(config))
-    queue = scope.queue(name)
-    before = queue.readers()
+    engine, queue = scope.opened(name)
+    before = engine.readers(queue)
     if reader in before and begins is not None:
         raise InvalidArgumentError(
             f"start is {start!r}: reader {reader!r} is there already, and stays where it is"
         )
-    added = queue.reader(reader, start=begins, config=limits)
-    after = queue.readers()
+    added = engine.add_reader(queue, reader, begins, limits)
+    after = engine.readers(queue)
     shown = {
         "reader": added.reader,
         "number": added.number,
@@ -82,7 +80,7 @@ def news(reader: str, before: Sequence[str], after: Sequence[str]) -> str:
 @command
 def drop_reader(scope: Scope, name: Name, reader: _Who) -> None:
     """Forget a reader: its position, and what it has not read."""
-    queue = scope.queue(name)
-    queue.drop_reader(reader)
-    left = list(queue.readers())
+    engine, queue = scope.opened(name)
+    engine.drop_reader(queue, reader)
+    left = list(engine.readers(queue))
     scope.display.show({"dropped": reader, "readers": left}, f"dropped reader {reader}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import yaml
 from typer import Option
@@ -15,9 +15,6 @@ from spark_queue.cli.config_file import read_mapping
 from spark_queue.cli.scope import Scope
 from spark_queue.config import LIVE_SETTINGS, QueueConfig
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError
-
-if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
 
 Lease = Annotated[float | None, Option(help="Seconds that a claim holds.")]
 ConfigFile = Annotated[Path | None, Option(help="A YAML file; options on the command line win.")]
@@ -75,7 +72,7 @@ def configure(
     asked = {**({} if config is None else read_mapping(config)), **given(live.settings())}
     if not asked:
         raise InvalidArgumentError("no setting is given; name one, as in --lease 60")
-    queue = scope.reading(name, reader)
+    _, queue = scope.opened(name, reader)
     before = queue.config
     settings = changes(before, asked)
     step = queue.configure(**settings)
@@ -155,8 +152,8 @@ def changes(before: QueueConfig, asked: Mapping[str, Any]) -> dict[str, Any]:
 @command
 def config(scope: Scope, name: Name, reader: ReaderOption = None) -> None:
     """Show the configuration of a queue, as a file that create and configure read."""
-    queue = scope.reading(name, reader)
-    columns, found = _ddl(queue.schema), queue.config.to_dict()
+    engine, queue = scope.opened(name, reader)
+    columns, found = engine.columns(queue), queue.config.to_dict()
     shown = {"queue": queue.name, "schema": columns, "paused": queue.paused, "config": found}
     scope.display.show(shown, config_text(queue.name, columns, found))
 
@@ -172,7 +169,3 @@ def config_text(name: str, columns: str, values: Mapping[str, Any]) -> str:
         yaml.safe_dump(live, sort_keys=False, allow_unicode=True).rstrip(),
     )
     return "\n".join(parts)
-
-
-def _ddl(schema: StructType) -> str:
-    return ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in schema.fields)

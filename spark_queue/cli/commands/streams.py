@@ -16,7 +16,8 @@ from spark_queue.cli.commands.items import (
     RunOptions,
     load_handler,
 )
-from spark_queue.cli.scope import Scope, here
+from spark_queue.cli.engines.choice import absolute
+from spark_queue.cli.scope import Scope
 from spark_queue.cli.shown.formats import Format
 from spark_queue.cli.shown.progress import SETTLED
 from spark_queue.errors import InvalidArgumentError
@@ -65,8 +66,8 @@ def stream_enqueue(
     if format is Format.CSV:
         reader = reader.option("header", True).option("enforceSchema", False)
     query = queue.enqueue_stream(
-        reader.load(here(files)),
-        here(checkpoint),
+        reader.load(absolute(files)),
+        absolute(checkpoint),
         order_by=order_by,
         trigger=None if every is None else timedelta(seconds=every),
         name=f"enqueue {name}",
@@ -95,7 +96,7 @@ def stream_dispatch(
     totals = BatchTotals()
     query = queue.process_stream(
         function,
-        here(checkpoint),
+        absolute(checkpoint),
         trigger=timedelta(seconds=every),
         name=f"dispatch {name}",
         **how.arguments(scope),

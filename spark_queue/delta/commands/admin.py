@@ -40,8 +40,11 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
+#: Where items are that have not ended.
+LIVE = (READY, CLAIMED)
+
 #: Where items are that ended, and were not done.
-_ENDED = tuple(state for state in TERMINAL if state != ACKED)
+ENDED = tuple(state for state in TERMINAL if state != ACKED)
 
 #: Changes the settings, given those in force and the head they are in force at.
 Change = Callable[[Settings, StatusHead], Settings]
@@ -158,12 +161,13 @@ def matching(store: Store, where: str, states: tuple[str, ...]) -> DataFrame:
     InvalidArgumentError
         When the predicate does not parse, is more than an expression, or names no such column.
     """
-    return planner_of(store).matching(where, states)
+    found: DataFrame = planner_of(store).matching(where, states)
+    return found
 
 
 def cancel(store: Store, where: str) -> tuple[int, int]:
     """End every live item for which a predicate is true; return the step and the count."""
-    return end(store, "cancel", lambda: matching(store, where, (READY, CLAIMED)), CANCELLED)
+    return end(store, "cancel", lambda: matching(store, where, LIVE), CANCELLED)
 
 
 def expire(store: Store) -> tuple[int, int]:
@@ -176,7 +180,7 @@ def expire(store: Store) -> tuple[int, int]:
 def end(
     store: Store,
     action: str,
-    find: Callable[[], DataFrame],
+    find: Callable[[], DataFrame | pa.Table],
     state: str,
     error: str | None = None,
 ) -> tuple[int, int]:
@@ -225,10 +229,15 @@ def finished(store: Store, where: str) -> DataFrame:
 
 def revive(store: Store, where: str) -> int:
     """Make finished items that were not acked ready again; return how many."""
+    return revive_all(store, lambda: matching(store, where, ENDED))
+
+
+def revive_all(store: Store, find: Callable[[], DataFrame | pa.Table]) -> int:
+    """Make finished items ready again, which are found as for :func:`end`; return how many."""
     planner = planner_of(store)
 
     def decided(before: StatusHead) -> Answer[int]:
-        moved = planner.revived(planner.matching(where, _ENDED), store.clock.now())
+        moved = planner.revived(find(), store.clock.now())
         total = moved.total()
         if total == 0:
             return Answer(answer=0)
@@ -247,4 +256,5 @@ def redrivable(store: Store, where: str, *, again: bool) -> DataFrame:
 
     Those that were enqueued again before are among them only if asked for.
     """
-    return planner_of(store).redrivable(where, _ENDED, again=again)
+    found: DataFrame = planner_of(store).redrivable(where, ENDED, again=again)
+    return found

@@ -11,7 +11,7 @@ from spark_queue.delta.planner import planner_of
 from spark_queue.delta.replica import claiming
 from spark_queue.delta.replica.claiming import Chosen
 from spark_queue.delta.replica.request import Choice, GrantedClaim, Request
-from spark_queue.delta.replica.state import RememberedClaim
+from spark_queue.delta.replica.state import RememberedClaim, TooManyItemsError
 from spark_queue.delta.steps import Answer, Step, is_small, on_status
 from spark_queue.delta.store import replicas
 from spark_queue.delta.store.store import Store
@@ -62,7 +62,11 @@ def _chosen(
         replica = replicas.at_hand(store)
         if replica is None or not claiming.may_choose(replica, request, now):
             return None
-        return claiming.chosen(replica, head, settings, store.limits(), request, now)
+        try:
+            return claiming.chosen(replica, head, settings, store.limits(), request, now)
+        except TooManyItemsError:
+            replicas.too_many(store)
+            return None
 
 
 def _check(

@@ -180,7 +180,7 @@ class _Enqueue:
         if since is not None and before.step > since:
             return None
         store, frame = self.store, self.frame
-        if frame.rows is None or not replicas.is_wanted(store):
+        if frame.rows is None or not replicas.is_possible(store):
             return None
         # What is asked of the readers may make their logs, for which others may wait.
         every, pointers = list(readers.every(store)), readers.slowest(store)

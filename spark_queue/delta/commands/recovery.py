@@ -15,7 +15,7 @@ from spark_queue.delta.store import replicas
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import lives
 from spark_queue.delta.tables.facts import logger
-from spark_queue.delta.tables.schema import CLAIMED
+from spark_queue.delta.tables.schema import CLAIMED, DEAD
 from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.delta.verdicts import Gone
 
@@ -48,6 +48,21 @@ def recover(store: Store, *, with_lapsed: bool = True) -> list[SettledStep]:
     settled = [_settled(store, lease, claim_id, gone) for lease, claim_id in claims]
     _tidy(store, gone)
     return [done for done in settled if done is not None]
+
+
+def bury(store: Store) -> int:
+    """Settle the items whose last lease has run out, and return how many are dead now.
+
+    An item that may be lost once more stays with its holder, who may be late and not gone. What is
+    left to somebody with Spark is so here, too.
+    """
+    most = store.settings(store.status_head()).config.max_losses
+    if most is None:
+        return 0
+    gone = Gone(store.clock.now(), frozenset(), losses=most - 1)
+    claims = {(row["_lease"], row["_claim_id"]) for row in _held(store) if gone.has(row)}
+    settled = [_settled(store, lease, claim_id, gone) for lease, claim_id in sorted(claims)]
+    return sum(done.counts.get(DEAD, 0) for done in settled if done is not None)
 
 
 def _tidy(store: Store, gone: Gone) -> None:

@@ -99,11 +99,11 @@ def columns_of(store: Store) -> tuple[Field, ...]:
     SparkNeededError
         When only Spark reads the tables.
     """
-    log, ours = store.native("queue"), set(QUEUE_COLUMNS.names)
-    if log is None:
+    ours = set(QUEUE_COLUMNS.names)
+    if store.native("queue") is None and store.far_commits("queue") is None:
         why = "its tables ask for more than plain reads and appends"
         raise SparkNeededError(f"to enqueue into {store.name!r}", why)
-    return tuple(field for field in kinds.read(log.schema()) if field.name not in ours)
+    return tuple(field for field in kinds.read(store.columns()) if field.name not in ours)
 
 
 def _require_same_texts(name: str, settings: Settings, columns: Sequence[Field]) -> None:

@@ -18,6 +18,7 @@ from spark_queue.delta.replica.claiming import Chosen, far_expired
 from spark_queue.delta.replica.columns import status_table
 from spark_queue.delta.replica.request import Choice, GrantedClaim, Request
 from spark_queue.delta.replica.settling import Judged
+from spark_queue.delta.replica.state import TooManyItemsError
 from spark_queue.delta.steps import Answer, Step, is_small, once_on_status
 from spark_queue.delta.store import replicas
 from spark_queue.delta.store.store import Store
@@ -114,9 +115,13 @@ def _here(
         stage = claiming.nothing(settled)
         if READY not in done.counts:
             settings, limits = store.settings(head), store.limits()
-            stage = claiming.chosen_after(
-                done.rows, replica, settled, settings, limits, request, now
-            )
+            try:
+                stage = claiming.chosen_after(
+                    done.rows, replica, settled, settings, limits, request, now
+                )
+            except TooManyItemsError:
+                replicas.too_many(store)
+                return None
         return _Both(settled, done, stage, status_table([*stage.rows, *done.rows]))
 
 

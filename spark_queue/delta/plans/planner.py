@@ -31,7 +31,7 @@ from spark_queue.delta.verdicts import StagedSettle, Verdict
 from spark_queue.reader_config import ReaderConfig
 
 
-def of(store: Store) -> Planner:
+def of(store: Store) -> Planner[DataFrame]:
     """Return the planner of a store's session."""
     return SparkPlanner(store)
 

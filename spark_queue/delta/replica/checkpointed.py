@@ -8,7 +8,6 @@ not read (``docs/adr/0001-two-logs.md``).
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -129,15 +128,7 @@ class Since:
 def _with_any(seqs: pa.ChunkedArray) -> Callable[[LogFile], bool]:
     """Tell of a file whether it may have one of some items."""
     known = sorted(seqs.to_pylist())
-
-    def may(file: LogFile) -> bool:
-        if file.gen < 0 or not known:
-            return False
-        first, _ = file.ranges.get("_seq", (known[0], None))
-        at = bisect_left(known, first)
-        return at < len(known) and file.may_have("_seq", known[at], known[at])
-
-    return may
+    return lambda file: file.gen >= 0 and file.may_have_one("_seq", known)
 
 
 def _read(

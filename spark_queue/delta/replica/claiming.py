@@ -16,7 +16,10 @@ from spark_queue.delta.tables.heads import Pointer, StatusHead
 from spark_queue.delta.tables.schema import CLAIMED, DEAD, EXPIRED, ITEM
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.reader_config import ReaderConfig
-from spark_queue.rules import Leased
+from spark_queue.rules import Grant, Leased
+
+#: Open items that are looked at one by one at most: 2 KB, and 50 microseconds to begin, each.
+MOST_OPEN = 50_000
 
 #: The error of an item that lost its lease too often.
 LEASE_LOST = "lease lost"
@@ -54,10 +57,16 @@ def chosen(
     request: Request,
     now: datetime,
 ) -> Chosen:
-    """Choose the next items as of a step; perhaps none."""
-    if settings.paused or not replica.items:
+    """Choose the next items as of a step; perhaps none.
+
+    Raises
+    ------
+    TooManyItemsError
+        When more items have to be looked at than a process keeps in memory.
+    """
+    if settings.paused or replica.is_empty():
         return nothing(head)
-    grant = standing_of(replica, settings, limits, head, now).propose(head, request, now)
+    grant = _proposed(replica, head, settings, limits, request, now)
     common = {"_kind": ITEM, "_lease": head.step + 1, "_at": now}
     leased = {
         "_state": CLAIMED,
@@ -78,6 +87,23 @@ def chosen(
         for seq in grant.dead
     ]
     return _chosen(head, rows)
+
+
+def _proposed(
+    replica: Replica,
+    head: StatusHead,
+    settings: Settings,
+    limits: ReaderConfig,
+    request: Request,
+    now: datetime,
+) -> Grant:
+    """Return what a claim would get; what it has to look at for that is brought here."""
+    standing, wanted = standing_of(replica, settings, limits, head, now), request.limit
+    while (grant := standing.propose(head, request, now)) is None:
+        replica.come_nearer(wanted, MOST_OPEN)
+        # Most of what came may have to wait for something.
+        wanted *= 2
+    return grant
 
 
 def nothing(head: StatusHead) -> Chosen:

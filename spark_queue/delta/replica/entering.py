@@ -105,14 +105,18 @@ def _scheduler(
     """Return a scheduler that knows what the rows of a frame may meet."""
     config = settings.config
     groups = {row["_group_key"] for row in given} - {None}
-    members = [row for row in replica.items.values() if row["_group_key"] in groups]
+    open_items = replica.items.values() if groups else ()
+    members = [row for row in open_items if row["_group_key"] in groups]
     if config.fair_key is None:
         # One line, whose tag is the seq.
         priorities = {row["_priority"] for row in [*given, *members]}
         lines = [[p, None, 1.0, 0.0, 0.0, float(before.last_seq), None, None] for p in priorities]
     else:
-        lines = [rules.line(replica, settings, at) for at in _lines(given, members)]
-    asked = {row["_dedup_key"] for row in given} - {None}
+        entered = _lines(given, members)
+        replica.learn_ends(entered)
+        lines = [rules.line(replica, settings, at) for at in entered]
+    asked = {row["_dedup_key"]: row.get("_dedup_hash") for row in given}
+    asked.pop(None, None)
     return rules.scheduler(
         config,
         members,

@@ -95,17 +95,13 @@ def line(replica: Replica, settings: Settings, at: LineKey) -> list[Any]:
 
 
 def holders(
-    replica: Replica, config: QueueConfig, keys: Iterable[str], now: datetime
+    replica: Replica, config: QueueConfig, asked: Mapping[str, int | None], now: datetime
 ) -> list[list[Any]]:
-    """Return who holds each of some dedup keys, as a snapshot has it."""
+    """Return who holds each of some dedup keys, given with its hash, as a snapshot has it."""
     scope = config.dedup_scope
     found = []
-    for key in keys:
-        if key not in replica.keys:
-            continue
-        seq, at = replica.keys[key]
+    for key, (seq, at, live) in replica.holders(asked).items():
         until = seconds(at + scope) if isinstance(scope, timedelta) else None
-        live = seq in replica.items
         if live or scope == "forever" or (until is not None and until > seconds(now)):
             found.append([key, seq, until, live])
     return found

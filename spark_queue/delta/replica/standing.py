@@ -60,13 +60,14 @@ class StandingScheduler:
             self._asked is None or self._asked <= now
         )
 
-    def propose(self, head: StatusHead, request: Request, now: datetime) -> Grant:
-        """Return what a claim would get as of a step."""
+    def propose(self, head: StatusHead, request: Request, now: datetime) -> Grant | None:
+        """Return what a claim would get as of a step; ``None`` where more has to be known."""
         self._asked = now
         with self._whole_or_gone():
             for priority, pointer in head.pointers.items():
                 self._scheduler.point(priority, *pointer)
-            return self._scheduler.propose(
+            return self._scheduler.propose_within(
+                self._replica.horizon(),
                 rules.seconds(now),
                 request.limit,
                 lease=request.lease.total_seconds(),

@@ -6,12 +6,13 @@ lost, or that came to nothing, leaves no trace.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import Protocol
 
 from spark_queue.config import DedupScope
+from spark_queue.delta.replica.window import LineKey, Place, Row, Window
 from spark_queue.delta.tables.schema import (
     CLAIMED,
     ITEM,
@@ -22,6 +23,19 @@ from spark_queue.delta.tables.schema import (
     SERVED,
     TERMINAL,
 )
+
+__all__ = [
+    "ENTERED",
+    "FOLLOWED",
+    "STATE",
+    "LineKey",
+    "RememberedClaim",
+    "Replica",
+    "Row",
+    "RowFollower",
+    "TooManyItemsError",
+    "merged",
+]
 
 #: The columns of an item's newest row: what a fold reads of it, but for its kind and step.
 STATE = tuple(name for name in RECENT if name not in ("_kind", "_step"))
@@ -38,11 +52,12 @@ _ENTERED_WITH = ("_enqueued_at", "_expires_at")
 #: How many claims are remembered beside those whose items are in flight.
 _CLAIMS = 100
 
-#: A row of a log, by column.
-Row = dict[str, Any]
+#: Items that come into memory at a time, where the order of service has come to the horizon.
+_NEXT = 200
 
-#: A fair key at a priority.
-LineKey = tuple[int, str | None]
+
+class TooManyItemsError(Exception):
+    """More items would have to be in memory than a process keeps there."""
 
 
 @dataclass(slots=True)
@@ -97,6 +112,101 @@ class Replica:
     """Whether there were claims that are not among the grants any more."""
     follower: RowFollower | None = field(default=None, compare=False, repr=False)
     """Who decides by what is known here."""
+    window: Window | None = field(default=None, compare=False, repr=False)
+    """What is not known here; ``None`` where everything is."""
+
+    def horizon(self) -> Place | None:
+        """Return the place up to which all items are here; ``None`` for all."""
+        return None if self.window is None else self.window.horizon
+
+    def is_empty(self) -> bool:
+        """Tell whether no item is ready or claimed."""
+        return not self.items and self.horizon() is None
+
+    def come_nearer(self, wanted: int, most: int) -> None:
+        """Bring the next items here that wait in the tables.
+
+        Parameters
+        ----------
+        wanted : int
+            How many may be needed.
+        most : int
+            Open items that are here at most.
+
+        Raises
+        ------
+        TooManyItemsError
+            When there would be more.
+        """
+        if self.window is None:
+            return
+        for row in self.window.next_rows(max(_NEXT, wanted)):
+            seq = row["_seq"]
+            if seq in self.window.gone:
+                self.window.gone.discard(seq)
+            elif seq not in self.items:
+                self._wait(row)
+        if len(self.items) > most:
+            raise TooManyItemsError
+
+    def holders(self, asked: Mapping[str, int | None]) -> dict[str, tuple[int, datetime, bool]]:
+        """Return the newest item of each of some dedup keys, and whether it is open.
+
+        Parameters
+        ----------
+        asked : mapping
+            The hash of each key, where that is known.
+        """
+        known = {key: self.keys[key] for key in asked if key in self.keys}
+        if self.window is None:
+            return {key: (seq, at, seq in self.items) for key, (seq, at) in known.items()}
+        left_out = {key: seq for key, (seq, _) in known.items() if seq in self.window.left_out}
+        hashes = {hashed for key, hashed in asked.items() if key not in known and hashed}
+        found = {key: (seq, at, seq in self.items) for key, (seq, at) in known.items()}
+        if not hashes and not left_out:
+            return found
+        newest: dict[str, Row] = {}
+        for row in self.window.source.items_of(hashes, left_out.values()):
+            key = row["_dedup_key"]
+            if key in asked and (key not in newest or newest[key]["_seq"] < row["_seq"]):
+                newest[key] = row
+        for key, row in newest.items():
+            if key not in known or key in left_out:
+                found[key] = (row["_seq"], row["_enqueued_at"], self.is_open(row))
+        return found
+
+    def find(self, seq: int) -> Row | None:
+        """Return the newest row of an item that is ready or claimed, wherever it is."""
+        if seq in self.items or self.window is None:
+            return self.items.get(seq)
+        found = [row for row in self.window.source.items_of((), (seq,)) if self.window.has(row)]
+        return _untouched(found[0]) if found else None
+
+    def is_open(self, row: Row) -> bool:
+        """Tell of an item of the tables whether it is ready or claimed."""
+        seq = row["_seq"]
+        if seq in self.items or self.window is None:
+            return seq in self.items
+        return self.window.has(row)
+
+    def look_up(self, step: int, *, lines: bool) -> None:
+        """Forget the keys, and perhaps the lines, up to a step: from now on they are looked up."""
+        if self.window is None:
+            return
+        self.keys.clear()
+        self.window.left_out.clear()
+        self.window.source.remember_to(step)
+        if lines:
+            self.ends.clear()
+            self.window.looks_up_ends = True
+
+    def learn_ends(self, lines: Collection[LineKey]) -> None:
+        """Bring the last tags of some lines here."""
+        if self.window is None or not self.window.looks_up_ends:
+            return
+        missing = [line for line in lines if line not in self.ends]
+        if missing:
+            self.ends |= dict.fromkeys(missing, 0.0) | dict(self.window.source.ends_of(missing))
 
     def forget_keys(self, scope: DedupScope, now: datetime) -> None:
         """Drop the dedup keys that nobody holds any more; one that is held for ever stays."""
@@ -147,9 +257,14 @@ class Replica:
             self.keys[row["_dedup_key"]] = (row["_seq"], row["_enqueued_at"])
         if not is_seen:
             return
-        item = dict.fromkeys(STATE) | {name: row[name] for name in ("_seq", "_gen", *SCHEDULE)}
-        item |= {"_state": READY, "_attempts": row.get("_errors") or 0, "_losses": 0}
-        self.items[row["_seq"]] = item
+        if self.window is None or not self.window.leaves_out(row):
+            self._wait(row)
+        elif row.get("_dedup_key") is not None:
+            self.window.left_out.add(row["_seq"])
+
+    def _wait(self, row: Row) -> None:
+        """Let an item wait here that was not touched."""
+        item = self.items[row["_seq"]] = _untouched(row)
         if self.follower is not None:
             self.follower.put(item)
 
@@ -174,7 +289,12 @@ class Replica:
             self.grants[lease].left.discard(seq)
         if state in TERMINAL:
             self.items.pop(seq, None)
+            if self.window is not None:
+                self.window.end(known or item)
         else:
+            if self.window is not None and not known and state == READY:
+                # Whoever was given back was claimed before: this one had ended.
+                self.window.is_in_doubt = True
             self.items[seq] = item
         if self.follower is not None:
             self.follower.put(item)
@@ -186,6 +306,12 @@ class Replica:
         for lease in over[:-_CLAIMS]:
             del self.grants[lease]
             self.has_forgotten = True
+
+
+def _untouched(row: Row) -> Row:
+    """Return an item that waits as it entered."""
+    item: Row = dict.fromkeys(STATE) | {name: row[name] for name in ("_seq", "_gen", *SCHEDULE)}
+    return item | {"_state": READY, "_attempts": row.get("_errors") or 0, "_losses": 0}
 
 
 def merged(replicas: Iterable[Replica]) -> Replica:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -11,6 +13,7 @@ from pyspark.sql.types import StructType
 from spark_queue.delta.store.store import Store, is_long
 from spark_queue.delta.store.tails import Tail
 from spark_queue.delta.tables import recent
+from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.heads import StatusHead
 from spark_queue.delta.tables.schema import QUEUE_COLUMNS
 
@@ -24,9 +27,14 @@ def items(store: Store) -> DataFrame:
 
 def user_schema(store: Store) -> StructType:
     """Return the user's columns, in their order."""
-    ours, log = set(QUEUE_COLUMNS.names), store.native("queue")
-    columns = store.queue.read().schema if log is None else _read(log.schema())
+    ours, columns = set(QUEUE_COLUMNS.names), StructType.fromJson(json.loads(store.columns()))
     return StructType([f for f in columns if f.name not in ours])
+
+
+def rows_since(store: Store, which: LogName, step: int, columns: Sequence[str]) -> pa.Table:
+    """Return some columns of the rows of the steps after one."""
+    log = store.queue if which == "queue" else store.status
+    return log.read().where(F.col("_step") > step).select(*columns).toArrow()
 
 
 def recent_rows(store: Store, head: StatusHead) -> DataFrame:
@@ -50,7 +58,3 @@ def remembered(store: Store, head: StatusHead) -> DataFrame | None:
         return None
     store.position().tail = tail = tail.staged()
     return tail.rows
-
-
-def _read(columns: str) -> StructType:
-    return StructType.fromJson(json.loads(columns))

@@ -1,9 +1,10 @@
 """What this process knows of a queue, brought up to what its tables have now.
 
-On this machine's disk the commits since then are read, whoever made them: the rows of a step are
-applied to the replicas as they are to those of the process that made it. Where they do not say all
-(rows were taken away, or are too many to bring here; commits were cleaned up) what is known is
-dropped, and the newest head is looked for. Elsewhere it is looked for each time.
+The commits since then are read, whoever made them: the rows of a step are applied to the replicas
+as they are to those of the process that made it. On this machine's disk the rows are those of the
+files; on a shared store a query brings them, if somebody has made a step. Where commits do not say
+all (rows were taken away, or are too many to bring here; commits were cleaned up) what is known is
+dropped, and the newest head is looked for: each time, where commits cannot be looked at.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 from spark_queue.delta.replica.state import ENTERED, FOLLOWED, Row
 from spark_queue.delta.store.memory import Cache, Position, Seen
 from spark_queue.delta.store.newest import Newest
-from spark_queue.delta.tables.commits import Commit, commit_at, newest_version
+from spark_queue.delta.tables.commits import Commit, Commits, CommitsHere
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.heads import QueueHead, StatusHead
 from spark_queue.delta.tables.log import APP_ID, Log
@@ -121,10 +122,13 @@ class _Follow(Generic[_Head]):
         drop: Callable[[], None],
     ) -> _Head | None:
         """Apply the steps since, or drop what is known and look for the newest head."""
-        seen, version = self._seen, self._version()
+        seen, commits = self._seen, self._commits()
+        version = None if commits is None else commits.newest(seen.version)
         if version is not None and version == seen.version:
             return seen.head
-        steps = None if version is None else self._steps(version, columns)
+        steps = None
+        if commits is not None and version is not None:
+            steps = self._steps(commits, version, columns)
         if steps is None:
             drop()
             seen.head = self._newest.after(seen.head)
@@ -134,41 +138,55 @@ class _Follow(Generic[_Head]):
         seen.version = version
         return seen.head
 
-    def _version(self) -> int | None:
-        """Return the newest version of the table; ``None`` where its files cannot be looked at."""
+    def _commits(self) -> Commits | None:
+        """Return the commits of the table; ``None`` where they cannot be looked at."""
         place = self._store.handle.place
-        directory = place.directory_of(self._log) if place.is_local() else None
-        return None if directory is None else newest_version(directory, self._seen.version)
+        if not place.is_local():
+            return self._store.far_commits(self._which)
+        directory = place.directory_of(self._log)
+        return None if directory is None else CommitsHere(directory)
 
-    def _steps(self, version: int, columns: Sequence[str]) -> list[_Followed[_Head]] | None:
+    def _steps(
+        self, commits: Commits, version: int, columns: Sequence[str]
+    ) -> list[_Followed[_Head]] | None:
         """Return the steps of the commits up to a version; ``None`` where they do not say all."""
-        seen, log = self._seen, self._store.native(self._which)
-        if log is None or seen.head is None or seen.version is None:
+        seen = self._seen
+        if seen.head is None or seen.version is None or not 0 < version - seen.version <= _FAR:
             return None
-        if not 0 < version - seen.version <= _FAR:
-            return None
+        names = list(dict.fromkeys([*columns, "_kind", "_step", "_body"]))
         try:
-            commits = self._commits(seen.version + 1, version)
-            if commits is None:
-                return None
-            names = list(dict.fromkeys([*columns, "_kind", "_step", "_body"]))
-            found = [self._step(log.rows_of(commit.files, names).to_pylist()) for commit in commits]
+            made = self._made(commits, seen.version + 1, version)
+            found = None if made is None else self._read(made, seen.head.step, names)
         except (OSError, LookupError, ValueError):
             # Cleaned up, compacted or cut since: whoever looks for the head finds out.
             return None
-        new = [step for step in found if step.head.step > seen.head.step]
-        is_whole = all(step.head.step == at for at, step in enumerate(new, seen.head.step + 1))
-        return new if is_whole else None
-
-    def _commits(self, first: int, last: int) -> list[Commit] | None:
-        """Return the steps among some commits; ``None`` where one did something else to rows."""
-        directory = self._store.handle.place.directory_of(self._log)
-        if directory is None:
+        if found is None:
             return None
-        found = [commit_at(directory, at, APP_ID) for at in range(first, last + 1)]
+        is_whole = all(step.head.step == at for at, step in enumerate(found, seen.head.step + 1))
+        return found if is_whole else None
+
+    def _made(self, commits: Commits, first: int, last: int) -> list[Commit] | None:
+        """Return the steps among some commits; ``None`` where one did something else to rows."""
+        found = [commits.at(version, APP_ID) for version in range(first, last + 1)]
         steps = [commit for commit in found if not commit.is_quiet()]
         size = sum(file.size for commit in steps for file in commit.files)
         return steps if size <= _LARGE and all(commit.is_step() for commit in steps) else None
+
+    def _read(
+        self, made: Sequence[Commit], known: int, columns: Sequence[str]
+    ) -> list[_Followed[_Head]] | None:
+        """Return the steps after a known one; ``None`` where their rows cannot be had."""
+        store, new = self._store, [commit for commit in made if (commit.step or 0) > known]
+        log = store.native(self._which)
+        if log is not None:
+            return [self._step(log.rows_of(commit.files, columns).to_pylist()) for commit in new]
+        if store.is_local():
+            return None
+        rows = store.rows_since(self._which, known, columns).to_pylist() if new else []
+        of_steps = {
+            commit.step: [row for row in rows if row["_step"] == commit.step] for commit in new
+        }
+        return [self._step(rows) for rows in of_steps.values()]
 
     def _step(self, rows: Sequence[Row]) -> _Followed[_Head]:
         (body,) = [row["_body"] for row in rows if row["_kind"] == HEAD]

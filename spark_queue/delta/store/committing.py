@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, TypeVar
 
 import pyarrow as pa
 
@@ -13,6 +13,7 @@ from spark_queue.delta.store import catching_up, fencing
 from spark_queue.delta.store.memory import Seen
 from spark_queue.delta.store.newest import Newest
 from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables import tidying
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.heads import QueueHead, StatusHead
 from spark_queue.delta.tables.log import Log
@@ -43,11 +44,14 @@ def commit_items(store: Store, head: QueueHead, rows: Rows, *, small: bool = Tru
     with cache.lock:
         if ours and _follows(cache.queue, head) and not _is_frame(rows):
             catching_up.entered(cache, head, _rows(rows, ENTERED) if cache.has_replicas() else [])
-            _note(cache.queue, store.native("queue"))
+            _note(store, "queue", cache.queue, head)
         elif store.is_local():
             _require_reached(catching_up.items(store), head, store.newest_items)
-        else:
+        elif not store.is_followed():
             cache.queue.head = head if ours else store.newest_items.winner(head)
+        elif not ours:
+            # Whoever looks next follows it; here it only has to be there.
+            store.newest_items.winner(head)
     return ours
 
 
@@ -69,11 +73,13 @@ def commit_status(store: Store, head: StatusHead, rows: Rows, *, small: bool = T
     with store.cache().lock:
         if ours and _follows(at.status, head) and not _is_frame(staged):
             catching_up.followed(at, head, _rows(staged, FOLLOWED) if at.replica else [])
-            _note(at.status, store.native("status"))
+            _note(store, "status", at.status, head)
         elif store.is_local():
             _require_reached(catching_up.status(store), head, store.newest_status)
-        else:
+        elif not store.is_followed():
             at.status.head = head if ours else store.newest_status.winner(head)
+        elif not ours:
+            store.newest_status.winner(head)
         # What came as a table is not for a fold: who wrote it has it in memory.
         frame = None if isinstance(rows, pa.Table) else rows
         newest = at.status.head
@@ -98,11 +104,22 @@ def _follows(seen: Seen[_Head], head: _Head) -> bool:
     return head.step == (1 if seen.head is None else seen.head.step + 1)
 
 
-def _note(seen: Seen[_Head], log: NativeLog | None) -> None:
+def _note(store: Store, which: LogName, seen: Seen[_Head], head: _Head) -> None:
     """Count a commit of our own among those that were looked at."""
-    version = None if log is None or seen.head is None else log.version_of(seen.head)
+    version = _version(store, which, seen, head)
     if version is not None and seen.version in (None, version - 1):
         seen.version = version
+
+
+def _version(
+    store: Store, which: LogName, seen: Seen[Any], head: QueueHead | StatusHead
+) -> int | None:
+    """Return the version that a step of ours has made, where that is known without a query."""
+    log = store.native(which)
+    if log is not None:
+        return log.version_of(head)
+    commits = store.far_commits(which)
+    return None if commits is None else commits.version_of(head.token, seen.version)
 
 
 def _require_reached(newest: _Head, head: _Head, log: Newest[_Head]) -> None:
@@ -133,18 +150,32 @@ def _append(
     natives, is_synced = store.handle.natives, promises_disk(store.session)
     is_table = rows is None or isinstance(rows, pa.Table)
     if natives is not None and is_table:
-        return natives.of(log).commit(head, rows, is_synced=is_synced)
+        return _committed(natives.of(log), head, rows, is_synced=is_synced)
     seen = store.cache().queue if which == "queue" else store.position().status
     store.require_end(which, newest, seen, head.step - 1)
+    # Without Spark there is no other way, however many rows there are.
+    small = small or isinstance(store.session, PlainSession)
     native_log = store.native(which) if small and is_table else None
     if native_log is not None:
         log.require_own_transactions()
-        return native_log.commit(head, rows, is_synced=is_synced)
-    if isinstance(rows, pa.Table) and not isinstance(store.session, PlainSession):
-        rows = store.session.createDataFrame(rows)
-    ours = log.commit(head, rows, small=small)
+        return _committed(native_log, head, rows, is_synced=is_synced)
+
+    def is_told() -> bool:
+        # By the token: of another's step the number is the same.
+        commits = store.far_commits(which)
+        return commits is not None and commits.version_of(head.token, seen.version) is not None
+
+    ours = log.commit(head, rows, small=small, is_told=is_told)
     if ours:
         log.force()
+    return ours
+
+
+def _committed(log: NativeLog, head: _Head, rows: Rows, *, is_synced: bool) -> bool:
+    """Commit a step without Spark, and have the log looked after by others than its caller."""
+    ours = log.commit(head, rows, is_synced=is_synced)
+    if ours:
+        tidying.look_after(log)
     return ours
 
 

@@ -17,7 +17,7 @@ _OF_THE_LEASE = {"_lease": pa.int64(), "_attempts": pa.int32(), "_group_key": pa
 _FEW = 1_000
 
 #: Bytes of files up to which they are read here.
-_MOST_BYTES = 16 * 1024 * 1024
+MOST_BYTES = 16 * 1024 * 1024
 
 
 def fetched(store: Store, granted: RememberedClaim) -> pa.Table | None:
@@ -29,7 +29,7 @@ def fetched(store: Store, granted: RememberedClaim) -> pa.Table | None:
         The user's columns, ``_seq``, ``_lease``, ``_attempts`` and ``_group_key``.
     """
     is_small = 0 < len(granted.rows) <= _FEW
-    return brought(store, granted, most_bytes=_MOST_BYTES) if is_small else None
+    return brought(store, granted, most_bytes=MOST_BYTES) if is_small else None
 
 
 def brought(
@@ -47,13 +47,25 @@ def brought(
         return None
     try:
         rows = log.rows_of(found, [*names, "_kind", "_seq"])
-    except OSError:
+    except FileNotFoundError:
         # Whoever tidied the table up meanwhile has put their rows elsewhere.
+        if {file.path for file in found} <= {file.path for file in log.files()}:
+            raise
         return None
     wanted = pa.array(seqs, pa.int64())
     rows = rows.filter(pc.and_(pc.is_in(rows["_seq"], wanted), pc.equal(rows["_kind"], "item")))
     # Somebody may have taken them out of the log; what there is to say of that, a query says.
     return _with_lease(rows, names, granted) if rows.num_rows == len(seqs) else None
+
+
+def in_order(brought: pa.Table, granted: RememberedClaim) -> pa.Table:
+    """Return items of a claim that were brought here in the order of service."""
+    leased = [granted.rows[seq] for seq in brought["_seq"].to_pylist()]
+    ranks = pa.array([-row["_priority"] for row in leased], pa.int64())
+    turns = pa.array([row["_turn"] for row in leased], pa.float64())
+    placed = brought.append_column("_rank", ranks).append_column("_turn", turns)
+    order = [(name, "ascending") for name in ("_rank", "_turn", "_seq")]
+    return placed.sort_by(order).drop_columns(["_rank", "_turn", "_group_key"])
 
 
 def _with_lease(rows: pa.Table, names: Sequence[str], granted: RememberedClaim) -> pa.Table:

@@ -9,7 +9,7 @@ from spark_queue.clock import Clock
 from spark_queue.delta.store.place import QueuePlace
 from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.delta.tables.facts import Listener
-from spark_queue.delta.tables.native import Natives
+from spark_queue.delta.tables.natives import Natives
 from spark_queue.delta.tables.wishes import Session
 
 #: Called between the staging of a step and its commit; tests put another party's step there.

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables import lock, native
+from spark_queue.delta.tables import lock, natives
 from spark_queue.delta.tables.facts import LogName
-from spark_queue.delta.tables.native import Natives
+from spark_queue.delta.tables.natives import Natives
 from spark_queue.delta.tables.wishes import STALENESS, is_fresh
 from spark_queue.errors import UnsafeSessionError
 
@@ -26,18 +26,18 @@ def write_natively(store: Store) -> None:
     if not is_fresh(store.session):
         raise UnsafeSessionError(STALENESS, "native commits would be read late; unset it")
     with store.writing("queue"):
-        natives = Natives()
-        natives.of(store.queue)
+        logs = Natives()
+        logs.of(store.queue)
     with _rewrites(store):
-        native.begin(store.handle.place.name())
-    store.handle.natives = natives
+        natives.begin(store.handle.place.name())
+    store.handle.natives = logs
 
 
 def stop_writing_natively(store: Store) -> None:
     """Commit all steps by Spark again."""
     if store.handle.natives is not None:
         store.handle.natives = None
-        native.end(store.handle.place.name())
+        natives.end(store.handle.place.name())
 
 
 @contextmanager
@@ -45,7 +45,7 @@ def rewriting(store: Store, which: LogName) -> Iterator[None]:
     """Hold the right to rewrite files of a log: steps wait where they are written natively."""
     place = store.handle.place
     with _rewrites(store):
-        if not place.is_local() and not native.is_written_natively(place.name()):
+        if not place.is_local() and not natives.is_written_natively(place.name()):
             yield
             return
         with store.writing(which):

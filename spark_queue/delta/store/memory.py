@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from spark_queue.delta.replica.state import Replica
 from spark_queue.delta.tables.heads import QueueHead, StatusHead
-from spark_queue.delta.tables.native import Natives
+from spark_queue.delta.tables.natives import Natives
 from spark_queue.delta.tables.settings import Settings
 
 if TYPE_CHECKING:
@@ -50,6 +50,8 @@ class Cache:
     queue: Seen[QueueHead] = field(default_factory=Seen)
     positions: dict[int, Position] = field(default_factory=dict)
     natives: Natives = field(default_factory=Natives)
+    columns: str | None = None
+    """The columns of the item log on a shared store; they are what they were when it was made."""
     lock: RLock = field(default_factory=RLock)
     """Held while somebody looks at a replica, or changes it together with a head."""
 

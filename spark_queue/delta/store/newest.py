@@ -47,8 +47,7 @@ class Newest(Generic[_Head]):
         LogDamagedError
             When the log has not all the steps that something names.
         """
-        if known is None or not known.step:
-            whole.require_uncut(self._queue, self._which, self._place.directory_of(self._log))
+        whole.require_uncut(self._queue, self._which, self._place.directory_of(self._log))
         newest = self.at_a_glance() or self._log.head(since=known.step if known else 0)
         if known is not None and known.step:
             return whole.seen_again(self._queue, self._which, known, newest)

@@ -7,6 +7,7 @@ from typing import Any
 
 from spark_queue.delta.tables import lock, traces
 from spark_queue.delta.tables.address import QueueAddress
+from spark_queue.delta.tables.far_commits import FarCommits
 from spark_queue.delta.tables.heads import status_head
 from spark_queue.delta.tables.log import Log, log_of
 from spark_queue.delta.tables.wishes import Session
@@ -31,6 +32,7 @@ class QueuePlace:
         self._name: str | None = None
         self._directory: Path | None = None
         self._birth: tuple[int, int] | None = None
+        self._far: dict[str, FarCommits | None] = {}
 
     def location(self) -> str:
         """Return where the queue is, as its catalog or path says."""
@@ -69,6 +71,13 @@ class QueuePlace:
         if first is None or not self._is_path:
             return None if first is None else log.directory()
         return first.parent / log.address.target.rpartition("/")[2]
+
+    def far_commits(self, log: Log[Any]) -> FarCommits | None:
+        """Return the commits of a log on a shared store, where they can be looked at one by one."""
+        table = log.address.target
+        if table not in self._far:
+            self._far[table] = log.far_commits()
+        return self._far[table]
 
     def is_local(self) -> bool:
         """Tell whether the queue is on this machine's disk."""

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_queue.delta.replica.checkpointed import Since
 from spark_queue.delta.replica.reading import replica_of
-from spark_queue.delta.replica.state import ENTERED, FOLLOWED, Replica, merged
+from spark_queue.delta.replica.state import (
+    ENTERED,
+    FOLLOWED,
+    Replica,
+    TooManyItemsError,
+    merged,
+)
+from spark_queue.delta.replica.window import may_be_cut
+from spark_queue.delta.store import windows
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import QueueHead, Registered, StatusHead
-from spark_queue.delta.tables.native import NativeLog
-from spark_queue.delta.tables.wishes import small_steps
+from spark_queue.delta.tables.wishes import PlainSession, small_steps
 from spark_queue.reader_config import ReaderConfig
 
 #: Rows of a log that are read for a replica.
@@ -23,13 +31,21 @@ _READ = 500_000
 #: each.
 _FILES = 2_000
 
-#: Open items up to which steps are decided here: 2 KB, and 50 microseconds to begin, each.
+#: Open items up to which all of them are in memory: 2 KB, and 50 microseconds to begin, each. From
+#: so many on it begins with a window, where the order allows one.
 _OPEN = 50_000
+_NEAR = 10_000
 
-#: Dedup keys that are remembered at most.
+#: How many times that they may become before a window is made.
+_GROWS = 5
+
+#: Dedup keys and lines that are remembered at most; others are looked up.
 _KEYS = 100_000
 
-#: Steps after which a queue that had more of them is looked at again.
+#: Items beyond a window that have ended, of which a replica knows at most.
+_GONE = 200_000
+
+#: Steps after which a queue that did not fit is looked at again.
 _PATIENCE = 1_000
 
 
@@ -38,29 +54,39 @@ def at_hand(store: Store) -> Replica | None:
 
     Asked under the lock of the log that is written next, so that it stays what it is.
     """
-    if not is_wanted(store):
+    if not is_possible(store):
         return None
     # In this order: what a status step moves has entered by then, whatever is committed meanwhile.
     status = store.status_head()
     queue = store.queue_head()
-    facts, settings = queue.readers.get(store.reader), store.settings(status)
+    facts, position = queue.readers.get(store.reader), store.position()
     if facts is None or facts.streams:
         return None
-    position, steps = store.position(), queue.step + status.step
     known = position.replica
-    if store.outstanding(status) > _OPEN or steps < position.too_large_until:
-        known = position.replica = None
+    if queue.step + status.step < position.too_large_until:
+        known = None
     elif known is None or (known.queue, known.status) != (queue.token, status.token):
-        known = position.replica = _read(store, queue, status, facts.since_step)
-    if known is None:
-        return None
-    if len(known.keys) > _KEYS:
-        known.forget_keys(settings.config.dedup_scope, store.clock.now())
-    if len(known.keys) > _KEYS:
-        # To read the logs again for each step would cost more than Spark does.
-        position.too_large_until = steps + _PATIENCE
-        known = position.replica = None
+        known = _read(store, queue, status)
+    elif _is_outgrown(store, known, queue, status):
+        # The keys that it has learnt are those of the item log, and stay.
+        known = _read(store, queue, status, known)
+    position.replica = known
+    if known is not None and known.window is not None:
+        known.window.source.as_of(queue.step, tuple(queue.tops))
     return known
+
+
+def too_many(store: Store) -> None:
+    """Leave a queue to Spark for a while: what comes next is behind more than fits into memory.
+
+    Without Spark it is the one command that is refused: what is claimed can be settled.
+    """
+    position = store.position()
+    position.replica = None
+    if isinstance(store.session, PlainSession):
+        return
+    steps = store.queue_head().step + store.status_head().step
+    position.too_large_until = steps + _PATIENCE
 
 
 def of_all(store: Store, every: Sequence[Store]) -> Replica | None:
@@ -79,26 +105,19 @@ def of_all(store: Store, every: Sequence[Store]) -> Replica | None:
     known = [replica for reader in every if (replica := at_hand(reader)) is not None]
     if not known or len(known) < len(facts):
         return None
-    return known[0] if len(known) == 1 else merged(known)
+    if len(known) == 1:
+        return known[0]
+    return merged(known) if all(one.window is None for one in known) else None
 
 
 def is_possible(store: Store) -> bool:
-    """Tell whether the session, and the place of the queue, let steps be decided here."""
-    if store.handle.natives is not None or not store.handle.place.is_local():
-        return False
-    return small_steps(store.session) != "spark"
+    """Tell whether the session, and the place of the queue, let steps be decided here.
 
-
-def is_wanted(store: Store) -> bool:
-    """Tell whether that is possible, and the queue is small."""
-    if not is_possible(store):
+    Where steps of others do not come one by one, all would have to be read for each of our own.
+    """
+    if store.handle.natives is not None or small_steps(store.session) == "spark":
         return False
-    position = store.position()
-    return (
-        position.replica is not None
-        or _is_short(store.queue_head())
-        or store.status_head().checkpoint.step > 0
-    )
+    return store.is_followed()
 
 
 def _is_limited(facts: Registered) -> bool:
@@ -111,43 +130,120 @@ def _is_short(queue: QueueHead) -> bool:
     return queue.items + queue.refused <= _READ
 
 
-def _read(store: Store, queue: QueueHead, status: StatusHead, since: int) -> Replica | None:
+def _is_outgrown(store: Store, known: Replica, queue: QueueHead, status: StatusHead) -> bool:
+    """Tell whether a replica does not fit the queue any more; what it need not know is dropped."""
+    settings, window = store.settings(status), known.window
+    if window is None:
+        is_one = len(queue.readers) == 1 and may_be_cut(settings.config)
+        most = min(_OPEN, _GROWS * _NEAR) if is_one else _OPEN
+        return store.outstanding(status) > most or _has_too_many_keys(store, known, status)
+    if len(known.keys) > _KEYS or len(known.ends) > _KEYS:
+        known.look_up(queue.step, lines=len(known.ends) > _KEYS)
+    is_another = len(queue.readers) > 1 or window.settings.stretches != settings.stretches
+    # What was touched is in memory however much it is: to begin anew would make it no less.
+    has_grown = len(known.items) > max(_OPEN, 2 * window.begun)
+    return is_another or window.is_in_doubt or has_grown or len(window.gone) > _GONE
+
+
+def _read(
+    store: Store, queue: QueueHead, status: StatusHead, before: Replica | None = None
+) -> Replica | None:
     """Build the state from the rows of both logs; ``None`` where there are too many of them."""
-    items, states = store.native("queue"), store.native("status")
-    if items is None or states is None:
+    if _is_scattered(store):
         return None
-    if items.file_count() > _FILES or states.file_count() > _FILES:
+    found: Replica | None = None
+    with suppress(TooManyItemsError):
+        found = _cut(store, queue, status, before) or _whole(store, queue, status)
+        if found is None or not _has_too_many_keys(store, found, status):
+            return found
+        found = _cut(store, queue, status, found)
+    if found is None:
+        # To read the logs again for each step would cost more than Spark does.
+        too_many(store)
+    return found
+
+
+def _has_too_many_keys(store: Store, known: Replica, status: StatusHead) -> bool:
+    """Tell whether more keys are held than a replica remembers, of which others are dropped."""
+    if known.window is None and len(known.keys) > _KEYS:
+        known.forget_keys(store.settings(status).config.dedup_scope, store.clock.now())
+    return known.window is None and len(known.keys) > _KEYS
+
+
+def _cut(
+    store: Store, queue: QueueHead, status: StatusHead, before: Replica | None
+) -> Replica | None:
+    """Return what counts of a queue, and look the rest up; ``None`` where all is to be known."""
+    if not store.is_local():
         return None
-    if _is_short(queue):
-        entered, followed = items.read(ENTERED), states.read(FOLLOWED)
-        begins = status.checkpoint.step
-    else:
-        found = _since_checkpoint(store, items, states, queue, status)
-        if found is None:
-            return None
-        entered, followed = found
-        begins = 0
+    waiting, may_cut = store.outstanding(status), may_be_cut(store.settings(status).config)
+    is_large = waiting > _OPEN if not may_cut else waiting > _NEAR
+    has_outgrown = before is not None and (before.window is not None or len(before.keys) > _KEYS)
+    if len(queue.readers) > 1 or not (is_large or has_outgrown or not _is_short(queue)):
+        return None
+    if waiting > _OPEN and not may_cut:
+        return None
+    replica = windows.built(store, queue, status, _READ)
+    if replica is None or replica.window is None:
+        return None
+    source = replica.window.source
+    source.as_of(queue.step, tuple(queue.tops))
+    if before is not None and before.window is not None and not before.window.is_in_doubt:
+        source.go_on(before.window.source.hashes)
+    if not is_large:
+        while replica.horizon() is not None:
+            replica.come_nearer(_NEAR, _OPEN)
+    return replica
+
+
+def _whole(store: Store, queue: QueueHead, status: StatusHead) -> Replica | None:
+    """Return all that is open, and all keys; ``None`` where that is too much."""
+    if store.outstanding(status) > _OPEN:
+        return None
+    is_short = _is_short(queue)
+    found = _all(store) if is_short else _since_checkpoint(store, queue, status)
+    if found is None:
+        return None
+    entered, followed = found
     replica = replica_of(
         entered.filter(pc.less_equal(entered["_step"], queue.step)),
         followed.filter(pc.less_equal(followed["_step"], status.step)),
-        since,
-        begins,
+        queue.readers[store.reader].since_step,
+        status.checkpoint.step if is_short else 0,
     )
-    replica.has_forgotten |= not _is_short(queue)
+    replica.has_forgotten |= not is_short
     replica.queue, replica.status = queue.token, status.token
     return replica
 
 
+def _is_scattered(store: Store) -> bool:
+    """Tell whether the logs on this disk are more files than are read, or not to be read here."""
+    logs = store.native("queue"), store.native("status")
+    if store.is_local():
+        return any(log is None or log.file_count() > _FILES for log in logs)
+    return False
+
+
+def _all(store: Store) -> tuple[pa.Table, pa.Table] | None:
+    """Return the rows of both logs; ``None`` where they cannot be had."""
+    items, states = store.native("queue"), store.native("status")
+    if items is not None and states is not None:
+        return items.read(ENTERED), states.read(FOLLOWED)
+    if store.is_local():
+        return None
+    return store.rows_since("queue", 0, ENTERED), store.rows_since("status", 0, FOLLOWED)
+
+
 def _since_checkpoint(
-    store: Store, items: NativeLog, states: NativeLog, queue: QueueHead, status: StatusHead
+    store: Store, queue: QueueHead, status: StatusHead
 ) -> tuple[pa.Table, pa.Table] | None:
     """Return the rows that still count; ``None`` where Spark finds them better.
 
     A key that outlives its item may be that of any item there ever was.
     """
-    settings = store.settings(status)
+    settings, items, states = store.settings(status), store.native("queue"), store.native("status")
     is_live = settings.config.dedup_key is None or settings.config.dedup_scope == "live"
-    if not status.checkpoint.step or not is_live:
+    if items is None or states is None or not status.checkpoint.step or not is_live:
         return None
     since = Since(status.checkpoint, settings, sorted(queue.tops), _READ)
     followed = since.followed(states)

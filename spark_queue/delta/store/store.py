@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from types import ModuleType
@@ -16,6 +16,7 @@ from spark_queue.delta.store.newest import Newest
 from spark_queue.delta.tables import turnstile, whole
 from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.delta.tables.facts import Listener, LogName
+from spark_queue.delta.tables.far_commits import FarCommits, one_moment
 from spark_queue.delta.tables.glance import Glance
 from spark_queue.delta.tables.heads import (
     QueueHead,
@@ -28,11 +29,12 @@ from spark_queue.delta.tables.log import Log, log_of
 from spark_queue.delta.tables.native import NativeLog
 from spark_queue.delta.tables.schema import CONFIG, QUEUE_COLUMNS, fields_of
 from spark_queue.delta.tables.settings import Settings
-from spark_queue.delta.tables.wishes import Session, is_fresh, spark_of
+from spark_queue.delta.tables.wishes import Session, is_fresh, small_steps, spark_of
 from spark_queue.errors import LogDamagedError, QueueNotFoundError, ReaderNotFoundError
 from spark_queue.reader_config import ReaderConfig
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
@@ -172,10 +174,18 @@ class Store:
 
     def user_columns(self) -> list[str]:
         """Return the names of the user's columns, in their order."""
-        log, ours = self.native("queue"), set(QUEUE_COLUMNS.names)
-        if log is None:
-            return list(self.user_schema().names)
-        return [field["name"] for field in fields_of(log.schema()) if field["name"] not in ours]
+        ours = set(QUEUE_COLUMNS.names)
+        return [field["name"] for field in fields_of(self.columns()) if field["name"] not in ours]
+
+    def columns(self) -> str:
+        """Return the columns of the item log, as Spark writes a schema in JSON."""
+        log = self.native("queue")
+        if log is not None:
+            return log.schema()
+        cache = self.cache()
+        if self.is_local() or cache.columns is None:
+            cache.columns = self.queue.read().schema.json()
+        return cache.columns
 
     def forget(self) -> None:
         """Drop what this process remembers of the queue; it is read again where it is needed."""
@@ -242,6 +252,10 @@ class Store:
         rows: DataFrame = _by_spark().recent_rows(self, head)
         return rows
 
+    def rows_since(self, which: LogName, step: int, columns: Sequence[str]) -> pa.Table:
+        """Return some columns of the rows of a log's steps after one, by a query."""
+        return _by_spark().rows_since(self, which, step, columns)
+
     def remembered(self, head: StatusHead) -> DataFrame | None:
         """Return the same where it is at hand without a read of the log."""
         rows: DataFrame | None = _by_spark().remembered(self, head)
@@ -261,6 +275,21 @@ class Store:
             return None
         directory = self.handle.place.directory_of(self.queue if which == "queue" else self.status)
         return None if directory is None else self.cache().natives.plain(directory)
+
+    def far_commits(self, which: LogName) -> FarCommits | None:
+        """Return the commits of a log on a shared store; ``None`` where Spark has to be asked."""
+        if self.is_local() or small_steps(self.session) == "spark" or not is_fresh(self.session):
+            return None
+        return self.handle.place.far_commits(self.queue if which == "queue" else self.status)
+
+    def is_followed(self) -> bool:
+        """Tell whether steps of others come to this process one by one, as far as it knows."""
+        if self.is_local():
+            return True
+        seen = (self.cache().queue, self.position().status)
+        return all(log.head is None or log.version is not None for log in seen) and all(
+            self.far_commits(which) is not None for which in ("queue", "status")
+        )
 
     def rewritten(self) -> None:
         """Drop the rows that this process remembers, after some were deleted from a log."""
@@ -307,6 +336,7 @@ class Store:
                 held.enter_context(turnstile.holding(name, directory, timeout=_PATIENCE))
             except FileNotFoundError as exc:
                 raise QueueNotFoundError(self.name) from exc
+            held.enter_context(one_moment())
             yield
 
     def fits(self, tail: Tail) -> bool:

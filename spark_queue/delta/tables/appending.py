@@ -3,8 +3,8 @@
 The library of Rust takes 24 ms of work for a small append, and the more the longer the log is since
 its checkpoint; and nobody forces the files to the disk, so that a power cut may leave a commit
 without content, or without its files. Here a commit is one file of Delta's protocol (version 2 of
-writers), and can be seen only when everything that it names is on the disk. Reading, checkpoints
-and compaction are left to those who know all of the protocol.
+writers), and can be seen only when everything that it names is on the disk. So is a file that takes
+the place of others. Reading, and checkpoints, are left to those who know all of the protocol.
 """
 
 from __future__ import annotations
@@ -26,12 +26,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.traces import birth
 
 #: The longest text that statistics repeat.
 _LONGEST = 32
 
 _ENGINE = "spark-queue"
+
+#: What the names of files begin with that are written here: while somebody has the right to write.
+OURS = "step-"
 
 _COMMIT = re.compile(r"\d{20}\.json")
 _CHECKPOINT = re.compile(r"\d{20}\.checkpoint\..*parquet$")
@@ -82,15 +86,59 @@ class Appending:
             Whether everything is forced to the disk before the commit can be seen, and the commit
             before this returns.
         """
-        adds = [self._written(gen, part, is_synced=is_synced) for gen, part in self._parts(rows)]
-        if is_synced:
-            for directory in {(self.directory / unquote(add["path"])).parent for add in adds}:
-                sync_directory(directory)
+        adds = [self.written(gen, part, is_synced=is_synced) for gen, part in self._parts(rows)]
         app, number = transaction
         actions = [
             {"commitInfo": self._info(metadata)},
             {"txn": {"appId": app, "version": number, "lastUpdated": _millis()}},
             *({"add": add} for add in adds),
+        ]
+        return _linked(self.directory / "_delta_log", version, actions, is_synced=is_synced)
+
+    def replace(
+        self,
+        version: int,
+        gone: Sequence[LogFile],
+        adds: Sequence[Mapping[str, Any]],
+        *,
+        takes_away: bool,
+        is_synced: bool = True,
+    ) -> bool:
+        """Put files in the place of others, as a version of the table; False as for :meth:`commit`.
+
+        Parameters
+        ----------
+        gone : sequence of LogFile
+            The files that are no longer read; they stay on the disk for those who look back.
+        adds : sequence of mapping
+            What :meth:`written` has said of the others, which are on the disk.
+        takes_away : bool
+            Whether rows are gone; else the same rows lie elsewhere.
+        is_synced : bool
+            Whether the commit is forced to the disk.
+        """
+        removes: list[dict[str, Any]] = [
+            {
+                "path": file.path,
+                "deletionTimestamp": _millis(),
+                "dataChange": takes_away,
+                "extendedFileMetadata": True,
+                "partitionValues": {self.partition: str(file.gen)},
+                "size": file.size,
+            }
+            for file in gone
+        ]
+        info = {
+            "timestamp": _millis(),
+            "operation": "DELETE" if takes_away else "OPTIMIZE",
+            "operationParameters": {"predicate": "[]"},
+            "isBlindAppend": False,
+            "engineInfo": _ENGINE,
+        }
+        actions: list[dict[str, Any]] = [
+            {"commitInfo": info},
+            *({"remove": remove} for remove in removes),
+            *({"add": {**add, "dataChange": takes_away}} for add in adds),
         ]
         return _linked(self.directory / "_delta_log", version, actions, is_synced=is_synced)
 
@@ -100,7 +148,7 @@ class Appending:
         for gen in sorted(pc.unique(gens).to_pylist()):
             yield gen, rows.filter(pc.equal(gens, gen)).drop_columns([self.partition])
 
-    def _written(self, gen: int, rows: pa.Table, *, is_synced: bool) -> dict[str, Any]:
+    def written(self, gen: int, rows: pa.Table, *, is_synced: bool) -> dict[str, Any]:
         """Write one file, and return what a commit says of it."""
         folder = self.directory / f"{self.partition}={gen}"
         folder.mkdir(exist_ok=True)
@@ -108,13 +156,15 @@ class Appending:
             # Whoever made it may not have.
             sync_directory(self.directory)
             self._named.add(folder)
-        name = f"part-00000-{uuid.uuid4()}-c000.snappy.parquet"
+        name = f"{OURS}{uuid.uuid4()}.snappy.parquet"
         with (folder / name).open("xb") as file:
             pq.write_table(rows, file)
             file.flush()
             if is_synced:
                 os.fsync(file.fileno())
             size = file.tell()
+        if is_synced:
+            sync_directory(folder)
         return {
             "path": f"{folder.name}/{name}",
             "partitionValues": {self.partition: str(gen)},
@@ -156,6 +206,14 @@ def sync_commits(directory: Path) -> None:
         sync_directory(folder)
     if new:
         note_forced(directory, int(new[-1][:20]))
+
+
+def sync_checkpoint(directory: Path, version: int) -> None:
+    """Force a checkpoint of a table's log to the disk, and its name."""
+    log = directory / "_delta_log"
+    for file in (*log.glob(f"{version:020}.checkpoint*.parquet"), log / "_last_checkpoint"):
+        sync_file(file)
+    sync_directory(log)
 
 
 def note_forced(directory: Path, version: int) -> None:

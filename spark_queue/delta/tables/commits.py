@@ -1,4 +1,4 @@
-"""The commits of a table on this machine's disk, one after another: what each did to its rows.
+"""The commits of a table, one after another: what each did to its rows.
 
 Whoever follows a table needs its newer commits only, which are small files of one name after the
 other. What that costs does not grow with the log, as it does where a table is opened anew.
@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from spark_queue.delta.tables.files import LogFile, file_of
 
@@ -25,6 +25,8 @@ class Commit:
 
     step: int | None
     """The number of the step that it is; ``None`` where it is none."""
+    token: str | None
+    """What its writer has said of it: the token of the step's head."""
     files: Sequence[LogFile]
     """The files whose rows it added."""
     merged: Sequence[LogFile]
@@ -43,6 +45,31 @@ class Commit:
     def is_step(self) -> bool:
         """Tell whether it added the rows of a step, and did nothing else."""
         return self.step is not None and not self.takes_away
+
+
+class Commits(Protocol):
+    """The commits of one table."""
+
+    def newest(self, known: int | None) -> int | None:
+        """Return the newest version, as :func:`newest_version` does."""
+
+    def at(self, version: int, app_id: str) -> Commit:
+        """Read a commit, as :func:`commit_at` does."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitsHere:
+    """Those of a table on this machine's disk."""
+
+    directory: Path
+
+    def newest(self, known: int | None) -> int | None:
+        """See :class:`Commits`."""
+        return newest_version(self.directory, known)
+
+    def at(self, version: int, app_id: str) -> Commit:
+        """See :class:`Commits`."""
+        return commit_at(self.directory, version, app_id)
 
 
 def newest_version(directory: Path, known: int | None) -> int | None:
@@ -74,12 +101,26 @@ def commit_at(directory: Path, version: int, app_id: str) -> Commit:
     ValueError
         When it is not whole.
     """
-    text = _file(directory / "_delta_log", version).read_text(encoding="utf-8")
+    return commit_of(_file(directory / "_delta_log", version).read_text(encoding="utf-8"), app_id)
+
+
+def commit_of(text: str, app_id: str) -> Commit:
+    """Read a commit from its text.
+
+    Raises
+    ------
+    ValueError
+        When it is not whole.
+    """
     actions: list[dict[str, Any]] = [json.loads(line) for line in text.splitlines()]
+    if not actions or not all(isinstance(action, dict) for action in actions):
+        raise ValueError(f"a commit is no list of actions: {text[:100]!r}")
     steps = [act["txn"]["version"] for act in actions if act.get("txn", {}).get("appId") == app_id]
     adds = [act["add"] for act in actions if "add" in act]
+    infos = [act["commitInfo"] for act in actions if "commitInfo" in act]
     return Commit(
         step=steps[0] if steps else None,
+        token=infos[0].get("userMetadata") if infos else None,
         files=[file_of(add) for add in adds if add.get("dataChange")],
         merged=[file_of(add) for add in adds if not add.get("dataChange")],
         gone=frozenset(act["remove"]["path"] for act in actions if "remove" in act),
@@ -88,8 +129,27 @@ def commit_at(directory: Path, version: int, app_id: str) -> Commit:
     )
 
 
+def name_of(version: int) -> str:
+    """Return the name of the file of a commit."""
+    return f"{version:020}.json"
+
+
+def summed_up(directory: Path) -> int | None:
+    """Return the version of which a checkpoint of the log was written last, if one was."""
+    try:
+        text = (directory / "_delta_log" / "_last_checkpoint").read_text(encoding="utf-8")
+        return int(json.loads(text)["version"])
+    except (OSError, ValueError, LookupError):
+        return None
+
+
+def commit_path(directory: Path, version: int) -> Path:
+    """Return the file that a version of a table is, or will be."""
+    return _file(directory / "_delta_log", version)
+
+
 def _file(log: Path, version: int) -> Path:
-    return log / f"{version:020}.json"
+    return log / name_of(version)
 
 
 def _last(log: Path) -> int | None:

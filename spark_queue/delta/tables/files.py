@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
-from collections.abc import Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 #: Columns of which the least and the highest value in a file are looked at.
-_RANGED = ("_step", "_seq", "_priority", "_round")
+RANGED = ("_step", "_seq", "_priority", "_round")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +39,20 @@ class LogFile:
         lowest, highest = self.ranges[column]
         return bool(lowest <= most and highest >= least)
 
+    def may_have_one(self, column: str, values: Sequence[int]) -> bool:
+        """Tell whether a row may have one of some values, which are in order."""
+        if not values:
+            return False
+        first, _ = self.ranges.get(column, (values[0], None))
+        at = bisect_left(values, first)
+        return at < len(values) and self.may_have(column, values[at], values[at])
+
 
 def file_of(add: Mapping[str, Any]) -> LogFile:
     """Return a file from what a commit says of it."""
     stats = json.loads(add.get("stats") or "{}")
     least, most = stats.get("minValues", {}), stats.get("maxValues", {})
-    ranges = {name: (least[name], most[name]) for name in _RANGED if name in least and name in most}
+    ranges = {name: (least[name], most[name]) for name in RANGED if name in least and name in most}
     return LogFile(
         path=add["path"],
         gen=int(add["partitionValues"]["_gen"]),
@@ -53,7 +65,7 @@ def file_of(add: Mapping[str, Any]) -> LogFile:
 def files_of(adds: pa.Table) -> Iterator[LogFile]:
     """Return files from what ``deltalake`` says of them, one column for each fact."""
     for fact in adds.to_pylist():
-        ends = {name: (fact.get(f"min.{name}"), fact.get(f"max.{name}")) for name in _RANGED}
+        ends = {name: (fact.get(f"min.{name}"), fact.get(f"max.{name}")) for name in RANGED}
         rows = fact.get("num_records")
         yield LogFile(
             path=fact["path"],
@@ -62,3 +74,35 @@ def files_of(adds: pa.Table) -> Iterator[LogFile]:
             rows=math.inf if rows is None else rows,
             ranges={name: pair for name, pair in ends.items() if None not in pair},
         )
+
+
+def opened(path: Path) -> pq.ParquetFile:
+    """Open a file; what Spark writes of times holds more years than nanoseconds do."""
+    return pq.ParquetFile(path, coerce_int96_timestamp_unit="us")
+
+
+def read_file(path: Path, columns: Sequence[str]) -> pa.Table:
+    """Return those of some columns that a file has.
+
+    Raises
+    ------
+    OSError
+        When it is gone, or not whole; it names the file.
+    """
+    try:
+        return opened(path).read(columns=list(columns))
+    except pa.ArrowInvalid as exc:
+        raise OSError(errno.EIO, f"no whole file of Parquet: {exc}", str(path)) from exc
+
+
+def require_whole(path: Path, size: int) -> None:
+    """Check that a file is there, and has the bytes that its commit says.
+
+    Raises
+    ------
+    OSError
+        When it has not; it names the file.
+    """
+    found = path.stat().st_size
+    if found != size:
+        raise OSError(errno.EIO, f"{found} of {size} bytes", str(path))

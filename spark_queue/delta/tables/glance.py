@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from spark_queue.delta.tables import made
+from spark_queue.delta.tables.files import read_file
 from spark_queue.delta.tables.schema import HEAD, META_LANE
 
 if TYPE_CHECKING:
@@ -72,6 +72,10 @@ class Glance:
         rows = [row for row in self._rows(files, kind) if row["_step"] == step]
         return rows[0]["_body"] if rows else None
 
+    def texts(self, kind: str) -> list[str]:
+        """Return the texts of all rows of a kind; the errors are those of :meth:`head`."""
+        return [row["_body"] for row in self._rows(self._meta_files(), kind)]
+
     def last_seq(self) -> int:
         """Return the highest seq of an item's row; the errors are those of :meth:`head`."""
         if self._facts is None:
@@ -93,7 +97,7 @@ class Glance:
     def _rows(self, files: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
         columns = ["_kind", "_step", "_body"]
         paths = [self._directory / unquote(file["path"]) for file in files]
-        rows = [row for path in paths for row in pq.ParquetFile(path).read(columns).to_pylist()]
+        rows = [row for path in paths for row in read_file(path, columns).to_pylist()]
         return [row for row in rows if row["_kind"] == kind]
 
 

@@ -20,12 +20,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Protocol, Ty
 from spark_queue.delta.tables import glance, made, paths
 from spark_queue.delta.tables.address import TableAddress
 from spark_queue.delta.tables.appending import sync_commits
+from spark_queue.delta.tables.far_commits import FarCommits
 from spark_queue.delta.tables.lock import local_directory
+from spark_queue.delta.tables.resting import resting
 from spark_queue.delta.tables.schema import HEAD, SKIPPING_COLUMNS
 from spark_queue.delta.tables.wishes import PlainSession, Session, promises_disk
 from spark_queue.errors import InvalidArgumentError, QueueNotFoundError, SparkNeededError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
 #: The application id under which steps are committed; it is scoped to the table.
@@ -103,8 +106,16 @@ class Log(Generic[_Head]):
     def directory(self) -> Path | None:
         """Return the table's directory, if it is on this machine's disk."""
         if self._directory is None:
-            self._directory = local_directory(self.location()) or _NOT_LOCAL
+            location = self.location()
+            self._directory = local_directory(location)
+            # A table that is not made yet may be, by whoever asks.
+            if self._directory is None and location and not location.startswith("file:"):
+                self._directory = _NOT_LOCAL
         return None if self._directory is _NOT_LOCAL else self._directory
+
+    def far_commits(self) -> FarCommits | None:
+        """Return the commits of a table on a shared store, where they can be had one by one."""
+        return None
 
     def create(
         self, schema: str, *, replaces: bool = True, skipping: str = SKIPPING_COLUMNS
@@ -151,7 +162,8 @@ class Log(Generic[_Head]):
             )
         # Whoever waits to write makes files in it; in a place that nobody knows nobody does.
         gone = directory.with_name(f".{directory.name}-{uuid.uuid4().hex}")
-        directory.rename(gone)
+        with resting(directory):
+            directory.rename(gone)
         shutil.rmtree(gone)
 
     def read(self, version: int | None = None) -> DataFrame:
@@ -182,8 +194,15 @@ class Log(Generic[_Head]):
 
     def head_by(self, at: datetime) -> _Head | None:
         """Return the newest head that was committed at an instant or before."""
-        del at
-        self._needs_spark("to look back", "the queue was opened without one")
+        heads = map(self.parse, self._heads_as_text())
+        before = [head for head in heads if datetime.fromisoformat(head.at) <= at]
+        return max(before, key=lambda head: head.step, default=None)
+
+    def _heads_as_text(self) -> list[str]:
+        try:
+            return self._glance().texts(HEAD)
+        except LookupError:
+            self._needs_spark("to look back", "it has more files than a process looks at")
 
     def last_seq(self, step: int) -> int | None:
         """Return the highest seq of the items that steps up to one have named."""
@@ -215,7 +234,14 @@ class Log(Generic[_Head]):
         if directory is not None:
             sync_commits(directory)
 
-    def commit(self, head: _Head, rows: DataFrame | None, *, small: bool = True) -> bool:
+    def commit(
+        self,
+        head: _Head,
+        rows: DataFrame | pa.Table | None,
+        *,
+        small: bool = True,
+        is_told: Callable[[], bool] = lambda: False,
+    ) -> bool:
         """Append a step, and tell whether it is ours.
 
         Parameters
@@ -226,6 +252,8 @@ class Log(Generic[_Head]):
             The rows beside the head, already computed: nothing is evaluated in the transaction.
         small : bool
             Write one file instead of one for each partition of ``rows``.
+        is_told : callable
+            Tells after the write whether the step is ours, where that is known without a query.
 
         Returns
         -------
@@ -237,7 +265,7 @@ class Log(Generic[_Head]):
         UnsafeSessionError
             When the session sets a transaction of its own, which would make writes vanish.
         """
-        del head, rows, small
+        del head, rows, small, is_told
         self._needs_spark("to write its tables", "they ask for more than plain appends")
 
     def require_own_transactions(self) -> None:

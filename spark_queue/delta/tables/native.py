@@ -17,20 +17,19 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from spark_queue.delta.tables import made, traces
+from spark_queue.delta.tables import traces
 from spark_queue.delta.tables.appending import (
     Appending,
     is_forced,
     note_forced,
+    sync_checkpoint,
     sync_commits,
 )
-from spark_queue.delta.tables.commits import Commit, commit_at, newest_version
-from spark_queue.delta.tables.files import LogFile, files_of
+from spark_queue.delta.tables.commits import Commit, commit_at, newest_version, summed_up
+from spark_queue.delta.tables.files import LogFile, files_of, read_file, require_whole
 from spark_queue.delta.tables.heads import to_json
-from spark_queue.delta.tables.lock import local_directory
-from spark_queue.delta.tables.log import APP_ID, Head, Log
+from spark_queue.delta.tables.log import APP_ID, Head
 from spark_queue.delta.tables.schema import HEAD, META_LANE, SKIPPING_COLUMNS
 from spark_queue.errors import InvalidArgumentError
 
@@ -50,18 +49,11 @@ _INTERVAL = "delta.checkpointInterval"
 _CLEANS_UP = "delta.enableExpiredLogCleanup"
 _OFTEN = 10
 
-#: Files from which on they are merged, when a checkpoint is due: each costs whoever opens the table
-#: a millisecond.
-_MANY = 500
-
 #: Commits that are read one by one at most, to learn what they have done.
 _FAR = 500
 
-#: Bytes up to which a file is merged with others.
-_SMALL = 8 * 1024 * 1024
-
-_registry = threading.Lock()
-_open: dict[str, int] = {}
+#: How often a table is opened, to which others commit meanwhile: a listing may miss one of two.
+_TRIES = 3
 
 
 class NativeLog:
@@ -86,6 +78,8 @@ class NativeLog:
         self._files: dict[str, LogFile] | None = None
         self._newest = (-1, 0)
         """The newest version, and its step, as far as that is known."""
+        self._summed = 0
+        """The version up to which it was, or is to be, summed up."""
         self._learn()
 
     def commit(self, head: Head, rows: pa.Table | None, *, is_synced: bool = True) -> bool:
@@ -124,8 +118,12 @@ class NativeLog:
                 if is_synced:
                     note_forced(self._directory, version + 1)
                 traces.note(self._directory, version + 1)
-                self._checkpoint(version + 1)
         return ours
+
+    @property
+    def directory(self) -> Path:
+        """Where the table is."""
+        return self._directory
 
     def version_of(self, head: Head) -> int | None:
         """Return the version that a step made, if it is the newest that was seen."""
@@ -139,8 +137,12 @@ class NativeLog:
     def read(self, columns: Sequence[str]) -> pa.Table:
         """Return some columns of all rows."""
         with self._guard:
-            self._table.update_incremental()
-            return self._table.to_pyarrow_table(columns=list(columns))
+            self._refresh()
+            try:
+                return self._table.to_pyarrow_table(columns=list(columns))
+            except (OSError, pa.ArrowInvalid):
+                self._require_files()
+                raise
 
     def files(self) -> list[LogFile]:
         """Return the files that the table has now."""
@@ -158,22 +160,34 @@ class NativeLog:
         Raises
         ------
         OSError
-            When one is gone: somebody has tidied the table up, and put its rows elsewhere.
+            When one is gone, as somebody has tidied the table up, and put its rows elsewhere; or
+            when it is not whole.
         """
         wanted = pa.schema([self._schema.field(name) for name in columns])
         parts = []
         for file in files:
-            rows = pq.ParquetFile(self._directory / unquote(file.path)).read(columns=list(columns))
+            rows = read_file(self._directory / unquote(file.path), columns)
             found = dict(zip(rows.column_names, rows.columns, strict=True))
             found[_PARTITION] = pa.repeat(pa.scalar(file.gen), rows.num_rows)
             parts.append(_table_of(wanted, rows.num_rows, found))
         return pa.concat_tables(parts) if parts else wanted.empty_table()
+
+    def _require_files(self) -> None:
+        """Name the file, where one is gone or cut."""
+        for file in self.files():
+            require_whole(self._directory / unquote(file.path), file.size)
 
     def schema(self) -> str:
         """Return the columns, as Spark writes a schema in JSON."""
         with self._guard:
             self._found()
             return self._columns
+
+    def columns(self) -> list[str]:
+        """Return the names of the columns."""
+        with self._guard:
+            self._found()
+            return list(self._schema.names)
 
     def is_plain(self) -> bool:
         """Tell whether the table asks nothing of its writers that only Spark may know."""
@@ -197,11 +211,54 @@ class NativeLog:
                     "constraints or columns that only Spark may write: let Spark commit"
                 )
 
-    def compact(self) -> None:
-        """Merge files that are small, and leave alone those that would take long."""
+    def written(self, gen: int, rows: pa.Table) -> dict[str, Any]:
+        """Write a file of rows of one partition, which nobody reads before it is in a commit."""
+        return self._append.written(gen, rows.drop_columns([_PARTITION]), is_synced=True)
+
+    def replace(
+        self, gone: Sequence[LogFile], adds: Sequence[Mapping[str, Any]], *, takes_away: bool
+    ) -> bool:
+        """Put files in the place of others; False, and nothing done, where one is gone by now.
+
+        Whoever calls has the right to write. What is put there is on the disk; the commit of it is
+        as safe as the one that it follows.
+        """
         with self._guard:
-            self._table.update_incremental()
-            self._table.optimize.compact(target_size=_SMALL)
+            version, _ = self._found()
+            self.files()
+            if self._files is None or any(file.path not in self._files for file in gone):
+                return False
+            safe = is_forced(self._directory, version)
+            ours = self.is_plain() and self._append.replace(
+                version + 1, gone, adds, takes_away=takes_away, is_synced=safe
+            )
+            if ours:
+                self._pass(commit_at(self._directory, version + 1, APP_ID), version + 1)
+                if safe:
+                    note_forced(self._directory, version + 1)
+                traces.note(self._directory, version + 1)
+        return ours
+
+    def is_due(self) -> bool:
+        """Tell, once in a while, whether so much was committed that it has to be summed up."""
+        if self._newest[0] - self._summed < self._each:
+            return False
+        self._summed = self._newest[0]
+        return True
+
+    def sum_up(self) -> bool:
+        """Write down what all commits come to; False where somebody has done so not long ago."""
+        with self._guard:
+            self._found()
+            if self._newest[0] - (summed_up(self._directory) or 0) < self._each:
+                return False
+            self._refresh()
+            self._table.create_checkpoint()
+            # Before anything goes that it stands for.
+            sync_checkpoint(self._directory, self._table.version())
+            if self._cleans_up:
+                self._table.cleanup_metadata()
+        return True
 
     def _found(self) -> tuple[int, int]:
         """Return the newest version and its step, from the commits since the last look."""
@@ -219,9 +276,16 @@ class NativeLog:
     def _refresh(self) -> None:
         """See the table as it is now, also where it has fewer versions than before."""
         try:
-            self._table.update_incremental()
-        except Exception:  # noqa: BLE001 - whatever it is, a new look shows what is there
-            self._table = _opened(self._directory)
+            # From the newest checkpoint that is fewer commits than from an old look.
+            if (newest_version(self._directory, self._newest[0]) or 0) - self._seen() <= _FAR:
+                self._table.update_incremental()
+                return
+        except Exception:  # noqa: BLE001, S110 - whatever it is, a new look shows what is there
+            pass
+        self._table = _opened(self._directory)
+
+    def _seen(self) -> int:
+        return int(self._table.version())
 
     def _passed(self, known: int, version: int) -> bool:
         """Follow commits of which none makes the table another; False where one may."""
@@ -258,19 +322,7 @@ class NativeLog:
         self._append = Appending(directory=self._directory, partition=_PARTITION, ranged=ranged)
         self._each = int(settings.get(_INTERVAL, _OFTEN))
         self._cleans_up = settings.get(_CLEANS_UP, "true").lower() != "false"
-
-    def _checkpoint(self, version: int) -> None:
-        """Write down now and then what all commits come to, so that nobody has to read them all."""
-        if version % self._each:
-            return
-        # The commit stands, whatever comes of this.
-        with suppress(Exception):
-            if len(self.files()) > _MANY:
-                self.compact()
-            self._table.update_incremental()
-            self._table.create_checkpoint()
-            if self._cleans_up:
-                self._table.cleanup_metadata()
+        self._summed = summed_up(self._directory) or 0
 
     def _step(self, head: Head, rows: pa.Table | None) -> pa.Table:
         line = {"_gen": META_LANE, "_step": head.step, "_kind": HEAD, "_body": to_json(head)}
@@ -281,47 +333,6 @@ class NativeLog:
             columns["_step"] = pa.repeat(pa.scalar(head.step, pa.int64()), rows.num_rows)
             parts.insert(0, _table_of(self._schema, rows.num_rows, columns))
         return pa.concat_tables(parts)
-
-
-class Natives:
-    """The logs of one queue that are written natively, each opened when it is first written."""
-
-    def __init__(self) -> None:
-        self._logs: dict[str, NativeLog] = {}
-        self._plain: dict[Path, NativeLog] = {}
-
-    def plain(self, directory: Path) -> NativeLog | None:
-        """Return the log in a directory, or ``None`` where Spark has to write it."""
-        known = self._plain.get(directory)
-        if known is None and (known := _plain(directory)) is not None:
-            self._plain[directory] = known
-        return known if known is not None and known.is_plain() else None
-
-    def of(self, log: Log[Any]) -> NativeLog:
-        """Return the same log, written natively."""
-        name = log.address.target
-        if name not in self._logs:
-            self._logs[name] = NativeLog(_directory(log))
-        self._logs[name].require_appends()
-        return self._logs[name]
-
-
-def begin(queue: str) -> None:
-    """Make it known in this process that the logs of a queue are written natively."""
-    with _registry:
-        _open[queue] = _open.get(queue, 0) + 1
-
-
-def end(queue: str) -> None:
-    """Make it known that one who wrote them does so no longer."""
-    with _registry:
-        _open[queue] -= 1
-
-
-def is_written_natively(queue: str) -> bool:
-    """Tell whether somebody in this process writes the logs of a queue natively."""
-    with _registry:
-        return _open.get(queue, 0) > 0
 
 
 def _table_of(schema: pa.Schema, count: int, columns: Mapping[str, Any]) -> pa.Table:
@@ -337,37 +348,16 @@ def _table_of(schema: pa.Schema, count: int, columns: Mapping[str, Any]) -> pa.T
     )
 
 
-def _plain(directory: Path) -> NativeLog | None:
-    if not made.is_installed() or "%" in str(directory):
-        return None
-    try:
-        log = NativeLog(directory)
-    except Exception:  # noqa: BLE001 - a table that deltalake cannot read is Spark's to write
-        return None
-    return log if log.is_plain() else None
-
-
-def _directory(log: Log[Any]) -> Path:
-    directory = local_directory(log.location())
-    if directory is None:
-        raise InvalidArgumentError(
-            f"native is True, and {log.address.target!r} is not on this machine's disk: on a "
-            "shared store steps are committed by Spark"
-        )
-    if "%" in str(directory):
-        raise InvalidArgumentError(
-            f"native is True, and deltalake takes the % in {str(directory)!r} for an escape: use "
-            "another path, or let Spark commit"
-        )
-    return directory
-
-
 def _opened(directory: Path) -> DeltaTable:
     try:
         from deltalake import DeltaTable  # noqa: PLC0415 - takes a while
+        from deltalake.exceptions import DeltaError  # noqa: PLC0415
     except ModuleNotFoundError as exc:
         raise InvalidArgumentError(
             "native is True, and deltalake, which spark-queue requires, is not installed: "
             "pip install deltalake"
         ) from exc
+    for _ in range(_TRIES - 1):
+        with suppress(DeltaError):
+            return DeltaTable(str(directory))
     return DeltaTable(str(directory))

@@ -13,7 +13,7 @@ from spark_queue.delta.tables.schema import FORMAT_VERSION
 from spark_queue.errors import FormatVersionError
 
 #: By how much a bound of tags is wider than what it is worked out from, in parts of it.
-_SLACK = 1e-9
+SLACK = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,4 +127,4 @@ class Settings:
 
 def _slack(tag: float, side: int) -> float:
     """Return a tag moved to one side: to a turn and back is not the same to the last digit."""
-    return tag + side * _SLACK * max(1.0, abs(tag))
+    return tag + side * SLACK * max(1.0, abs(tag))

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from spark_queue.delta.tables import paths
 from spark_queue.delta.tables.address import TableAddress
+from spark_queue.delta.tables.far_commits import FarCommits
 from spark_queue.delta.tables.heads import to_json
 from spark_queue.delta.tables.log import APP_ID, Head, Log, newest_token
 from spark_queue.delta.tables.schema import HEAD, ITEM, META_LANE
@@ -26,6 +27,14 @@ _TXN_SETTINGS = (
 
 #: What Delta calls an attempt that lost to another writer, in its error conditions.
 _CONFLICTS = ("DELTA_CONCURRENT", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED")
+
+#: What Delta calls tables whose commits may be kept by their catalog.
+_OF_A_CATALOG = ("catalogManaged", "catalogOwned", "coordinatedCommits")
+
+#: The columns of a head's row.
+_OF_HEADS = pa.schema(
+    [("_gen", pa.int32()), ("_step", pa.int64()), ("_kind", pa.string()), ("_body", pa.string())]
+)
 
 _Head = TypeVar("_Head", bound=Head)
 
@@ -55,6 +64,16 @@ class SparkLog(Log[_Head]):
         detail = self.spark.sql(f"DESCRIBE DETAIL {self.address.sql()}")
         row = detail.select("location", "id").head()
         return (str(row[0]), str(row[1])) if row else ("", "")
+
+    def far_commits(self) -> FarCommits | None:
+        """See :meth:`Log.far_commits`."""
+        if self.address.is_path:
+            return FarCommits(self.spark, self.address.sql(), self.address.target)
+        detail = self.spark.sql(f"DESCRIBE DETAIL {self.address.sql()}")
+        row = detail.select("location", "tableFeatures").head()
+        if row is None or any(name.startswith(_OF_A_CATALOG) for name in row[1] or ()):
+            return None
+        return FarCommits(self.spark, self.address.sql(), str(row[0]))
 
     def _create(self, schema: str, properties: Mapping[str, str], *, replaces: bool) -> None:
         verb = "CREATE OR REPLACE TABLE" if replaces else "CREATE TABLE IF NOT EXISTS"
@@ -95,12 +114,6 @@ class SparkLog(Log[_Head]):
         """Return the head of one step."""
         return self.parsed(self.text(HEAD, step))
 
-    def head_by(self, at: datetime) -> _Head | None:
-        """Return the newest head that was committed at an instant or before."""
-        heads = (self.parse(row[0]) for row in self._heads().select("_body").collect())
-        before = [head for head in heads if datetime.fromisoformat(head.at) <= at]
-        return max(before, key=lambda head: head.step, default=None)
-
     def last_seq(self, step: int) -> int | None:
         """Return the highest seq of the items that steps up to one have named."""
         # What others log meanwhile names items that they have enqueued meanwhile.
@@ -139,7 +152,14 @@ class SparkLog(Log[_Head]):
             self.spark.catalog.dropTempView(view)
         self.force()
 
-    def commit(self, head: _Head, rows: DataFrame | None, *, small: bool = True) -> bool:
+    def commit(
+        self,
+        head: _Head,
+        rows: DataFrame | pa.Table | None,
+        *,
+        small: bool = True,
+        is_told: Callable[[], bool] = lambda: False,
+    ) -> bool:
         """Append a step, and tell whether it is ours: as :meth:`Log.commit` says."""
         self.require_own_transactions()
         step = self._with_head(head, rows, small=small)
@@ -157,18 +177,20 @@ class SparkLog(Log[_Head]):
             if _is_conflict(exc):
                 return False
             raise
-        return self._is_ours(head)
+        return is_told() or self._is_ours(head)
+
+    def _heads_as_text(self) -> list[str]:
+        return [row[0] for row in self._heads().select("_body").collect()]
 
     def _heads(self) -> DataFrame:
         return self.read().where((F.col("_gen") == META_LANE) & (F.col("_kind") == HEAD))
 
-    def _with_head(self, head: _Head, rows: DataFrame | None, *, small: bool) -> DataFrame:
-        line = self.spark.createDataFrame(
-            [(META_LANE, head.step, HEAD, to_json(head))],
-            "_gen int, _step long, _kind string, _body string",
-        )
-        if rows is None:
-            return line
+    def _with_head(
+        self, head: _Head, rows: DataFrame | pa.Table | None, *, small: bool
+    ) -> DataFrame:
+        if rows is None or isinstance(rows, pa.Table):
+            return self.spark.createDataFrame(with_head(rows, head)).coalesce(1)
+        line = self.spark.createDataFrame(with_head(None, head))
         step = rows.withColumn("_step", F.lit(head.step).cast("long"))
         if small:
             return step.unionByName(line, allowMissingColumns=True).coalesce(1)
@@ -199,6 +221,21 @@ class SparkLog(Log[_Head]):
         for setting in _TXN_SETTINGS:
             if self.spark.conf.get(setting, None):
                 raise UnsafeSessionError(setting, "every write would carry it; unset it")
+
+
+def with_head(rows: pa.Table | None, head: Head) -> pa.Table:
+    """Return the rows of a step with the row of its head, whose other columns are null."""
+    line = pa.Table.from_pylist(
+        [{"_gen": META_LANE, "_step": head.step, "_kind": HEAD, "_body": to_json(head)}],
+        schema=_OF_HEADS,
+    )
+    if rows is None:
+        return line
+    step = pa.repeat(pa.scalar(head.step, pa.int64()), rows.num_rows)
+    others = [name for name in rows.column_names if name != "_step"]
+    rows = rows.select(others).append_column("_step", step)
+    whole = pa.concat_tables([rows, line], promote_options="default")
+    return whole.cast(pa.schema([field.with_nullable(True) for field in whole.schema]))
 
 
 def is_delta(spark: SparkSession, address: TableAddress) -> bool:

@@ -20,6 +20,8 @@ _VERSION = re.compile(r"\.?(?P<version>\d{20})\.(json|json\.crc|crc|checkpoint\.
 
 _COMMIT = re.compile(r"\d{20}\.json")
 
+_CHECKPOINT = re.compile(r"\d{20}\.checkpoint\.(?!.*tmp).*")
+
 #: Beside the log: which version a commit without a checksum made.
 _NOTE = "_newest_commit"
 
@@ -39,6 +41,8 @@ class Trace:
     """A commit that is gone, though another file names it."""
     cut: str = ""
     """The newest commit, where it is not whole: one that a power cut has left behind."""
+    empty: str = ""
+    """A commit that is empty, though later ones are there."""
 
 
 def trace(directory: Path, app_id: str) -> Trace:
@@ -49,11 +53,12 @@ def trace(directory: Path, app_id: str) -> Trace:
         cut = _cut(log, names)
         if cut:
             return Trace(None, cut=cut)
-        missing = _missing(log, names, _noted(directory))
+        missing = _missing(log, names, _noted(directory)) or _gap(log, names)
+        empty = _empty(log, names)
         step, was_restored = _newest_step(log, names, app_id)
     except (OSError, ValueError):
         return Trace(None)
-    return Trace(step, was_restored, missing)
+    return Trace(step, was_restored, missing, empty=empty)
 
 
 def cut_at(directory: Path, version: int) -> Trace:
@@ -103,10 +108,38 @@ def _cut(log: Path, names: list[str]) -> str:
 def _is_cut(commit: Path) -> bool:
     lines = commit.read_bytes().splitlines()
     try:
-        json.loads(lines[-1])
+        last = json.loads(lines[-1])
     except (IndexError, ValueError):
         return True
-    return False
+    return not isinstance(last, dict)
+
+
+def _since_checkpoint(names: list[str]) -> list[int]:
+    """Return the versions that no checkpoint has summed up, from the first that is wanted on."""
+    summed = max((int(name[:20]) for name in names if _CHECKPOINT.fullmatch(name)), default=-1)
+    versions = (int(name[:20]) for name in names if _COMMIT.fullmatch(name))
+    return [summed, *sorted(version for version in versions if version > summed)]
+
+
+def _gap(log: Path, names: list[str]) -> str:
+    """Return a commit that is gone, though later ones are there."""
+    found = _first_gap(names)
+    # Names that are read while others make and remove files may be of no one time.
+    if not found or (log / found).exists():
+        return ""
+    return found if _first_gap(os.listdir(log)) == found else ""  # noqa: PTH208 - as above
+
+
+def _first_gap(names: list[str]) -> str:
+    summed, *versions = _since_checkpoint(names)
+    gaps = (at for at, version in enumerate(versions, summed + 1) if at != version)
+    return next((f"{at:020}.json" for at in gaps), "")
+
+
+def _empty(log: Path, names: list[str]) -> str:
+    """Return a commit without a content, as several are after a power cut that nothing forced."""
+    commits = (f"{version:020}.json" for version in _since_checkpoint(names)[1:])
+    return next((name for name in commits if not os.stat(log / name).st_size), "")  # noqa: PTH116
 
 
 def _missing(log: Path, names: list[str], noted: list[str]) -> str:

@@ -37,15 +37,15 @@ def seen_again(queue: str, which: LogName, known: _Head, newest: _Head | None) -
 
 
 def require_uncut(queue: str, which: LogName, directory: Path | None) -> None:
-    """Check that the newest commit of a log on this machine's disk is whole.
+    """Check that the commits of a log on this machine's disk are there, and the newest is whole.
 
     Raises
     ------
     LogDamagedError
-        When it is not.
+        When they are not.
     """
     if directory is not None:
-        _require_uncut(queue, which, trace(directory, APP_ID))
+        _require_commits(queue, which, trace(directory, APP_ID))
 
 
 def require_uncut_at(queue: str, which: LogName, directory: Path, version: int) -> None:
@@ -146,6 +146,9 @@ def _require_commits(queue: str, which: LogName, left: Trace) -> None:
     _require_uncut(queue, which, left)
     if left.missing:
         why = f"its commit {left.missing} is gone, which another file names"
+        raise LogDamagedError(queue, which, (left.step or 0) + 1, why)
+    if left.empty:
+        why = f"its commit {left.empty} is empty, and nothing else says what its step was"
         raise LogDamagedError(queue, which, (left.step or 0) + 1, why)
 
 

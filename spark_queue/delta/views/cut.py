@@ -10,10 +10,7 @@ from pyspark.sql import functions as F
 
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import StatusHead
-from spark_queue.errors import InvalidArgumentError
-
-#: A step of the status log, an instant, or (``None``) now.
-AsOf = int | datetime | None
+from spark_queue.delta.views.ends import AsOf, ends_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,24 +31,10 @@ class Cut:
 
 
 def cut_at(store: Store, as_of: AsOf) -> Cut:
-    """Cut both logs: the status log first, then the item log at the same instant.
-
-    Raises
-    ------
-    InvalidArgumentError
-        When the step or the instant lies before the queue was made.
-    """
-    if as_of is None:
-        return Cut(queue=store.items(), status=store.status.read(), head=store.status_head())
-    head = store.status.head_at(as_of) if isinstance(as_of, int) else store.status.head_by(as_of)
-    if head is None:
-        raise InvalidArgumentError(f"as_of is {as_of}: the queue has no step there")
-    at = datetime.fromisoformat(head.at) if isinstance(as_of, int) else as_of
-    last = store.queue.head_by(at)
-    queue_step = last.step if last is not None else 0
-    return Cut(
-        queue=store.items().where(F.col("_step") <= queue_step),
-        status=store.status.read().where(F.col("_step") <= head.step),
-        head=head,
-        at=at,
-    )
+    """Cut both logs; the errors are those of :func:`spark_queue.delta.views.ends.ends_at`."""
+    ends = ends_at(store, as_of)
+    items, log = store.items(), store.status.read()
+    if ends.queue_step is not None:
+        items = items.where(F.col("_step") <= ends.queue_step)
+        log = log.where(F.col("_step") <= ends.head.step)
+    return Cut(queue=items, status=log, head=ends.head, at=ends.at)

@@ -23,13 +23,15 @@ def live(store: Store, seq: int) -> Explanation | None:
     """Say it of a live item by what this process knows; ``None`` where it does not."""
     with store.cache().lock:
         replica = replicas.at_hand(store)
-        row = None if replica is None else replica.items.get(seq)
+        row = None if replica is None else replica.find(seq)
         if replica is None or row is None:
             return None
+        if seq not in replica.items and row["_group_key"] is not None:
+            # Of the members before it none need be known here.
+            return None
         limit = store.limits()
-        rows = [
-            {**other, "_expires_at": expires_at(other, limit)} for other in replica.items.values()
-        ]
+        known = {**replica.items, seq: row}.values()
+        rows = [{**other, "_expires_at": expires_at(other, limit)} for other in known]
     at = now_of(store)
     live = {row["_seq"]: Seen.of(row) for row in rows}
     staying = [item for item in live.values() if item.state == CLAIMED and not at.ends(item)]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, Row
@@ -40,6 +42,17 @@ def in_order(store: Store, lease: int) -> DataFrame:
     granted = _granted(store, lease).select("_seq", "_priority", "_turn")
     placed = claimed(store, lease).join(F.broadcast(granted), "_seq")
     return placed.orderBy(F.col("_priority").desc(), "_turn", "_seq").drop("_priority", "_turn")
+
+
+def collected(store: Store, lease: int) -> list[dict[str, Any]]:
+    """Return the rows of :func:`in_order`; no query is made for what is read in this process."""
+    known = _known(store, lease)
+    here = None
+    if known is not None:
+        here = fetching.brought(store, known, most_bytes=fetching.MOST_BYTES)
+    if known is None or here is None:
+        return [row.asDict(recursive=True) for row in in_order(store, lease).collect()]
+    return _as_collected(fetching.in_order(here, known))
 
 
 def leased(store: Store, lease: int) -> LeasedItems:
@@ -85,6 +98,20 @@ def _bounds(granted: DataFrame) -> Row | None:
         F.count(F.lit(1)),
         F.max("_losses"),
     ).head()
+
+
+def _as_collected(rows: pa.Table) -> list[dict[str, Any]]:
+    """Return rows with the values that Spark gives: instants as times of this process's zone."""
+    kinds = {column.name: column.type for column in rows.schema}
+    instants = [name for name, kind in kinds.items() if getattr(kind, "tz", None) is not None]
+    found: list[dict[str, Any]] = rows.to_pylist()
+    for row in found:
+        row |= {name: _local(row[name]) for name in instants}
+    return found
+
+
+def _local(instant: datetime | None) -> datetime | None:
+    return None if instant is None else instant.astimezone().replace(tzinfo=None)
 
 
 def _frame(store: Store, rows: pa.Table) -> DataFrame:

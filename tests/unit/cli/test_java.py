@@ -64,7 +64,7 @@ def test_no_java_is_one_line_and_wrong_setup(
     monkeypatch.setenv("PATH", str(tmp_path))
 
     with pytest.raises(SystemExit) as ended:
-        main(["status", "./q"])
+        main(["process", "./q", "json:loads"])
 
     said = capsys.readouterr()
     assert (ended.value.code, said.out) == (2, "")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from datetime import datetime, timezone
+from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from spark_queue.delta.tables.files import LogFile, files_of
+from spark_queue.delta.tables.files import LogFile, files_of, read_file
 
 _FILE = LogFile(path="a", gen=0, size=1, rows=3, ranges={"_seq": (4, 9)})
 
@@ -36,3 +39,15 @@ def test_what_is_not_told_of_a_file_is_not_known() -> None:
     columns = {**facts, "max._seq": pa.array([None], pa.int64())}
     (file,) = files_of(pa.table(columns))
     assert (file.gen, file.size, file.rows, file.ranges) == (-1, 7, math.inf, {})
+
+
+def test_times_that_spark_writes_may_be_far_away(tmp_path: Path) -> None:
+    """A year 9999, as of what never expires, is read as it is: not wrapped, and no error."""
+    times = [datetime(9999, 12, 31, tzinfo=timezone.utc), datetime(2026, 1, 1, tzinfo=timezone.utc)]
+    path = tmp_path / "far.parquet"
+    written = pa.table({"at": pa.array(times, pa.timestamp("us", "UTC"))})
+    pq.write_table(written, path, use_deprecated_int96_timestamps=True)
+
+    read = read_file(path, ["at"])["at"]
+
+    assert [at.replace(tzinfo=timezone.utc) for at in read.to_pylist()] == times

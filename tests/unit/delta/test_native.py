@@ -13,9 +13,11 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, Schema, write_deltalake
 
+from spark_queue.delta.tables import tidying
 from spark_queue.delta.tables.appending import sync_commits
 from spark_queue.delta.tables.heads import StatusHead, following
-from spark_queue.delta.tables.native import NativeLog, Natives
+from spark_queue.delta.tables.native import NativeLog
+from spark_queue.delta.tables.natives import Natives
 from spark_queue.delta.tables.schema import SKIPPING_COLUMNS, STATUS_COLUMNS
 from spark_queue.delta.tables.spark_types import struct_of
 from spark_queue.errors import InvalidArgumentError
@@ -176,6 +178,7 @@ def test_old_commits_are_kept_where_the_table_says_so(tmp_path: Path) -> None:
     for _ in range(4):
         head = following(head)
         assert log.commit(head, None, is_synced=False)
+        assert log.sum_up() == (head.step % 2 == 0)
     assert len(list((tmp_path / "_delta_log").glob("*.json"))) == 5
 
 
@@ -247,6 +250,8 @@ def test_a_log_is_summed_up_now_and_then(tmp_path: Path) -> None:
     for _ in range(9):
         head = following(head)
         assert log.commit(head, _rows(head.step), is_synced=False)
+        tidying.look_after(log)
+        assert tidying.wait(30)
     last = json.loads((tmp_path / "_delta_log" / "_last_checkpoint").read_text())
     assert last["version"] == 8
     assert len(DeltaTable(str(tmp_path)).to_pyarrow_table()) == 18

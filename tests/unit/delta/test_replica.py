@@ -440,7 +440,7 @@ def test_what_ends_half_way_is_known_as_of_no_step(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(Scheduler, "propose", interrupted)
+        patch.setattr(Scheduler, "propose_within", interrupted)
         with pytest.raises(KeyboardInterrupt):
             queue.claim(1)
     assert queue.replica.follower is None

@@ -89,6 +89,22 @@ def test_a_newest_commit_that_is_not_whole_is_named(tmp_path: Path, left: bytes)
     require_uncut("q", "queue", tmp_path)
 
 
+def test_a_commit_between_others_that_is_gone_or_empty_is_named(tmp_path: Path) -> None:
+    """Unless a checkpoint has summed it up: then it may have been cleaned up."""
+    log = _log(tmp_path, None, 1, 2, 3)
+    middle = log / f"{2:020}.json"
+
+    middle.write_text("")
+    with pytest.raises(LogDamagedError, match=f"{middle.name} is empty"):
+        require_uncut("q", "queue", tmp_path)
+    middle.unlink()
+    (log / f"{2:020}.crc").unlink()
+    with pytest.raises(LogDamagedError, match=f"{middle.name} is gone"):
+        require_uncut("q", "queue", tmp_path)
+    (log / f"{2:020}.checkpoint.parquet").touch()
+    require_uncut("q", "queue", tmp_path)
+
+
 def test_a_log_whose_rows_end_too_early_is_damaged(tmp_path: Path) -> None:
     """At first sight rows go as far as the commits, those included that came meanwhile."""
     _log(tmp_path, None, 1, 2)

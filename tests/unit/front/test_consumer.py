@@ -7,20 +7,21 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from types import SimpleNamespace
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
+from spark_queue.claim import Said
 from spark_queue.clock import ManualClock
-from spark_queue.delta.commands import recovery
 from spark_queue.delta.commands.settle import NAMED
-from spark_queue.delta.views import items
+from spark_queue.delta.store.news import Look
 from spark_queue.errors import LeaseLostError, QueueShutDownError
 from spark_queue.front.consumer import Consumer, Delivery, OutcomeName, PendingOutcome
+from spark_queue.front.ends import Outlet
 from spark_queue.front.producer import Put
 
 PATIENCE = 10.0
@@ -35,20 +36,37 @@ class FakeQueue:
 
     def __init__(self, count: int) -> None:
         self.clock = ManualClock()
-        here = SimpleNamespace(place=SimpleNamespace(directory=lambda: None))
-        self._store = SimpleNamespace(clock=self.clock, handle=here)
         self.leases = dict.fromkeys(range(1, count + 1), 0)
         self.ends: dict[int, datetime] = {}
         self.acked: list[int] = []
         self.renewals = self.claims = self.releases = 0
         self.fault: Callable[[], object] = lambda: None
         self.reading: Callable[[], object] = lambda: None
-        self.rescued: list[object] = []
+        self.rescues: list[int] = []
+        self.news: list[Path] = []
         self._last = 0
 
-    def claim(self, limit: int, *, lease: timedelta | None, worker_id: str) -> FakeClaim:
+    def recover(self) -> None:
+        """Settle what others left; note how many claims there were before."""
+        self.rescues.append(self.claims)
+
+    def rows(self, claim: FakeClaim) -> list[dict[str, Any]]:
+        """Return what a claim has."""
+        self.reading()
+        return [{"_seq": seq, "_lease": claim.lease, "_attempts": 0} for seq in claim.seqs]
+
+    def look(self) -> Look:
+        """Look at the files that others write, if the test has some."""
+        return Look(tuple(str(path) for path in self.news if not path.exists()))
+
+    def rest(self, most: float) -> float:
+        """Return when the first lease ends."""
+        now = self.clock.now()
+        left = [(end - now).total_seconds() for end in self.ends.values() if end > now]
+        return min([most, *left])
+
+    def claim(self, limit: int, lease: timedelta | None) -> FakeClaim:
         """Take what nobody holds, or no longer."""
-        del worker_id
         self.claims += 1
         now = self.clock.now()
         free = [seq for seq in self.leases if self.ends.get(seq, now) <= now][:limit]
@@ -97,14 +115,14 @@ class FakeClaim:
         self.source.releases += 1
         self.source.hold(self._mine(), 0, self.source.clock.now())
 
-    def settle_each(self, outcomes: Mapping[int, tuple[OutcomeName, str | None]]) -> None:
+    def settle_each(self, outcomes: Mapping[int, Said]) -> None:
         """Settle single items."""
         self.source.fault()
         mine = set(self._mine())
-        for seq, (said, _) in outcomes.items():
+        for seq, said in outcomes.items():
             if seq not in mine:
                 continue
-            if said == "release":
+            if "release" in (said, said[0]):
                 self.source.hold([seq], 0, self.source.clock.now())
             else:
                 del self.source.leases[seq]
@@ -112,20 +130,11 @@ class FakeClaim:
         self._require_all([seq for seq in outcomes if seq not in mine])
 
 
-class FakeRow(dict[str, Any]):
-    """A row of a claim's items."""
-
-    def asDict(self, recursive: bool) -> dict[str, Any]:  # noqa: FBT001, N802
-        """Return what is in it."""
-        del recursive
-        return dict(self)
-
-
 Start = Callable[..., tuple[FakeQueue, Consumer]]
 
 
 @pytest.fixture
-def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
+def start() -> Iterator[Start]:
     """Start a consumer over a fake queue; it is closed in the end."""
     running: list[tuple[Consumer, threading.Thread]] = []
 
@@ -138,16 +147,8 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
     ) -> tuple[FakeQueue, Consumer]:
         source = FakeQueue(count)
 
-        def rows(_: object, lease: int) -> SimpleNamespace:
-            source.reading()
-            held = [seq for seq, by in source.leases.items() if by == lease]
-            made = [FakeRow(_seq=seq, _lease=lease, _attempts=0) for seq in held]
-            return SimpleNamespace(collect=lambda: made)
-
-        monkeypatch.setattr(items, "in_order", rows)
-        monkeypatch.setattr(recovery, "recover", source.rescued.append)
         most = max(count, 1) if prefetch is None else prefetch
-        consumer = Consumer(cast("Any", source), most, lease, 100)
+        consumer = Consumer(cast("Outlet", source), most, lease, 100, pause=lambda _: None)
         thread = threading.Thread(target=consumer.run, args=(poll_every,))
         thread.start()
         running.append((consumer, thread))
@@ -228,7 +229,28 @@ def test_an_outcome_that_was_not_written_is_written_again(start: Start) -> None:
 
 
 def test_an_outcome_that_cannot_be_written_frees_its_item(start: Start) -> None:
-    """Who waits is told why, and the item comes again once its lease is over."""
+    """Who waits is told why; the item comes again at once, and the rest of its claim stays held."""
+    source, consumer = start(2)
+    first, second = consumer.get(PATIENCE), consumer.get(PATIENCE)
+
+    def fail() -> None:
+        raise OSError("the disk is gone")
+
+    source.fault = fail
+    with pytest.raises(OSError, match="the disk is gone"):
+        _say(consumer, first).result(PATIENCE)
+    source.fault = lambda: None
+
+    again = consumer.get(PATIENCE)
+    assert (again.seq, again.lease != first.lease) == (first.seq, True)
+    assert source.leases[second.seq] == second.lease
+    assert _say(consumer, again).result(PATIENCE) is None
+    assert _say(consumer, second).result(PATIENCE) is None
+    assert source.acked == [first.seq, second.seq]
+
+
+def test_an_item_that_cannot_even_be_freed_comes_when_its_lease_is_over(start: Start) -> None:
+    """Nobody renews a claim of which nothing is left but what was given up."""
     source, consumer = start(1)
 
     def fail() -> None:
@@ -237,11 +259,36 @@ def test_an_outcome_that_cannot_be_written_frees_its_item(start: Start) -> None:
     source.fault = fail
     with pytest.raises(OSError, match="the disk is gone"):
         _say(consumer, consumer.get(PATIENCE)).result(PATIENCE)
-    source.fault = lambda: None
     source.clock.advance(LEASE)
 
-    assert _say(consumer, consumer.get(PATIENCE)).result(PATIENCE) is None
-    assert source.acked == [1]
+    assert consumer.get(PATIENCE).seq == 1
+    assert source.renewals == 0
+
+
+def test_who_waits_is_woken_by_what_another_process_writes(start: Start, tmp_path: Path) -> None:
+    """Nobody in this process says that there is something, and the next look is far away."""
+    source, consumer = start(0, poll_every=HOUR)
+    source.news.append(tmp_path / "1.json")
+    with ThreadPoolExecutor(1) as pool:
+        taken = pool.submit(consumer.get, PATIENCE)
+        _until(lambda: consumer._seen is not None and bool(consumer._seen.next_commits))
+        source.leases[1] = 0
+        (tmp_path / "1.json").touch()
+
+        assert taken.result(PATIENCE).seq == 1
+
+
+def test_who_waits_is_woken_when_an_item_becomes_due(start: Start) -> None:
+    """An item that only time brings back is looked for then, and not at the next look."""
+    source, consumer = start(0, poll_every=HOUR)
+    source.leases[1] = 0
+    source.hold([1], -1, source.clock.now() + timedelta(milliseconds=1))
+    with ThreadPoolExecutor(1) as pool:
+        taken = pool.submit(consumer.get, PATIENCE)
+        _until(lambda: source.claims > 0)
+        source.clock.advance(timedelta(milliseconds=1))
+
+        assert taken.result(PATIENCE).seq == 1
 
 
 def test_of_a_large_claim_that_was_lost_nothing_is_handed_out(start: Start) -> None:
@@ -377,10 +424,9 @@ def test_a_consumer_that_ends_gives_back_what_it_holds(start: Start) -> None:
     assert set(source.leases.values()) == {0}
 
 
-def test_who_looks_when_a_consumer_ends_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_looks_when_a_consumer_ends_is_answered() -> None:
     """A look that was asked for after the last one waits for nothing, nor does a later one."""
-    monkeypatch.setattr(recovery, "recover", lambda _: None)
-    consumer = Consumer(cast("Any", FakeQueue(0)), 1, LEASE, 100)
+    consumer = Consumer(cast("Outlet", FakeQueue(0)), 1, LEASE, 100)
     look = consumer._next_look()
     consumer.close()
     consumer.run(HOUR)
@@ -391,17 +437,17 @@ def test_who_looks_when_a_consumer_ends_is_answered(monkeypatch: pytest.MonkeyPa
 
 def test_a_consumer_begins_with_what_others_left(start: Start) -> None:
     """Results that a process left behind are settled before anything is claimed."""
-    source, _ = start(1)
-    _until(lambda: bool(source.rescued))
+    source, consumer = start(1)
 
-    assert source.rescued == [source._store]
+    assert consumer.get(PATIENCE).seq == 1
+    assert source.rescues == [0]
 
 
 def test_of_many_losses_nobody_is_told_that_all_is_well() -> None:
     """An error names a thousand items: where it does, each outcome of the group counts as lost."""
     source = FakeQueue(NAMED + 5)
-    consumer = Consumer(cast("Any", source), NAMED + 5, LEASE, NAMED + 5)
-    claim = source.claim(NAMED + 5, lease=LEASE, worker_id="w")
+    consumer = Consumer(cast("Outlet", source), NAMED + 5, LEASE, NAMED + 5)
+    claim = source.claim(NAMED + 5, LEASE)
     consumer._leases.add(cast("Any", claim), claim.seqs)
     source.steal()
     said = [PendingOutcome(Delivery(seq, claim.lease, 0, {}), "ack") for seq in claim.seqs]

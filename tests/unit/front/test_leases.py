@@ -21,7 +21,7 @@ class Claims:
 
     def __init__(self) -> None:
         self.clock = ManualClock()
-        self.leases = Leases(cast("Any", SimpleNamespace(name="q", _store=self)))
+        self.leases = Leases("q", self.clock)
         self.renewed: list[int] = []
 
     def hold(self, lease: int, seqs: list[int], *, fault: BaseException | None = None) -> None:

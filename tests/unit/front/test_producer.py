@@ -12,6 +12,7 @@ from pyspark.sql.types import LongType, StringType, StructType
 
 from spark_queue.errors import SchemaMismatchError
 from spark_queue.front.batcher import Batcher
+from spark_queue.front.by_spark import SparkInlet
 from spark_queue.front.producer import Producer, Put, PutResult
 
 SCHEMA = StructType().add("id", LongType()).add("name", StringType())
@@ -45,7 +46,8 @@ class Door:
         self.queue = FakeQueue()
         self.line: Batcher[Put] = Batcher(10, 10, timedelta(milliseconds=1))
         self.written = 0
-        self._producer = Producer(cast("Any", self.queue), self.line, on_written=self._count)
+        inlet = SparkInlet(cast("Any", self.queue))
+        self._producer = Producer(inlet, self.line, on_written=self._count)
 
     def _count(self) -> None:
         self.written += 1

@@ -34,13 +34,16 @@ except LeaseLostError as exc:
 for only_spark in (
     lambda: held.items,
     lambda: held.settle(None),
-    lambda: queue.configure(weights={"a": 2.0}),
+    lambda: queue.cancel("id = 'a'"),
     lambda: LocalQueue.create(place + "2", "id string", QueueConfig(dedup_key="upper(id)")),
 ):
     try:
         only_spark()
     except SparkNeededError as exc:
         print("needs Spark")
+queue.configure(weights={"a": 2.0})
+with spark_queue.DurableQueue(queue) as front:
+    print(front.put({"id": "d"}).result().outcome, front.get(60).item["id"])
 queue.pause()
 queue.resume()
 print(queue.dead()["id"].to_pylist(), queue.explain(4).reason)
@@ -69,7 +72,15 @@ def test_a_queue_is_worked_with_where_there_is_no_spark() -> None:
     out, errors = _told(_ALONE)
 
     assert errors == ""
-    assert out.splitlines() == ["4", "a", "(3,)", *["needs Spark"] * 4, "['b'] runnable", "3"]
+    assert out.splitlines() == [
+        "4",
+        "a",
+        "(3,)",
+        *["needs Spark"] * 4,
+        "inserted c",
+        "['b'] runnable",
+        "4",
+    ]
 
 
 def test_the_package_loads_nothing_before_it_is_used() -> None:

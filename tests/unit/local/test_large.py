@@ -11,8 +11,11 @@ from tests.unit.local.conftest import Make
 
 @pytest.fixture
 def large(make: Make, monkeypatch: pytest.MonkeyPatch) -> LocalQueue:
-    """Return a queue of which one item is done, one in flight, and one too many waits."""
-    queue = make(dedup_key="id")
+    """Return a queue of which one item is done, one in flight, and one too many waits.
+
+    An order of service that several keys make is not known in part.
+    """
+    queue = make(dedup_key="id", group_key="id", fair_key="id")
     queue.enqueue([{"id": name} for name in "abcd"])
     with queue.claim(1):
         pass

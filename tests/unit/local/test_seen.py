@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from spark_queue.clock import ManualClock
-from spark_queue.errors import InvalidArgumentError, InvalidConfigError, SparkNeededError
+from spark_queue.errors import InvalidArgumentError, InvalidConfigError
 from spark_queue.local.queue import LocalQueue
 from tests.unit.local.conftest import Make
 
@@ -118,18 +118,6 @@ def test_settings_change_for_every_handle(
     claim = other.claim(2)
     assert (claim.count, claim.lease_expires_at) == (1, clock.now() + MINUTE)
     assert other.config.max_in_flight == 1
-
-
-def test_weights_are_changed_by_spark(make: Make) -> None:
-    """All turns would have to be counted anew; the weights stay as they were."""
-    queue = make("id string", fair_key="id", weights={"a": 2.0})
-
-    with pytest.raises(SparkNeededError, match="to change weights"):
-        queue.configure(weights={"a": 3.0})
-
-    assert queue.config.weights == {"a": 2.0}
-    queue.configure(weights={"a": 2.0}, max_attempts=3)
-    assert queue.config.max_attempts == 3
 
 
 def test_a_setting_that_is_none_is_refused(make: Make) -> None:

@@ -1,0 +1,179 @@
+"""Commands that Spark answers: of any queue, wherever it is."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any, cast
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_queue.cli import inputs
+from spark_queue.cli.engines.choice import absolute
+from spark_queue.cli.engines.engine import LETTER, SHOWN, Added, AnyQueue, Past, Source, Start
+from spark_queue.cli.shown.plain import plain, rows
+from spark_queue.clock import SystemClock
+from spark_queue.config import QueueConfig
+from spark_queue.delta.plans.snapshot import chosen
+from spark_queue.queue import DeltaQueue
+from spark_queue.reader_config import ReaderConfig
+from spark_queue.results import EnqueueResult
+
+if TYPE_CHECKING:
+    from spark_queue.cli.scope import Scope
+    from spark_queue.reader import Reader
+
+
+def create(scope: Scope, name: str, schema: str, config: QueueConfig) -> str:
+    """See :class:`~spark_queue.cli.engines.engine.Engine`, as of all that follows."""
+    return DeltaQueue.create(scope.spark, placed(scope, name), schema, config).name
+
+
+def opened(scope: Scope, name: str, reader: str | None) -> AnyQueue:
+    """See :class:`Engine`."""
+    return scope.reading(name, reader)
+
+
+def placed(scope: Scope, name: str) -> str:
+    """See :class:`Engine`."""
+    return scope.placed(name)
+
+
+def drop(scope: Scope, place: str) -> None:
+    """See :class:`Engine`."""
+    DeltaQueue.drop(scope.spark, place)
+
+
+def enqueue(scope: Scope, queue: AnyQueue, source: Source) -> EnqueueResult:
+    """See :class:`Engine`."""
+    into = cast("DeltaQueue", queue)
+    explained: AbstractContextManager[None] = nullcontext()
+    if source.files is None or source.kind is None:
+        frame = scope.spark.read.table(str(source.table))
+    else:
+        found = (scope.spark, absolute(source.files), source.kind, into.schema)
+        frame, explained = inputs.read_files(*found), inputs.explained(*found)
+    with explained:
+        return into.enqueue(frame, source.order_by, on_duplicate=source.on_duplicate)
+
+
+def columns(queue: AnyQueue) -> str:
+    """See :class:`Engine`."""
+    fields = _seen(queue).schema.fields
+    return ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in fields)
+
+
+def status(
+    queue: AnyQueue, past: Past, where: str | None, limit: int
+) -> tuple[datetime, dict[str, Any]]:
+    """See :class:`Engine`."""
+    seen = _seen(queue)
+    at = seen.instant_of(past) if isinstance(past, int) else past or SystemClock().now()
+    at = at.astimezone(timezone.utc)
+    items = matching(seen.status(past), where)
+    first = _first(items, at).select(*seen.schema.names, *SHOWN)
+    return at, {**_counted(items, at), "items": rows(first, limit)}
+
+
+def _counted(items: DataFrame, at: datetime) -> dict[str, Any]:
+    """Count items per state, and those of which there is more to say."""
+    notes = _notes(at)
+    counted = items.groupBy("_state").agg(
+        F.count(F.lit(1)).alias("items"),
+        *(F.count_if(F.expr(told)).alias(note) for note, told in notes.items()),
+    )
+    found = {row["_state"]: row for row in counted.collect()}
+    states = {state: row["items"] for state, row in sorted(found.items())}
+    return {
+        "states": states,
+        **{note: sum(row[note] for row in found.values()) for note in notes},
+    }
+
+
+def _notes(at: datetime) -> dict[str, str]:
+    now = f"timestamp '{at.isoformat(' ')}'"
+    tried = "_attempts + _losses > 0"
+    return {
+        "lapsed": f"_state = 'claimed' AND _lease_expires_at <= {now}",
+        "retrying": f"_state = 'ready' AND {tried}",
+        "delayed": f"_state = 'ready' AND NOT {tried} AND _available_at > {now}",
+    }
+
+
+def _first(items: DataFrame, at: datetime) -> DataFrame:
+    """Order items: what went wrong, what may, what goes on, what is over."""
+    notes = _notes(at)
+    place = (
+        "CASE WHEN _state = 'dead' THEN 0 WHEN _state = 'expired' THEN 1 "
+        f"WHEN {notes['lapsed']} THEN 2 WHEN {notes['retrying']} THEN 3 "
+        "WHEN _state = 'claimed' THEN 4 WHEN _state = 'ready' THEN 5 "
+        "WHEN _state = 'cancelled' THEN 6 ELSE 7 END"
+    )
+    return items.orderBy(F.expr(place), "_seq")
+
+
+def dead(
+    queue: AnyQueue, past: Past, where: str | None, limit: int
+) -> tuple[int, list[dict[str, Any]]]:
+    """See :class:`Engine`."""
+    seen = _seen(queue)
+    letters = matching(seen.dead(past), where)
+    shown = letters.select(*seen.schema.names, *LETTER).orderBy("_seq")
+    return letters.count(), rows(shown, limit)
+
+
+def stats(queue: AnyQueue, past: Past, limit: int) -> dict[str, Any]:
+    """See :class:`Engine`."""
+    found = _seen(queue).stats(past)
+    counts = {name: plain(getattr(found, name)) for name in found.__dataclass_fields__}
+    return {**counts, "per_key": rows(_worst(found.per_key), limit)}
+
+
+def _worst(per_key: DataFrame) -> DataFrame:
+    """Order keys: those with dead letters, then those that have waited longest."""
+    return per_key.orderBy(F.desc("dead"), F.desc_nulls_last("oldest_age"), "fair_key")
+
+
+def history(queue: AnyQueue, seq: int) -> list[dict[str, Any]]:
+    """See :class:`Engine`."""
+    return rows(_seen(queue).history(seq))
+
+
+def readers(queue: AnyQueue) -> tuple[str, ...]:
+    """See :class:`Engine`."""
+    return cast("DeltaQueue", queue).readers()
+
+
+def lags(queue: AnyQueue) -> list[dict[str, Any]]:
+    """See :class:`Engine`."""
+    of = cast("DeltaQueue", queue)
+    return [plain(of.open_reader(reader).lag()) for reader in of.readers()]
+
+
+def add_reader(
+    queue: AnyQueue, name: str, start: Start | None, config: ReaderConfig | None
+) -> Added:
+    """See :class:`Engine`."""
+    added = cast("DeltaQueue", queue).reader(name, start=start, config=config)
+    return Added(reader=added.reader, number=added.number, limits=added.limits)
+
+
+def drop_reader(queue: AnyQueue, name: str) -> None:
+    """See :class:`Engine`."""
+    cast("DeltaQueue", queue).drop_reader(name)
+
+
+def matching(items: DataFrame, where: str | None) -> DataFrame:
+    """Return the items for which a predicate is true.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When the predicate is more than an expression, or names no column of theirs.
+    """
+    return items if where is None else chosen(items, where)
+
+
+def _seen(queue: AnyQueue) -> DeltaQueue | Reader:
+    return cast("DeltaQueue | Reader", queue)

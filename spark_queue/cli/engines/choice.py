@@ -1,0 +1,69 @@
+"""Which engine a command gets."""
+
+from __future__ import annotations
+
+import os
+from enum import Enum
+from importlib.util import find_spec
+from pathlib import Path
+
+from spark_queue.delta.tables import address, paths
+from spark_queue.delta.tables.address import QueueAddress
+from spark_queue.delta.tables.wishes import PlainSession
+from spark_queue.java import java_problem
+
+#: By these a path, or a name, may mean something to Spark that is not on this machine's disk.
+_SPARK_IS_SET_UP = (
+    *("SPARK_HOME", "SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR"),
+    *("SPARK_REMOTE", "PYSPARK_SUBMIT_ARGS"),
+)
+
+
+class Choice(str, Enum):
+    """Who answers a command."""
+
+    AUTO = "auto"
+    SPARK = "spark"
+    LOCAL = "local"
+
+
+def local_path(name: str) -> str:
+    """Return the path that a name or a path of a queue is on this machine's disk.
+
+    A plain name is one of the working directory, as it is to a session whose catalog is in memory.
+    """
+    return address.placed(name) if "/" in name else os.path.abspath(name)  # noqa: PTH100 - a string
+
+
+def is_local(name: str) -> bool:
+    """Tell whether a queue is, or would be, on this machine's disk, for all that a path can say."""
+    return _directory_of(name) is not None
+
+
+def is_local_to_spark(name: str) -> bool:
+    """Tell whether it is there to Spark, too.
+
+    It is where there is a queue, and where nobody has set Spark up in another way.
+    """
+    directory = _directory_of(name)
+    if directory is None:
+        return False
+    logs = (directory.parent / log for log in ("queue", "status"))
+    return all(map(paths.has_log, logs)) or not any(map(os.environ.get, _SPARK_IS_SET_UP))
+
+
+def absolute(path: str) -> str:
+    """Return a path of files as the JVM finds it, whose working directory may be another."""
+    return path if "://" in path else os.path.abspath(path)  # noqa: PTH100 - it may be a pattern
+
+
+def spark_problem() -> str | None:
+    """Say in a line what is missing for Spark; ``None`` where nothing is."""
+    if find_spec("pyspark") is None:
+        return "pyspark is not installed; pip install 'spark-queue[spark]'"
+    return java_problem()
+
+
+def _directory_of(name: str) -> Path | None:
+    """Return where the status log of a queue is or would be."""
+    return paths.directory_of(PlainSession(), QueueAddress(local_path(name)).status)

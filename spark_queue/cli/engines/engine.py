@@ -1,0 +1,120 @@
+"""What an engine does for the commands: the same plain data, whichever it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+
+from spark_queue.cli.shown.formats import Format
+from spark_queue.config import QueueConfig
+from spark_queue.reader_config import ReaderConfig
+from spark_queue.results import EnqueueResult
+
+if TYPE_CHECKING:
+    from spark_queue.cli.scope import Scope
+    from spark_queue.local.queue import LocalQueue
+    from spark_queue.queue import DeltaQueue
+    from spark_queue.reader import Reader
+
+#: A queue, as one of its readers sees it.
+AnyQueue: TypeAlias = "DeltaQueue | Reader | LocalQueue"
+
+#: A step of the status log, an instant, or (``None``) now.
+Past: TypeAlias = int | datetime | None
+
+#: Where a new reader starts.
+Start: TypeAlias = Literal["tail", "beginning"] | int | datetime
+
+#: What status shows of an item beside the user's columns.
+SHOWN = (
+    "_seq",
+    "_state",
+    "_attempts",
+    "_losses",
+    "_enqueued_at",
+    "_available_at",
+    "_claimed_at",
+    "_finished_at",
+    "_worker_id",
+    "_lease_expires_at",
+    "_error",
+)
+
+#: What is shown of a dead letter.
+LETTER = ("_seq", "_attempts", "_losses", "_finished_at", "_error", "_successor")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where rows to enqueue are."""
+
+    table: str | None
+    """A table of the catalog, or"""
+    files: str | None
+    """a file, directory or pattern."""
+    kind: Format | None
+    """The format of the files."""
+    order_by: str | None
+    on_duplicate: Literal["skip", "raise"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Added:
+    """A reader that was registered."""
+
+    reader: str
+    number: int
+    limits: ReaderConfig
+
+
+class Engine(Protocol):
+    """Answers commands; a module is one."""
+
+    def create(self, scope: Scope, name: str, schema: str, config: QueueConfig) -> str:
+        """Make a queue, and return its name as the library has it."""
+
+    def opened(self, scope: Scope, name: str, reader: str | None) -> AnyQueue:
+        """Open a queue, as its default reader sees it or as one that is registered."""
+
+    def drop(self, scope: Scope, place: str) -> None:
+        """Remove a queue."""
+
+    def placed(self, scope: Scope, name: str) -> str:
+        """Return the name or path of a queue as the library has it."""
+
+    def enqueue(self, scope: Scope, queue: AnyQueue, source: Source) -> EnqueueResult:
+        """Add rows."""
+
+    def columns(self, queue: AnyQueue) -> str:
+        """Return the user's columns as DDL."""
+
+    def status(
+        self, queue: AnyQueue, past: Past, where: str | None, limit: int
+    ) -> tuple[datetime, dict[str, Any]]:
+        """Return the instant that is seen, how many items are in which state, and the first."""
+
+    def dead(
+        self, queue: AnyQueue, past: Past, where: str | None, limit: int
+    ) -> tuple[int, list[dict[str, Any]]]:
+        """Return how many dead letters there are, and the first of them."""
+
+    def stats(self, queue: AnyQueue, past: Past, limit: int) -> dict[str, Any]:
+        """Return counts per state and of the keys that wait longest."""
+
+    def history(self, queue: AnyQueue, seq: int) -> list[dict[str, Any]]:
+        """Return every transition of an item, oldest first."""
+
+    def readers(self, queue: AnyQueue) -> tuple[str, ...]:
+        """Return the names of all readers; the default reader's is empty."""
+
+    def lags(self, queue: AnyQueue) -> list[dict[str, Any]]:
+        """Return how far each reader is behind."""
+
+    def add_reader(
+        self, queue: AnyQueue, name: str, start: Start | None, config: ReaderConfig | None
+    ) -> Added:
+        """Register a reader."""
+
+    def drop_reader(self, queue: AnyQueue, name: str) -> None:
+        """Forget a reader."""

@@ -1,0 +1,242 @@
+"""Commands that this process answers: of a queue on its disk, in a second and without Java.
+
+What needs Spark is a :class:`~spark_queue.SparkNeededError`, before anything was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_queue.cli.engines import files
+from spark_queue.cli.engines.choice import local_path
+from spark_queue.cli.engines.engine import LETTER, SHOWN, Added, AnyQueue, Past, Source, Start
+from spark_queue.cli.shown.plain import plain
+from spark_queue.clock import SystemClock
+from spark_queue.config import QueueConfig
+from spark_queue.delta.tables.schema import CANCELLED, CLAIMED, DEAD, EXPIRED, READY, TERMINAL
+from spark_queue.delta.views.ends import ends_at
+from spark_queue.errors import (
+    InvalidArgumentError,
+    InvalidConfigError,
+    SchemaMismatchError,
+    SparkNeededError,
+)
+from spark_queue.local import handles, items
+from spark_queue.local.lagging import lag
+from spark_queue.local.queue import LocalQueue
+from spark_queue.reader_config import ReaderConfig
+from spark_queue.results import EnqueueResult, QueueStats
+
+if TYPE_CHECKING:
+    from spark_queue.cli.scope import Scope
+
+
+def create(scope: Scope, name: str, schema: str, config: QueueConfig) -> str:
+    """See :class:`~spark_queue.cli.engines.engine.Engine`, as of all that follows."""
+    try:
+        return LocalQueue.create(local_path(name), schema, config).name
+    except (InvalidArgumentError, InvalidConfigError, SchemaMismatchError) as exc:
+        # Spark takes some columns and keys that are none here, and says of others why not.
+        scope.require_wrong_for_all(exc)
+        raise
+
+
+def opened(scope: Scope, name: str, reader: str | None) -> AnyQueue:
+    """See :class:`Engine`."""
+    del scope
+    queue = LocalQueue.open(local_path(name))
+    return queue if reader is None else handles.open_reader(queue, reader)
+
+
+def placed(scope: Scope, name: str) -> str:
+    """See :class:`Engine`."""
+    del scope
+    return local_path(name)
+
+
+def drop(scope: Scope, place: str) -> None:
+    """See :class:`Engine`."""
+    del scope
+    handles.drop(local_path(place))
+
+
+def enqueue(scope: Scope, queue: AnyQueue, source: Source) -> EnqueueResult:
+    """See :class:`Engine`."""
+    del scope
+    into = _local(queue)
+    if source.files is None or source.kind is None:
+        raise SparkNeededError("a table of the catalog", "the catalog is a session's")
+    columns = handles.columns_of(into)
+    table = files.read(source.files, source.kind, columns)
+    return into.enqueue(table, order_by=source.order_by, on_duplicate=source.on_duplicate)
+
+
+def columns(queue: AnyQueue) -> str:
+    """See :class:`Engine`."""
+    found = handles.columns_of(_local(queue))
+    return ", ".join(f"{column.name} {column.kind.simple}" for column in found)
+
+
+def status(
+    queue: AnyQueue, past: Past, where: str | None, limit: int
+) -> tuple[datetime, dict[str, Any]]:
+    """See :class:`Engine`."""
+    _require_none(where)
+    store = handles.store_of(_local(queue))
+    ends = ends_at(store, past)
+    at = (ends.at or SystemClock().now()).astimezone(timezone.utc)
+    found = items.standing(store, ends)
+    notes = _notes(found, at)
+    counts = {name: pc.sum(told).as_py() or 0 for name, told in notes.items()}
+    first = found.take(pc.sort_indices(_placed(found, notes), sort_keys=_BY_PLACE)[:limit])
+    own = _rows(items.values(store, first["_seq"]))
+    shown = [{**mine, **row} for mine, row in zip(own, _rows(first.select(SHOWN)), strict=True)]
+    return at, {"states": _states(found), **counts, "items": shown}
+
+
+_BY_PLACE = [("_place", "ascending"), ("_seq", "ascending")]
+
+
+def _states(found: pa.Table) -> dict[str, int]:
+    counted = pc.value_counts(found["_state"]).to_pylist()
+    return dict(sorted((one["values"], one["counts"]) for one in counted))
+
+
+def _notes(found: pa.Table, at: datetime) -> dict[str, pa.ChunkedArray]:
+    """Tell of which items there is more to say."""
+    state, now = found["_state"], pa.scalar(at, pa.timestamp("us", "UTC"))
+    ready = pc.equal(state, READY)
+    tried = pc.greater(pc.add(found["_attempts"], found["_losses"]), 0)
+    lapsed = pc.fill_null(pc.less_equal(found["_lease_expires_at"], now), fill_value=False)
+    later = pc.fill_null(pc.greater(found["_available_at"], now), fill_value=False)
+    return {
+        "lapsed": pc.and_(pc.equal(state, CLAIMED), lapsed),
+        "retrying": pc.and_(ready, tried),
+        "delayed": pc.and_(pc.and_(ready, pc.invert(tried)), later),
+    }
+
+
+def _placed(found: pa.Table, notes: dict[str, pa.ChunkedArray]) -> pa.Table:
+    """Give items their places: what went wrong, what may, what goes on, what is over."""
+    state = found["_state"]
+    place = pa.chunked_array([pa.repeat(pa.scalar(7), found.num_rows)])
+    places = (
+        (6, pc.equal(state, CANCELLED)),
+        (5, pc.equal(state, READY)),
+        (4, pc.equal(state, CLAIMED)),
+        (3, notes["retrying"]),
+        (2, notes["lapsed"]),
+        (1, pc.equal(state, EXPIRED)),
+        (0, pc.equal(state, DEAD)),
+    )
+    for number, told in places:
+        place = pc.if_else(told, pa.scalar(number), place)
+    return pa.table({"_place": place, "_seq": found["_seq"]})
+
+
+def dead(
+    queue: AnyQueue, past: Past, where: str | None, limit: int
+) -> tuple[int, list[dict[str, Any]]]:
+    """See :class:`Engine`."""
+    _require_none(where)
+    store = handles.store_of(_local(queue))
+    ends = ends_at(store, past)
+    found = items.standing(store, ends)
+    letters = found.filter(pc.equal(found["_state"], DEAD))
+    first = letters.slice(0, limit)
+    first = first.append_column("_successor", items.successors(store, ends, first["_seq"]))
+    own = _rows(items.values(store, first["_seq"]))
+    shown = [{**mine, **row} for mine, row in zip(own, _rows(first.select(LETTER)), strict=True)]
+    return letters.num_rows, shown
+
+
+def stats(queue: AnyQueue, past: Past, limit: int) -> dict[str, Any]:
+    """See :class:`Engine`."""
+    if past is not None:
+        raise SparkNeededError("to count what was", "only what is now is counted here")
+    found = _local(queue).stats()
+    keys: pa.Table = cast("Any", found.per_key)
+    if _most(keys) > _EXACT:
+        raise SparkNeededError("to count so many items of a key", "Spark's percentiles are near")
+    counts = {name: plain(getattr(found, name)) for name in _COUNTS}
+    return {**counts, "per_key": _rows(keys.take(_worst(keys)[:limit]).select(_OF_A_KEY))}
+
+
+#: What there is to say of a queue as a whole, in the order in which it is said.
+_COUNTS = tuple(field.name for field in fields(QueueStats) if field.name != "per_key")
+
+#: The states that are counted of a key, and what is told of it.
+_STATES = (READY, CLAIMED, *TERMINAL)
+_OF_A_KEY = (
+    *("fair_key", *_STATES),
+    *("wait_p50", "wait_p95", "wait_max", "oldest_age", "refused"),
+)
+
+#: Items of a key up to which Spark's percentiles of them are exact.
+_EXACT = 4_999
+
+
+def _most(keys: pa.Table) -> int:
+    """Return how many items the largest key has."""
+    return max((sum(row.values()) for row in keys.select(_STATES).to_pylist()), default=0)
+
+
+def _worst(keys: pa.Table) -> pa.Array:
+    """Order keys: those with dead letters, then those that have waited longest."""
+    ages, names = keys["oldest_age"], keys["fair_key"]
+    by = {"dead": keys["dead"], "waits": pc.is_valid(ages), "oldest_age": ages}
+    then = {"is_named": pc.is_valid(names), "name": names}
+    order = [(name, "descending") for name in by] + [(name, "ascending") for name in then]
+    return pc.sort_indices(pa.table({**by, **then}), sort_keys=order)
+
+
+def history(queue: AnyQueue, seq: int) -> list[dict[str, Any]]:
+    """See :class:`Engine`."""
+    return [plain(row) for row in items.history(handles.store_of(_local(queue)), seq)]
+
+
+def readers(queue: AnyQueue) -> tuple[str, ...]:
+    """See :class:`Engine`."""
+    return _local(queue).readers()
+
+
+def lags(queue: AnyQueue) -> list[dict[str, Any]]:
+    """See :class:`Engine`."""
+    of = _local(queue)
+    seen = [handles.store_of(handles.open_reader(of, name)) for name in of.readers()]
+    return [plain(lag(store)) for store in seen]
+
+
+def add_reader(
+    queue: AnyQueue, name: str, start: Start | None, config: ReaderConfig | None
+) -> Added:
+    """See :class:`Engine`."""
+    if config is not None and any((config.expire_to, config.punt_to, config.punt_many_to)):
+        raise SparkNeededError("a reader that sends items on", "their target may be anywhere")
+    store = handles.store_of(_local(queue).reader(name, start=start, config=config))
+    return Added(reader=store.registered().name, number=store.reader, limits=store.limits())
+
+
+def drop_reader(queue: AnyQueue, name: str) -> None:
+    """See :class:`Engine`."""
+    handles.drop_reader(_local(queue), name)
+
+
+def _rows(table: pa.Table) -> Sequence[dict[str, Any]]:
+    """Return rows as plain data; all their times are instants, in UTC."""
+    return [plain(row) for row in table.to_pylist()]
+
+
+def _require_none(where: str | None) -> None:
+    if where is not None:
+        raise SparkNeededError("a predicate", "it is an expression of SQL")
+
+
+def _local(queue: AnyQueue) -> LocalQueue:
+    return cast("LocalQueue", queue)

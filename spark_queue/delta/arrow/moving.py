@@ -1,0 +1,114 @@
+"""Items that are moved by what they are, and not by a claim: found in the tables, and their rows.
+
+As :mod:`spark_queue.delta.plans.ending` finds and writes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime, timedelta
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_queue.delta.arrow import snapshot
+from spark_queue.delta.arrow.where import Where, meant
+from spark_queue.delta.input import kinds
+from spark_queue.delta.input.plain.sizes import sizes_of
+from spark_queue.delta.planner import Moved
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.schema import CLAIMED, ITEM, READY, SCHEDULE, STATUS_COLUMNS
+
+#: What a row says of an item when it ends.
+_ENDED = ("_seq", "_gen", "_state", "_attempts", "_losses", *SCHEDULE)
+
+
+def matching(store: Store, where: Where, states: Collection[str]) -> pa.Table:
+    """Return the items in some states that are meant; the errors are those of :func:`meant`."""
+    rows = snapshot.status(store)
+    return meant(rows.filter(pc.is_in(rows["_state"], pa.array(states))), where)
+
+
+def redrivable(store: Store, where: Where, states: Collection[str], *, again: bool) -> pa.Table:
+    """Return such items as rows to enqueue again: those redriven before only if asked for.
+
+    Returns
+    -------
+    pyarrow.Table
+        The user's columns, ``cost``, and ``_origin``: the item that each row was.
+    """
+    found = matching(store, where, states)
+    if not again:
+        found = found.filter(pc.invert(pc.is_in(found["_seq"], snapshot.redriven(store))))
+    rows = found.select([*store.user_columns(), "_cost", "_seq"])
+    return rows.rename_columns({"_cost": "cost", "_seq": "_origin"})
+
+
+def due(store: Store, now: datetime) -> pa.Table:
+    """Return the ready items whose time is over."""
+    rows = _in(snapshot.status(store), READY)
+    ends = _expires_at(rows, store.limits().max_age)
+    return rows.filter(pc.less_equal(ends, pa.scalar(now, ends.type)))
+
+
+def oldest(store: Store, most: int) -> pa.Table:
+    """Return the oldest items that wait, so that no more than so many are left in all."""
+    over = store.outstanding(store.status_head()) - most
+    return _in(snapshot.status(store), READY).slice(0, max(0, over))
+
+
+def outstanding_bytes(store: Store) -> int:
+    """Return how many bytes wait for the reader or are in its hands."""
+    rows = _in(snapshot.status(store), READY, CLAIMED)
+    return int(pc.sum(_sizes(store, rows)).as_py() or 0)
+
+
+def oldest_by_bytes(store: Store, most: int) -> pa.Table:
+    """Return the oldest items that wait, so that no more than so many bytes are left in all."""
+    rows = snapshot.status(store)
+    over = int(pc.sum(_sizes(store, _in(rows, READY, CLAIMED))).as_py() or 0) - most
+    waiting = _in(rows, READY)
+    sizes = _sizes(store, waiting)
+    passed = pc.subtract(pc.cumulative_sum(sizes), sizes)
+    return waiting.filter(pc.less(passed, over))
+
+
+def ended(found: pa.Table, state: str, now: datetime, error: str | None) -> Moved:
+    """Return the rows by which items end."""
+    said = {"_kind": ITEM, "_state": state, "_at": now, "_error": error}
+    return _moved(found.select(list(_ENDED)), said)
+
+
+def revived(found: pa.Table, now: datetime) -> Moved:
+    """Return the rows by which items are ready again, as if nothing had been."""
+    said = {"_kind": ITEM, "_state": READY, "_at": now, "_attempts": 0, "_losses": 0}
+    gone = {"_available_at": None, "_expires_at": None}
+    return _moved(found.select(list(_ENDED)), said | gone)
+
+
+def _moved(found: pa.Table, said: dict[str, object]) -> Moved:
+    counted = found.group_by("_state").aggregate([("_state", "count")]).to_pydict()
+    was = dict(zip(counted["_state"], counted["_state_count"], strict=True))
+    columns = {name: found[name] for name in found.column_names if name not in said}
+    for name, value in said.items():
+        kind = STATUS_COLUMNS.arrow.field(name).type
+        columns[name] = pa.repeat(pa.scalar(value, kind), found.num_rows)
+    return Moved(rows=pa.table(columns), was=was)
+
+
+def _in(rows: pa.Table, *states: str) -> pa.Table:
+    return rows.filter(pc.is_in(rows["_state"], pa.array(states)))
+
+
+def _expires_at(rows: pa.Table, max_age: timedelta | None) -> pa.ChunkedArray:
+    """Return when items expire for a reader: by themselves, or because they have become too old."""
+    own = rows["_expires_at"]
+    if max_age is None:
+        return own
+    return pc.min_element_wise(own, pc.add(rows["_enqueued_at"], pa.scalar(max_age)))
+
+
+def _sizes(store: Store, rows: pa.Table) -> pa.Array:
+    users = set(store.user_columns())
+    fields = kinds.read(snapshot.log_of(store, "queue").schema())
+    return sizes_of(rows, [field for field in fields if field.name in users])

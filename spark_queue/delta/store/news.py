@@ -1,0 +1,101 @@
+"""Whether others have written to a queue since somebody looked at it, and waiting for that.
+
+On this machine's disk every step is a file whose name is known before it is there: the commit after
+the newest one. To ask for it costs microseconds, whoever writes, and needs nothing of the system
+that some have and others have not. Elsewhere nobody is told: there the queue is looked at again
+from time to time.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol, TypeVar
+
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.commits import commit_path, newest_version
+from spark_queue.delta.tables.schema import CLAIMED
+
+#: Seconds between two questions: most of what it takes until somebody who waits is woken.
+TICK = 0.02
+
+#: Seconds after which the queue is looked at anyhow: that a process has ended writes nothing.
+_AGAIN = 1.0
+
+
+class Countable(Protocol):
+    """What may have nothing in it."""
+
+    count: int
+
+
+_Got = TypeVar("_Got", bound=Countable)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How far the logs of a queue had come when somebody began to look at them."""
+
+    next_commits: tuple[str, ...]
+    """The files that its next steps will be; empty where nobody can tell."""
+
+    def is_outdated(self) -> bool:
+        """Tell whether somebody has written since."""
+        return any(os.access(commit, os.F_OK) for commit in self.next_commits)
+
+
+def look_at(store: Store) -> Look:
+    """Begin to look at the logs of a queue, as one of its readers sees them."""
+    if not store.is_local():
+        return Look(())
+    known = ((store.queue, store.cache().queue), (store.status, store.position().status))
+    directories = ((store.handle.place.directory_of(log), seen.version) for log, seen in known)
+    return Look(
+        tuple(
+            str(commit_path(directory, version + 1))
+            for directory, seen in directories
+            if directory is not None and (version := newest_version(directory, seen)) is not None
+        )
+    )
+
+
+def rest(store: Store, most: float) -> float:
+    """Return the seconds, so many at most, until time alone may bring an item."""
+    now = store.clock.now()
+    due = _due(store, now)
+    return most if due is None else min(max((due - now).total_seconds(), TICK), most)
+
+
+def awaited(store: Store, attempt: Callable[[], _Got], wait: timedelta) -> _Got:
+    """Try until something is got, or until the time is up.
+
+    Between two tries others have written, or an item has become due.
+    """
+    end = time.monotonic() + wait.total_seconds()
+    while True:
+        look = look_at(store)
+        got = attempt()
+        left = end - time.monotonic()
+        if got.count or left <= 0:
+            return got
+        _wait(look, min(left, rest(store, _AGAIN)))
+
+
+def _wait(look: Look, seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0 and not look.is_outdated():
+        time.sleep(min(TICK, left))
+
+
+def _due(store: Store, now: datetime) -> datetime | None:
+    """Return when the next delay or lease ends, as far as this process knows the items."""
+    with store.cache().lock:
+        replica = store.position().replica
+        items = [] if replica is None else list(replica.items.values())
+    ends = (
+        row["_lease_expires_at" if row["_state"] == CLAIMED else "_available_at"] for row in items
+    )
+    return min((end for end in ends if end is not None and end > now), default=None)

@@ -1,0 +1,154 @@
+"""The commits of a table on a shared store, read by a session of Spark as the small files they are.
+
+To ask Spark for the table, or for its history, has it look at the whole log anew, which costs as
+much as half an append. Whether there is a file of the next name costs a twentieth, and says the
+same. The commits of a table that its catalog keeps are not there, and are not looked for.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+from spark_queue.delta.tables.commits import Commit, commit_of, name_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+#: Seconds after which a commit that was there is looked at again: it may have been cleaned up, or
+#: the table made anew.
+_KEPT = 1.0
+
+#: Commits that are looked for one by one at most: then to ask for the history costs less.
+_FAR = 20
+
+
+#: What was looked for in vain, of which logs, where that holds until a moment is over.
+_looks: ContextVar[set[tuple[str, int]] | None] = ContextVar("looks", default=None)
+
+
+@contextmanager
+def one_moment() -> Iterator[None]:
+    """Look no more than once for the next commit of each log: what a step sees is one moment."""
+    before = _looks.set(set())
+    try:
+        yield
+    finally:
+        _looks.reset(before)
+
+
+class FarCommits:
+    """See :class:`~spark_queue.delta.tables.commits.Commits`: by a session.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        The session.
+    table : str
+        The table, as SQL names it.
+    location : str
+        Where its files are.
+    """
+
+    def __init__(self, spark: SparkSession, table: str, location: str) -> None:
+        self._spark = spark
+        self._table = table
+        self._log = location.rstrip("/") + "/_delta_log"
+        self._texts: dict[int, str] = {}
+        self._looked = -math.inf
+        self._is_closed = False
+
+    def newest(self, known: int | None) -> int | None:
+        """See :class:`Commits`; ``None`` where they cannot be looked at."""
+        if self._is_closed:
+            return None
+        looks = _looks.get()
+        if known is not None and looks is not None and (self._log, known) in looks:
+            return known
+        version = self._newest(known)
+        if version is not None and looks is not None:
+            looks.add((self._log, version))
+        return version
+
+    def _newest(self, known: int | None) -> int | None:
+        if known is None or not self._is_there(known):
+            self._texts = {}
+            return self._last()
+        for version in range(known + 1, known + 1 + _FAR):
+            if self._text(version) is None:
+                return version - 1
+        return self._last()
+
+    def at(self, version: int, app_id: str) -> Commit:
+        """See :class:`Commits`."""
+        text = self._text(version)
+        if text is None:
+            raise FileNotFoundError(f"{self._log}/{name_of(version)}")
+        return commit_of(text, app_id)
+
+    def version_of(self, token: str, known: int | None) -> int | None:
+        """Return the version that a token was committed as, if it is one soon after a known one.
+
+        The step stands or not, whatever this says: what fails here is asked in another way.
+        """
+        if known is None or self._is_closed:
+            return None
+        with suppress(Exception):
+            for version in range(known + 1, known + 1 + _FAR):
+                text = self._text(version)
+                if text is None:
+                    return None
+                if commit_of(text, "").token == token:
+                    return version
+        return None
+
+    def _text(self, version: int) -> str | None:
+        """Return the text of a commit; ``None`` where it is not there."""
+        if version not in self._texts:
+            text = self._read(version)
+            if text is None:
+                return None
+            # What was not there is now; and whoever follows asks for it once more.
+            (_looks.get() or set()).discard((self._log, version - 1))
+            self._texts = {at: kept for at, kept in self._texts.items() if at > version - _FAR}
+            self._texts[version] = text
+            self._looked = time.monotonic()
+        return self._texts[version]
+
+    def _read(self, version: int) -> str | None:
+        try:
+            row = self._file(version).head()
+        except Exception as exc:
+            if "PATH_NOT_FOUND" in str(exc):
+                return None
+            raise
+        return None if row is None else str(row[0])
+
+    def _file(self, version: int) -> DataFrame:
+        reader = self._spark.read.schema("value string")
+        return reader.text(f"{self._log}/{name_of(version)}", wholetext=True)
+
+    def _is_there(self, version: int) -> bool:
+        """Tell whether a commit that was there is not cleaned up."""
+        if time.monotonic() - self._looked < _KEPT:
+            return True
+        try:
+            _ = self._file(version).schema
+        except Exception:  # noqa: BLE001 - whatever it is, the history says what there is
+            return False
+        self._looked = time.monotonic()
+        return True
+
+    def _last(self) -> int | None:
+        """Return the newest version that the table's history names."""
+        history = self._spark.sql(f"DESCRIBE HISTORY {self._table} LIMIT 1")
+        row = history.select("version").head()
+        try:
+            self._is_closed = row is None or self._text(row[0]) is None
+        except Exception:  # noqa: BLE001 - whatever it is, its files are not ours to read
+            self._is_closed = True
+        return None if row is None or self._is_closed else int(row[0])

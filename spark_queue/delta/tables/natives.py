@@ -1,0 +1,85 @@
+"""The logs of a queue that are written without Spark, as far as a process has opened them."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+from spark_queue.delta.tables import made
+from spark_queue.delta.tables.lock import local_directory
+from spark_queue.delta.tables.log import Log
+from spark_queue.delta.tables.native import NativeLog
+from spark_queue.errors import InvalidArgumentError
+
+_registry = threading.Lock()
+_open: dict[str, int] = {}
+
+
+class Natives:
+    """The logs of one queue that are written natively, each opened when it is first written."""
+
+    def __init__(self) -> None:
+        self._logs: dict[str, NativeLog] = {}
+        self._plain: dict[Path, NativeLog] = {}
+
+    def plain(self, directory: Path) -> NativeLog | None:
+        """Return the log in a directory, or ``None`` where Spark has to write it."""
+        known = self._plain.get(directory)
+        if known is None and (known := _plain(directory)) is not None:
+            self._plain[directory] = known
+        try:
+            return known if known is not None and known.is_plain() else None
+        except Exception:  # noqa: BLE001 - what it has become is Spark's to read, or to explain
+            return None
+
+    def of(self, log: Log[Any]) -> NativeLog:
+        """Return the same log, written natively."""
+        name = log.address.target
+        if name not in self._logs:
+            self._logs[name] = NativeLog(_directory(log))
+        self._logs[name].require_appends()
+        return self._logs[name]
+
+
+def begin(queue: str) -> None:
+    """Make it known in this process that the logs of a queue are written natively."""
+    with _registry:
+        _open[queue] = _open.get(queue, 0) + 1
+
+
+def end(queue: str) -> None:
+    """Make it known that one who wrote them does so no longer."""
+    with _registry:
+        _open[queue] -= 1
+
+
+def is_written_natively(queue: str) -> bool:
+    """Tell whether somebody in this process writes the logs of a queue natively."""
+    with _registry:
+        return _open.get(queue, 0) > 0
+
+
+def _plain(directory: Path) -> NativeLog | None:
+    if not made.is_installed() or "%" in str(directory):
+        return None
+    try:
+        log = NativeLog(directory)
+    except Exception:  # noqa: BLE001 - a table that deltalake cannot read is Spark's to write
+        return None
+    return log if log.is_plain() else None
+
+
+def _directory(log: Log[Any]) -> Path:
+    directory = local_directory(log.location())
+    if directory is None:
+        raise InvalidArgumentError(
+            f"native is True, and {log.address.target!r} is not on this machine's disk: on a "
+            "shared store steps are committed by Spark"
+        )
+    if "%" in str(directory):
+        raise InvalidArgumentError(
+            f"native is True, and deltalake takes the % in {str(directory)!r} for an escape: use "
+            "another path, or let Spark commit"
+        )
+    return directory

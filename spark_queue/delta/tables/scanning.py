@@ -1,0 +1,82 @@
+"""Parts of a log's files, and what their statistics say: a large file is read in parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+from spark_queue.delta.tables.files import RANGED, LogFile, opened
+from spark_queue.delta.tables.schema import Columns
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
+#: Rows from which on it is worth looking where in a file rows may be.
+_LARGE = 100_000
+
+#: The column whose values are in the names of directories, and not in the files.
+_PARTITION = "_gen"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some rows of a file that lie together: one of its row groups, or all."""
+
+    path: Path
+    file: LogFile
+    """What is known of them, as if they were a file."""
+    group: int | None = None
+
+    def read(self, names: Sequence[str], columns: Columns) -> pa.Table:
+        """Return some columns of the rows, each as ``columns`` has it.
+
+        Raises
+        ------
+        OSError
+            When the file is gone: somebody has tidied the table up, and put its rows elsewhere.
+        """
+        file, wanted = opened(self.path), list(names)
+        if self.group is None:
+            rows = file.read(columns=wanted)
+        else:
+            rows = file.read_row_group(self.group, columns=wanted)
+        schema = pa.schema([columns.arrow.field(name) for name in names])
+        found = dict(zip(rows.column_names, rows.columns, strict=True))
+        found[_PARTITION] = pa.repeat(pa.scalar(self.file.gen, pa.int32()), rows.num_rows)
+        none = {field.name: pa.nulls(rows.num_rows, field.type) for field in schema}
+        cast = [(found.get(field.name, none[field.name])).cast(field.type) for field in schema]
+        return pa.table(cast, schema=schema)
+
+
+def parts_of(directory: Path, files: Iterable[LogFile]) -> Iterator[Part]:
+    """Return the parts of files of a table; the errors are those of :meth:`Part.read`."""
+    for file in files:
+        path = directory / unquote(file.path)
+        if file.rows < _LARGE:
+            yield Part(path, file)
+            continue
+        known = opened(path).metadata
+        for group in range(known.num_row_groups):
+            yield Part(path, _of_group(file, known.row_group(group)), group)
+
+
+def _of_group(file: LogFile, group: pq.RowGroupMetaData) -> LogFile:
+    """Return what is known of one row group."""
+    ranges = dict(file.ranges)
+    for at in range(group.num_columns):
+        column = group.column(at)
+        known = column.statistics
+        if column.path_in_schema in RANGED and known is not None and known.has_min_max:
+            ranges[column.path_in_schema] = (known.min, known.max)
+    return LogFile(
+        path=file.path,
+        gen=file.gen,
+        size=group.total_byte_size,
+        rows=group.num_rows,
+        ranges=ranges,
+    )

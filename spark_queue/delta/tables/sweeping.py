@@ -1,0 +1,139 @@
+"""Files in a table's directories that no commit names: left by who was killed, or read no more.
+
+Whoever writes has the right to write from its first file to its commit, or, who merges, that to
+tidy up. So what is there, and in no commit, while both are held is nobody's. How old a file is
+only has to tell what other programs may be writing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote
+
+import pyarrow.parquet as pq
+
+from spark_queue.delta.tables import turnstile
+from spark_queue.delta.tables.appending import OURS
+from spark_queue.delta.tables.commits import newest_version, summed_up
+
+#: Seconds for which a file may stay in no commit: one that is written here, which takes
+#: milliseconds; and one of others.
+_OUR_TIME, _THEIR_TIME = 600.0, 86_400.0
+
+#: Seconds for which a file is kept that was replaced, as Delta's own default has it: one that is
+#: younger and in no commit was never read.
+_KEPT = 7 * 86_400.0
+
+_OUR_DRAFT = re.compile(r"\.[0-9a-f]{32}\.tmp")
+_DRAFT = re.compile(r"\..*\.tmp|_commit_.+\.tmp|.+#\d+")
+_CHECKPOINT = "{:020}.checkpoint"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ages:
+    """How old a file has to be, in seconds, to be taken for one that was left behind."""
+
+    ours: float = _OUR_TIME
+    others: float = _THEIR_TIME
+    most: float = _KEPT
+    """One that is older may have been read once; by default it stays."""
+
+
+def sweep(directory: Path, ages: Ages | None = None) -> int:
+    """Remove what was left behind in a table, by who has the right to tidy up; return how many.
+
+    Parameters
+    ----------
+    directory : Path
+        Where the table is.
+    ages : Ages, optional
+        How old it has to be.
+    """
+    # What is looked for is there before the lock is taken: whoever wrote it then is done by then.
+    found = [*_left(directory, ages or Ages()), *_drafts(directory, ages or Ages())]
+    if not found:
+        return 0
+    with turnstile.holding(str(directory), directory):
+        named = _named(directory)
+        return 0 if named is None else sum(_removed(directory, path, named) for path in found)
+
+
+def _left(directory: Path, ages: Ages) -> Iterator[str]:
+    """Return the data files that are old enough to be nobody's."""
+    for folder in directory.glob("_gen=*"):
+        for entry in os.scandir(folder):
+            least = ages.ours if entry.name.startswith(OURS) else ages.others
+            if entry.name.endswith(".parquet") and least <= _age(entry) < ages.most:
+                yield f"{folder.name}/{entry.name}"
+
+
+def _drafts(directory: Path, ages: Ages) -> Iterator[str]:
+    """Return commits and checkpoints that were never finished."""
+    for entry in os.scandir(directory / "_delta_log"):
+        if _DRAFT.fullmatch(entry.name):
+            least = ages.ours if _OUR_DRAFT.fullmatch(entry.name) else ages.others
+            if _age(entry) >= least:
+                yield f"_delta_log/{entry.name}"
+
+
+def _age(entry: os.DirEntry[str]) -> float:
+    try:
+        return time.time() - entry.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
+
+
+def _removed(directory: Path, path: str, named: set[str]) -> bool:
+    if path in named:
+        return False
+    (directory / path).unlink(missing_ok=True)
+    return True
+
+
+def _named(directory: Path) -> set[str] | None:
+    """Return the files that the log names, those that are read no more included.
+
+    ``None`` where only those who know all of the protocol can tell.
+    """
+    made = summed_up(directory)
+    newest = newest_version(directory, None)
+    if newest is None:
+        return None
+    try:
+        named = set() if made is None else _named_by_checkpoint(directory, made)
+        if named is not None:
+            for version in range(0 if made is None else made + 1, newest + 1):
+                named |= _named_by_commit(directory / "_delta_log" / f"{version:020}.json")
+    except (OSError, ValueError, LookupError):
+        return None
+    return named
+
+
+def _named_by_checkpoint(directory: Path, version: int) -> set[str] | None:
+    parts = list((directory / "_delta_log").glob(f"{_CHECKPOINT.format(version)}*.parquet"))
+    named: set[str] = set()
+    for part in parts:
+        columns = [f"{kind}.path" for kind in ("add", "remove", "sidecar")]
+        for row in pq.ParquetFile(part).read(columns=columns).to_pylist():
+            if _has(row, "sidecar"):
+                # What it has to say is in other files.
+                return None
+            named |= {unquote(row[kind]["path"]) for kind in ("add", "remove") if _has(row, kind)}
+    return named if parts else None
+
+
+def _has(row: dict[str, dict[str, str | None] | None], kind: str) -> bool:
+    said = row.get(kind)
+    return said is not None and said.get("path") is not None
+
+
+def _named_by_commit(commit: Path) -> set[str]:
+    actions = [json.loads(line) for line in commit.read_text(encoding="utf-8").splitlines()]
+    said = (action.get(kind) for action in actions for kind in ("add", "remove"))
+    return {unquote(one["path"]) for one in said if one is not None}

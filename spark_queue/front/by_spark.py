@@ -1,0 +1,100 @@
+"""A front over a queue with a session of Spark; only what is large makes a query there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from spark_queue.claim import Claim
+from spark_queue.delta.commands import recovery
+from spark_queue.delta.input import values
+from spark_queue.delta.tables import rows
+from spark_queue.delta.tables.schema import OPTIONAL_COLUMNS
+from spark_queue.delta.tables.spark_types import struct_of
+from spark_queue.delta.views import items
+from spark_queue.errors import SchemaMismatchError
+from spark_queue.front.ends import Inlet, Outlet, Told, Watched
+from spark_queue.looking import store_of
+from spark_queue.processing import worker
+from spark_queue.queue import DeltaQueue
+from spark_queue.reader import Working
+
+
+class SparkInlet:
+    """See :class:`~spark_queue.front.ends.Inlet`.
+
+    Parameters
+    ----------
+    into : DeltaQueue
+        The queue.
+    """
+
+    def __init__(self, into: DeltaQueue) -> None:
+        self._into = into
+        self._schema = into.schema
+        self._columns = StructType([*self._schema.fields, *struct_of(OPTIONAL_COLUMNS)])
+        self._measures = values.measures(self._columns)
+
+    def misfits(self, items: Sequence[Any]) -> list[Exception | None]:
+        """See :class:`~spark_queue.front.ends.Inlet`."""
+        return [self._misfit(item) for item in items]
+
+    def enqueue(self, items: Sequence[Mapping[str, Any]]) -> Iterable[Told]:
+        """See :class:`~spark_queue.front.ends.Inlet`."""
+        done = self._into.enqueue(self._table(items), on_full="partial")
+        return done.told or done.outcomes.select("_seq", "outcome", "duplicate_of").collect()
+
+    def _misfit(self, item: Mapping[str, Any]) -> Exception | None:
+        try:
+            values.require_fit(item, self._measures, OPTIONAL_COLUMNS.names)
+            _require_cost(item.get("cost"))
+        except Exception as exc:  # noqa: BLE001 - whatever an item does that is none of ours
+            return exc
+        return None
+
+    def _table(self, items: Sequence[Mapping[str, Any]]) -> pa.Table:
+        given = [name for name in OPTIONAL_COLUMNS.names if any(name in item for item in items)]
+        columns = {
+            name: [item.get(name) for item in items] for name in (*self._schema.names, *given)
+        }
+        return rows.table(len(items), columns, self._columns)
+
+
+class SparkOutlet(Watched):
+    """See :class:`~spark_queue.front.ends.Outlet`.
+
+    Parameters
+    ----------
+    source : Working
+        The queue, or one of its readers.
+    """
+
+    def __init__(self, source: Working) -> None:
+        super().__init__(store_of(source))
+        self._source = source
+
+    def recover(self) -> object:
+        """See :class:`~spark_queue.front.ends.Outlet`."""
+        return recovery.recover(self.store)
+
+    def claim(self, limit: int, lease: timedelta | None) -> Claim:
+        """See :class:`~spark_queue.front.ends.Outlet`."""
+        return self._source.claim(limit, lease=lease, worker_id=worker.worker_id(self.store))
+
+    def rows(self, claim: Claim) -> Iterable[Mapping[str, Any]]:
+        """See :class:`~spark_queue.front.ends.Outlet`."""
+        return items.collected(self.store, claim.lease)
+
+
+def ends(into: DeltaQueue, source: Working) -> tuple[Inlet, Outlet]:
+    """Return where a front puts items into a queue, and takes them by one of its readers."""
+    return SparkInlet(into), SparkOutlet(source)
+
+
+def _require_cost(cost: float | None) -> None:
+    if cost is not None and not 0 < cost < float("inf"):
+        raise SchemaMismatchError("cost", f"is {cost!r} in the item; a cost is above 0 and finite")

@@ -1,0 +1,68 @@
+"""What a front needs of the queue that it is over, with a session of Spark or without one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, Protocol
+
+from spark_queue.claim import Claim
+from spark_queue.clock import Clock
+from spark_queue.delta.store import news
+from spark_queue.delta.store.news import Look
+from spark_queue.delta.store.store import Store
+
+#: Seq, outcome and holder of the key of a row that was put.
+Told = tuple[int, str, int | None]
+
+
+class Inlet(Protocol):
+    """Where a front puts items."""
+
+    def misfits(self, items: Sequence[Any]) -> list[Exception | None]:
+        """Return for each item why the queue cannot hold it; ``None`` where it can."""
+
+    def enqueue(self, items: Sequence[Mapping[str, Any]]) -> Iterable[Told]:
+        """Add items, in order, in one step; return what became of each."""
+
+
+class Outlet(Protocol):
+    """Where a front takes items, and says what became of them."""
+
+    name: str
+    clock: Clock
+
+    def recover(self) -> object:
+        """Settle the claims of processes that have ended."""
+
+    def claim(self, limit: int, lease: timedelta | None) -> Claim:
+        """Lease the next items in the name of this process."""
+
+    def rows(self, claim: Claim) -> Iterable[Mapping[str, Any]]:
+        """Return the items of a claim, in the order of service.
+
+        Each has the user's columns, ``_seq``, ``_lease`` and ``_attempts``.
+        """
+
+    def look(self) -> Look:
+        """Begin to look at the queue."""
+
+    def rest(self, most: float) -> float:
+        """Return the seconds, so many at most, until time alone may bring an item."""
+
+
+class Watched:
+    """What any outlet over a store has in common."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.name = store.name
+        self.clock = store.clock
+
+    def look(self) -> Look:
+        """See :meth:`Outlet.look`."""
+        return news.look_at(self.store)
+
+    def rest(self, most: float) -> float:
+        """See :meth:`Outlet.rest`."""
+        return news.rest(self.store, most)

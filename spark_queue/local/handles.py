@@ -1,0 +1,67 @@
+"""What rooms of the library do with a queue that is open without Spark, and its users do not."""
+
+from __future__ import annotations
+
+from spark_queue.clock import SystemClock
+from spark_queue.delta.commands import admin, readers
+from spark_queue.delta.commands.rows import columns_of as _columns_of
+from spark_queue.delta.input.kinds import Field
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.address import QueueAddress
+from spark_queue.delta.tables.wishes import PlainSession
+from spark_queue.local.queue import LocalQueue
+
+
+def store_of(queue: LocalQueue) -> Store:
+    """Return the logs behind a queue, as its reader sees them."""
+    return queue._store  # noqa: SLF001 - it is no user's business
+
+
+def columns_of(queue: LocalQueue) -> tuple[Field, ...]:
+    """Return the user's columns.
+
+    Raises
+    ------
+    SparkNeededError
+        When only Spark reads the tables.
+    """
+    return _columns_of(queue._any_reader)  # noqa: SLF001 - as above
+
+
+def open_reader(queue: LocalQueue, name: str) -> LocalQueue:
+    """Return a queue as a reader sees it that is registered; the name of the default one is empty.
+
+    Raises
+    ------
+    ReaderNotFoundError
+        When there is none of the name.
+    """
+    seen = LocalQueue(queue._any_reader)  # noqa: SLF001 - as above
+    seen._reader = readers.find(queue._any_reader, name)  # noqa: SLF001 - as above
+    return seen
+
+
+def drop_reader(queue: LocalQueue, name: str) -> None:
+    """Forget a reader: its position, and what it had not read.
+
+    Raises
+    ------
+    ReaderNotFoundError
+        When there is none of the name.
+    """
+    readers.drop(queue._any_reader, name)  # noqa: SLF001 - as above
+
+
+def drop(path: str) -> None:
+    """Remove a queue and everything in it, whatever release has made it.
+
+    Raises
+    ------
+    QueueNotFoundError
+        When there is none.
+    FencedError
+        When a front holds it.
+    """
+    store = Store.of(PlainSession(), QueueAddress(path), SystemClock())
+    store.require_exists()
+    admin.drop(store)

@@ -1,0 +1,162 @@
+"""What an operator does to a queue without Spark: count, cancel, redrive, purge, keep in order."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from datetime import timedelta
+from typing import Any
+
+from spark_queue import checks
+from spark_queue.delta.arrow import moving
+from spark_queue.delta.arrow.where import Where, require_where
+from spark_queue.delta.commands import admin, enqueue, rows
+from spark_queue.delta.commands.rows import MarkedRows
+from spark_queue.delta.replica.request import EnqueueRules
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables import tidying
+from spark_queue.delta.tables.log import Log
+from spark_queue.delta.tables.schema import CANCELLED
+from spark_queue.local import counting, upkeep
+from spark_queue.results import Maintained, QueueStats
+
+
+class Operated(ABC):
+    """A queue in the hands of an operator."""
+
+    _any_reader: Store
+    _is_one_of_many = False
+    """Whether it is seen by a reader that was asked for by name."""
+
+    @property
+    @abstractmethod
+    def _store(self) -> Store:
+        """The queue as its reader sees it."""
+
+    def stats(self) -> QueueStats:
+        """Count the items per state and per fair key, as they are now."""
+        return counting.stats(self._store)
+
+    def cancel(self, where: Where, *, dry_run: bool = False) -> int:
+        """End every ready or claimed item that is meant.
+
+        Parameters
+        ----------
+        where : dict or pyarrow.compute.Expression
+            Which items, by the columns of a row of the queue: the user's, ``_seq``, ``_fair_key``
+            and the like. A dict says the value of each column, or several in a list:
+            ``{"tenant": "a", "_seq": [1, 2]}``; ``None`` is null. An expression says more:
+            ``pc.field("_seq") < 100``.
+        dry_run : bool
+            Only count.
+
+        Returns
+        -------
+        int
+            How many items it is about. A holder of such an item gets ``LeaseLostError``.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When no column is named, or there is none of the name, or none with such a value.
+        SparkNeededError
+            When it is SQL.
+        """
+        _require(where, dry_run=dry_run)
+        store = self._store
+        if dry_run:
+            return int(moving.matching(store, where, admin.LIVE).num_rows)
+        found = admin.end(
+            store, "cancel", lambda: moving.matching(store, where, admin.LIVE), CANCELLED
+        )
+        return found[1]
+
+    def redrive(self, where: Where, *, dry_run: bool = False, again: bool = False) -> int:
+        """Enqueue dead, expired or cancelled items again, as new items that name the old.
+
+        An item is redriven once: one that was before is passed over. Whether the key of an item was
+        taken meanwhile is decided as for any enqueue. A reader that was asked for by name makes
+        them ready again instead, for itself alone: they keep their place.
+
+        Parameters
+        ----------
+        where, dry_run
+            As for :meth:`cancel`; the errors are the same.
+        again : bool
+            Redrive also what was redriven before.
+
+        Returns
+        -------
+        int
+            How many items it is about.
+        """
+        _require(where, dry_run=dry_run, again=again)
+        store = self._store
+        if self._is_one_of_many:
+            return _revived(store, where, dry_run=dry_run)
+        if dry_run:
+            return int(moving.redrivable(store, where, admin.ENDED, again=again).num_rows)
+        # Nobody redrives the same meanwhile.
+        with store.writing("queue"):
+            found = moving.redrivable(store, where, admin.ENDED, again=again)
+            given = rows.checked(store, found.drop_columns(["_origin"]))
+            named = given.rows.append_column("_origin", found["_origin"])
+            frame = MarkedRows(store, given.given, named)
+            return enqueue.entered(store, frame, EnqueueRules()).inserted
+
+    def purge(self, where: Where, *, dry_run: bool = False) -> int:
+        """Remove finished items that are meant, with their history; as :meth:`cancel`.
+
+        An item that a reader is not done with stays.
+        """
+        _require(where, dry_run=dry_run)
+        if dry_run:
+            return len(upkeep.purgeable(self._any_reader, where))
+        return upkeep.purge(self._any_reader, where)
+
+    def maintain(self, *, retention: timedelta | None = None) -> Maintained:
+        """Keep the queue quick: log what is over, write a checkpoint, merge and remove files.
+
+        Small files are merged, and logs summed up, beside the steps of any process that goes on;
+        this does it at once, and removes what was replaced a week ago, or left behind by those
+        who were killed.
+
+        Parameters
+        ----------
+        retention : timedelta, optional
+            Also drop items that finished longer ago, as :meth:`DeltaQueue.maintain` does. By
+            default nothing is dropped.
+
+        Notes
+        -----
+        Over is what expired, and what lost its last lease (``max_losses``); save where its claim
+        names an output, which only a process with Spark asks.
+        """
+        checks.require_upkeep(retention, None)
+        return upkeep.maintain(self._any_reader, retention)
+
+    def close(self) -> None:
+        """Forget what this process remembers of the queue; what is claimed stays claimed.
+
+        Upkeep under way in this process is given two seconds to come to its end, for each log.
+        """
+        store = self._any_reader
+        # Of a log that this process never looked at nothing is under way.
+        known = list(store.cache().positions)
+        logs: list[Log[Any]] = [store.queue, *(store.of_reader(at).status for at in known)]
+        for log in logs:
+            directory = store.handle.place.directory_of(log)
+            if directory is not None:
+                tidying.leave(directory)
+        store.forget()
+
+
+def _require(where: object, **flags: object) -> None:
+    require_where(where)
+    for name, value in flags.items():
+        checks.require_flag(name, value)
+
+
+def _revived(store: Store, where: Where, *, dry_run: bool) -> int:
+    if dry_run:
+        return int(moving.matching(store, where, admin.ENDED).num_rows)
+    return admin.revive_all(store, lambda: moving.matching(store, where, admin.ENDED))

@@ -1,0 +1,170 @@
+"""Upkeep of a queue without Spark: the same steps as :mod:`spark_queue.delta.upkeep.maintain`."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_queue.delta.arrow import moving, snapshot
+from spark_queue.delta.arrow.where import Where
+from spark_queue.delta.commands import admin, checkpoint, readers, recovery, trim
+from spark_queue.delta.steps import report
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables import lives, merging, tidying
+from spark_queue.delta.tables.appending import sync_commits
+from spark_queue.delta.tables.facts import LogName
+from spark_queue.delta.tables.files import LogFile
+from spark_queue.delta.tables.schema import ITEM, OPEN_LANE, TERMINAL
+from spark_queue.delta.tables.sweeping import Ages
+from spark_queue.delta.tables.tidying import Tidied
+from spark_queue.delta.tables.wishes import promises_disk
+from spark_queue.delta.upkeep import generations
+from spark_queue.delta.upkeep.generations import Generation
+from spark_queue.delta.upkeep.reader import kept_up
+from spark_queue.results import Maintained
+
+#: Tells of the rows of a file which of them go.
+IsGone = Callable[[pa.Table], pa.ChunkedArray]
+
+
+def maintain(store: Store, retention: timedelta | None) -> Maintained:
+    """Do all upkeep of a queue once, for each of its readers."""
+    started = time.monotonic()
+    every = readers.every(store)
+    done = [kept_up(reader, recovery.bury, _drop_old_checkpoints) for reader in every]
+    trim.behind(store)
+    dropped: list[Generation] = []
+    if retention is not None:
+        dropped = generations.dropped(store, retention, _Tables(store))
+    tidied = [_tidied(store, "queue"), *(_tidied(r, "status") for r in readers.every(store))]
+    directory = store.handle.place.directory()
+    if directory is not None:
+        lives.sweep(directory)
+    return Maintained(
+        expired=sum(upkeep.expired for upkeep in done),
+        dead=sum(upkeep.dead for upkeep in done),
+        checkpoint=max((upkeep.checkpoint for upkeep in done), default=0),
+        dropped_generations=len(dropped),
+        dropped_items=sum(gen.items for gen in dropped),
+        merged_files=sum(log.merged for log in tidied),
+        removed_files=sum(log.removed for log in tidied),
+        seconds=time.monotonic() - started,
+    )
+
+
+def _drop_old_checkpoints(reader: Store, newest: int) -> None:
+    _remove(reader, "status", _of(OPEN_LANE), lambda rows: pc.less(rows["_step"], newest))
+
+
+def _tidied(store: Store, which: LogName) -> Tidied:
+    """Merge the files of a log, and remove those that nobody reads any more."""
+    # A stream may be far behind, and reads files that were merged since.
+    streams = any(facts.streams for facts in store.queue_head().readers.values())
+    ages = Ages() if streams and which == "queue" else Ages(most=math.inf)
+    return tidying.tidy(snapshot.log_of(store, which), ages)
+
+
+def _remove(
+    store: Store, which: LogName, may_have: Callable[[LogFile], bool], is_gone: IsGone
+) -> None:
+    """Take rows out of a log."""
+    with store.writing(which):
+        log = snapshot.log_of(store, which)
+        count = merging.remove(log, may_have, is_gone)
+        if count and promises_disk(store.session):
+            sync_commits(log.directory)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tables:
+    """See :class:`~spark_queue.delta.upkeep.generations.Tables`: by columns."""
+
+    store: Store
+
+    def closed(self, before: int) -> list[Generation]:
+        """See :class:`Tables`."""
+        rows = snapshot.log_of(self.store, "queue").read(("_kind", "_gen", "_step"))
+        is_old = pc.and_(pc.greater_equal(rows["_gen"], 0), pc.less(rows["_gen"], before))
+        rows = rows.filter(pc.and_(pc.equal(rows["_kind"], ITEM), is_old))
+        facts = rows.group_by("_gen").aggregate([("_step", "count"), ("_step", "max")])
+        told = facts.sort_by("_gen").select(["_gen", "_step_count", "_step_max"]).to_pydict()
+        return [Generation(*fact) for fact in zip(*told.values(), strict=True)]
+
+    def needed(self, reader: Store, *, streams: bool) -> set[int]:
+        """See :class:`Tables`."""
+        if streams:
+            rows = snapshot.log_of(reader, "queue").read(("_kind", "_gen", "_step"))
+            since = reader.registered().since_step
+            left = pc.and_(pc.equal(rows["_kind"], ITEM), pc.greater(rows["_step"], since))
+        else:
+            rows = snapshot.status(reader)
+            left = pc.is_in(rows["_state"], pa.array(admin.LIVE))
+        return set(pc.unique(rows.filter(left)["_gen"]).to_pylist())
+
+    def ends(self, reader: Store) -> dict[int, datetime]:
+        """See :class:`Tables`."""
+        rows = snapshot.log_of(reader, "status").read(("_gen", "_state", "_at"))
+        over = pc.is_in(rows["_state"], pa.array(TERMINAL))
+        rows = rows.filter(pc.and_(over, pc.greater_equal(rows["_gen"], 0)))
+        last = rows.group_by("_gen").aggregate([("_at", "max")]).to_pydict()
+        return dict(zip(last["_gen"], last["_at_max"], strict=True))
+
+    def keep(self, gen: Generation) -> None:
+        """See :class:`Tables`: nobody asks for it here."""
+
+    def drop(self, reader: Store, which: LogName, gen: Generation) -> None:
+        """See :class:`Tables`."""
+        _remove(reader, which, _of(gen.number), lambda rows: pc.is_valid(rows["_step"]))
+
+
+def purgeable(store: Store, where: Where) -> pa.ChunkedArray:
+    """Return the finished items that are meant, and that no reader needs."""
+    first, *others = readers.every(store)
+    seqs = moving.matching(first, where, TERMINAL)["_seq"]
+    for reader in others:
+        rows = snapshot.status(reader)
+        live = rows.filter(pc.is_in(rows["_state"], pa.array(admin.LIVE)))["_seq"]
+        seqs = seqs.filter(pc.invert(pc.is_in(seqs, live)))
+    return seqs
+
+
+def purge(store: Store, where: Where) -> int:
+    """Remove such items with their history; return how many."""
+    started, seqs = time.monotonic(), purgeable(store, where)
+    if not len(seqs):
+        return 0
+    every = list(readers.every(store))
+    for reader in every:
+        if reader.status_head().log_rows:
+            # The turns that its line was given outlive an item.
+            checkpoint.checkpoint(reader)
+    # Items first, as when a generation is dropped.
+    _purge(store, "queue", seqs)
+    for reader in every:
+        _purge(reader, "status", seqs)
+    facts = {"purged": len(seqs)}
+    report(store, "queue", store.queue_head().step, "purge", facts, started)
+    return len(seqs)
+
+
+def _purge(store: Store, which: LogName, seqs: pa.ChunkedArray) -> None:
+    first, last = pc.min(seqs).as_py(), pc.max(seqs).as_py()
+    known = seqs.combine_chunks()
+    _remove(
+        store,
+        which,
+        lambda file: file.gen >= 0 and file.may_have("_seq", first, last),
+        lambda rows: pc.is_in(rows["_seq"], known),
+    )
+    store.rewritten()
+
+
+def _of(gen: int) -> Callable[[LogFile], bool]:
+    """Tell of a file whether it is of a partition."""
+    return lambda file: file.gen == gen

@@ -1,0 +1,179 @@
+"""A queue on a shared store: steps are decided in the process, and Spark commits them.
+
+The store is this disk under a name by which nobody knows that: what is there is only to be had
+through the session.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_queue.config import QueueConfig
+from spark_queue.delta.store import memory
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.far_commits import FarCommits
+from spark_queue.errors import LeaseLostError
+from spark_queue.looking import store_of
+from spark_queue.queue import DeltaQueue
+
+_SCHEMA = "path string, tenant string"
+_CONFIG = QueueConfig(dedup_key="path", fair_key="tenant")
+
+#: Runs something as another process would, which knows nothing of what this one does.
+Elsewhere = Callable[[Callable[[], object]], None]
+
+
+@pytest.fixture
+def far(spark: SparkSession, place: str) -> Iterator[str]:
+    """Return where a queue can be made on a shared store."""
+    # What a name stands for Spark remembers for good.
+    name = f"far{uuid.uuid4().hex}"
+    mount = f"fs.viewfs.mounttable.{name}.link./data"
+    spark.conf.set(mount, f"file:{place}")
+    yield f"viewfs://{name}/data/queue"
+    spark.conf.unset(mount)
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Elsewhere:
+    """Do something with a memory of its own."""
+    others: dict[str, memory.Cache] = {}
+
+    def act(do: Callable[[], object]) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(memory, "_caches", others)
+            do()
+
+    return act
+
+
+@pytest.fixture
+def queries(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Note of which logs rows are read by a query."""
+    asked: list[str] = []
+    read = Store.rows_since
+
+    def noted(store: Store, which: str, *rest: object) -> object:
+        asked.append(which)
+        return read(store, which, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Store, "rows_since", noted)
+    return asked
+
+
+def _rows(*paths: str) -> list[dict[str, str]]:
+    return [{"path": path, "tenant": "t"} for path in paths]
+
+
+def _paths(claim: object) -> list[str]:
+    return sorted(row.path for row in claim.items.collect())  # type: ignore[attr-defined]
+
+
+def _enqueue(spark: SparkSession, queue: DeltaQueue, *paths: str) -> int:
+    return queue.enqueue(spark.createDataFrame(_rows(*paths), _SCHEMA)).inserted
+
+
+def test_a_driver_that_is_alone_reads_nothing_between_its_steps(
+    spark: SparkSession, far: str, queries: list[str]
+) -> None:
+    """What this process has written it knows: only the first steps read the tables."""
+    queue = DeltaQueue.create(spark, far, _SCHEMA, _CONFIG)
+    assert not store_of(queue).is_local()
+    assert _enqueue(spark, queue, "a", "b") == 2
+    first = queue.claim(1)
+    del queries[:]
+    assert _enqueue(spark, queue, "a", "c") == 1
+    first.ack()
+    second = queue.claim(5)
+    second.nack(error="no")
+    assert (second.count, queries) == (2, [])
+    stats = queue.stats()
+    assert (stats.ready, stats.acked, stats.claimed) == (2, 1, 0)
+
+
+def test_steps_of_others_are_followed(
+    spark: SparkSession, far: str, elsewhere: Elsewhere, queries: list[str]
+) -> None:
+    """Each log of which another driver has made a step is asked for the rows of it, once."""
+    queue = DeltaQueue.create(spark, far, _SCHEMA, _CONFIG)
+    _enqueue(spark, queue, "a")
+    held = queue.claim(1)
+    theirs = DeltaQueue.open(spark, far)
+    elsewhere(lambda: _enqueue(spark, theirs, "b", "c"))
+    del queries[:]
+    claim = queue.claim(5)
+    assert (_paths(claim), queries) == (["b", "c"], ["queue"])
+    claim.release()
+    held.ack()
+    elsewhere(lambda: theirs.claim(1).ack())
+    elsewhere(store_of(theirs).status.compact)
+    del queries[:]
+    left = queue.claim(5)
+    assert (left.count, queries) == (1, ["status"])
+
+
+def test_a_step_that_was_lost_is_decided_again(
+    spark: SparkSession, far: str, elsewhere: Elsewhere
+) -> None:
+    """Who comes second to a step gives out nothing that the first one has."""
+    queue = DeltaQueue.create(spark, far, _SCHEMA, _CONFIG)
+    _enqueue(spark, queue, "a", "b")
+    queue.claim(1).release()
+    theirs = DeltaQueue.open(spark, far)
+    store, taken = store_of(queue), []
+
+    def first(log: str) -> None:
+        store.handle.hook = None
+        assert log == "status"
+        elsewhere(lambda: taken.extend(_paths(theirs.claim(1))))
+
+    store.handle.hook = first
+    ours = _paths(queue.claim(5))
+    assert len(taken) == 1
+    assert sorted([*taken, *ours]) == ["a", "b"]
+
+
+def test_what_somebody_else_has_taken_over_is_lost(
+    spark: SparkSession, far: str, elsewhere: Elsewhere
+) -> None:
+    """A settle is judged by what other drivers have done meanwhile."""
+    queue = DeltaQueue.create(spark, far, _SCHEMA, _CONFIG)
+    _enqueue(spark, queue, "a")
+    held = queue.claim(1)
+    theirs = DeltaQueue.open(spark, far)
+    elsewhere(lambda: theirs.cancel("path = 'a'"))
+    with pytest.raises(LeaseLostError):
+        held.ack()
+
+
+def test_what_was_taken_out_of_a_log_is_known_no_more(
+    spark: SparkSession, far: str, elsewhere: Elsewhere, queries: list[str]
+) -> None:
+    """Rows that are gone are not followed: the tables are read anew."""
+    queue = DeltaQueue.create(spark, far, _SCHEMA, QueueConfig(dedup_key="path"))
+    _enqueue(spark, queue, "a", "b")
+    queue.claim(1).release()
+    elsewhere(lambda: store_of(DeltaQueue.open(spark, far)).queue.delete("_seq = 1"))
+    del queries[:]
+    assert _paths(queue.claim(5)) == ["b"]
+    assert queries == ["queue", "status"]
+
+
+def test_where_commits_are_not_to_be_read_spark_decides(
+    spark: SparkSession, far: str, monkeypatch: pytest.MonkeyPatch, queries: list[str]
+) -> None:
+    """A catalog that keeps the files of its tables to itself is asked by queries, as ever."""
+
+    def refused(*_: object) -> None:
+        raise PermissionError("not yours")
+
+    monkeypatch.setattr(FarCommits, "_file", refused)
+    queue = DeltaQueue.create(spark, far, _SCHEMA, _CONFIG)
+    _enqueue(spark, queue, "a")
+    claim = queue.claim(2)
+    claim.ack()
+    assert (claim.count, queue.stats().acked, queries) == (1, 1, [])

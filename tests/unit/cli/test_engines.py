@@ -1,0 +1,211 @@
+"""Commands that this process answers: by whom, and without Spark."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_queue.cli import main
+from spark_queue.cli.engines import choice
+from spark_queue.cli.engines.choice import Choice
+from spark_queue.cli.scope import Scope
+from spark_queue.cli.shown.display import Display
+from spark_queue.errors import InvalidArgumentError, SetupError, SparkNeededError
+from spark_queue.local.queue import LocalQueue
+
+#: Runs commands where whatever is Spark's, Java's or of pandas cannot be imported.
+_ALONE = """
+import sys
+
+class Refusing:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("pyspark", "py4j", "delta", "pandas"):
+            raise ImportError(f"{name} is not here")
+
+sys.meta_path.insert(0, Refusing())
+from spark_queue.cli import main
+
+def run(*argv):
+    try:
+        main(argv)
+    except SystemExit as ended:
+        print("ended", argv[0], ended.code)
+
+run("--help")
+run("create", "./q", "--schema", "n int, tenant string", "--fair-key", "tenant", "--dedup-key", "n")
+run("enqueue", "./q", "--files", "rows.csv")
+for command in ("status", "stats", "dead", "config", "pause", "resume", "readers"):
+    run(command, "./q")
+    run(command, "./q", "--json")
+run("explain", "./q", "1")
+run("history", "./q", "1")
+run("configure", "./q", "--lease", "60")
+run("add-reader", "./q", "mail")
+run("add-reader", "./q", "audit", "--start", "beginning")
+run("drop-reader", "./q", "audit")
+run("status", "./q", "--as-of", "1")
+run("drop", "./q", "--yes")
+"""
+
+#: Imports the command line and tells what came with it.
+_HELP = """
+import sys
+from spark_queue.cli import main
+try:
+    main(["--help"])
+except SystemExit:
+    heavy = ("pyspark", "py4j", "pandas", "pyarrow", "deltalake", "numpy")
+    print(sorted(name for name in heavy if name in sys.modules))
+"""
+
+
+def test_a_local_queue_is_worked_with_where_there_is_no_spark(tmp_path: Path) -> None:
+    """Every command that needs no Spark does what it is for, without pyspark, Java or pandas."""
+    (tmp_path / "rows.csv").write_text("tenant,n\na,1\na,2\nb,-3\nb,2\n")
+
+    done = subprocess.run(  # noqa: S603 - our own package
+        [sys.executable, "-c", _ALONE],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    ends = [line for line in done.stdout.splitlines() if line.startswith("ended ")]
+    assert done.stderr == ""
+    assert [line for line in ends if not line.endswith(" 0")] == []
+    assert len(ends) == 25
+    assert "3 items enqueued, step 1" in done.stdout
+    assert list(tmp_path.glob("q/*_log")) == []
+
+
+def test_help_loads_nothing_of_spark() -> None:
+    """The commands are told without what they will need."""
+    done = subprocess.run(  # noqa: S603 - our own package
+        [sys.executable, "-c", _HELP], capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(
+    ("name", "local"),
+    [
+        ("./q", True),
+        ("q", True),
+        ("/data/q", True),
+        ("file:/data/q", True),
+        ("s3a://bucket/q", False),
+        ("hdfs:/q", False),
+        ("/data/a%20b", False),
+    ],
+)
+def test_a_queue_is_local_by_its_path(name: str, local: bool) -> None:  # noqa: FBT001 - a parameter
+    """A path without a scheme is one of this machine's disk, and a name is one, too."""
+    assert choice.is_local(name) is local
+
+
+def test_where_spark_is_set_up_a_path_may_be_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is not found here may be on another file system of Spark's; what is found, is here."""
+    for name in choice._SPARK_IS_SET_UP:
+        monkeypatch.delenv(name, raising=False)
+    place = str(tmp_path / "q")
+    assert choice.is_local_to_spark(place)
+
+    monkeypatch.setenv("HADOOP_CONF_DIR", "/etc/hadoop")
+    assert not choice.is_local_to_spark(place)
+
+    for log in ("queue", "status"):
+        (tmp_path / "q" / log / "_delta_log").mkdir(parents=True)
+    assert choice.is_local_to_spark(place)
+
+
+def _needs_spark_once(asked: list[str], scope: Scope) -> Callable[[], None]:
+    def work() -> None:
+        asked.append(scope._engine_of("./q"))
+        if len(asked) == 1:
+            raise SparkNeededError("that", "it is large")
+
+    return work
+
+
+def test_what_needs_spark_is_done_again_by_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By itself a command goes to Spark when this process finds that it cannot."""
+    monkeypatch.setattr(choice, "spark_problem", lambda: None)
+    asked: list[str] = []
+    scope = Scope(Display(), None)
+
+    scope.run(_needs_spark_once(asked, scope))
+
+    assert asked == ["in_process", "by_spark"]
+
+
+def test_without_spark_it_is_said_what_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who has none learns what was asked of it, and what to install."""
+    monkeypatch.setattr(choice, "spark_problem", lambda: "Java was not found")
+    scope = Scope(Display(), None)
+
+    with pytest.raises(SetupError, match="that needs Spark: Java was not found"):
+        scope.run(_needs_spark_once([], scope))
+
+
+def test_who_wants_no_spark_gets_none(tmp_path: Path) -> None:
+    """With ``--engine local`` nothing is left to Spark: what needs it is refused."""
+    scope = Scope(Display(), None, Choice.LOCAL)
+
+    with pytest.raises(SparkNeededError):
+        scope.run(_needs_spark_once([], scope))
+    with pytest.raises(InvalidArgumentError, match="this command needs Spark"):
+        _ = scope.spark
+    with pytest.raises(InvalidArgumentError, match="not on this machine's disk"):
+        scope.engine("s3a://bucket/q")
+    with pytest.raises(SystemExit) as ended:
+        main(["process", str(tmp_path / "q"), "json:loads", "--engine", "local"])
+    assert ended.value.code == 2
+
+
+def test_a_brought_session_is_used() -> None:
+    """A job that brings its session means it, unless it says otherwise."""
+    sessions: Any = pytest.fail
+
+    assert Scope(Display(), sessions)._engine_of("./q") == "by_spark"
+    assert Scope(Display(), sessions, Choice.LOCAL)._engine_of("./q") == "in_process"
+
+
+def test_the_environment_chooses_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``SPARK_QUEUE_ENGINE`` is for those who always want the same."""
+    monkeypatch.setenv("SPARK_QUEUE_ENGINE", "local")
+
+    with pytest.raises(SystemExit) as ended:
+        main(["status", str(tmp_path / "q"), "--where", "true"])
+
+    assert ended.value.code == 2
+    assert "there is no such queue" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("options", [(), ("--as-of", "1")])
+def test_percentiles_that_spark_only_nears_are_its_own(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    options: tuple[str, ...],
+) -> None:
+    """Of keys with many items, and of what was, no other numbers are told than Spark would tell."""
+    queue = LocalQueue.create(str(tmp_path / "q"), "n int", durability="process")
+    queue.enqueue([{"n": 1}, {"n": 2}])
+    monkeypatch.setattr("spark_queue.cli.engines.in_process._EXACT", 1)
+
+    with pytest.raises(SystemExit) as ended:
+        main(["stats", str(tmp_path / "q"), "--engine", "local", *options])
+
+    assert ended.value.code == 2
+    assert "needs a session of Spark" in capsys.readouterr().err

@@ -1,0 +1,361 @@
+"""A log kept short by the thread of a process: beside steps, forks and ends; and what is swept."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from deltalake import DeltaTable
+
+from spark_queue import LocalQueue
+from spark_queue.delta.tables import chores, merging, sweeping, tidying, turnstile
+from spark_queue.delta.tables.commits import newest_version, summed_up
+from spark_queue.delta.tables.native import NativeLog
+from spark_queue.delta.tables.resting import resting
+from spark_queue.delta.tables.sweeping import Ages, sweep
+from spark_queue.errors import StepLostError
+
+#: Whatever nobody has committed is left behind.
+_AT_ONCE = Ages(ours=0.0, others=0.0)
+
+
+@pytest.fixture
+def queue(tmp_path: Path) -> LocalQueue:
+    """Return a queue of ten steps."""
+    queue = LocalQueue.create(tmp_path / "q", "n int", durability="process")
+    for n in range(10):
+        queue.enqueue({"n": n})
+    return queue
+
+
+@pytest.fixture
+def items(queue: LocalQueue) -> NativeLog:
+    """Return its log of items."""
+    return NativeLog(Path(queue.name, "queue"))
+
+
+def _numbers(queue: LocalQueue) -> list[int]:
+    found: list[int] = queue.status()["n"].to_pylist()
+    return found
+
+
+def test_merged_files_have_the_same_rows_for_all(queue: LocalQueue, items: NativeLog) -> None:
+    """Whoever follows the table, opens it, or reads it by another library, sees no difference."""
+    before = queue.status()
+    assert merging.merge(items) == 20
+
+    assert items.file_count() == 2
+    assert queue.status().equals(before)
+    assert len(DeltaTable(str(items.directory)).to_pyarrow_table()) == 20
+    queue.enqueue({"n": 10})
+    assert _numbers(LocalQueue.open(queue.name)) == list(range(11))
+
+
+def test_a_merge_gives_way_to_another(queue: LocalQueue, items: NativeLog) -> None:
+    """What somebody else has merged meanwhile stays, and nothing of ours is left."""
+    ours = merging.merging(NativeLog(items.directory))
+    for _ in range(10):
+        next(ours)
+    merging.merge(items)
+
+    assert sum(ours) == 0
+    assert _numbers(queue) == list(range(10))
+    assert sweep(items.directory, _AT_ONCE) == 0
+
+
+def test_a_merge_that_is_stopped_leaves_nothing(queue: LocalQueue, items: NativeLog) -> None:
+    """Wherever it was: files that no commit names are removed by itself."""
+    for strides in range(12):
+        ours = merging.merging(NativeLog(items.directory))
+        for _ in range(strides):
+            next(ours)
+        ours.close()  # type: ignore[attr-defined]
+
+    assert sweep(items.directory, _AT_ONCE) == 0
+    assert _numbers(queue) == list(range(10))
+
+
+def test_a_merge_that_fails_behind_its_commit_keeps_its_file(
+    queue: LocalQueue, items: NativeLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a commit may name stays, whatever fails after it: nobody's rows are lost."""
+    real = NativeLog.replace
+
+    def failing(log: NativeLog, *asked: Any, **named: Any) -> bool:
+        assert real(log, *asked, **named)
+        raise OSError("too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(NativeLog, "replace", failing)
+        with pytest.raises(OSError, match="too many open files"):
+            merging.merge(items)
+
+    assert NativeLog(items.directory).file_count() < 20
+    assert _numbers(LocalQueue.open(queue.name)) == list(range(10))
+    assert sweep(items.directory, _AT_ONCE) == 0
+
+
+def test_a_removal_that_was_lost_says_so(queue: LocalQueue, items: NativeLog) -> None:
+    """Rows stay where somebody has rewritten the log unasked, and none is said to be gone."""
+
+    def gone(rows: pa.Table) -> pa.ChunkedArray:
+        DeltaTable(str(items.directory)).optimize.compact()
+        return pc.equal(rows["n"], 3)
+
+    with pytest.raises(StepLostError):
+        merging.remove(items, lambda file: file.gen >= 0, gone)
+
+    assert _numbers(queue) == list(range(10))
+    assert sweep(items.directory, _AT_ONCE) == 0
+
+
+def test_a_step_does_not_fail_for_want_of_a_thread(
+    queue: LocalQueue, items: NativeLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is due beside a step that stands is left, and asked for again later."""
+
+    def refused(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refused)
+        for n in range(101):
+            queue.enqueue({"n": n})
+        assert tidying.wait(0)
+    assert summed_up(items.directory) is None
+    for n in range(101):
+        queue.enqueue({"n": n})
+    assert tidying.wait(30)
+    assert summed_up(items.directory) is not None
+
+
+def test_a_fork_frees_no_stride_of_another() -> None:
+    """Who forks and did not get the lock in time leaves it to whoever holds it."""
+    ours = chores._Chores()
+    with ours._stride:
+        ours.before_fork()
+        ours.after_fork()
+        assert ours._stride.locked()
+    ours.before_fork()
+    assert ours._stride.locked()
+    ours.after_fork()
+    assert not ours._stride.locked()
+
+
+def test_steps_go_on_while_files_are_merged(queue: LocalQueue, items: NativeLog) -> None:
+    """The right to write is free at each pause of it."""
+    for _ in merging.merging(items):
+        assert not turnstile.is_held(items.directory)
+        queue.enqueue({"n": 99})
+
+    assert _numbers(queue).count(99) > 10
+
+
+def test_a_hundred_steps_are_summed_up_by_the_thread(tmp_path: Path) -> None:
+    """The step that finds it due does not wait for it."""
+    queue = LocalQueue.create(tmp_path / "q", "n int", durability="process")
+    with resting(tmp_path / "q" / "queue"):
+        for n in range(101):
+            queue.enqueue({"n": n})
+        assert tidying.wait(30)
+    assert summed_up(tmp_path / "q" / "queue") is None
+    for n in range(101):
+        queue.enqueue({"n": n})
+    assert tidying.wait(30)
+
+    assert (summed_up(tmp_path / "q" / "queue") or 0) >= 200
+
+
+def test_a_process_that_ends_does_what_it_has_found_due(tmp_path: Path) -> None:
+    """Where all live briefly the log is summed up all the same."""
+    place = tmp_path / "q"
+    program = (
+        "import spark_queue; "
+        f"queue = spark_queue.open({str(place)!r}, durability='process'); "
+        "[queue.enqueue({'n': n}) for n in range(35)]"
+    )
+    LocalQueue.create(place, "n int", durability="process")
+    for _ in range(3):
+        subprocess.run([sys.executable, "-c", program], check=True)  # noqa: S603
+
+    assert summed_up(place / "queue") is not None
+
+
+def test_a_chore_that_does_not_end_keeps_nobody_from_ending() -> None:
+    """A process waits for it for two seconds, and then for its stride."""
+    program = (
+        "import time\n"
+        "from spark_queue.delta.tables import chores\n"
+        "chores.ask('for ever', lambda: iter(int, 1))\n"
+    )
+    began = time.monotonic()
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=30)  # noqa: S603
+
+    assert time.monotonic() - began < 10
+
+
+def test_what_is_left_is_not_gone_on_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who is done with a queue waits a while, and nothing happens there after that."""
+    monkeypatch.setattr(chores, "_LAST", 0.05)
+    strides = []
+
+    def endless() -> Iterator[None]:
+        while True:
+            strides.append(1)
+            yield
+
+    chores.ask("left", endless)
+    chores.leave("left")
+
+    done = len(strides)
+    assert done > 0
+    assert chores.wait(10)
+    assert len(strides) == done
+
+
+def test_a_child_of_a_fork_has_nothing_to_do() -> None:
+    """The thread stays with the parent, which forks between two strides, and goes on."""
+    at_stride, may_go = threading.Event(), threading.Event()
+
+    def chore() -> Iterator[None]:
+        at_stride.set()
+        may_go.wait(0.2)
+        yield
+
+    chores.ask("slow", chore)
+    assert at_stride.wait(10)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if chores.wait(0) and not chores._chores._stride.locked() else 1)
+    may_go.set()
+
+    assert os.waitpid(child, 0)[1] == 0
+    assert chores.wait(10)
+
+
+def test_what_fails_is_logged_and_the_next_is_done(caplog: pytest.LogCaptureFixture) -> None:
+    """A disk that is full now may not be later."""
+    done = threading.Event()
+
+    def failing() -> Iterator[None]:
+        raise OSError(28, "No space left on device")
+
+    def going() -> Iterator[None]:
+        done.set()
+        yield
+
+    chores.ask("failing", failing)
+    chores.ask("going", going)
+
+    assert chores.wait(10)
+    assert done.is_set()
+    assert "failing: not tidied up" in caplog.text
+
+
+def _orphan(directory: Path, name: str) -> Path:
+    file = directory / "_gen=0" / name
+    file.write_bytes(b"PAR1")
+    return file
+
+
+@pytest.mark.parametrize(
+    ("name", "age", "goes"),
+    [
+        ("step-1.snappy.parquet", 60, False),
+        ("step-1.snappy.parquet", 700, True),
+        ("part-1.snappy.parquet", 700, False),
+        ("part-1.snappy.parquet", 90_000, True),
+        ("part-1.snappy.parquet", 8 * 86_400, False),
+        ("else.txt", 90_000, False),
+    ],
+)
+def test_what_was_left_behind_goes_when_it_is_old(
+    items: NativeLog, name: str, age: float, goes: object
+) -> None:
+    """Ours soon; of others after a day; and what may have been read once stays."""
+    file = _orphan(items.directory, name)
+    os.utime(file, (time.time() - age, time.time() - age))
+
+    assert sweep(items.directory) == int(bool(goes))
+    assert file.exists() != goes
+
+
+@pytest.mark.parametrize(
+    ("name", "goes"),
+    [
+        (f".{'a' * 32}.tmp", True),
+        ("_commit_1.json.tmp", True),
+        (f"{7:020}.json.tmp", False),
+        (f"{7:020}.checkpoint.parquet#1", True),
+        ("mine", False),
+    ],
+)
+def test_commits_that_were_never_finished_go(items: NativeLog, name: str, goes: object) -> None:
+    """By their names; whatever else lies there stays."""
+    file = items.directory / "_delta_log" / name
+    file.touch()
+
+    assert sweep(items.directory, _AT_ONCE) == int(bool(goes))
+    assert file.exists() != goes
+
+
+def test_files_that_were_replaced_stay_for_those_who_look_back(
+    queue: LocalQueue, items: NativeLog
+) -> None:
+    """As long as the log names them: before a checkpoint and after it."""
+    merging.merge(items)
+    everything = Ages(ours=0.0, others=0.0, most=float("inf"))
+    assert sweep(items.directory, everything) == 0
+    items._each = 1
+    assert items.sum_up()
+    assert sweep(items.directory, everything) == 0
+
+    assert len(DeltaTable(str(items.directory), version=5).to_pyarrow_table()) == 10
+    assert _numbers(queue) == list(range(10))
+
+
+def test_who_writes_keeps_its_files(items: NativeLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is in no commit yet is in one when its writer gives up the right to write."""
+    real, swept = sweeping._named, []
+
+    def late(directory: Path) -> set[str] | None:
+        assert turnstile.is_held(directory)
+        swept.append(newest_version(directory, None))
+        return real(directory)
+
+    monkeypatch.setattr(sweeping, "_named", late)
+    found = threading.Thread(target=sweep, args=(items.directory, _AT_ONCE))
+    with turnstile.holding("test", items.directory):
+        add = items.written(0, items.rows_of(items.files()[:1], items.columns()))
+        found.start()
+        found.join(0.2)
+        assert not swept
+        assert items.replace([], [add], takes_away=False)
+    found.join(10)
+
+    assert (items.directory / add["path"]).exists()
+    assert swept
+
+
+def test_a_log_that_another_library_sums_up_otherwise_is_not_swept(
+    items: NativeLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What cannot be read says nothing of what is named."""
+    items.files()
+    items._each = 1
+    assert items.sum_up()
+    file = _orphan(items.directory, "step-1.snappy.parquet")
+    with monkeypatch.context() as patch:
+        patch.setattr(sweeping, "_has", lambda _, kind: kind == "sidecar")
+        assert sweep(items.directory, _AT_ONCE) == 0
+    assert file.exists()
+    assert sweep(items.directory, _AT_ONCE) == 1

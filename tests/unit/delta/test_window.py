@@ -1,0 +1,304 @@
+"""A queue of which only the next turns are in memory decides as one that is there as a whole."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from spark_queue.clock import ManualClock
+from spark_queue.config import QueueConfig, RetryPolicy
+from spark_queue.delta.replica import claiming, state
+from spark_queue.delta.store import memory, replicas, windows
+from spark_queue.errors import LeaseLostError, SparkNeededError
+from spark_queue.local.claim import LocalClaim
+from spark_queue.local.queue import LocalQueue
+
+_COLUMNS = "id string, tenant string, grp string, prio int"
+
+_SCOPES: list[Any] = ["live", "live", "forever", timedelta(seconds=40)]
+
+#: What differs between two queues with the same history.
+_OWN = ("_claim_id", "_worker_id")
+
+
+@contextmanager
+def tiny() -> Iterator[None]:
+    """Let a window have a handful of items."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(replicas, "_NEAR", 1)
+        patch.setattr(replicas, "_GROWS", 2)
+        patch.setattr(windows, "_AHEAD", 5)
+        patch.setattr(state, "_NEXT", 2)
+        yield
+
+
+def _config(draw: random.Random) -> QueueConfig:
+    """Return a configuration whose order of service can be cut."""
+    keys: dict[str, Any] = draw.choice(
+        [
+            {},
+            {"group_key": "grp", "group_limit": draw.choice([1, 2])},
+            {"group_key": "grp", "on_failure": "skip"},
+            {"priority": "prio"},
+            {"fair_key": "tenant"},
+            {"fair_key": "tenant", "priority": "prio"},
+            {"fair_key": "tenant", "weights": {"a": 3.0, "b": 0.7}},
+        ]
+    )
+    return QueueConfig(
+        **keys,
+        **draw.choice([{}, {"dedup_key": "id", "dedup_scope": draw.choice(_SCOPES)}]),
+        lease=timedelta(seconds=30),
+        max_in_flight=draw.choice([None, None, 4]),
+        max_attempts=draw.choice([None, 2]),
+        max_losses=draw.choice([None, 2]),
+        retry=RetryPolicy(delay=timedelta(seconds=10), jitter=0.0),
+    )
+
+
+class Two:
+    """The same queue twice: one has all in memory, the other a window."""
+
+    def __init__(self, place: Path, config: QueueConfig) -> None:
+        self.clock = ManualClock()
+        self.whole, self.cut = (
+            LocalQueue.create(
+                place / name, _COLUMNS, config, durability="process", clock=self.clock
+            )
+            for name in ("whole", "cut")
+        )
+        self.claims: list[tuple[LocalClaim, LocalClaim]] = []
+        self.windows = 0
+
+    def enqueue(self, rows: list[dict[str, Any]]) -> None:
+        """Enqueue rows in both."""
+        held = self.whole.enqueue(rows).outcomes
+        with tiny():
+            assert self.cut.enqueue(rows).outcomes == held
+
+    def claim(self, limit: int, run: int) -> None:
+        """Claim from both; the items are the same, and are handed out at the same turns."""
+        asked: dict[str, Any] = {"run": run, "worker_id": "w"}
+        first = self.whole.claim(limit, **asked)
+        with tiny():
+            second = self.cut.claim(limit, **asked)
+            known = self.cut._store.position().replica
+            assert known is not None
+            self.windows += known.horizon() is not None
+        assert second.count == first.count
+        if first.count:
+            assert second.rows == first.rows
+            self.claims.append((first, second))
+
+    def settle(self, which: int, said: dict[int, tuple[str, str | None]]) -> None:
+        """Settle a claim of both."""
+        first, second = self.claims[which]
+        lost = _lost(first, said)
+        with tiny():
+            assert _lost(second, said) == lost
+
+    def require_same(self) -> None:
+        """Check that both logs have the same rows."""
+        for which in ("queue", "status"):
+            logs = [queue._store.native(which) for queue in (self.whole, self.cut)]
+            rows = []
+            for log in logs:
+                assert log is not None
+                table = log.rows_of(log.files(), log._schema.names)
+                kept = [
+                    {k: v for k, v in row.items() if k not in _OWN} for row in table.to_pylist()
+                ]
+                rows.append(sorted((r for r in kept if r["_kind"] != "head"), key=repr))
+            assert rows[0] == rows[1]
+
+
+def _lost(claim: LocalClaim, said: dict[int, tuple[str, str | None]]) -> str:
+    """Settle items, and return which were not the holder's any more."""
+    try:
+        claim.settle_each(said)
+    except LeaseLostError as error:
+        return str(error)
+    return ""
+
+
+def _row(draw: random.Random, clock: ManualClock) -> dict[str, Any]:
+    later = clock.now() + timedelta(seconds=draw.choice([5, 25]))
+    return {
+        "id": f"k{draw.randrange(40)}",
+        "tenant": draw.choice(["a", "b", "c", "d", None]),
+        "grp": draw.choice(["g", "h", "i", None]),
+        "prio": draw.choice([0, 0, 1, 2]),
+        "cost": draw.choice([1.0, 1.0, 2.5]),
+        "available_at": later if draw.random() < 0.2 else None,
+    }
+
+
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(seed=st.integers(0, 10**9))
+def test_a_window_decides_as_the_whole(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
+    """Laws 1-8: whatever a queue is configured to and went through, the same rows are written."""
+    draw = random.Random(seed)  # noqa: S311 - a history to replay
+    two = Two(tmp_path_factory.mktemp("window"), _config(draw))
+    two.enqueue([_row(draw, two.clock)])
+    for _ in range(22):
+        what = draw.random()
+        if what < 0.3:
+            rows = [_row(draw, two.clock) for _ in range(draw.randint(1, 12))]
+            two.enqueue(rows)
+        elif what < 0.65:
+            two.claim(draw.randint(1, 7), draw.choice([1, 1, 3]))
+        elif what < 0.85 and two.claims:
+            which = draw.randrange(len(two.claims))
+            seqs = [row["_seq"] for row in two.claims[which][0].rows]
+            some = draw.sample(seqs, draw.randint(1, len(seqs)))
+            outcomes = ["ack", "ack", "nack", "release", "dead"]
+            two.settle(which, {seq: (draw.choice(outcomes), None) for seq in some})
+        elif what < 0.95:
+            two.clock.advance(timedelta(seconds=draw.choice([1, 12, 31])))
+        else:
+            two.cut._store.forget()
+    two.require_same()
+
+
+@pytest.mark.parametrize("scope", ["live", "forever"])
+def test_keys_beyond_those_remembered_are_looked_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scope: Any
+) -> None:
+    """Law 3: a key is refused for who holds it, also where memory has only hashes of the keys."""
+    monkeypatch.setattr(replicas, "_KEYS", 3)
+    config = QueueConfig(dedup_key="id", dedup_scope=scope)
+    queue = LocalQueue.create(tmp_path / "q", "id string", config, durability="process")
+    for first in range(0, 20, 4):
+        queue.enqueue([{"id": str(n)} for n in range(first, first + 4)])
+    with queue.claim(2):
+        pass
+    found: Any = queue.enqueue([{"id": "1"}, {"id": "7"}, {"id": "new"}]).outcomes
+    assert list(found["duplicate_of"].to_pylist()) == [2 if scope == "forever" else None, 8, None]
+    known = queue._store.position().replica
+    assert known is not None
+    assert known.window is not None
+    assert len(known.window.source.hashes) >= 20 - 2 * (scope == "live")
+
+
+@contextmanager
+def _elsewhere() -> Iterator[None]:
+    """Work with a memory of its own, as another process does."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(memory, "_caches", {})
+        yield
+
+
+def test_a_key_whose_time_is_over_is_free_for_a_process_that_only_enqueues(
+    tmp_path: Path,
+) -> None:
+    """Law 3: an item that has ended does not hold a key because it lies beyond a new horizon."""
+    clock = ManualClock()
+    config = QueueConfig(dedup_key="id", dedup_scope=timedelta(seconds=40))
+    queue = LocalQueue.create(
+        tmp_path / "q", "id string", config, durability="process", clock=clock
+    )
+    with tiny():
+        queue.enqueue([{"id": str(n)} for n in range(20)])
+        queue.claim(3).ack()
+        queue.maintain()
+        queue.claim(2).ack()
+        queue._store.forget()
+        clock.advance(timedelta(seconds=41))
+        assert queue.explain(2).reason == "finished"
+        asked = [{"id": name} for name in ("1", "4", "7")]
+        found: Any = queue.enqueue(asked).outcomes
+        assert found["duplicate_of"].to_pylist() == [None, None, 8]
+
+
+def test_keys_are_free_again_for_a_window_that_begins_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Law 3: what others have ended while the horizon stood still is not held by what was known."""
+    monkeypatch.setattr(replicas, "_GONE", 2)
+    config = QueueConfig(dedup_key="id")
+    ours = LocalQueue.create(tmp_path / "q", "id string", config, durability="process")
+    with tiny():
+        ours.enqueue([{"id": str(n)} for n in range(20)])
+        ours._store.forget()
+        assert ours.enqueue({"id": "19"}).duplicates == 1
+        with _elsewhere():
+            LocalQueue.open(tmp_path / "q", durability="process").claim(5).ack()
+        found: Any = ours.enqueue([{"id": str(n)} for n in (0, 4, 5)]).outcomes
+        assert found["duplicate_of"].to_pylist() == [None, None, 6]
+
+
+def test_a_claim_that_looks_too_far_keeps_nobody_from_settling(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More in front than fits into memory is refused to the claim alone, and until it may run."""
+    monkeypatch.setattr(claiming, "MOST_OPEN", 8)
+    clock = ManualClock()
+    queue = LocalQueue.create(tmp_path / "q", "id string", durability="process", clock=clock)
+    later = clock.now() + timedelta(seconds=10)
+    with tiny():
+        queue.enqueue({"id": "first"})
+        held = queue.claim(1)
+        queue.enqueue([{"id": str(n), "available_at": later} for n in range(20)])
+        with pytest.raises(SparkNeededError):
+            queue.claim(1)
+        held.ack()
+        assert queue.enqueue({"id": "more"}).inserted == 1
+        clock.advance(timedelta(seconds=11))
+        assert queue.claim(3).count == 3
+
+
+def test_more_that_was_touched_than_fits_is_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To begin anew would make it no less: steps go on with what is there."""
+    queue = LocalQueue.create(tmp_path / "q", "id string", durability="process")
+    queue.enqueue([{"id": str(n)} for n in range(30)])
+    held = queue.claim(12)
+    monkeypatch.setattr(replicas, "_OPEN", 8)
+    built, real = [], windows.built
+
+    def noted(*asked: Any) -> Any:
+        built.append(asked)
+        return real(*asked)
+
+    monkeypatch.setattr(windows, "built", noted)
+    with tiny():
+        queue._store.forget()
+        queue.enqueue({"id": "last"})
+        held.settle_each(dict.fromkeys(range(1, 5), "ack"))
+        held.renew()
+    assert len(built) == 1
+
+
+def test_a_second_reader_ends_a_window(tmp_path: Path) -> None:
+    """From then on all is held as a whole, and enqueues go on."""
+    queue = LocalQueue.create(tmp_path / "q", "id string", durability="process")
+    with tiny():
+        queue.enqueue([{"id": str(n)} for n in range(20)])
+        queue._store.forget()
+        first = queue.reader("first")
+        first.claim(1).ack()
+        second = queue.reader("second", start="beginning")
+        assert queue.enqueue({"id": "new"}).inserted == 1
+        assert (first.claim(99).count, second.claim(99).count) == (20, 21)
+
+
+def test_what_waits_in_the_tables_is_explained(tmp_path: Path) -> None:
+    """An item that is not in memory yet waits for its turn, and one that has ended is over."""
+    queue = LocalQueue.create(tmp_path / "q", "id string", durability="process")
+    with tiny():
+        queue.enqueue([{"id": str(n)} for n in range(20)])
+        with queue.claim(1):
+            pass
+        assert queue.explain(20).reason == "runnable"
+        assert queue.explain(1).reason == "finished"

@@ -1,0 +1,149 @@
+"""Who waits for items is woken by what others write, and costs next to nothing until then."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+
+import pytest
+
+from spark_queue.clock import ManualClock
+from spark_queue.config import RetryPolicy
+from spark_queue.delta.store import news
+from spark_queue.errors import InvalidArgumentError
+from spark_queue.front.durable import DurableQueue, FrontOptions
+from spark_queue.local.queue import LocalQueue
+from tests.unit.local.conftest import Make, Worker
+
+LONG = timedelta(seconds=60)
+HOUR = timedelta(hours=1)
+
+#: Takes the next item in another process, and says what it is and when it had it.
+_TAKE = "(queue.claim(wait=__import__('datetime').timedelta(seconds=60)).rows[0]['id'])"
+
+#: The seconds of processor time that another process needs to wait for a second.
+_IDLE = (
+    "(lambda t, d: (t.process_time(), queue.claim(wait=d.timedelta(seconds=1)).count,"
+    " t.process_time()))(__import__('time'), __import__('datetime'))"
+)
+
+
+def test_who_waits_in_another_process_gets_what_is_put(
+    make: Make, start: Callable[..., Worker]
+) -> None:
+    """It has the item long before it would have given up, whatever it did meanwhile."""
+    queue, worker = make(), start()
+    with ThreadPoolExecutor(1) as pool:
+        taken = pool.submit(worker.says, _TAKE)
+        time.sleep(0.1)
+        assert not taken.done()
+        queue.enqueue({"id": "a"})
+
+        assert taken.result(LONG.total_seconds() / 2) == "a"
+
+
+def test_to_wait_takes_next_to_no_time_of_a_processor(
+    make: Make, start: Callable[..., Worker]
+) -> None:
+    """A second of waiting is less than a tenth of one at work."""
+    make()
+    worker = start()
+    worker.says(_IDLE)
+
+    before, count, after = eval(worker.says(_IDLE))  # noqa: S307 - our own numbers
+
+    assert count == 0
+    assert after - before < 0.1
+
+
+def test_a_claim_that_does_not_wait_looks_once(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is nothing it comes back with nothing, and asks no second time."""
+    queue = make()
+    monkeypatch.setattr(news, "_wait", lambda *_: pytest.fail("it waits"))
+
+    assert queue.claim().count == 0
+
+
+def test_a_claim_waits_no_longer_than_it_may(make: Make) -> None:
+    """When its time is up it has nothing, and a time below nothing is none."""
+    queue = make()
+
+    assert queue.claim(wait=timedelta(milliseconds=30)).count == 0
+    with pytest.raises(InvalidArgumentError, match="wait is"):
+        queue.claim(wait=timedelta(seconds=-1))
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Note how long is waited, on no clock at all."""
+    noted: list[float] = []
+    monkeypatch.setattr(news, "_wait", lambda _, seconds: noted.append(seconds))
+    return noted
+
+
+def test_a_claim_waits_for_the_next_item_that_becomes_due(
+    make: Make, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A retry, a delay and the end of a lease each wake it at their time, the first one first."""
+    queue = make(retry=RetryPolicy(delay=timedelta(milliseconds=500)))
+    queue.enqueue([{"id": "a"}, {"id": "b"}])
+    queue.claim(1).nack("not now")
+    queue.claim(1, lease=timedelta(milliseconds=200))
+    waited: list[float] = []
+
+    def passed(_: object, seconds: float) -> None:
+        waited.append(seconds)
+        clock.advance(timedelta(seconds=seconds))
+
+    monkeypatch.setattr(news, "_wait", passed)
+
+    assert [row["id"] for row in queue.claim(wait=LONG).rows] == ["b"]
+    assert [row["id"] for row in queue.claim(wait=LONG).rows] == ["a"]
+    assert waited == [pytest.approx(0.2), pytest.approx(0.3)]
+
+
+def test_a_look_is_outdated_by_steps_of_either_log(
+    make: Make, again: Callable[[], LocalQueue]
+) -> None:
+    """What is put wakes, and what is settled, paused or configured, too; what was seen does not."""
+    queue, other = make(), again()
+
+    def outdates(step: Callable[[], object]) -> bool:
+        look = news.look_at(queue._store)
+        assert not look.is_outdated()
+        step()
+        return look.is_outdated()
+
+    assert outdates(lambda: other.enqueue({"id": "a"}))
+    assert outdates(other.claim)
+    assert outdates(other.pause)
+    assert not outdates(other.counts)
+
+
+def test_the_queue_is_looked_at_after_a_second_anyhow(make: Make, waits: list[float]) -> None:
+    """That a process has ended writes nothing: it is found by who looks."""
+    queue = make()
+    queue.claim(wait=timedelta(milliseconds=1))
+    with ThreadPoolExecutor(1) as pool:
+        taken = pool.submit(queue.claim, wait=LONG)
+        while not waits:
+            time.sleep(0.001)
+        queue.enqueue({"id": "a"})
+        taken.result()
+
+    assert max(waits) == 1
+
+
+def test_a_front_is_woken_by_another_process(make: Make, start: Callable[..., Worker]) -> None:
+    """Who takes single items waits for those of others as for those of this process."""
+    queue, worker = make(), start()
+    seldom = FrontOptions(poll_every=HOUR)
+    with DurableQueue(queue, options=seldom) as front, ThreadPoolExecutor(1) as pool:
+        taken = pool.submit(front.get, LONG)
+        while not front._consumer._takers:
+            time.sleep(0.001)
+        assert worker.says("queue.enqueue({'id': 'a'}).inserted") == "1"
+
+        assert taken.result().item == {"id": "a"}
