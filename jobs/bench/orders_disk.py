@@ -116,7 +116,7 @@ class MemoryTable:
 class _File:
     """A data file."""
 
-    def __init__(self, path: Path, coerce_int96_timestamp_unit: str = "us") -> None:
+    def __init__(self, path: Path, **_options: str) -> None:
         path.stat()
         self._rows = _contents[str(path)]
 
