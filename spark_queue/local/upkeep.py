@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_queue.delta.arrow import moving, snapshot
+from spark_queue.delta.arrow.needed import needed
 from spark_queue.delta.arrow.where import Where
-from spark_queue.delta.commands import admin, checkpoint, readers, recovery, trim
+from spark_queue.delta.commands import checkpoint, readers, recovery, trim
 from spark_queue.delta.steps import report
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import lives, merging, tidying
@@ -27,6 +28,7 @@ from spark_queue.delta.tables.wishes import promises_disk
 from spark_queue.delta.upkeep import generations
 from spark_queue.delta.upkeep.generations import Generation
 from spark_queue.delta.upkeep.reader import kept_up
+from spark_queue.delta.upkeep.standstill import Seen, registered, seen, standstill
 from spark_queue.results import Maintained
 
 #: Tells of the rows of a file which of them go.
@@ -96,16 +98,9 @@ class _Tables:
         told = facts.sort_by("_gen").select(["_gen", "_step_count", "_step_max"]).to_pydict()
         return [Generation(*fact) for fact in zip(*told.values(), strict=True)]
 
-    def needed(self, reader: Store, *, streams: bool) -> set[int]:
+    def needed(self, reader: Store, since: int | None) -> set[int]:
         """See :class:`Tables`."""
-        if streams:
-            rows = snapshot.log_of(reader, "queue").read(("_kind", "_gen", "_step"))
-            since = reader.registered().since_step
-            left = pc.and_(pc.equal(rows["_kind"], ITEM), pc.greater(rows["_step"], since))
-        else:
-            rows = snapshot.status(reader)
-            left = pc.is_in(rows["_state"], pa.array(admin.LIVE))
-        return set(pc.unique(rows.filter(left)["_gen"]).to_pylist())
+        return set(pc.unique(needed(reader, since)["_gen"]).to_pylist())
 
     def ends(self, reader: Store) -> dict[int, datetime]:
         """See :class:`Tables`."""
@@ -125,20 +120,35 @@ class _Tables:
 
 def purgeable(store: Store, where: Where) -> pa.ChunkedArray:
     """Return the finished items that are meant, and that no reader needs."""
-    first, *others = readers.every(store)
-    seqs = moving.matching(first, where, TERMINAL)["_seq"]
-    for reader in others:
-        rows = snapshot.status(reader)
-        live = rows.filter(pc.is_in(rows["_state"], pa.array(admin.LIVE)))["_seq"]
-        seqs = seqs.filter(pc.invert(pc.is_in(seqs, live)))
+    first = next(readers.every(store), None)
+    if first is None:
+        return pa.chunked_array([], pa.int64())
+    return _unneeded(store, moving.matching(first, where, TERMINAL)["_seq"], {})
+
+
+def _unneeded(store: Store, seqs: pa.ChunkedArray, seen: Seen) -> pa.ChunkedArray:
+    """Leave out the items that some reader is not done with, or was not after what was seen."""
+    for reader in registered(store):
+        rows = needed(reader, seen.get(reader.reader))
+        seqs = seqs.filter(pc.invert(pc.is_in(seqs, rows["_seq"])))
     return seqs
 
 
 def purge(store: Store, where: Where) -> int:
     """Remove such items with their history; return how many."""
-    started, seqs = time.monotonic(), purgeable(store, where)
-    if not len(seqs):
+    started, known = time.monotonic(), seen(store)
+    found = purgeable(store, where)
+    if not len(found):
         return 0
+    with standstill(store):
+        seqs = _unneeded(store, found, known)
+        if len(seqs):
+            _purge_all(store, seqs)
+    report(store, "queue", store.queue_head().step, "purge", {"purged": len(seqs)}, started)
+    return len(seqs)
+
+
+def _purge_all(store: Store, seqs: pa.ChunkedArray) -> None:
     every = list(readers.every(store))
     for reader in every:
         if reader.status_head().log_rows:
@@ -148,9 +158,6 @@ def purge(store: Store, where: Where) -> int:
     _purge(store, "queue", seqs)
     for reader in every:
         _purge(reader, "status", seqs)
-    facts = {"purged": len(seqs)}
-    report(store, "queue", store.queue_head().step, "purge", facts, started)
-    return len(seqs)
 
 
 def _purge(store: Store, which: LogName, seqs: pa.ChunkedArray) -> None:

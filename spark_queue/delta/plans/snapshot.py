@@ -85,6 +85,25 @@ def status(queue: DataFrame, log: DataFrame) -> DataFrame:
     )
 
 
+def needed(reader: Store, since: int | None = None) -> DataFrame:
+    """Return the items that a reader is not done with: ``_seq`` and ``_gen``.
+
+    As :func:`spark_queue.delta.arrow.needed.needed` finds them, whose parameters these are.
+    """
+    if reader.registered().streams:
+        return _which(reader.items().where(F.col("_kind") == ITEM).where(F.lit(since is None)))
+    if since is None:
+        rows = status(reader.items(), reader.status.read())
+    else:
+        later = (F.col("_kind") == ITEM) & (F.col("_step") > since)
+        rows = reader.status.read().where(later)
+    return _which(rows.where(F.col("_state").isin(READY, CLAIMED)))
+
+
+def _which(rows: DataFrame) -> DataFrame:
+    return rows.select("_seq", "_gen")
+
+
 def chosen(items: DataFrame, where: str) -> DataFrame:
     """Return the items for which a predicate is true.
 

@@ -28,7 +28,7 @@ def write_natively(store: Store) -> None:
     with store.writing("queue"):
         logs = Natives()
         logs.of(store.queue)
-    with _rewrites(store):
+    with rewrites(store):
         natives.begin(store.handle.place.name())
     store.handle.natives = logs
 
@@ -44,7 +44,7 @@ def stop_writing_natively(store: Store) -> None:
 def rewriting(store: Store, which: LogName) -> Iterator[None]:
     """Hold the right to rewrite files of a log: steps wait where they are written natively."""
     place = store.handle.place
-    with _rewrites(store):
+    with rewrites(store):
         if not place.is_local() and not natives.is_written_natively(place.name()):
             yield
             return
@@ -55,6 +55,6 @@ def rewriting(store: Store, which: LogName) -> Iterator[None]:
                 store.cache().drop_replicas()
 
 
-def _rewrites(store: Store) -> AbstractContextManager[object]:
+def rewrites(store: Store) -> AbstractContextManager[object]:
     """Return the lock of those who rewrite: natives may begin only when nobody does."""
     return lock.log_lock(f"{store.handle.place.name()}/rewrites")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import takewhile
 from typing import Protocol
 
 from spark_queue.delta.commands import readers
@@ -12,6 +13,8 @@ from spark_queue.delta.steps import Answer, Step, on_items
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.heads import QueueHead, following
+from spark_queue.delta.upkeep import standstill
+from spark_queue.delta.upkeep.standstill import Seen
 
 #: A generation is closed when it has been filled for this part of the retention.
 _GENERATIONS = 4
@@ -34,10 +37,10 @@ class Tables(Protocol):
     def closed(self, before: int) -> list[Generation]:
         """Return the generations below a number that have items, oldest first."""
 
-    def needed(self, reader: Store, *, streams: bool) -> set[int]:
+    def needed(self, reader: Store, since: int | None) -> set[int]:
         """Return the generations of items that a reader is not done with.
 
-        What ``streams`` is not done with whatever is behind where it said to be.
+        Where that is known as of a step of its log, only what was in its hands after that one.
         """
 
     def ends(self, reader: Store) -> dict[int, datetime]:
@@ -61,9 +64,11 @@ def dropped(store: Store, retention: timedelta, tables: Tables) -> list[Generati
         return []
     now = store.clock.now()
     _close(store, now, retention)
-    asked = frozenset(store.queue_head().readers)
-    due = [g for g in _finished(store, tables) if g.last is None or g.last <= now - retention]
-    return [gen for gen in due if _drop(store, gen, asked, tables)]
+    seen = standstill.seen(store)
+    due = _due(store, tables, now - retention)
+    for gen in due:
+        tables.keep(gen)
+    return _drop_all(store, due, seen, tables) if due else []
 
 
 def _close(store: Store, now: datetime, retention: timedelta) -> None:
@@ -76,27 +81,26 @@ def _close(store: Store, now: datetime, retention: timedelta) -> None:
     on_items(store, "close generation", decided)
 
 
-def _finished(store: Store, tables: Tables) -> list[Generation]:
-    """Return the closed generations with whose items all readers are done, oldest first.
+def _due(store: Store, tables: Tables, before: datetime) -> list[Generation]:
+    """Return the closed generations with whose items all readers were done by then, oldest first.
 
-    The oldest one that is still needed ends the list, so that what is kept is all of the later.
+    The oldest one that is kept ends the list, so that what is kept is all of the later.
     """
-    closed = tables.closed(store.queue_head().gen)
-    needed, ended = _needed(store, tables), _last_ends(store, tables)
-    done = []
-    for gen in closed:
-        if gen.number in needed:
-            break
-        done.append(replace(gen, last=ended.get(gen.number)))
-    return done
+    closed = _unneeded(tables.closed(store.queue_head().gen), _needed(store, tables, {}))
+    ended = _last_ends(store, tables)
+    done = (replace(gen, last=ended.get(gen.number)) for gen in closed)
+    return list(takewhile(lambda gen: gen.last is None or gen.last <= before, done))
 
 
-def _needed(store: Store, tables: Tables) -> set[int]:
-    """Return the generations of items that some reader is not done with."""
+def _unneeded(gens: Iterable[Generation], needed: Collection[int]) -> list[Generation]:
+    return list(takewhile(lambda gen: gen.number not in needed, gens))
+
+
+def _needed(store: Store, tables: Tables, seen: Seen) -> set[int]:
+    """Return the generations of items that some reader is not done with; see :meth:`Tables`."""
     live: set[int] = set()
-    for number, facts in store.queue_head().readers.items():
-        reader = readers.prepared(store.of_reader(number))
-        live |= tables.needed(reader, streams=facts.streams)
+    for reader in standstill.registered(store):
+        live |= tables.needed(reader, seen.get(reader.reader))
     return live
 
 
@@ -109,9 +113,17 @@ def _last_ends(store: Store, tables: Tables) -> dict[int, datetime]:
     return ends
 
 
+def _drop_all(
+    store: Store, due: Iterable[Generation], seen: Seen, tables: Tables
+) -> list[Generation]:
+    """Drop generations, up to the first with an item that came back to a reader; return which."""
+    with standstill.standstill(store):
+        still = _unneeded(due, _needed(store, tables, seen))
+        return list(takewhile(lambda gen: _drop(store, gen, seen, tables), still))
+
+
 def _drop(store: Store, gen: Generation, asked: Collection[int], tables: Tables) -> bool:
     """Drop a generation, unless a reader needs it that registered after the others were asked."""
-    tables.keep(gen)
     # The floor first: who registers from now on does not count on what is about to go.
     if not _raise_floor(store, gen, asked):
         return False

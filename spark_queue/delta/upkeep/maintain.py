@@ -25,10 +25,11 @@ from spark_queue.delta.steps import report
 from spark_queue.delta.store.lanes import rewriting
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import LogName
-from spark_queue.delta.tables.schema import CLAIMED, ITEM, OPEN_LANE, READY, TERMINAL
+from spark_queue.delta.tables.schema import ITEM, OPEN_LANE, TERMINAL
 from spark_queue.delta.upkeep import archive, generations
 from spark_queue.delta.upkeep.generations import Generation
 from spark_queue.delta.upkeep.reader import kept_up
+from spark_queue.delta.upkeep.standstill import Seen, registered, seen, standstill
 from spark_queue.results import Maintained
 
 
@@ -95,14 +96,10 @@ class _Tables:
         rows = facts.orderBy("_gen").collect()
         return [Generation(row["_gen"], row["items"], row["last_step"]) for row in rows]
 
-    def needed(self, reader: Store, *, streams: bool) -> set[int]:
+    def needed(self, reader: Store, since: int | None) -> set[int]:
         """See :class:`Tables`."""
-        if streams:
-            left = reader.items().where(F.col("_kind") == ITEM)
-        else:
-            left = snapshot.status(reader.items(), reader.status.read())
-            left = left.where(F.col("_state").isin(READY, CLAIMED))
-        return {row[0] for row in left.select("_gen").distinct().collect()}
+        rows = snapshot.needed(reader, since).select("_gen").distinct().collect()
+        return {row[0] for row in rows}
 
     def ends(self, reader: Store) -> dict[int, datetime]:
         """See :class:`Tables`."""
@@ -129,33 +126,43 @@ def purge(store: Store, where: str) -> int:
 
     The predicate is asked of what the first reader did with them.
     """
-    started = time.monotonic()
-    seqs = purgeable(store, where).localCheckpoint()
-    count = seqs.count()
-    if count == 0:
+    started, known = time.monotonic(), seen(store)
+    found = purgeable(store, where).localCheckpoint()
+    if found.isEmpty():
         return 0
-    for reader in readers.every(store):
-        if reader.status_head().log_rows:
-            # The turns that its line was given outlive an item.
-            checkpoint.checkpoint(reader)
-    with store.writing("queue"):
-        # Items first, as when a generation is dropped.
-        store.queue.remove(seqs)
-        store.rewritten()
-    for reader in readers.every(store):
-        with reader.writing("status"):
-            reader.status.remove(seqs)
-            reader.rewritten()
+    with standstill(store):
+        seqs = _unneeded(store, found, known).localCheckpoint()
+        count = seqs.count()
+        if count:
+            _purge_all(store, seqs)
     report(store, "queue", store.queue_head().step, "purge", {"purged": count}, started)
     return count
 
 
+def _purge_all(store: Store, seqs: DataFrame) -> None:
+    every = list(readers.every(store))
+    for reader in every:
+        if reader.status_head().log_rows:
+            # The turns that its line was given outlive an item.
+            checkpoint.checkpoint(reader)
+    # Items first, as when a generation is dropped.
+    store.queue.remove(seqs)
+    for reader in every:
+        reader.status.remove(seqs)
+        reader.rewritten()
+
+
 def purgeable(store: Store, where: str) -> DataFrame:
     """Return the finished items for which a predicate is true, and that no reader needs."""
-    first, *others = readers.every(store)
-    seqs = admin.finished(first, where).select("_seq", "_gen")
-    for reader in others:
-        live = snapshot.status(reader.items(), reader.status.read())
-        live = live.where(F.col("_state").isin(READY, CLAIMED)).select("_seq")
+    first = next(readers.every(store), None)
+    if first is None:
+        return store.queue.read().where(F.lit(False)).select("_seq", "_gen")
+    return _unneeded(store, admin.finished(first, where).select("_seq", "_gen"), {})
+
+
+def _unneeded(store: Store, seqs: DataFrame, seen: Seen) -> DataFrame:
+    """Leave out the items that some reader is not done with, or was not after what was seen."""
+    for reader in registered(store):
+        live = snapshot.needed(reader, seen.get(reader.reader)).select("_seq")
         seqs = seqs.join(live, "_seq", "left_anti")
     return seqs

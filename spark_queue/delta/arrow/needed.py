@@ -1,0 +1,46 @@
+"""Which items a reader is not done with, by columns."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_queue.delta.arrow import snapshot
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.schema import CLAIMED, ITEM, READY, STATUS_COLUMNS
+
+_WHICH = ["_seq", "_gen"]
+_NOTHING = STATUS_COLUMNS.arrow.empty_table().select(_WHICH)
+
+
+def needed(reader: Store, since: int | None = None) -> pa.Table:
+    """Return the items that a reader is not done with: ``_seq`` and ``_gen``.
+
+    Parameters
+    ----------
+    reader : Store
+        The queue as the reader sees it. One that reads a stream is not done with whatever is
+        behind where it said to be.
+    since : int, optional
+        A step of its log as of which that is known: then what was in its hands, or came back to
+        it, after that one; to a stream nothing does.
+    """
+    if reader.registered().streams:
+        return _NOTHING if since is not None else _unread(reader)
+    rows = snapshot.status(reader) if since is None else _moved(reader, since)
+    return rows.filter(pc.is_in(rows["_state"], pa.array([READY, CLAIMED]))).select(_WHICH)
+
+
+def _unread(reader: Store) -> pa.Table:
+    rows = snapshot.log_of(reader, "queue").read(("_kind", "_step", *_WHICH))
+    left = pc.greater(rows["_step"], reader.registered().since_step)
+    return rows.filter(pc.and_(pc.equal(rows["_kind"], ITEM), left)).select(_WHICH)
+
+
+def _moved(reader: Store, since: int) -> pa.Table:
+    """Return where the steps after one have brought items."""
+    log = snapshot.log_of(reader, "status")
+    files = [file for file in log.files() if file.may_have("_step", since + 1)]
+    rows = log.rows_of(files, ("_kind", "_step", "_state", *_WHICH))
+    later = pc.greater(rows["_step"], since)
+    return rows.filter(pc.and_(pc.equal(rows["_kind"], ITEM), later))

@@ -1,0 +1,52 @@
+"""What takes items away for good: what it has found is looked at again while nobody makes a step.
+
+To find it takes long, and others go on meanwhile: a reader may make an item ready again that was
+over. So who removes items first notes how far the logs are, and asks, once nobody can make a step
+any more, what has come back since then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import TypeAlias
+
+from spark_queue.delta.commands import readers
+from spark_queue.delta.store.lanes import rewrites
+from spark_queue.delta.store.store import Store
+
+#: The newest step of each reader's log, by the reader's number; 0 for one that reads a stream.
+Seen: TypeAlias = Mapping[int, int]
+
+
+def seen(store: Store) -> Seen:
+    """Return how far the logs of all readers are."""
+    return {
+        reader.reader: 0 if reader.registered().streams else reader.status_head().step
+        for reader in registered(store)
+    }
+
+
+def registered(store: Store) -> Iterator[Store]:
+    """Return the queue as each reader sees it, those that read a stream included."""
+    for number in store.queue_head().readers:
+        yield readers.prepared(store.of_reader(number))
+
+
+@contextmanager
+def standstill(store: Store) -> Iterator[None]:
+    """Hold the right to write to the item log, and to the logs of all readers.
+
+    Nobody enqueues, claims, settles, redrives or registers meanwhile: on this machine's disk no
+    process, on a shared store no thread of this one.
+
+    Raises
+    ------
+    WriterLockedError
+        When another process keeps a log too long; it names its pid.
+    """
+    # In the order of all who need several: rewriting, items, readers.
+    with rewrites(store), store.writing("queue"), ExitStack() as held:
+        for reader in list(readers.every(store)):
+            held.enter_context(reader.writing("status"))
+        yield

@@ -1,0 +1,57 @@
+"""What Spark takes away for good while others go on: only what still nobody needs."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_queue import DeltaQueue, LocalQueue
+from spark_queue.clock import ManualClock
+from spark_queue.delta.upkeep import maintain
+
+_DAY = timedelta(days=1)
+
+
+def _redriven_after(
+    monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, other: LocalQueue, seq: int
+) -> None:
+    """Have an item made ready again once, right after a look at the tables."""
+    look = getattr(owner, name)
+
+    def and_then(*args: Any, **options: Any) -> Any:
+        found = look(*args, **options)
+        if name == "purgeable":
+            # A frame is asked when it is needed: what it was asked before is what counts.
+            found = found.localCheckpoint()
+        assert other.redrive({"_seq": seq}) == 1
+        monkeypatch.setattr(owner, name, look)
+        return found
+
+    monkeypatch.setattr(owner, name, and_then)
+
+
+def test_spark_leaves_what_is_redriven_meanwhile(
+    spark: SparkSession, queue_path: str, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An item that came back to a reader after it was found stays, and so does its generation."""
+    queue = DeltaQueue.create(spark, queue_path, "id string", clock=clock)
+    reader = queue.reader("first")
+    alone = LocalQueue.open(queue_path, clock=clock)
+    other = alone.reader("first")
+    other.enqueue([{"id": name} for name in "abc"])
+    other.claim(3).settle_each(dict.fromkeys((1, 2, 3), ("dead", "bad")))
+    clock.advance(_DAY)
+
+    _redriven_after(monkeypatch, maintain, "purgeable", other, 1)
+    assert queue.purge("id IN ('a', 'b')") == 1
+    assert [row["id"] for row in other.claim(5).rows] == ["a"]
+    assert other.cancel({"id": "a"}) == 1
+
+    assert alone.maintain(retention=3 * _DAY).dropped_items == 0
+    clock.advance(4 * _DAY)
+    _redriven_after(monkeypatch, maintain._Tables, "ends", other, 3)
+    assert queue.maintain(retention=_DAY).dropped_items == 0
+    assert [row["id"] for row in reader.claim(5).items.collect()] == ["c"]

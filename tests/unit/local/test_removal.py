@@ -1,0 +1,157 @@
+"""What is taken away for good while others go on: only what still nobody needs."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_queue.clock import ManualClock
+from spark_queue.delta.arrow import moving
+from spark_queue.delta.tables import turnstile
+from spark_queue.local import handles, upkeep
+from spark_queue.local.queue import LocalQueue
+from tests.unit.local.conftest import Make, Worker
+
+Start = Callable[..., Worker]
+
+_DAY = timedelta(days=1)
+
+_REDRIVE = "queue.reader('first').redrive({'_seq': 1})"
+
+
+@pytest.fixture
+def dead(make: Make) -> LocalQueue:
+    """Make a queue of one reader with two dead letters and an item that waits."""
+    queue = make().reader("first")
+    queue.enqueue([{"id": name} for name in "abc"])
+    queue.claim(2).settle_each({1: ("dead", "bad"), 2: ("dead", "bad")})
+    return queue
+
+
+def _after(
+    monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, then: Callable[[], object]
+) -> list[object]:
+    """Have something done once, right after a look at the tables; return what came of it."""
+    look, got = getattr(owner, name), list[object]()
+
+    def and_then(*args: Any, **options: Any) -> Any:
+        found = look(*args, **options)
+        if not got:
+            got.append(then())
+        return found
+
+    monkeypatch.setattr(owner, name, and_then)
+    return got
+
+
+def test_a_purge_leaves_what_is_redriven_meanwhile(
+    dead: LocalQueue, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An item that another process makes ready, after it was found, stays and is given out."""
+    worker = start()
+    told = _after(monkeypatch, upkeep, "purgeable", lambda: worker.says(_REDRIVE))
+
+    assert dead.purge({"id": ["a", "b"]}) == 1
+
+    assert told == ["1"]
+    assert [row["id"] for row in dead.claim(5).rows] == ["a", "c"]
+    assert dead.purge({"id": ["a", "b"]}) == 0
+
+
+def test_a_purge_leaves_what_a_reader_needs_that_came_meanwhile(
+    dead: LocalQueue, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that registers after the items were found, and begins with them, gets them all."""
+    worker = start()
+    late = "queue.reader('late', start='beginning').counts()['ready']"
+    told = _after(monkeypatch, upkeep, "purgeable", lambda: worker.says(late))
+
+    assert dead.purge({"id": ["a", "b"]}) == 0
+
+    assert told == ["3"]
+    assert [row["id"] for row in dead.reader("late").claim(5).rows] == ["a", "b", "c"]
+
+
+def test_a_purge_waits_for_a_redrive_under_way(
+    dead: LocalQueue, start: Start, queue_path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An item that a redrive has found is not taken away before its step is made."""
+    worker = start()
+    worker.says("queue.counts()")
+    log = Path(queue_path, "queue")
+    looked = worker.process.stdin
+    assert looked is not None
+
+    def purged_meanwhile() -> None:
+        looked.write("queue.purge({'id': ['a', 'b']})\n")
+        looked.flush()
+        until = time.monotonic() + 30
+        while turnstile.holder(log) != worker.process.pid and time.monotonic() < until:
+            time.sleep(0.01)
+
+    _after(monkeypatch, moving, "matching", purged_meanwhile)
+
+    assert dead.redrive({"_seq": 1}) == 1
+
+    assert worker.process.stdout is not None
+    assert worker.process.stdout.readline().strip() == "1"
+    assert turnstile.holder(log) != os.getpid()
+    assert [row["id"] for row in dead.claim(5).rows] == ["a", "c"]
+
+
+def test_a_generation_with_what_is_redriven_meanwhile_stays(
+    dead: LocalQueue, clock: ManualClock, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It, and all later ones, stay until that item is over, too."""
+    dead.claim(1).ack()
+    for name in ("d", None):
+        # It is closed, and nothing is dropped.
+        clock.advance(3 * _DAY)
+        assert dead.maintain(retention=12 * _DAY).dropped_generations == 0
+        if name is not None:
+            dead.enqueue({"id": name})
+            dead.claim(1).ack()
+    worker = start()
+    told = _after(monkeypatch, upkeep._Tables, "ends", lambda: worker.says(_REDRIVE))
+
+    done = dead.maintain(retention=_DAY)
+
+    assert told == ["1"]
+    assert (done.dropped_generations, done.dropped_items) == (0, 0)
+    with dead.claim(5) as claim:
+        assert [row["id"] for row in claim.rows] == ["a"]
+    monkeypatch.undo()
+    assert dead.maintain(retention=_DAY).dropped_items == 0
+    clock.advance(_DAY)
+    assert dead.maintain(retention=_DAY).dropped_items == 4
+
+
+def test_a_generation_that_ended_late_keeps_those_after_it(make: Make, clock: ManualClock) -> None:
+    """They go in their order: what a new reader does not get is all that came before a step."""
+    queue = make()
+    queue.enqueue([{"id": "a"}])
+    held = queue.claim(1, lease=100 * _DAY)
+    clock.advance(_DAY)
+    queue.maintain(retention=_DAY)
+    queue.enqueue({"id": "b"})
+    queue.claim(1).ack()
+    clock.advance(_DAY)
+    queue.maintain(retention=2 * _DAY)
+    held.ack()
+    clock.advance(_DAY)
+
+    assert queue.maintain(retention=2 * _DAY).dropped_generations == 0
+    clock.advance(_DAY)
+    assert queue.maintain(retention=2 * _DAY).dropped_items == 2
+
+
+def test_a_queue_that_nobody_reads_has_nothing_to_purge(dead: LocalQueue) -> None:
+    """What is over is over for a reader; without one, nothing is."""
+    handles.drop_reader(dead, "first")
+    assert dead.purge({"id": ["a", "b"]}) == 0
