@@ -88,9 +88,14 @@ def checked(store: Store, action: str, memory: Planned, spark: Planned) -> None:
 def _rows(plan: Plan | None) -> Counter[str]:
     if plan is None:
         return Counter()
-    table = plan.rows if isinstance(plan.rows, pa.Table) else plan.rows.toArrow()
-    rows = table.to_pylist()
+    rows = rows_of(plan.rows)
     return Counter(_text(row) for row in rows if row.get("_seq") not in plan.left_out)
+
+
+def rows_of(rows: DataFrame | pa.Table) -> list[dict[str, Any]]:
+    """Return the rows that a planner would write, one by one."""
+    table = rows if isinstance(rows, pa.Table) else rows.toArrow()
+    return list(table.to_pylist())
 
 
 def _text(row: Mapping[str, Any]) -> str:

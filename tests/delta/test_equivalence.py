@@ -5,21 +5,27 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, functions
 
 from spark_queue.claim import Claim
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig
-from spark_queue.delta.plans import order
+from spark_queue.delta.commands import claims
+from spark_queue.delta.commands.settle_and_claim import settle_and_claim
+from spark_queue.delta.plans import limits, order
+from spark_queue.delta.replica import state
 from spark_queue.delta.store import replicas
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.settings import UNWEIGHTED
+from spark_queue.delta.verdicts import Every
 from spark_queue.errors import PlannersDifferError
+from spark_queue.local.queue import LocalQueue
 from spark_queue.looking import store_of
 from spark_queue.queue import DeltaQueue
 from spark_queue.session import SMALL_STEPS
@@ -198,3 +204,35 @@ def _known(items: dict[int, dict[str, Any]]) -> dict[int, dict[str, Any]]:
         seq: {name: row[name] for name in row if name not in ("_turn", "_overdue")}
         for seq, row in items.items()
     }
+
+
+def test_a_window_need_not_meet_what_expired_beyond_it(
+    by_both: SparkSession, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ADR 24: what Spark's claim ends beyond the horizon is no difference; up to it, it is one."""
+    monkeypatch.setattr(replicas, "_NEAR", 1)
+    monkeypatch.setattr(state, "_NEXT", 2)
+    path, clock = f"{place}/queue", ManualClock()
+    alone = LocalQueue.create(path, "id long", clock=clock)
+    over = clock.now() + timedelta(seconds=1)
+    alone.enqueue([{"id": n, "expires_at": over if n in (1, 6, 8) else None} for n in range(9)])
+    clock.advance(timedelta(seconds=1))
+    queue = DeltaQueue.open(by_both, path, clock=clock)
+
+    # Spark sees eight turns ahead, the window six items.
+    first = queue.claim(2)
+    assert (_served(first), alone.counts()["expired"]) == ([0, 2], 1)
+    store = store_of(queue)
+    both = settle_and_claim(
+        store, first.lease, Every("ack"), claims.request(store, 1, None, "w", 1, None)
+    )
+    assert both is not None
+    assert (_served(Claim(store, both[1])), alone.counts()["expired"]) == ([3], 1)
+
+    monkeypatch.setattr(limits, "expires_at", lambda _: functions.lit(None).cast("timestamp"))
+    with pytest.raises(PlannersDifferError, match=r"_seq=7.*expired"):
+        queue.claim(3)
+
+
+def _served(claim: Claim) -> list[int]:
+    return [row.id for row in claim.items.select("id").collect()]

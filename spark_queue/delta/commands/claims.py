@@ -77,22 +77,28 @@ def _check(
     now: datetime,
     here: Chosen,
 ) -> None:
-    planner = planner_of(store)
-    far = claiming.far_expired(here, head, settings, planner.nearest(settings, request))
+    there = planner_of(store).chooser(request, now).at(head, settings)
+    free = unmet(store, head, request, here, there)
 
     def planned(stage: Choice | None) -> Plan | None:
-        # Expired items that are so far away only one of the planners may have met.
-        stage = None if stage is None else stage.without(head, far)
+        stage = None if stage is None else stage.without(head, free)
         if stage is None or stage.total() == 0:
             return None
         return Plan(head=logged(head, stage), rows=stage.table())
 
-    verify.checked(
-        store,
-        "claim",
-        lambda: planned(here),
-        lambda: planned(planner.chooser(request, now).at(head, settings)),
-    )
+    verify.checked(store, "claim", lambda: planned(here), lambda: planned(there))
+
+
+def unmet(
+    store: Store, head: StatusHead, request: Request, here: Chosen, there: Choice | None
+) -> frozenset[int]:
+    """Return the expired items that one planner has met, and the other need not have."""
+    settings = store.settings(head)
+    # Where all is in memory, there is nothing beyond.
+    looked = None if here.horizon is None else there
+    rows = [] if looked is None else verify.rows_of(looked.table())
+    reach = planner_of(store).nearest(settings, request)
+    return claiming.unmet(here, rows, head, settings, reach)
 
 
 def granted(stage: Choice, request: Request, now: datetime, step: int) -> GrantedClaim:

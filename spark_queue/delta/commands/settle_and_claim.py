@@ -14,7 +14,7 @@ from spark_queue.delta.commands import checkpoint, claims, settle
 from spark_queue.delta.commands.settle import SettledStep, Verdict
 from spark_queue.delta.planner import planner_of
 from spark_queue.delta.replica import claiming
-from spark_queue.delta.replica.claiming import Chosen, far_expired
+from spark_queue.delta.replica.claiming import Chosen
 from spark_queue.delta.replica.columns import status_table
 from spark_queue.delta.replica.request import Choice, GrantedClaim, Request
 from spark_queue.delta.replica.settling import Judged
@@ -94,9 +94,9 @@ class _Both:
             ),
         )
 
-    def near(self, far: Collection[int]) -> _Both:
-        """Return the same without expired items that only one of the planners may have met."""
-        return replace(self, stage=self.stage.without(self.settled, far))
+    def without(self, seqs: Collection[int]) -> _Both:
+        """Return the same without some of the rows of the claim."""
+        return replace(self, stage=self.stage.without(self.settled, seqs))
 
 
 def _here(
@@ -134,24 +134,19 @@ def _check(
     now: datetime,
     here: _Both,
 ) -> None:
-    settings, far = store.settings(head), frozenset[int]()
+    there, free = _planned(store, head, lease, verdict, request, now), frozenset[int]()
     if isinstance(here.stage, Chosen):
-        reach = planner_of(store).nearest(settings, request)
-        far = far_expired(here.stage, head, settings, reach)
+        planned_stage = None if there is None else there.stage
+        free = claims.unmet(store, head, request, here.stage, planned_stage)
 
     def planned(both: _Both | None) -> Plan | None:
-        both = None if both is None else both.near(far)
+        both = None if both is None else both.without(free)
         if both is None or not both.fits(head):
             return None
         after = claims.logged(both.settled, both.stage)
-        return Plan(head=after, rows=both.rows, left_out=far, facts=settle.facts_of(both.done))
+        return Plan(head=after, rows=both.rows, left_out=free, facts=settle.facts_of(both.done))
 
-    verify.checked(
-        store,
-        "settle and claim",
-        lambda: planned(here),
-        lambda: planned(_planned(store, head, lease, verdict, request, now)),
-    )
+    verify.checked(store, "settle and claim", lambda: planned(here), lambda: planned(there))
 
 
 def _planned(

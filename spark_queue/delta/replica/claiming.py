@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -12,6 +12,7 @@ from spark_queue.delta.replica.columns import status_table
 from spark_queue.delta.replica.request import MARGIN, Choice, Request
 from spark_queue.delta.replica.standing import standing_of
 from spark_queue.delta.replica.state import Replica, Row
+from spark_queue.delta.replica.window import Place
 from spark_queue.delta.tables.heads import Pointer, StatusHead
 from spark_queue.delta.tables.schema import CLAIMED, DEAD, EXPIRED, ITEM
 from spark_queue.delta.tables.settings import Settings
@@ -31,6 +32,8 @@ class Chosen(Choice):
 
     rows: list[Row]
     """Beside the columns of the log, ``_was``: the state before."""
+    horizon: Place | None = None
+    """The place up to which it was looked at what waits; ``None`` for all."""
 
     def table(self) -> pa.Table:
         """See :class:`Choice`."""
@@ -38,7 +41,8 @@ class Chosen(Choice):
 
     def without(self, head: StatusHead, seqs: Collection[int]) -> Chosen:
         """See :class:`Choice`."""
-        return _chosen(head, [row for row in self.rows if row["_seq"] not in seqs])
+        left = [row for row in self.rows if row["_seq"] not in seqs]
+        return _chosen(head, left, self.horizon)
 
 
 def may_choose(replica: Replica, request: Request, now: datetime) -> bool:
@@ -86,7 +90,7 @@ def chosen(
         {**_kept(replica, seq), **common, **lost, "_losses": replica.items[seq]["_losses"] + 1}
         for seq in grant.dead
     ]
-    return _chosen(head, rows)
+    return _chosen(head, rows, replica.horizon())
 
 
 def _proposed(
@@ -125,22 +129,48 @@ def chosen_after(
         return chosen(replica, head, settings, limits, request, now)
 
 
-def far_expired(
-    stage: Chosen, head: StatusHead, settings: Settings, reach: float
+def unmet(
+    here: Chosen, there: Iterable[Row], head: StatusHead, settings: Settings, reach: float
 ) -> frozenset[int]:
-    """Return the items that a claim ends, and might not have met: they lie beyond its reach."""
-    return frozenset(
-        row["_seq"]
-        for row in stage.rows
-        if row["_state"] == EXPIRED and _ahead(row, head, settings) > reach
-    )
+    """Return the items that one planner ends in a claim, and that the other need not have met.
+
+    Any claim ends what has expired as far as it looks, and need not look further than for what it
+    gets: a scheduler up to a horizon, Spark some turns ahead of the pointer. Both look at whatever
+    was touched.
+
+    Parameters
+    ----------
+    here : Chosen
+        What the scheduler chose.
+    there : iterable of dict
+        The rows that Spark would write.
+    reach : float
+        How many turns ahead Spark looks at the least.
+    """
+    ended = [row for row in here.rows if row["_state"] == EXPIRED]
+    far = {row["_seq"] for row in ended if _ahead(row, head, settings) > reach}
+    met = {row["_seq"] for row in ended}
+    others = [row for row in there if row["_state"] == EXPIRED and row["_seq"] not in met]
+    beyond = {row["_seq"] for row in others if _is_beyond(row, settings, here.horizon)}
+    return frozenset(far | beyond)
+
+
+def _is_beyond(row: Row, settings: Settings, horizon: Place | None) -> bool:
+    place = (-row["_priority"], _turn_of(row, settings), row["_seq"])
+    return horizon is not None and place > horizon
 
 
 def _ahead(row: Row, head: StatusHead, settings: Settings) -> float:
     """Return how many turns ahead of the pointer an item's own turn is."""
-    priority, stretch = row["_priority"], settings.stretches.get(row["_fair_key"])
-    turn = row["_round"] if stretch is None else stretch.turn(priority, row["_round"])
-    return float(turn - head.pointers.get(priority, (0.0, 0))[0])
+    pointer = head.pointers.get(row["_priority"], (0.0, 0))
+    return float(_turn_of(row, settings) - pointer[0])
+
+
+def _turn_of(row: Row, settings: Settings) -> float:
+    """Return the turn of an item's stored tag."""
+    stretch = settings.stretches.get(row["_fair_key"])
+    tag: float = row["_round"]
+    return tag if stretch is None else stretch.turn(row["_priority"], tag)
 
 
 def _kept(replica: Replica, seq: int) -> Row:
@@ -157,7 +187,7 @@ def _turn(replica: Replica, item: Leased, *, fair: bool) -> Row:
     return given
 
 
-def _chosen(head: StatusHead, rows: list[Row]) -> Chosen:
+def _chosen(head: StatusHead, rows: list[Row], horizon: Place | None) -> Chosen:
     counts: dict[tuple[str, str], int] = {}
     pointers: dict[int, Pointer] = {}
     for row in rows:
@@ -168,4 +198,4 @@ def _chosen(head: StatusHead, rows: list[Row]) -> Chosen:
             pointers[row["_priority"]] = max(pointers.get(row["_priority"], last), last)
     ahead = (turn - head.pointers.get(p, (0.0, 0))[0] for p, (turn, _) in pointers.items())
     width = MARGIN * max(ahead, default=0.0)
-    return Chosen(rows=rows, counts=counts, pointers=pointers, width=width)
+    return Chosen(rows=rows, counts=counts, pointers=pointers, width=width, horizon=horizon)
