@@ -41,11 +41,6 @@ def merging(log: NativeLog) -> Iterator[int]:
         yield from _merging(log, files)
 
 
-def merge(log: NativeLog) -> int:
-    """Do so at once; return how many files are not read any more."""
-    return sum(merging(log))
-
-
 def remove(
     log: NativeLog,
     may_have: Callable[[LogFile], bool],
