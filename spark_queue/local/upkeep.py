@@ -11,8 +11,9 @@ from datetime import datetime, timedelta
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue.delta.arrow import moving, snapshot
+from spark_queue.delta.arrow import moving
 from spark_queue.delta.arrow.needed import needed
+from spark_queue.delta.arrow.rows import log_of, rows_of
 from spark_queue.delta.arrow.where import Where
 from spark_queue.delta.commands import checkpoint, readers, recovery, trim
 from spark_queue.delta.steps import report
@@ -21,7 +22,7 @@ from spark_queue.delta.tables import lives, merging, tidying
 from spark_queue.delta.tables.appending import sync_commits
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.files import LogFile
-from spark_queue.delta.tables.schema import ITEM, OPEN_LANE, TERMINAL
+from spark_queue.delta.tables.schema import OPEN_LANE, TERMINAL
 from spark_queue.delta.tables.sweeping import Ages
 from spark_queue.delta.tables.tidying import Tidied
 from spark_queue.delta.tables.wishes import promises_disk
@@ -69,7 +70,7 @@ def _tidied(store: Store, which: LogName) -> Tidied:
     # A stream may be far behind, and reads files that were merged since.
     streams = any(facts.streams for facts in store.queue_head().readers.values())
     ages = Ages() if streams and which == "queue" else Ages(most=math.inf)
-    return tidying.tidy(snapshot.log_of(store, which), ages)
+    return tidying.tidy(log_of(store, which), ages)
 
 
 def _remove(
@@ -77,7 +78,7 @@ def _remove(
 ) -> None:
     """Take rows out of a log."""
     with store.writing(which):
-        log = snapshot.log_of(store, which)
+        log = log_of(store, which)
         count = merging.remove(log, may_have, is_gone)
         if count and promises_disk(store.session):
             sync_commits(log.directory)
@@ -91,9 +92,9 @@ class _Tables:
 
     def closed(self, before: int) -> list[Generation]:
         """See :class:`Tables`."""
-        rows = snapshot.log_of(self.store, "queue").read(("_kind", "_gen", "_step"))
+        rows = rows_of(self.store, "queue", ("_gen", "_step"))
         is_old = pc.and_(pc.greater_equal(rows["_gen"], 0), pc.less(rows["_gen"], before))
-        rows = rows.filter(pc.and_(pc.equal(rows["_kind"], ITEM), is_old))
+        rows = rows.filter(is_old)
         facts = rows.group_by("_gen").aggregate([("_step", "count"), ("_step", "max")])
         told = facts.sort_by("_gen").select(["_gen", "_step_count", "_step_max"]).to_pydict()
         return [Generation(*fact) for fact in zip(*told.values(), strict=True)]
@@ -104,7 +105,7 @@ class _Tables:
 
     def ends(self, reader: Store) -> dict[int, datetime]:
         """See :class:`Tables`."""
-        rows = snapshot.log_of(reader, "status").read(("_gen", "_state", "_at"))
+        rows = rows_of(reader, "status", ("_gen", "_state", "_at"))
         over = pc.is_in(rows["_state"], pa.array(TERMINAL))
         rows = rows.filter(pc.and_(over, pc.greater_equal(rows["_gen"], 0)))
         last = rows.group_by("_gen").aggregate([("_at", "max")]).to_pydict()

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_queue.delta.arrow import snapshot
+from spark_queue.delta.arrow.rows import having, rows_of
 from spark_queue.delta.commands.enqueue import Enqueued
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import LogName
@@ -15,14 +17,8 @@ from spark_queue.delta.views import explaining
 from spark_queue.errors import SparkNeededError
 from spark_queue.results import Explanation
 
-#: What an item entered with.
-_ENTERED = ("_seq", "_dedup_key", "_fair_key", "_group_key", "_priority", "_enqueued_at")
-
-#: What its newest transition says of it.
-_NEWEST = ("_state", "_attempts", "_losses", "_worker_id", "_lease_expires_at", "_at", "_error")
-
 #: What is shown of a transition.
-_TRANSITION = ("_seq", "_step", "_at", "_state", "_attempts", "_losses", "_worker_id", "_error")
+_TRANSITION = ["_seq", "_step", "_at", "_state", "_attempts", "_losses", "_worker_id", "_error"]
 
 
 def counts(store: Store) -> dict[str, int]:
@@ -49,22 +45,7 @@ def outcomes(store: Store, done: Enqueued) -> pa.Table:
 
 def status(store: Store) -> pa.Table:
     """Return one row an item, in the order in which they were enqueued."""
-    users = store.user_columns()
-    items = _read(store, "queue", ("_kind", "_step", *users, *_ENTERED, "_errors"))
-    since = store.registered().since_step
-    seen = pc.and_(pc.equal(items["_kind"], ITEM), pc.greater(items["_step"], since))
-    items = items.filter(seen).select([*users, *_ENTERED, "_errors"])
-    moves = _newest(_read(store, "status", ("_kind", "_step", "_seq", *_NEWEST)))
-    joined = items.join(moves, "_seq", join_type="left outer").sort_by("_seq")
-    before = {
-        "_state": READY,
-        "_attempts": pc.fill_null(joined["_errors"], 0),
-        "_losses": pa.scalar(0, pa.int32()),
-    }
-    for name, value in before.items():
-        column = pc.coalesce(joined[name], value)
-        joined = joined.set_column(joined.schema.get_field_index(name), name, column)
-    return joined.drop_columns(["_errors"])
+    return snapshot.status(store)
 
 
 def in_state(store: Store, state: str) -> pa.Table:
@@ -75,9 +56,7 @@ def in_state(store: Store, state: str) -> pa.Table:
 
 def history(store: Store, seq: int) -> pa.Table:
     """Return every transition of an item, oldest first."""
-    rows = _read(store, "status", ("_kind", *_TRANSITION))
-    mine = pc.and_(pc.equal(rows["_seq"], seq), pc.equal(rows["_kind"], ITEM))
-    return rows.filter(mine).select(list(_TRANSITION)).sort_by("_step")
+    return _rows_of(store, "status", seq, _TRANSITION).select(_TRANSITION).sort_by("_step")
 
 
 def over(store: Store, seq: int) -> Explanation:
@@ -88,11 +67,11 @@ def over(store: Store, seq: int) -> Explanation:
     SparkNeededError
         When it is live, and the queue is not one that this process knows.
     """
-    rows = _read(store, "queue", ("_kind", "_step", "_seq", "_duplicate_of"))
-    mine = rows.filter(pc.equal(rows["_seq"], seq)).to_pylist()
-    if mine and mine[0]["_kind"] == REFUSED:
-        return _refused(seq, mine[0]["_duplicate_of"])
-    if not mine or mine[0]["_step"] <= store.registered().since_step:
+    refused = _rows_of(store, "queue", seq, ("_duplicate_of",), REFUSED).to_pylist()
+    if refused:
+        return _refused(seq, refused[0]["_duplicate_of"])
+    items = _rows_of(store, "queue", seq, ("_step",)).to_pylist()
+    if not items or items[0]["_step"] <= store.registered().since_step:
         return explaining.because(seq, "unknown", "no row of the queue has this seq")
     moves = history(store, seq).to_pylist()
     if not moves or moves[-1]["_state"] not in TERMINAL:
@@ -112,17 +91,10 @@ def _refused(seq: int, holder: int | None) -> Explanation:
     return explaining.because(seq, "duplicate", f"its key is held by item {holder}", by=holder)
 
 
-def _newest(moves: pa.Table) -> pa.Table:
-    moves = moves.filter(pc.equal(moves["_kind"], ITEM)).sort_by("_step")
-    whole = pc.ScalarAggregateOptions(skip_nulls=False)
-    last = moves.group_by("_seq", use_threads=False).aggregate(
-        [(name, "last", whole) for name in _NEWEST]
-    )
-    return last.rename_columns([name.removesuffix("_last") for name in last.column_names])
-
-
-def _read(store: Store, which: LogName, columns: Sequence[str]) -> pa.Table:
-    log = store.native(which)
-    if log is None:
-        raise SparkNeededError(f"to look at {store.name!r}", "its tables ask for more than reads")
-    return log.read(list(dict.fromkeys(columns)))
+def _rows_of(
+    store: Store, which: LogName, seq: int, columns: Sequence[str], kind: str = ITEM
+) -> pa.Table:
+    """Return the rows of a kind that one item has in a log."""
+    may_have = having(pa.chunked_array([[seq]], pa.int64()))
+    rows = rows_of(store, which, ("_seq", *columns), may_have, kind=kind)
+    return rows.filter(pc.equal(rows["_seq"], seq))

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_queue.delta.arrow import turns
-from spark_queue.delta.arrow.snapshot import log_of
+from spark_queue.delta.arrow.rows import log_of
 from spark_queue.delta.planner import StagedCheckpoint
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.files import LogFile

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_queue.delta.arrow import snapshot
+from spark_queue.delta.arrow.rows import log_of
 from spark_queue.delta.arrow.where import Where, meant
 from spark_queue.delta.input import kinds
 from spark_queue.delta.input.plain.sizes import sizes_of
@@ -110,5 +111,5 @@ def _expires_at(rows: pa.Table, max_age: timedelta | None) -> pa.ChunkedArray:
 
 def _sizes(store: Store, rows: pa.Table) -> pa.Array:
     users = set(store.user_columns())
-    fields = kinds.read(snapshot.log_of(store, "queue").schema())
+    fields = kinds.read(log_of(store, "queue").schema())
     return sizes_of(rows, [field for field in fields if field.name in users])

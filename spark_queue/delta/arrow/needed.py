@@ -6,8 +6,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_queue.delta.arrow import snapshot
+from spark_queue.delta.arrow.rows import rows_of
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.schema import CLAIMED, ITEM, READY, STATUS_COLUMNS
+from spark_queue.delta.tables.schema import CLAIMED, READY, STATUS_COLUMNS
 
 _WHICH = ["_seq", "_gen"]
 _NOTHING = STATUS_COLUMNS.arrow.empty_table().select(_WHICH)
@@ -32,15 +33,12 @@ def needed(reader: Store, since: int | None = None) -> pa.Table:
 
 
 def _unread(reader: Store) -> pa.Table:
-    rows = snapshot.log_of(reader, "queue").read(("_kind", "_step", *_WHICH))
-    left = pc.greater(rows["_step"], reader.registered().since_step)
-    return rows.filter(pc.and_(pc.equal(rows["_kind"], ITEM), left)).select(_WHICH)
+    rows = rows_of(reader, "queue", ("_step", *_WHICH))
+    return rows.filter(pc.greater(rows["_step"], reader.registered().since_step)).select(_WHICH)
 
 
 def _moved(reader: Store, since: int) -> pa.Table:
     """Return where the steps after one have brought items."""
-    log = snapshot.log_of(reader, "status")
-    files = [file for file in log.files() if file.may_have("_step", since + 1)]
-    rows = log.rows_of(files, ("_kind", "_step", "_state", *_WHICH))
-    later = pc.greater(rows["_step"], since)
-    return rows.filter(pc.and_(pc.equal(rows["_kind"], ITEM), later))
+    columns = ("_step", "_state", *_WHICH)
+    rows = rows_of(reader, "status", columns, lambda file: file.may_have("_step", since + 1))
+    return rows.filter(pc.greater(rows["_step"], since))

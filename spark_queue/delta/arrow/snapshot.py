@@ -1,17 +1,17 @@
-"""What a queue looks like now, one row an item, by columns: as Spark's ``status`` shows it."""
+"""What a queue looks like, one row an item, by columns: as Spark's ``status`` shows it."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_queue.delta.arrow.rows import beside, first_of_each, last_of_each, rows_of
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.facts import LogName
-from spark_queue.delta.tables.native import NativeLog
-from spark_queue.delta.tables.schema import CLAIMED, ITEM, READY, REFUSED, TERMINAL
-from spark_queue.errors import SparkNeededError
+from spark_queue.delta.tables.schema import CLAIMED, READY, REFUSED, TERMINAL
 
 #: What an item enters with, beside the user's columns.
 _ENTERED = (
@@ -19,31 +19,18 @@ _ENTERED = (
     *("_available_at", "_expires_at", "_enqueued_at", "_origin", "_step", "_gen"),
 )
 
-#: What its newest transition says.
-_NEWEST = (
-    *("_state", "_attempts", "_losses", "_available_at", "_at"),
+#: What where it stands is worked out from, of the item and of its transitions.
+_OF_ITEM = ("_seq", "_step", "_errors", "_available_at")
+_MOVED = (
+    *("_seq", "_step", "_state", "_attempts", "_losses", "_available_at", "_at", "_error"),
     *("_lease", "_worker_id", "_lease_expires_at"),
 )
 
 #: What is only said of an item in flight.
 _HELD = ("_lease", "_worker_id", "_lease_expires_at")
 
-_WHOLE = pc.ScalarAggregateOptions(skip_nulls=False)
-
-
-def log_of(store: Store, which: LogName) -> NativeLog:
-    """Return a log of a queue.
-
-    Raises
-    ------
-    SparkNeededError
-        When only Spark reads it.
-    """
-    log = store.native(which)
-    if log is None:
-        why = "its tables ask for more than plain reads and appends"
-        raise SparkNeededError(f"to look at {store.name!r}", why)
-    return log
+#: By what the rows of an item are put in order: the newest is the last, whatever the clock said.
+_BY_STEP = "_step"
 
 
 def status(store: Store) -> pa.Table:
@@ -51,70 +38,86 @@ def status(store: Store) -> pa.Table:
 
     The columns are those of :func:`spark_queue.delta.plans.snapshot.status`.
     """
-    items = _items(store)
-    log = log_of(store, "status").read(("_kind", "_step", "_seq", "_error", *_NEWEST))
-    moves = log.filter(pc.equal(log["_kind"], ITEM)).sort_by("_step")
-    newest = beside(_last(moves, _NEWEST), items["_seq"])
-    granted = beside(_granted(moves), items["_seq"])
-    failed = beside(_last(moves.filter(pc.is_valid(moves["_error"])), ["_error"]), items["_seq"])
-    states = pc.fill_null(newest["_state"], READY)
-    held = {name: _where(pc.equal(states, CLAIMED), newest[name]) for name in _HELD}
-    attempts = pc.coalesce(newest["_attempts"], items["_errors"], pa.scalar(0, pa.int32()))
-    over = pc.is_in(states, pa.array(TERMINAL))
-    made = {
-        "_state": states,
-        "_attempts": attempts,
-        "_losses": pc.fill_null(newest["_losses"], 0),
-        "_available_at": pc.coalesce(newest["_available_at"], items["_available_at"]),
-        "_first_claimed_at": granted["_at_min"],
-        "_claimed_at": granted["_at_max"],
-        "_finished_at": _where(over, newest["_at"]),
-        **held,
-        "_error": failed["_error"],
-    }
-    kept = [name for name in items.column_names if name not in (*made, "_kind", "_errors")]
-    return pa.table({name: items[name] for name in kept} | made)
+    return standing(store, [*store.user_columns(), *_ENTERED])
+
+
+def standing(
+    store: Store,
+    kept: Sequence[str],
+    *,
+    queue_step: int | None = None,
+    status_step: int | None = None,
+    most: float = math.inf,
+) -> pa.Table:
+    """Return one row an item that the reader sees, in the order of their seqs.
+
+    Parameters
+    ----------
+    store : Store
+        The queue, as the reader sees it.
+    kept : sequence of str
+        What is shown of what it entered with; where it stands, and since when, is shown of each.
+    queue_step, status_step : int, optional
+        The last step of each log that is looked at; by default the newest.
+    most : float
+        Rows up to which each log is read.
+
+    Raises
+    ------
+    SparkNeededError
+        When only Spark reads the logs, or they have more rows than that.
+    """
+    items = rows_of(store, "queue", [*_OF_ITEM, *kept], most=most)
+    items = items.filter(pc.greater(items["_step"], store.registered().since_step))
+    moves = rows_of(store, "status", _MOVED, most=most)
+    items, moves = _up_to(items, queue_step), _up_to(moves, status_step)
+    items = items.take(pc.sort_indices(items["_seq"]))
+    stands = _stands(items, moves)
+    return pa.table({name: items[name] for name in kept if name not in stands} | stands)
 
 
 def refused(store: Store, columns: Sequence[str]) -> pa.Table:
     """Return some columns of the rows that were refused, as far as the reader sees them."""
-    rows = log_of(store, "queue").read(["_kind", "_step", *columns])
-    seen = pc.greater(rows["_step"], store.registered().since_step)
-    return rows.filter(pc.and_(pc.equal(rows["_kind"], REFUSED), seen)).select(list(columns))
+    rows = rows_of(store, "queue", ["_step", *columns], kind=REFUSED)
+    return rows.filter(pc.greater(rows["_step"], store.registered().since_step)).select(
+        list(columns)
+    )
 
 
 def redriven(store: Store) -> pa.ChunkedArray:
     """Return the items that were enqueued again."""
-    rows = log_of(store, "queue").read(("_kind", "_origin"))
-    return rows.filter(pc.equal(rows["_kind"], ITEM))["_origin"].drop_null()
+    return rows_of(store, "queue", ["_origin"])["_origin"].drop_null()
 
 
-def beside(rows: pa.Table, seqs: pa.ChunkedArray) -> pa.Table:
-    """Return the row of each item, null where it has none; of each there is one at most."""
-    at = pc.index_in(seqs, rows["_seq"].combine_chunks())
-    return rows.combine_chunks().take(at.combine_chunks())
+def _up_to(rows: pa.Table, step: int | None) -> pa.Table:
+    return rows if step is None else rows.filter(pc.less_equal(rows["_step"], step))
 
 
-def _items(store: Store) -> pa.Table:
-    names = [*store.user_columns(), *_ENTERED]
-    rows = log_of(store, "queue").read([*names, "_kind", "_errors"])
-    seen = pc.greater(rows["_step"], store.registered().since_step)
-    return rows.filter(pc.and_(pc.equal(rows["_kind"], ITEM), seen)).sort_by("_seq")
-
-
-def _last(moves: pa.Table, names: Sequence[str]) -> pa.Table:
-    """Return what the newest of the rows, which come in order, say of each item."""
-    found = moves.group_by("_seq", use_threads=False)
-    last = found.aggregate([(name, "last", _WHOLE) for name in names])
-    return last.rename_columns({f"{name}_last": name for name in names})
-
-
-def _granted(moves: pa.Table) -> pa.Table:
-    """Return when each item was leased for the first and for the last time."""
-    first = pc.and_(pc.equal(moves["_state"], CLAIMED), pc.equal(moves["_lease"], moves["_step"]))
-    rows = moves.filter(pc.fill_null(first, False))
-    return rows.group_by("_seq").aggregate([("_at", "min"), ("_at", "max")])
+def _stands(items: pa.Table, moves: pa.Table) -> dict[str, Any]:
+    """Return where items stand, by their transitions."""
+    seqs = items["_seq"]
+    newest = beside(last_of_each(moves, _BY_STEP), seqs)
+    failures = last_of_each(moves.filter(pc.is_valid(moves["_error"])), _BY_STEP)
+    granted = pc.and_(pc.equal(moves["_state"], CLAIMED), pc.equal(moves["_lease"], moves["_step"]))
+    grants = moves.filter(pc.fill_null(granted, False))
+    states = pc.coalesce(newest["_state"], READY)
+    held, over = pc.equal(states, CLAIMED), pc.is_in(states, pa.array(TERMINAL))
+    return {
+        "_state": states,
+        "_attempts": pc.coalesce(newest["_attempts"], items["_errors"], _int(0)),
+        "_losses": pc.coalesce(newest["_losses"], _int(0)),
+        "_available_at": pc.coalesce(newest["_available_at"], items["_available_at"]),
+        "_first_claimed_at": beside(first_of_each(grants, "_at"), seqs)["_at"],
+        "_claimed_at": beside(last_of_each(grants, "_at"), seqs)["_at"],
+        "_finished_at": _where(over, newest["_at"]),
+        **{name: _where(held, newest[name]) for name in _HELD},
+        "_error": beside(failures, seqs)["_error"],
+    }
 
 
 def _where(condition: pa.ChunkedArray, values: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.if_else(condition, values, pa.scalar(None, values.type))
+
+
+def _int(value: int) -> pa.Scalar:
+    return pa.scalar(value, pa.int32())

@@ -54,6 +54,8 @@ def test_the_status_shows_every_item(everywhere: LocalQueue) -> None:
     ]
     assert (rows[4]["_dedup_key"], rows[4]["_group_key"]) == ("c2", "c")
     assert {(row["_attempts"], row["_losses"]) for row in rows} == {(0, 0)}
+    assert [row["_finished_at"] is not None for row in rows] == [True] * 3 + [False] * 3
+    assert [row["_lease"] for row in rows] == [None, None, None, 2, None, None]
     assert [row["id"] for row in everywhere.dead().to_pylist()] == ["b"]
 
 

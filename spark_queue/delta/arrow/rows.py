@@ -1,0 +1,131 @@
+"""Rows of the two logs, as tables of Arrow, and the one of several that counts of each item.
+
+They are read from the files, one after the other and without a query engine, which would take
+longer to load than small ones take to read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.facts import LogName
+from spark_queue.delta.tables.files import LogFile
+from spark_queue.delta.tables.native import NativeLog
+from spark_queue.delta.tables.schema import ITEM, META_LANE, OPEN_LANE
+from spark_queue.errors import SparkNeededError
+
+#: Seqs up to which it is asked for each whether a file may have it.
+_FEW = 1_000
+
+_TRUE = pa.array([True])
+
+
+def log_of(store: Store, which: LogName) -> NativeLog:
+    """Return a log of a queue.
+
+    Raises
+    ------
+    SparkNeededError
+        When only Spark reads it.
+    """
+    log = store.native(which)
+    if log is None:
+        why = "its tables ask for more than plain reads and appends"
+        raise SparkNeededError(f"to look at {store.name!r}", why)
+    return log
+
+
+def rows_of(
+    store: Store,
+    which: LogName,
+    columns: Sequence[str],
+    may_matter: Callable[[LogFile], bool] | None = None,
+    *,
+    kind: str = ITEM,
+    most: float = math.inf,
+) -> pa.Table:
+    """Return some columns of the rows of a kind.
+
+    Parameters
+    ----------
+    store : Store
+        The queue.
+    which : "queue" or "status"
+        The log.
+    columns : sequence of str
+        The columns; ``_kind`` comes with them.
+    may_matter : callable, optional
+        Says of a file whether it is to be read.
+    kind : str
+        The kind of the rows.
+    most : float
+        Rows up to which the log is read.
+
+    Raises
+    ------
+    SparkNeededError
+        When only Spark reads the log, or it has more rows than that.
+    """
+    wanted = list(dict.fromkeys(["_kind", *columns]))
+    try:
+        rows = _read(store, which, wanted, may_matter, most)
+    except OSError:
+        # Merged meanwhile: the rows are in other files.
+        rows = _read(store, which, wanted, may_matter, most)
+    return rows.filter(pc.equal(rows["_kind"], kind))
+
+
+def _read(
+    store: Store,
+    which: LogName,
+    columns: Sequence[str],
+    may_matter: Callable[[LogFile], bool] | None,
+    most: float,
+) -> pa.Table:
+    log = log_of(store, which)
+    files = [file for file in log.files() if file.gen not in (META_LANE, OPEN_LANE)]
+    if may_matter is not None:
+        files = [file for file in files if may_matter(file)]
+    if sum(file.rows for file in files) > most:
+        why = "it has more rows than a process looks at"
+        raise SparkNeededError(f"to look at {store.name!r}", why)
+    return log.rows_of(files, columns)
+
+
+def having(seqs: pa.ChunkedArray) -> Callable[[LogFile], bool]:
+    """Return what tells whether a file may have one of some items."""
+    if len(seqs) > _FEW:
+        ends = pc.min_max(seqs).as_py()
+        return lambda file: file.may_have("_seq", ends["min"], ends["max"])
+    wanted = seqs.to_pylist()
+    return lambda file: any(file.may_have("_seq", seq, seq) for seq in wanted)
+
+
+def beside(rows: pa.Table, seqs: pa.ChunkedArray) -> pa.Table:
+    """Return the row of each item, null where it has none; of each there is one at most."""
+    return rows.take(pc.index_in(seqs, value_set=rows["_seq"].combine_chunks()))
+
+
+def last_of_each(rows: pa.Table, by: str) -> pa.Table:
+    """Return the row of each item that is the last by a column."""
+    ordered, differs = _ordered(rows, by)
+    return ordered.filter(pa.concat_arrays([*differs, _TRUE])[: len(ordered)])
+
+
+def first_of_each(rows: pa.Table, by: str) -> pa.Table:
+    """Return the row of each item that is the first by a column."""
+    ordered, differs = _ordered(rows, by)
+    return ordered.filter(pa.concat_arrays([_TRUE, *differs])[: len(ordered)])
+
+
+def _ordered(rows: pa.Table, by: str) -> tuple[pa.Table, list[pa.Array]]:
+    """Return rows by item and column, and of each but the last whether the next is of another."""
+    keys = [("_seq", "ascending"), (by, "ascending")]
+    ordered = rows.take(pc.sort_indices(rows, sort_keys=keys))
+    seq = ordered["_seq"].combine_chunks()
+    return ordered, [pc.not_equal(seq[:-1], seq[1:])] if len(seq) else []
