@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue.delta.arrow import turns
 from spark_queue.delta.arrow.rows import log_of
 from spark_queue.delta.planner import StagedCheckpoint
 from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables import turns
 from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.heads import Checkpoint, Pointer, StatusHead, following
 from spark_queue.delta.tables.native import NativeLog
@@ -31,7 +31,7 @@ from spark_queue.delta.tables.schema import (
     STATE,
     STATUS_COLUMNS,
 )
-from spark_queue.delta.tables.settings import UNWEIGHTED, Settings
+from spark_queue.delta.tables.settings import Settings
 
 #: How far ahead of the pointer an item may be that another weight puts behind it: a last digit.
 _NEAR = 1e-3
@@ -155,10 +155,9 @@ class _Fold:
 
     def _is_fresh(self, rows: pa.Table) -> pa.ChunkedArray:
         """Tell of items whether no checkpoint knows them, and they are not far ahead."""
-        made, tags = self.head.checkpoint, turns.turns_of(rows, self.before)
-        later = pc.greater(rows["_step"], made.queue_step)
+        tags = turns.turns_of(rows, self.before)
         limit = pc.add(turns.pointer_turns(rows, self.head.pointers), _NEAR)
-        unknown = pc.or_(turns.are_ahead(rows, tags, made.pointers), later)
+        unknown = turns.are_unpassed(rows, tags, self.head.checkpoint)
         return pc.and_(unknown, pc.less_equal(tags, limit))
 
     def _is_passed(self, rows: pa.Table) -> pa.ChunkedArray:
@@ -188,7 +187,7 @@ class _Fold:
         """
         moved, pointer = rows["_turn"], turns.pointer_turns(rows, self.head.pointers)
         for key, stretch in self.after.stretches.items():
-            old = self.before.stretches.get(key, UNWEIGHTED).weight
+            old = self.before.stretch(key).weight
             if stretch.weight != old:
                 off = pc.multiply(pc.subtract(rows["_turn"], pointer), old / stretch.weight)
                 is_it = pc.fill_null(pc.equal(rows["_fair_key"], key), False)

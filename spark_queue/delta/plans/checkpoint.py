@@ -11,7 +11,7 @@ from spark_queue.delta.plans import fold, tags
 from spark_queue.delta.store.store import Store, is_long
 from spark_queue.delta.tables.heads import Checkpoint, StatusHead, following
 from spark_queue.delta.tables.schema import CLAIMED, OPEN, OPEN_LANE, READY, SCHEDULE, SERVED, STATE
-from spark_queue.delta.tables.settings import UNWEIGHTED, Settings
+from spark_queue.delta.tables.settings import Settings
 
 #: How far ahead of the pointer an item may be that another weight puts behind it: a last digit.
 _NEAR = 1e-3
@@ -74,7 +74,7 @@ def _stretched(served: DataFrame, head: StatusHead, before: Settings, after: Set
     pointer, turn = tags.pointer_turn(head.pointers), F.col("_turn")
     moved = turn
     for key, stretch in after.stretches.items():
-        old = before.stretches.get(key, UNWEIGHTED).weight
+        old = before.stretch(key).weight
         if stretch.weight != old:
             at = pointer + (turn - pointer) * F.lit(old / stretch.weight)
             moved = F.when(F.col("_fair_key") == key, at).otherwise(moved)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,6 +21,7 @@ from spark_queue.delta.tables.heads import Checkpoint
 from spark_queue.delta.tables.native import NativeLog
 from spark_queue.delta.tables.schema import ITEM, KEY, META_LANE, OPEN, OPEN_LANE, TERMINAL
 from spark_queue.delta.tables.settings import Settings
+from spark_queue.delta.tables.turns import are_unpassed, turns_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,8 @@ class Since:
             return None
         known = pc.is_in(rows["_seq"], pa.chunked_array(touched, pa.int64()))
         is_item, is_end = pc.equal(rows["_kind"], ITEM), pc.equal(rows["_kind"], KEY)
-        counts = pc.and_kleene(is_item, pc.or_kleene(self._is_ahead(rows), known))
+        ahead = are_unpassed(rows, turns_of(rows, self.settings), self.checkpoint)
+        counts = pc.and_kleene(is_item, pc.or_kleene(ahead, known))
         return rows.filter(pc.or_kleene(counts, is_end))
 
     def _may_count(self, priority: int) -> Callable[[LogFile], bool]:
@@ -94,35 +95,6 @@ class Since:
             )
 
         return may
-
-    def _is_ahead(self, rows: pa.Table) -> pa.ChunkedArray:
-        """Tell of items whether no checkpoint knows them: they were ahead, or came later."""
-        turns = self._turns(rows)
-        passed = [
-            pc.and_(
-                pc.equal(rows["_priority"], priority),
-                pc.or_(
-                    pc.less(turns, turn),
-                    pc.and_(pc.equal(turns, turn), pc.less_equal(rows["_seq"], seq)),
-                ),
-            )
-            for priority, (turn, seq) in self.checkpoint.pointers.items()
-        ]
-        later = pc.greater(rows["_step"], self.checkpoint.queue_step)
-        none = pa.chunked_array([pa.repeat(pa.scalar(False), rows.num_rows)])
-        return pc.or_(pc.invert(reduce(pc.or_, passed, none)), later)
-
-    def _turns(self, rows: pa.Table) -> pa.ChunkedArray:
-        """Return the turn of each item's stored tag."""
-        turns, stretches = rows["_round"], self.settings.stretches
-        if not stretches:
-            return turns
-        columns = (rows[name].to_pylist() for name in ("_fair_key", "_priority", "_round"))
-        stretched = [
-            stretches[key].turn(priority, tag) if key in stretches and tag is not None else tag
-            for key, priority, tag in zip(*columns, strict=True)
-        ]
-        return pa.chunked_array([pa.array(stretched, pa.float64())])
 
 
 def _with_any(seqs: pa.ChunkedArray) -> Callable[[LogFile], bool]:

@@ -12,7 +12,7 @@ from spark_queue.delta.replica.columns import status_table
 from spark_queue.delta.replica.request import MARGIN, Choice, Request
 from spark_queue.delta.replica.standing import standing_of
 from spark_queue.delta.replica.state import Replica, Row
-from spark_queue.delta.replica.window import Place
+from spark_queue.delta.replica.window import Place, place_of
 from spark_queue.delta.tables.heads import Pointer, StatusHead
 from spark_queue.delta.tables.schema import CLAIMED, DEAD, EXPIRED, ITEM
 from spark_queue.delta.tables.settings import Settings
@@ -156,21 +156,13 @@ def unmet(
 
 
 def _is_beyond(row: Row, settings: Settings, horizon: Place | None) -> bool:
-    place = (-row["_priority"], _turn_of(row, settings), row["_seq"])
-    return horizon is not None and place > horizon
+    return horizon is not None and place_of(row, settings) > horizon
 
 
 def _ahead(row: Row, head: StatusHead, settings: Settings) -> float:
     """Return how many turns ahead of the pointer an item's own turn is."""
-    pointer = head.pointers.get(row["_priority"], (0.0, 0))
-    return float(_turn_of(row, settings) - pointer[0])
-
-
-def _turn_of(row: Row, settings: Settings) -> float:
-    """Return the turn of an item's stored tag."""
-    stretch = settings.stretches.get(row["_fair_key"])
-    tag: float = row["_round"]
-    return tag if stretch is None else stretch.turn(row["_priority"], tag)
+    _, turn, _ = place_of(row, settings)
+    return float(turn - head.pointers.get(row["_priority"], (0.0, 0))[0])
 
 
 def _kept(replica: Replica, seq: int) -> Row:

@@ -11,7 +11,7 @@ from spark_queue.config import QueueConfig
 from spark_queue.delta.replica.state import LineKey, Replica, Row
 from spark_queue.delta.tables.heads import Pointer
 from spark_queue.delta.tables.schema import CLAIMED, READY
-from spark_queue.delta.tables.settings import UNWEIGHTED, Settings
+from spark_queue.delta.tables.settings import Settings
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.rules import Scheduler
 from spark_queue.rules.snapshot import FORMAT
@@ -88,7 +88,7 @@ def without_keys(config: QueueConfig) -> QueueConfig:
 def line(replica: Replica, settings: Settings, at: LineKey) -> list[Any]:
     """Return the priority of a line and its account, as a snapshot has it."""
     priority, fair_key = at
-    stretch = UNWEIGHTED if fair_key is None else settings.stretches.get(fair_key, UNWEIGHTED)
+    stretch = settings.stretch(fair_key)
     pinned = stretch.pins.get(priority, (0.0, 0.0))
     turns = (replica.served.get((at, False)), replica.served.get((at, True)))
     return [priority, fair_key, stretch.weight, *pinned, replica.ends.get(at, 0.0), *turns]

@@ -126,11 +126,7 @@ class Window:
 
     def place(self, row: Row) -> Place:
         """Return where an untouched item stands in the order of service."""
-        priority, turn = row["_priority"], row["_round"]
-        stretch = self.settings.stretches.get(row["_fair_key"])
-        if stretch is not None and self.settings.config.fair_key is not None:
-            turn = stretch.turn(priority, turn)
-        return (-priority, turn, row["_seq"])
+        return place_of(row, self.settings)
 
     def has(self, row: Row) -> bool:
         """Tell whether an item waits beyond the horizon; it is not in memory."""
@@ -168,6 +164,12 @@ class Window:
         else:
             self.horizon, self.rows = self.read_to, None
         return found
+
+
+def place_of(row: Row, settings: Settings) -> Place:
+    """Return where an item stands in the order of service by its own tag."""
+    turn = settings.turn(row["_priority"], row["_fair_key"], row["_round"])
+    return (-row["_priority"], turn, row["_seq"])
 
 
 def may_be_cut(config: QueueConfig) -> bool:

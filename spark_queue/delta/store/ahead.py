@@ -22,6 +22,7 @@ from spark_queue.delta.tables.native import NativeLog
 from spark_queue.delta.tables.scanning import Part, parts_of
 from spark_queue.delta.tables.schema import KEY, META_LANE, QUEUE_COLUMNS
 from spark_queue.delta.tables.settings import SLACK, Settings
+from spark_queue.delta.tables.turns import are_after, are_unpassed, turns_of
 
 #: A turn and a seq.
 _Turn = tuple[float, float]
@@ -158,18 +159,14 @@ class TablesAhead:
 
     def _placed(self, part: Part, priority: int, begin: _Turn, most: float) -> pa.Table:
         """Return seq and turn of the items of a part that wait behind a place, up to a turn."""
-        weighted = ["_fair_key"] if self._is_weighted() else []
+        weighted = ["_fair_key"] if self.settings.stretches else []
         rows = part.read(["_step", "_seq", "_priority", "_round", *weighted], QUEUE_COLUMNS)
         rows = rows.filter(pc.and_(pc.equal(rows["_priority"], priority), self._is_seen(rows)))
-        rows = rows.append_column(_TURN, self._turns(rows, priority))
-        waits = pc.and_(_is_after(rows, begin), pc.less_equal(rows["turn"], most))
-        rows = rows.filter(pc.and_(waits, self._is_ahead(rows, priority)))
+        turns = turns_of(rows, self.settings)
+        waits = pc.and_(are_after(rows, turns, begin), pc.less_equal(turns, most))
+        waits = pc.and_(waits, are_unpassed(rows, turns, self.checkpoint))
+        rows = rows.append_column(_TURN, turns).filter(waits)
         return rows.filter(pc.invert(pc.is_in(rows["_seq"], self.over))).select(["_seq", "turn"])
-
-    def _is_ahead(self, rows: pa.Table, priority: int) -> pa.ChunkedArray:
-        """Tell of items whether no checkpoint knows them: they were ahead, or came later."""
-        later = pc.greater(rows["_step"], self.checkpoint.queue_step)
-        return pc.or_(later, _is_after(rows, self._passed(priority)))
 
     def _whole(self, kept: pa.Table, parts: Sequence[Part]) -> pa.Table:
         """Return all that is to be known of items, with their turns, in order."""
@@ -180,21 +177,6 @@ class TablesAhead:
             rows = rows.filter(pc.is_in(rows["_seq"], of_part["_seq"].combine_chunks()))
             found.append(rows.sort_by("_seq").append_column(_TURN, of_part["turn"]))
         return pa.concat_tables(found).sort_by(_BY_TURN)
-
-    def _is_weighted(self) -> bool:
-        return bool(self.settings.stretches) and self.settings.config.fair_key is not None
-
-    def _turns(self, rows: pa.Table, priority: int) -> pa.ChunkedArray:
-        """Return the turn of each item's stored tag."""
-        tags, stretches = rows["_round"], self.settings.stretches
-        if not self._is_weighted():
-            return tags
-        of = pc.index_in(rows["_fair_key"], pa.array(list(stretches), pa.string()))
-        pins = [stretch.pins.get(priority, (0.0, 0.0)) for stretch in stretches.values()]
-        tag, turn = (pa.array(values, pa.float64()).take(of) for values in zip(*pins, strict=True))
-        weight = pa.array([stretch.weight for stretch in stretches.values()], pa.float64()).take(of)
-        # As :meth:`Stretch.turn` works it out, to the last digit.
-        return pc.coalesce(pc.add(turn, pc.divide(pc.subtract(tags, tag), weight)), tags)
 
     def _least_turn(self, file: LogFile, priority: int) -> float:
         """Return a bound below the turns of a file."""
@@ -207,7 +189,7 @@ class TablesAhead:
     def _bounds(self, file: LogFile, priority: int, end: int) -> list[float]:
         """Return what turn the least or highest tag of a file may be, wider by a last digit."""
         tag, side = file.ranges["_round"][end], 2 * end - 1
-        stretches = self.settings.stretches.values() if self._is_weighted() else ()
+        stretches = self.settings.stretches.values()
         turns = [tag, *(stretch.turn(priority, tag) for stretch in stretches)]
         return [turn + side * SLACK * max(1.0, abs(turn)) for turn in turns]
 
@@ -219,7 +201,7 @@ class TablesAhead:
             return False
         highest = self._highest_turn(file, priority)
         later = file.may_have("_step", self.checkpoint.queue_step + 1)
-        return highest >= begin[0] and (highest >= self._passed(priority)[0] or later)
+        return highest >= begin[0] and (highest >= self._passed(priority) or later)
 
     def _is_seen(self, rows: pa.Table) -> pa.ChunkedArray:
         """Tell of items whether the reader sees them, and they are known."""
@@ -249,7 +231,7 @@ class TablesAhead:
         later = file.may_have("_step", self.checkpoint.queue_step + 1)
         return later or any(
             file.may_have("_priority", priority, priority)
-            and self._highest_turn(file, priority) >= self._passed(priority)[0]
+            and self._highest_turn(file, priority) >= self._passed(priority)
             for priority in self.priorities
         )
 
@@ -261,19 +243,9 @@ class TablesAhead:
 
     def _waited(self, rows: pa.Table) -> pa.ChunkedArray:
         """Tell of items whether they waited, untouched, when the reader's log was read."""
-        every = pa.chunked_array([pa.repeat(pa.scalar(True), rows.num_rows)])
-        for priority in self.checkpoint.pointers:
-            turns = rows.append_column(_TURN, self._turns(rows, priority))
-            other = pc.not_equal(rows["_priority"], priority)
-            every = pc.and_(every, pc.or_(other, self._is_ahead(turns, priority)))
-        return pc.and_not(every, pc.is_in(rows["_seq"], self.over))
+        ahead = are_unpassed(rows, turns_of(rows, self.settings), self.checkpoint)
+        return pc.and_not(ahead, pc.is_in(rows["_seq"], self.over))
 
-    def _passed(self, priority: int) -> _Turn:
-        """Return how far the order of service had come with the checkpoint."""
-        return self.checkpoint.pointers.get(priority, (-math.inf, 0))
-
-
-def _is_after(rows: pa.Table, place: _Turn) -> pa.ChunkedArray:
-    turn, seq = place
-    tied = pc.and_(pc.equal(rows["turn"], turn), pc.greater(rows["_seq"], seq))
-    return pc.or_(pc.greater(rows["turn"], turn), tied)
+    def _passed(self, priority: int) -> float:
+        """Return the turn to which the order of service had come with the checkpoint."""
+        return self.checkpoint.pointers.get(priority, (-math.inf, 0))[0]

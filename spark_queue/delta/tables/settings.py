@@ -77,6 +77,14 @@ class Settings:
                 stretches[key] = old.reweighted(weight, pointers)
         return replace(self, config=config, stretches=stretches)
 
+    def turn(self, priority: int, fair_key: str | None, tag: float) -> float:
+        """Return the turn of the stored tag of a key, at its weight."""
+        return self.stretch(fair_key).turn(priority, tag)
+
+    def stretch(self, fair_key: str | None) -> Stretch:
+        """Return how the stored tags of a key map to turns."""
+        return UNWEIGHTED if fair_key is None else self.stretches.get(fair_key, UNWEIGHTED)
+
     def least_tag(self, priority: int, turn: float) -> float:
         """Return a bound below the stored tags that a turn of a priority has, whatever the key."""
         return min(_slack(tag, -1) for tag in self._tags_of(priority, turn))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue.delta.tables.heads import Pointer
+from spark_queue.delta.tables.heads import Checkpoint, Pointer
 from spark_queue.delta.tables.settings import Settings, Stretch
 
 #: Pinned together where nothing is said: the tag, and the turn.
@@ -15,9 +15,10 @@ _UNPINNED = (0.0, 0.0)
 
 
 def turns_of(rows: pa.Table, settings: Settings) -> pa.ChunkedArray:
-    """Return the turn at which each row's ``_round`` comes up.
+    """Return the turn at which each row's ``_round`` comes up; weighted ones name their key.
 
-    The order of the sums is that of Spark's plans, so that the last digit is, too.
+    The order of the sums is that of Spark's plans, and of :meth:`Stretch.turn`, so that the last
+    digit is, too.
     """
     tags = rows["_round"]
     if not settings.stretches:
@@ -29,22 +30,35 @@ def turns_of(rows: pa.Table, settings: Settings) -> pa.ChunkedArray:
     return pc.add(pin_turns, pc.divide(pc.subtract(tags, pin_tags), weights))
 
 
+def are_unpassed(rows: pa.Table, turns: pa.ChunkedArray, checkpoint: Checkpoint) -> pa.ChunkedArray:
+    """Tell of items whether a checkpoint knows nothing of them: they were ahead, or came later."""
+    later = pc.greater(rows["_step"], checkpoint.queue_step)
+    return pc.or_kleene(are_ahead(rows, turns, checkpoint.pointers), later)
+
+
 def are_ahead(
     rows: pa.Table, turns: pa.ChunkedArray, pointers: Mapping[int, Pointer]
 ) -> pa.ChunkedArray:
     """Tell of rows whether the order has yet to reach them, by turn, ``_seq`` and ``_priority``."""
-    reached = pointer_turns(rows, pointers)
-    last = by_priority(rows, {p: seq for p, (_, seq) in pointers.items()}, pa.scalar(0, pa.int64()))
-    beyond = pc.and_(pc.equal(turns, reached), pc.greater(rows["_seq"], last))
-    return pc.or_(pc.greater(turns, reached), beyond)
+    last = _by_priority(rows, {p: seq for p, (_, seq) in pointers.items()}, pa.scalar(0))
+    return are_after(rows, turns, (pointer_turns(rows, pointers), last))
+
+
+def are_after(
+    rows: pa.Table, turns: pa.ChunkedArray, place: tuple[pa.Array | float, pa.Array | float]
+) -> pa.ChunkedArray:
+    """Tell of rows whether they stand behind a turn and a seq, of all or of each."""
+    turn, seq = place
+    tied = pc.and_(pc.equal(turns, turn), pc.greater(rows["_seq"], seq))
+    return pc.or_(pc.greater(turns, turn), tied)
 
 
 def pointer_turns(rows: pa.Table, pointers: Mapping[int, Pointer]) -> pa.ChunkedArray:
     """Return the turn that the order has reached at the priority of each row."""
-    return by_priority(rows, {p: turn for p, (turn, _) in pointers.items()}, pa.scalar(0.0))
+    return _by_priority(rows, {p: turn for p, (turn, _) in pointers.items()}, pa.scalar(0.0))
 
 
-def by_priority(rows: pa.Table, values: Mapping[int, object], default: pa.Scalar) -> pa.Array:
+def _by_priority(rows: pa.Table, values: Mapping[int, object], default: pa.Scalar) -> pa.Array:
     """Return one of some values for each row, by its ``_priority``."""
     chosen = pa.repeat(default, rows.num_rows)
     for priority, value in values.items():
