@@ -278,7 +278,7 @@ class DeltaQueue(Working):
         """
         checks.require_change(where, dry_run=dry_run)
         if dry_run:
-            return maintain.purgeable(self._main, where).count()
+            return maintain.purgeable(self._main, where)
         return maintain.purge(self._main, where)
 
     def maintain(

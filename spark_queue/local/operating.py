@@ -110,7 +110,7 @@ class Operated(ABC):
         """
         _require(where, dry_run=dry_run)
         if dry_run:
-            return len(upkeep.purgeable(self._any_reader, where))
+            return upkeep.purgeable(self._any_reader, where)
         return upkeep.purge(self._any_reader, where)
 
     def maintain(self, *, retention: timedelta | None = None) -> Maintained:

@@ -15,8 +15,7 @@ from spark_queue.delta.arrow import moving
 from spark_queue.delta.arrow.needed import needed
 from spark_queue.delta.arrow.rows import log_of, rows_of
 from spark_queue.delta.arrow.where import Where
-from spark_queue.delta.commands import checkpoint, readers, recovery, trim
-from spark_queue.delta.steps import report
+from spark_queue.delta.commands import readers, recovery, trim
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import lives, merging, tidying
 from spark_queue.delta.tables.appending import sync_commits
@@ -26,10 +25,9 @@ from spark_queue.delta.tables.schema import OPEN_LANE, TERMINAL
 from spark_queue.delta.tables.sweeping import Ages
 from spark_queue.delta.tables.tidying import Tidied
 from spark_queue.delta.tables.wishes import promises_disk
-from spark_queue.delta.upkeep import generations
+from spark_queue.delta.upkeep import generations, purging
 from spark_queue.delta.upkeep.generations import Generation
 from spark_queue.delta.upkeep.reader import kept_up
-from spark_queue.delta.upkeep.standstill import Seen, registered, seen, standstill
 from spark_queue.results import Maintained
 
 #: Tells of the rows of a file which of them go.
@@ -119,58 +117,45 @@ class _Tables:
         _remove(reader, which, _of(gen.number), lambda rows: pc.is_valid(rows["_step"]))
 
 
-def purgeable(store: Store, where: Where) -> pa.ChunkedArray:
-    """Return the finished items that are meant, and that no reader needs."""
-    first = next(readers.every(store), None)
-    if first is None:
-        return pa.chunked_array([], pa.int64())
-    return _unneeded(store, moving.matching(first, where, TERMINAL)["_seq"], {})
-
-
-def _unneeded(store: Store, seqs: pa.ChunkedArray, seen: Seen) -> pa.ChunkedArray:
-    """Leave out the items that some reader is not done with, or was not after what was seen."""
-    for reader in registered(store):
-        rows = needed(reader, seen.get(reader.reader))
-        seqs = seqs.filter(pc.invert(pc.is_in(seqs, rows["_seq"])))
-    return seqs
+def purgeable(store: Store, where: Where) -> int:
+    """Return how many finished items are meant that no reader needs."""
+    found = purging.purgeable(store, _Purge(where))
+    return 0 if found is None else len(found)
 
 
 def purge(store: Store, where: Where) -> int:
     """Remove such items with their history; return how many."""
-    started, known = time.monotonic(), seen(store)
-    found = purgeable(store, where)
-    if not len(found):
-        return 0
-    with standstill(store):
-        seqs = _unneeded(store, found, known)
-        if len(seqs):
-            _purge_all(store, seqs)
-    report(store, "queue", store.queue_head().step, "purge", {"purged": len(seqs)}, started)
-    return len(seqs)
+    return purging.purged(store, _Purge(where))
 
 
-def _purge_all(store: Store, seqs: pa.ChunkedArray) -> None:
-    every = list(readers.every(store))
-    for reader in every:
-        if reader.status_head().log_rows:
-            # The turns that its line was given outlive an item.
-            checkpoint.checkpoint(reader)
-    # Items first, as when a generation is dropped.
-    _purge(store, "queue", seqs)
-    for reader in every:
-        _purge(reader, "status", seqs)
+@dataclass(frozen=True, slots=True)
+class _Purge:
+    """See :class:`~spark_queue.delta.upkeep.purging.Purge`: by columns."""
 
+    where: Where
 
-def _purge(store: Store, which: LogName, seqs: pa.ChunkedArray) -> None:
-    first, last = pc.min(seqs).as_py(), pc.max(seqs).as_py()
-    known = seqs.combine_chunks()
-    _remove(
-        store,
-        which,
-        lambda file: file.gen >= 0 and file.may_have("_seq", first, last),
-        lambda rows: pc.is_in(rows["_seq"], known),
-    )
-    store.rewritten()
+    def finished(self, reader: Store) -> pa.ChunkedArray:
+        """See :class:`Purge`."""
+        return moving.matching(reader, self.where, TERMINAL)["_seq"]
+
+    def without(self, found: pa.ChunkedArray, reader: Store, since: int | None) -> pa.ChunkedArray:
+        """See :class:`Purge`."""
+        return found.filter(pc.invert(pc.is_in(found, needed(reader, since)["_seq"])))
+
+    def kept(self, found: pa.ChunkedArray) -> tuple[pa.ChunkedArray, int]:
+        """See :class:`Purge`."""
+        return found, len(found)
+
+    def remove(self, reader: Store, which: LogName, found: pa.ChunkedArray) -> None:
+        """See :class:`Purge`."""
+        first, last = pc.min(found).as_py(), pc.max(found).as_py()
+        known = found.combine_chunks()
+        _remove(
+            reader,
+            which,
+            lambda file: file.gen >= 0 and file.may_have("_seq", first, last),
+            lambda rows: pc.is_in(rows["_seq"], known),
+        )
 
 
 def _of(gen: int) -> Callable[[LogFile], bool]:

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from spark_queue import DeltaQueue, LocalQueue
 from spark_queue.clock import ManualClock
-from spark_queue.delta.upkeep import maintain
+from spark_queue.delta.upkeep import maintain, purging
 
 _DAY = timedelta(days=1)
 
@@ -45,7 +45,7 @@ def test_spark_leaves_what_is_redriven_meanwhile(
     other.claim(3).settle_each(dict.fromkeys((1, 2, 3), ("dead", "bad")))
     clock.advance(_DAY)
 
-    _redriven_after(monkeypatch, maintain, "purgeable", other, 1)
+    _redriven_after(monkeypatch, purging, "purgeable", other, 1)
     assert queue.purge("id IN ('a', 'b')") == 1
     assert [row["id"] for row in other.claim(5).rows] == ["a"]
     assert other.cancel({"id": "a"}) == 1

@@ -15,21 +15,18 @@ from pyspark.sql import functions as F
 
 from spark_queue.delta.commands import (
     admin,
-    checkpoint,
     readers,
     rescue,
     trim,
 )
 from spark_queue.delta.plans import snapshot
-from spark_queue.delta.steps import report
 from spark_queue.delta.store.lanes import rewriting
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.schema import ITEM, OPEN_LANE, TERMINAL
-from spark_queue.delta.upkeep import archive, generations
+from spark_queue.delta.upkeep import archive, generations, purging
 from spark_queue.delta.upkeep.generations import Generation
 from spark_queue.delta.upkeep.reader import kept_up
-from spark_queue.delta.upkeep.standstill import Seen, registered, seen, standstill
 from spark_queue.results import Maintained
 
 
@@ -121,48 +118,37 @@ class _Tables:
             log.delete(f"_gen = {gen.number}")
 
 
+def purgeable(store: Store, where: str) -> int:
+    """Return how many finished items there are that a predicate is true for and no reader needs."""
+    found = purging.purgeable(store, _Purge(where))
+    return 0 if found is None else found.count()
+
+
 def purge(store: Store, where: str) -> int:
-    """Remove finished items for which a predicate is true, and that no reader needs; with history.
-
-    The predicate is asked of what the first reader did with them.
-    """
-    started, known = time.monotonic(), seen(store)
-    found = purgeable(store, where).localCheckpoint()
-    if found.isEmpty():
-        return 0
-    with standstill(store):
-        seqs = _unneeded(store, found, known).localCheckpoint()
-        count = seqs.count()
-        if count:
-            _purge_all(store, seqs)
-    report(store, "queue", store.queue_head().step, "purge", {"purged": count}, started)
-    return count
+    """Remove such items with their history; return how many."""
+    return purging.purged(store, _Purge(where))
 
 
-def _purge_all(store: Store, seqs: DataFrame) -> None:
-    every = list(readers.every(store))
-    for reader in every:
-        if reader.status_head().log_rows:
-            # The turns that its line was given outlive an item.
-            checkpoint.checkpoint(reader)
-    # Items first, as when a generation is dropped.
-    store.queue.remove(seqs)
-    for reader in every:
-        reader.status.remove(seqs)
-        reader.rewritten()
+@dataclass(frozen=True, slots=True)
+class _Purge:
+    """See :class:`~spark_queue.delta.upkeep.purging.Purge`: by queries."""
 
+    where: str
 
-def purgeable(store: Store, where: str) -> DataFrame:
-    """Return the finished items for which a predicate is true, and that no reader needs."""
-    first = next(readers.every(store), None)
-    if first is None:
-        return store.queue.read().where(F.lit(False)).select("_seq", "_gen")
-    return _unneeded(store, admin.finished(first, where).select("_seq", "_gen"), {})
+    def finished(self, reader: Store) -> DataFrame:
+        """See :class:`Purge`."""
+        return admin.finished(reader, self.where).select("_seq", "_gen")
 
+    def without(self, found: DataFrame, reader: Store, since: int | None) -> DataFrame:
+        """See :class:`Purge`."""
+        return found.join(snapshot.needed(reader, since).select("_seq"), "_seq", "left_anti")
 
-def _unneeded(store: Store, seqs: DataFrame, seen: Seen) -> DataFrame:
-    """Leave out the items that some reader is not done with, or was not after what was seen."""
-    for reader in registered(store):
-        live = snapshot.needed(reader, seen.get(reader.reader)).select("_seq")
-        seqs = seqs.join(live, "_seq", "left_anti")
-    return seqs
+    def kept(self, found: DataFrame) -> tuple[DataFrame, int]:
+        """See :class:`Purge`."""
+        found = found.localCheckpoint()
+        return found, found.count()
+
+    def remove(self, reader: Store, which: LogName, found: DataFrame) -> None:
+        """See :class:`Purge`."""
+        log = reader.queue if which == "queue" else reader.status
+        log.remove(found)

@@ -14,6 +14,7 @@ import pytest
 from spark_queue.clock import ManualClock
 from spark_queue.delta.arrow import moving
 from spark_queue.delta.tables import turnstile
+from spark_queue.delta.upkeep import purging
 from spark_queue.local import handles, upkeep
 from spark_queue.local.queue import LocalQueue
 from tests.unit.local.conftest import Make, Worker
@@ -55,7 +56,7 @@ def test_a_purge_leaves_what_is_redriven_meanwhile(
 ) -> None:
     """An item that another process makes ready, after it was found, stays and is given out."""
     worker = start()
-    told = _after(monkeypatch, upkeep, "purgeable", lambda: worker.says(_REDRIVE))
+    told = _after(monkeypatch, purging, "purgeable", lambda: worker.says(_REDRIVE))
 
     assert dead.purge({"id": ["a", "b"]}) == 1
 
@@ -70,7 +71,7 @@ def test_a_purge_leaves_what_a_reader_needs_that_came_meanwhile(
     """One that registers after the items were found, and begins with them, gets them all."""
     worker = start()
     late = "queue.reader('late', start='beginning').counts()['ready']"
-    told = _after(monkeypatch, upkeep, "purgeable", lambda: worker.says(late))
+    told = _after(monkeypatch, purging, "purgeable", lambda: worker.says(late))
 
     assert dead.purge({"id": ["a", "b"]}) == 0
 

@@ -1,0 +1,81 @@
+"""Finished items that an operator takes away, with their history: what goes, and in which order."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol, TypeVar
+
+from spark_queue.delta.commands import checkpoint, readers
+from spark_queue.delta.steps import report
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.facts import LogName
+from spark_queue.delta.upkeep import standstill
+from spark_queue.delta.upkeep.standstill import Seen
+
+#: Items that were found, whoever reads the tables.
+_Found = TypeVar("_Found")
+
+
+class Purge(Protocol[_Found]):
+    """Who looks at the tables of a queue for a purge, and takes items out of them."""
+
+    def finished(self, reader: Store) -> _Found:
+        """Return the items that are meant, and that are over for a reader."""
+
+    def without(self, found: _Found, reader: Store, since: int | None) -> _Found:
+        """Leave out the items that a reader is not done with.
+
+        Where that is known as of a step of its log, only what was in its hands after that one.
+        """
+
+    def kept(self, found: _Found) -> tuple[_Found, int]:
+        """Return items as they are now, whatever comes, and how many there are."""
+
+    def remove(self, reader: Store, which: LogName, found: _Found) -> None:
+        """Take items out of a log."""
+
+
+def purgeable(store: Store, purge: Purge[_Found]) -> _Found | None:
+    """Return the finished items that are meant, and that no reader needs; ``None`` for no reader.
+
+    What is meant is asked of what the first reader did with them.
+    """
+    first = next(readers.every(store), None)
+    return None if first is None else _unneeded(store, purge, purge.finished(first), {})
+
+
+def purged(store: Store, purge: Purge[_Found]) -> int:
+    """Remove such items, and return how many there were."""
+    started, seen = time.monotonic(), standstill.seen(store)
+    meant = purgeable(store, purge)
+    if meant is None:
+        return 0
+    found, count = purge.kept(meant)
+    if not count:
+        return 0
+    with standstill.standstill(store):
+        found, count = purge.kept(_unneeded(store, purge, found, seen))
+        if count:
+            _remove(store, purge, found)
+    report(store, "queue", store.queue_head().step, "purge", {"purged": count}, started)
+    return count
+
+
+def _unneeded(store: Store, purge: Purge[_Found], found: _Found, seen: Seen) -> _Found:
+    for reader in standstill.registered(store):
+        found = purge.without(found, reader, seen.get(reader.reader))
+    return found
+
+
+def _remove(store: Store, purge: Purge[_Found], found: _Found) -> None:
+    every = list(readers.every(store))
+    for reader in every:
+        if reader.status_head().log_rows:
+            # The turns that its line was given outlive an item.
+            checkpoint.checkpoint(reader)
+    # Items first, as when a generation is dropped.
+    purge.remove(store, "queue", found)
+    store.rewritten()
+    for reader in every:
+        purge.remove(reader, "status", found)
+        reader.rewritten()
