@@ -37,15 +37,14 @@ import os
 import queue
 import sys
 from collections.abc import Sequence
-from difflib import get_close_matches
+
+from spark_queue.wording import did_you_mean as did_you_mean  # noqa: PLC0414 - it is had from here
+from spark_queue.wording import some_of
 
 if sys.version_info >= (3, 13):
     _ShutDown: type[Exception] = queue.ShutDown
 else:
     _ShutDown = Exception
-
-#: How many items an error message names before it says "and N more".
-NAMED_ITEMS = 10
 
 
 class SparkQueueError(Exception):
@@ -227,7 +226,7 @@ class LeaseLostError(SparkQueueError):
     def __init__(
         self, seqs: Sequence[int], why: str = "a later claim or a cancel took them"
     ) -> None:
-        super().__init__(f"{len(seqs)} item(s) are no longer held ({why}): seq {_name_some(seqs)}")
+        super().__init__(f"{len(seqs)} item(s) are no longer held ({why}): seq {some_of(seqs)}")
         self.seqs = tuple(seqs)
 
 
@@ -396,23 +395,3 @@ class DeadlockError(SparkQueueError):
 
 class Reject(SparkQueueError):  # noqa: N818 - a verb, raised by users' handlers
     """Raised by a handler to send its item to the dead letters at once, without a retry."""
-
-
-def did_you_mean(name: str, known: Sequence[str]) -> str:
-    """Say which known name an unknown one resembles.
-
-    Returns
-    -------
-    str
-        ``"; did you mean 'lease'?"``, or the list of known names where none is close.
-    """
-    close = get_close_matches(name, known, n=1)
-    if close:
-        return f"; did you mean {close[0]!r}?"
-    return f"; known are {', '.join(sorted(known))}"
-
-
-def _name_some(seqs: Sequence[int]) -> str:
-    shown = ", ".join(str(seq) for seq in seqs[:NAMED_ITEMS])
-    rest = len(seqs) - NAMED_ITEMS
-    return f"{shown} and {rest} more" if rest > 0 else shown

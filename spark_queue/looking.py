@@ -116,3 +116,8 @@ class Looking:
 def store_of(seen: Looking) -> Store:
     """Return the logs behind what is seen, for rooms of the library that step over it."""
     return seen._store  # noqa: SLF001
+
+
+def main_store_of(seen: Looking) -> Store:
+    """Return the logs behind a queue, whoever reads it, for such rooms."""
+    return seen._main  # noqa: SLF001

@@ -399,8 +399,3 @@ class DeltaQueue(Working):
 
     def __repr__(self) -> str:
         return f"DeltaQueue({self.name!r})"
-
-
-def main_store_of(queue: DeltaQueue) -> Store:
-    """Return the logs behind a queue, whoever reads it, for rooms of the library."""
-    return queue._main  # noqa: SLF001

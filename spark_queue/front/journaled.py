@@ -15,7 +15,8 @@ from spark_queue.delta.journal import DeltaJournal
 from spark_queue.errors import QueueExistsError, QueueNotFoundError
 from spark_queue.journal import JournaledQueue, QueueOptions, ReaderHooks
 from spark_queue.journal.options import require_name
-from spark_queue.queue import DeltaQueue, main_store_of
+from spark_queue.looking import main_store_of
+from spark_queue.queue import DeltaQueue
 from spark_queue.reader_config import ReaderConfig
 
 #: How often a front checkpoints its positions unless it is told otherwise.

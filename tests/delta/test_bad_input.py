@@ -18,7 +18,8 @@ from spark_queue.errors import (
     SchemaMismatchError,
     SparkQueueError,
 )
-from spark_queue.queue import DeltaQueue, main_store_of
+from spark_queue.looking import main_store_of
+from spark_queue.queue import DeltaQueue
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,7 +12,7 @@ from spark_queue.delta.store.lanes import rewriting
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import made, turnstile
 from spark_queue.errors import WriterLockedError
-from spark_queue.queue import main_store_of
+from spark_queue.looking import main_store_of
 
 
 @pytest.fixture

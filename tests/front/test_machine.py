@@ -15,7 +15,8 @@ from pyspark.sql import functions as F
 
 from spark_queue.delta.journal import DeltaJournal
 from spark_queue.journal import Group
-from spark_queue.queue import DeltaQueue, main_store_of
+from spark_queue.looking import main_store_of
+from spark_queue.queue import DeltaQueue
 from tests.properties.test_journal_machine import JournalMachine
 
 #: How many histories; more of them are for a long run.

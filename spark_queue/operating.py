@@ -1,0 +1,94 @@
+"""What an operator does to a queue as one of its readers sees it: cancel, redrive, configure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from spark_queue import checks
+from spark_queue.config import LiveSettings
+from spark_queue.delta.commands import admin, enqueue
+from spark_queue.delta.replica.request import EnqueueRules
+from spark_queue.looking import Looking
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+class Operating(Looking):
+    """A queue in the hands of an operator."""
+
+    def cancel(self, where: str, *, dry_run: bool = False) -> int:
+        """End every ready or claimed item for which a SQL predicate is true.
+
+        Parameters
+        ----------
+        where : str
+            A predicate over the columns of :meth:`status`, such as ``tenant = 'a' AND _seq < 100``.
+        dry_run : bool
+            Only count.
+
+        Returns
+        -------
+        int
+            How many items it is about. A holder of such an item gets ``LeaseLostError``.
+        """
+        checks.require_change(where, dry_run=dry_run)
+        if dry_run:
+            return admin.matching(self._store, where, ("ready", "claimed")).count()
+        return admin.cancel(self._store, where)[1]
+
+    def redrive(self, where: str, *, dry_run: bool = False, again: bool = False) -> int:
+        """Enqueue dead, expired or cancelled items again, as new items that name the old.
+
+        An item is redriven once: one that has a successor (:meth:`dead`) is passed over. Whether
+        the key of an item was taken meanwhile is decided as for any enqueue.
+
+        Parameters
+        ----------
+        where, dry_run
+            As for :meth:`cancel`.
+        again : bool
+            Redrive also what was redriven before.
+
+        Returns
+        -------
+        int
+            How many items it is about.
+        """
+        checks.require_change(where, dry_run=dry_run, again=again)
+        since = self._store.queue_head().step
+        frame = admin.redrivable(self._store, where, again=again)
+        if dry_run:
+            return frame.count()
+        rules = EnqueueRules(redriven_since=None if again else since)
+        return enqueue.enqueue(
+            self._store, frame, order_by=None, rules=rules, extra=("_origin",)
+        ).inserted
+
+    def configure(self, **settings: Unpack[LiveSettings]) -> int:
+        """Change live settings (see ``LIVE_SETTINGS``) from the next step on.
+
+        Returns
+        -------
+        int
+            The step from which they are in force: a claim after it sees them.
+
+        Raises
+        ------
+        InvalidConfigError
+            When a setting is unknown, fixed at creation, or out of its range.
+        """
+        self.config.changed(**settings)
+        return admin.configure(
+            self._store,
+            lambda old, at: old.reconfigured(old.config.changed(**settings), at.pointers),
+        )
+
+    def pause(self) -> int:
+        """Stop giving out items; what is claimed goes on. Returns the step it is in force from."""
+        return admin.configure(self._store, lambda old, _: replace(old, paused=True), "pause")
+
+    def resume(self) -> int:
+        """Give out items again. Returns the step it is in force from."""
+        return admin.configure(self._store, lambda old, _: replace(old, paused=False), "resume")
