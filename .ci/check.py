@@ -21,6 +21,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
+#: How many lanes run at once: more JVMs than these want more memory than they save time.
+_CORES = 2
+
 
 @dataclass(frozen=True)
 class Check:
@@ -50,28 +53,37 @@ _OWN_SESSIONS = ("tests/notebooks", "tests/delta/test_chaos.py", "tests/delta/te
 #: Tests in which every step is decided twice: minutes, which are left beside the slowest lane.
 _BOTH_PLANNERS = ("tests/delta/test_equivalence.py",)
 
+#: The classes that every JVM of the tests loads: see classes.py.
+_CLASSES = ROOT / ".venv" / "classes.jsa"
+
+#: What a JVM cannot map it reads, as without an archive, and says nothing of it.
+_MAPPED = f"-XX:SharedArchiveFile={_CLASSES} -Xlog:cds=off -Xlog:cds+dynamic=off"
+
+#: For JVMs of which some live long. No setting of Spark's is changed by this.
+_LONG_LIVED = {"SPARK_SUBMIT_OPTS": _MAPPED}
+
 #: JVMs that tests start by commands, notebooks and jobs live for a minute: the second of Java's
-#: compilers would cost them more than it saves. No setting of Spark's is changed by that.
-_SHORT_LIVED = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"}
+#: compilers would cost them more than it saves.
+_SHORT_LIVED = {
+    "SPARK_SUBMIT_OPTS": f"-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m {_MAPPED}"
+}
 
 #: Checks one after another, beside other lanes.
 Lane = tuple[Check, ...]
 
-_STATIC: tuple[tuple[Lane, ...], ...] = (
+_STATIC: tuple[Lane, ...] = (
     (
-        (
-            Check("format", ("ruff", "format", "--check", ".")),
-            Check("lint", ("ruff", "check", ".")),
-            Check("layers", ("lint-imports",)),
-            Check("cases", (sys.executable, ".ci/cases.py")),
-            Check(
-                "docs",
-                ("mkdocs", "build", "--quiet", "--strict", "--config-file", "conf/mkdocs.yml"),
-                env={"NO_MKDOCS_2_WARNING": "1"},
-            ),
+        Check("format", ("ruff", "format", "--check", ".")),
+        Check("lint", ("ruff", "check", ".")),
+        Check("layers", ("lint-imports",)),
+        Check("cases", (sys.executable, ".ci/cases.py")),
+        Check(
+            "docs",
+            ("mkdocs", "build", "--quiet", "--strict", "--config-file", "conf/mkdocs.yml"),
+            env={"NO_MKDOCS_2_WARNING": "1"},
         ),
-        (Check("types", ("mypy",)),),
     ),
+    (Check("types", ("mypy",)),),
 )
 
 _WITHOUT_SPARK = Check("tests (no JVM)", (*_PYTEST, *_IN_TWO, "-m", "not spark"), is_live=True)
@@ -91,7 +103,7 @@ _SMALL_STEPS = Check(
 _DEFAULTS = Check(
     "tests (as shipped)",
     (*_PYTEST, "-m", "spark", *_AS_SHIPPED),
-    env={"SPARK_QUEUE_SESSION": "defaults"},
+    env={"SPARK_QUEUE_SESSION": "defaults", **_LONG_LIVED},
 )
 _ELSEWHERE = Check(
     "tests (own sessions)", (*_PYTEST, "-m", "spark", *_OWN_SESSIONS), env=_SHORT_LIVED
@@ -102,12 +114,19 @@ _TWICE = Check(
 _CONNECT = Check(
     "tests (connect)",
     (*_PYTEST, "-m", "spark", "tests/conformance"),
-    env={"SPARK_QUEUE_REMOTE": "local[2]"},
+    env={"SPARK_QUEUE_REMOTE": "local[2]", **_LONG_LIVED},
 )
 
-#: What runs one after another: each a group of lanes side by side.
-FAST = (*_STATIC, ((_WITHOUT_SPARK,),))
-FULL = (*FAST, ((_SMALL_STEPS,),), ((_CONNECT,), (_DEFAULTS, _ELSEWHERE, _TWICE)))
+_ARCHIVE = Check("classes", (sys.executable, ".ci/classes.py", str(_CLASSES)))
+
+#: What runs one after another: each a group of lanes, two of them side by side.
+FAST = (_STATIC, ((_WITHOUT_SPARK,),))
+FULL = (
+    ((_ARCHIVE,), *_STATIC),
+    ((_WITHOUT_SPARK,),),
+    ((_SMALL_STEPS,),),
+    ((_CONNECT,), (_ELSEWHERE,), (_TWICE,), (_DEFAULTS,)),
+)
 
 
 @dataclass(frozen=True)
@@ -144,8 +163,9 @@ def main(argv: Sequence[str]) -> int:
     return next((outcome.code for outcome in outcomes if outcome.code != 0), 0)
 
 
-def _together(group: Sequence[Sequence[Check]]) -> list[Outcome]:
-    with ThreadPoolExecutor(len(group)) as threads:
+def _together(group: Sequence[Lane]) -> list[Outcome]:
+    """Run lanes two at a time: whoever is done with one goes on with the next."""
+    with ThreadPoolExecutor(_CORES) as threads:
         lanes = threads.map(lambda lane: [_run(check) for check in lane], group)
         return [outcome for lane in lanes for outcome in lane]
 

@@ -29,8 +29,10 @@ settings.load_profile("gate")
 REMOTE = os.environ.get("SPARK_QUEUE_REMOTE")
 
 #: ``defaults`` starts the session as a user's is; otherwise it is tuned for small steps.
-#: ``planned`` is tuned as well, and lets Spark decide small steps, as over Spark Connect.
+#: ``planned`` and ``verify`` are tuned as well: Spark decides small steps, or both planners do.
 SESSION = os.environ.get("SPARK_QUEUE_SESSION", "small steps")
+
+_PLANNERS = {"planned": "spark", "verify": "verify"}
 
 #: What a test process needs beside, whatever it tests.
 _CONF = {
@@ -60,8 +62,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         conf = {**SMALL_STEPS_CONF, **conf}
         # What a test leaves behind is young: room for it saves collections of the whole heap.
         conf[_JAVA] = f"{SMALL_STEPS_CONF[_JAVA]} -Xmn1g"
-    if SESSION == "planned":
-        conf[SMALL_STEPS] = "spark"
+    if SESSION in _PLANNERS:
+        conf[SMALL_STEPS] = _PLANNERS[SESSION]
     session = _remote(conf) if REMOTE else local_session("tests", quiet=True, **conf)
     yield session
     session.stop()
@@ -71,9 +73,7 @@ def _remote(conf: dict[str, str]) -> SparkSession:
     from pyspark.sql import SparkSession  # noqa: PLC0415 - only where it is asked for
 
     builder = SparkSession.builder.remote(str(REMOTE))
-    # Over Connect small steps are planned by Spark, as on a cluster; elsewhere they are decided
-    # in the process, unless a test says otherwise. So both play the whole conformance suite.
-    for name, value in with_delta({**conf, SMALL_STEPS: "spark"}).items():
+    for name, value in with_delta(conf).items():
         builder = builder.config(name, value)
     with warnings.catch_warnings():
         # The client sets static settings once more, after the server has started with them.

@@ -1,8 +1,14 @@
-"""Runs every scenario over every engine that can play it, on classic Spark or on Spark Connect."""
+"""Runs every scenario over every engine that can play it, on classic Spark or on Spark Connect.
+
+Small steps are decided in the process, as for a user. What is marked ``planned`` is played by the
+plans of Spark over Connect, too: each plan at least once. ``SPARK_QUEUE_SESSION=planned`` has it
+play everything so, and with ``verify`` both planners decide each step, and are compared.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -28,6 +34,7 @@ ENGINES: dict[str, type[Engine]] = {
     ),
     "batch": BatchEngine,
     "delta": DeltaEngine,
+    **({"planned": DeltaEngine} if REMOTE else {}),
 }
 
 #: Engines that need no session.
@@ -43,6 +50,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     needed = {what for mark in metafunc.definition.iter_markers("needs") for what in mark.args}
     names = [name for name, engine in ENGINES.items() if needed <= engine.capabilities]
+    if metafunc.definition.get_closest_marker("planned") is None:
+        names = [name for name in names if name != "planned"]
     metafunc.parametrize("engine_name", [_engine(name) for name in names])
 
 
@@ -68,9 +77,7 @@ def make(request: pytest.FixtureRequest, engine_name: str, place: str) -> Iterat
         elif engine_name == "batch":
             engine = BatchEngine(request.getfixturevalue("spark"), config)
         else:
-            spark = request.getfixturevalue("spark")
-            durable = FrontEngine if engine_name == "front" else DeltaEngine
-            engine = durable(spark, f"{place}/queue{len(made)}", config)
+            engine = _durable(request, engine_name)(f"{place}/queue{len(made)}", config)
         made.append(engine)
         return engine
 
@@ -78,3 +85,11 @@ def make(request: pytest.FixtureRequest, engine_name: str, place: str) -> Iterat
     for engine in made:
         if isinstance(engine, FrontEngine):
             engine.front.close()
+
+
+def _durable(request: pytest.FixtureRequest, name: str) -> Callable[[str, QueueConfig], Engine]:
+    """Return what makes a queue of the session, where ``planned`` decided by its plans."""
+    if name == "planned":
+        request.getfixturevalue("by_spark")
+    engine = FrontEngine if name == "front" else DeltaEngine
+    return partial(engine, request.getfixturevalue("spark"))

@@ -12,6 +12,7 @@ from tests.conformance.conftest import Make
 from tests.conformance.engines import Engine, Row
 
 needs = pytest.mark.needs
+planned = pytest.mark.planned
 
 AT_ONCE = RetryPolicy(delay=timedelta(0))
 IN_A_MINUTE = RetryPolicy(backoff="fixed", delay=timedelta(minutes=1))
@@ -34,6 +35,7 @@ def _names(ids: list[str]) -> list[str]:
     return [name[2:] for name in ids]
 
 
+@planned
 def test_a_key_is_refused_while_it_is_live(make: Make) -> None:
     """Law 3: a second item of a live key is refused with its holder, also within one frame."""
     engine = make("dedup_key")
@@ -48,6 +50,7 @@ def test_a_key_is_refused_while_it_is_live(make: Make) -> None:
     assert engine.enqueue([Row(id="h", key="k")]) == [None]
 
 
+@planned
 @needs("scopes", "time")
 def test_a_key_stays_taken_for_its_scope(make: Make) -> None:
     """Law 3: with a duration for a scope, a key is free when its item is done and the time over."""
@@ -70,6 +73,7 @@ def test_a_key_is_taken_for_ever_where_asked(make: Make) -> None:
     assert engine.enqueue([Row(id="b", key="k")]) == ["a"]
 
 
+@planned
 def test_keys_are_served_in_rounds(make: Make) -> None:
     """Law 5, FQ-06: one item of each key a round, in the order in which the heads came."""
     engine = make("fair_key")
@@ -106,6 +110,7 @@ def test_a_weight_gives_more_turns_and_counts_for_what_waits(make: Make) -> None
     assert sorted(served[:3]) == ["A2", "A3", "B2"]
 
 
+@planned
 @needs("weights", "returns", "on demand")
 def test_a_weight_moves_what_was_handed_out_late(make: Make) -> None:
     """Law 5, ADR 3: a key's overdue turns are stretched with all others, not counted from anew."""
@@ -134,6 +139,7 @@ def test_a_member_that_has_ended_lowers_nobody(make: Make) -> None:
     assert engine.claim(9).ids == ["f", "c"]
 
 
+@planned
 def test_a_group_runs_one_at_a_time_in_order(make: Make) -> None:
     """Law 4: of a group one item is in flight, and the next comes when it is done."""
     engine = make("group_key")
@@ -160,6 +166,7 @@ def test_a_failed_head_holds_its_group(make: Make) -> None:
     assert engine.claim(10).ids == ["a"]
 
 
+@planned
 @needs("retries", "on demand")
 def test_a_failed_head_is_passed_where_asked(make: Make) -> None:
     """Law 4: with ``skip``, the items behind a failed head go on and it is retried later."""
@@ -213,6 +220,7 @@ def test_a_later_member_of_a_group_does_not_start_first(make: Make) -> None:
     assert engine.claim(3).ids == ["a", "b", "c"]
 
 
+@planned
 @needs("composed", "returns", "runs")
 def test_a_run_takes_consecutive_items_of_a_group(make: Make) -> None:
     """A run leases the next items of a group together, and no other claim gets into it."""
@@ -237,6 +245,7 @@ def test_a_released_item_keeps_its_place(make: Make) -> None:
     assert _drained(engine, 3) == ["a", "b", "c", "d", "e", "f"]
 
 
+@planned
 @needs("retries", "returns")
 def test_returned_items_take_one_turn_a_round_beside_the_regular_one(make: Make) -> None:
     """Law 5: a batch that failed does not make other keys wait for all of it."""
@@ -320,6 +329,7 @@ def test_a_late_settle_counts_where_nobody_claimed_since(make: Make) -> None:
     assert engine.claim(1).ids == []
 
 
+@planned
 @needs("leases")
 def test_a_renewed_lease_holds(make: Make) -> None:
     """Law 2: a renewal counts from when it is made, and nobody else gets what is left meanwhile."""
@@ -335,6 +345,7 @@ def test_a_renewed_lease_holds(make: Make) -> None:
     assert engine.claim(1).ids == ["a"]
 
 
+@planned
 @needs("leases", "states")
 def test_an_item_that_loses_its_leases_dies(make: Make) -> None:
     """An item whose leases run out too often is dead by the claim that meets it."""
@@ -348,6 +359,7 @@ def test_an_item_that_loses_its_leases_dies(make: Make) -> None:
     assert engine.states()["a"] == "dead"
 
 
+@planned
 @needs("time")
 def test_time_decides_what_is_due_and_what_is_over(make: Make) -> None:
     """Law 9: a delayed item comes when it is due, an expired one is ended by a claim's row."""
@@ -375,6 +387,7 @@ def test_an_expired_item_frees_its_key_by_a_row_only(make: Make) -> None:
     assert engine.enqueue([Row(id="c", key="k")]) == [None]
 
 
+@planned
 @needs("priority", "composed")
 def test_higher_priorities_go_first_but_not_within_a_group(make: Make) -> None:
     """A higher priority is served first; inside a group only the sequence decides."""
@@ -414,6 +427,7 @@ def test_a_member_that_was_served_binds_none_that_come_later(make: Make) -> None
     assert engine.claim(2).ids == ["c", "b"]
 
 
+@planned
 @needs("leases", "composed")
 def test_in_flight_items_are_limited(make: Make) -> None:
     """A claim never lets more items be in flight than allowed, and a lapsed one may come back."""
@@ -461,6 +475,7 @@ def test_a_lapsed_item_keeps_the_slot_of_its_group(make: Make) -> None:
     assert engine.claim(10).ids == ["a"]
 
 
+@planned
 @needs("operators", "leases", "time")
 def test_it_is_said_why_an_item_does_not_run(make: Make) -> None:
     """The first thing in the way is named: what the next claim takes away, is in nobody's."""
@@ -499,6 +514,7 @@ def test_of_a_full_group_the_first_in_flight_is_named(make: Make) -> None:
     assert [engine.why(name) for name in "bd"] == [("runnable", None), ("held by group", "b")]
 
 
+@planned
 @needs("operators")
 def test_a_paused_queue_gives_nothing_and_takes_settles(make: Make) -> None:
     """A claim after a pause gets nothing; what is in flight goes on."""
@@ -512,6 +528,7 @@ def test_a_paused_queue_gives_nothing_and_takes_settles(make: Make) -> None:
     assert engine.claim(10).ids == ["b"]
 
 
+@planned
 @needs("predicates")
 def test_a_cancelled_item_is_gone_for_its_holder(make: Make) -> None:
     """Law 8: cancelled is final, frees the group, and its holder's settle changes nothing."""
@@ -525,6 +542,7 @@ def test_a_cancelled_item_is_gone_for_its_holder(make: Make) -> None:
     assert engine.claim(10).ids == ["c"]
 
 
+@planned
 @needs("predicates", "scopes")
 def test_of_two_that_had_a_key_the_one_that_holds_it_is_redriven(make: Make) -> None:
     """Law 3: a redriven item is in the way of others with its key, and they are not in its."""

@@ -33,9 +33,9 @@ from tests.conftest import REMOTE
 
 _BENCH = Path(__file__).parents[2] / "jobs" / "bench"
 
-#: Histories with something of everything: keys, weights, groups, priorities, limits. What the first
-#: one does after its second claim was once decided in two ways.
-_SEEDS = (8, 9, 10)
+#: A history with something of everything: keys, weights, groups, priorities, limits. What it does
+#: after its second claim was once decided in two ways. Hundreds are a job: equivalence.py.
+_SEEDS = (8,)
 
 pytestmark = pytest.mark.skipif(REMOTE is not None, reason="over Spark Connect Spark decides all")
 
