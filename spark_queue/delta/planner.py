@@ -55,6 +55,10 @@ class Moved:
         return sum(self.was.values())
 
 
+class EvidenceFirst(Exception):  # noqa: N818 - what is to be done; it is not shown to users
+    """A lease ran out whose claim names an output: what that has is to be asked before a claim."""
+
+
 class Chooser(Protocol):
     """What is chosen for a claim, carried over the steps to which a try was lost."""
 

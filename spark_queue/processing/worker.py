@@ -135,7 +135,7 @@ def _processed(
     result = ProcessResult()
     if work.output is not None:
         work.output.ensure(_no_results(store, work))
-        work = replace(work, request=replace(work.request, output=work.output.lasting_name()))
+        work = replace(work, request=_with_output(work.request, work.output))
     deadline = None if time_limit is None else started + time_limit.total_seconds()
     learnt = Learnt(stop)
     ahead = _Ahead(store, work, lambda: _reason_to_stop(deadline, stop) is None)
@@ -159,6 +159,11 @@ def _processed(
         waiting=left.waiting,
         until=left.until,
     )
+
+
+def _with_output(request: Request, output: Output) -> Request:
+    """Return a request whose claims name an output, and leave those of others to be asked first."""
+    return replace(request, output=output.lasting_name(), takes_lapsed=False)
 
 
 class _Ahead:
