@@ -25,7 +25,13 @@ _CHUNK = 1 << 16
 #: Milliseconds after which a silent child is looked after: what it started may hold its pipe open.
 _LOOK = 1_000
 
+#: The same where it may have to be killed meanwhile.
+_LOOK_FOR_CUT = 50
+
 _DONE = 0
+
+#: Set when all that goes on is to end.
+Cut = threading.Event
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +40,12 @@ class Died:
 
     status: int
     """As the system reports it."""
+
+    @property
+    def signal(self) -> int | None:
+        """The signal that ended it, if one did."""
+        code = os.waitstatus_to_exitcode(self.status)
+        return -code if code < 0 else None
 
     def __str__(self) -> str:
         code = os.waitstatus_to_exitcode(self.status)
@@ -49,11 +61,19 @@ def can_fork() -> bool:
     return hasattr(os, "fork")
 
 
-def answers(work: Callable[[], Iterable[bytes]]) -> Iterator[bytes | Died]:
+def answers(work: Callable[[], Iterable[bytes]], cut: Cut | None = None) -> Iterator[bytes | Died]:
     """Run something in a child, and yield what it yields; last a :class:`Died`, if it did.
 
     The child is a copy of this process as it is now, and ends with it. What the work changes in
-    memory stays there.
+    memory stays there. Of an interrupt from the keyboard, which goes to all processes, it hears
+    nothing.
+
+    Parameters
+    ----------
+    work : callable
+        Yields bytes.
+    cut : threading.Event, optional
+        When it is set, the child is killed, and nothing more is yielded.
     """
     _flush()
     theirs, ours = os.pipe(), os.pipe()
@@ -66,8 +86,8 @@ def answers(work: Callable[[], Iterable[bytes]]) -> Iterator[bytes | Died]:
     os.close(theirs[1])
     ended: list[int] = []
     try:
-        complete = yield from _frames(theirs[0], lambda: _has_ended(child, ended))
-        if not complete:
+        complete = yield from _frames(theirs[0], lambda: _has_ended(child, ended), cut)
+        if not complete and not (cut is not None and cut.is_set() and not ended):
             yield Died(_reaped(child, ended))
     finally:
         os.close(ours[1])
@@ -89,6 +109,8 @@ def _live(work: Callable[[], Iterable[bytes]], out: int, parent: int) -> None:
     """Be the child: this never returns."""
     code = 1
     try:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         threading.Thread(target=_die_with, args=(parent,), daemon=True).start()
         with os.fdopen(out, "wb", closefd=False) as pipe:
             for answer in work():
@@ -115,7 +137,9 @@ def _flush() -> None:
             stream.flush()
 
 
-def _frames(source: int, has_ended: Callable[[], bool]) -> Generator[bytes, None, bool]:
+def _frames(
+    source: int, has_ended: Callable[[], bool], cut: Cut | None
+) -> Generator[bytes, None, bool]:
     """Yield what was sent; return whether the end was, too."""
     pending = bytearray()
     while True:
@@ -127,22 +151,22 @@ def _frames(source: int, has_ended: Callable[[], bool]) -> Generator[bytes, None
                 break
             yield bytes(pending[_LENGTH:end])
             del pending[:end]
-        chunk = _read(source, has_ended)
+        chunk = _read(source, has_ended, cut)
         if not chunk:
             return False
         pending += chunk
 
 
-def _read(source: int, has_ended: Callable[[], bool]) -> bytes:
-    """Return some bytes, or none where nobody will write any more."""
+def _read(source: int, has_ended: Callable[[], bool], cut: Cut | None) -> bytes:
+    """Return some bytes, or none where nobody will write any more, or read it."""
     pipe = select.poll()
     pipe.register(source, select.POLLIN)
     while True:
         # Asked before the look at the pipe: what was written before the end is there then.
         over = has_ended()
-        if pipe.poll(0 if over else _LOOK):
+        if pipe.poll(0 if over else _LOOK if cut is None else _LOOK_FOR_CUT):
             return os.read(source, _CHUNK)
-        if over:
+        if over or (cut is not None and cut.is_set()):
             return b""
 
 
