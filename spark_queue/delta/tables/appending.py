@@ -58,6 +58,8 @@ class Appending:
     directory: Path
     partition: str | None
     ranged: Sequence[str]
+    mark: str = ""
+    """What the names of files have in them."""
     _named: set[Path] = field(default_factory=set)
     """Folders of partitions whose names are on the disk."""
 
@@ -155,7 +157,7 @@ class Appending:
     def written(self, gen: int, rows: pa.Table, *, is_synced: bool) -> dict[str, Any]:
         """Write one file, and return what a commit says of it."""
         folder = self._folder(gen, is_synced=is_synced)
-        name = f"{OURS}{uuid.uuid4()}.snappy.parquet"
+        name = f"{OURS}{self.mark}{uuid.uuid4()}.snappy.parquet"
         with (folder / name).open("xb") as file:
             pq.write_table(rows, file)
             file.flush()

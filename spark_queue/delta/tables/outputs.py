@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from spark_queue.delta.tables import paths, turnstile
 from spark_queue.delta.tables.appending import (
+    OURS,
     Appending,
     is_forced,
     note_forced,
@@ -49,9 +50,6 @@ _FIRST = 1
 
 #: The column of the rows that says of which transaction they are.
 NAME = "_claim_id"
-
-#: Columns whose least and highest value are written down for each file, so that a reader skips it.
-_RANGED = ("_seq", NAME)
 
 
 class ResultTable:
@@ -156,7 +154,8 @@ class ResultTable:
         if self._is_synced and not is_forced(self.directory, version):
             # Of what it stands on nothing may be lost either.
             sync_commits(self.directory)
-        append = Appending(directory=self.directory, partition=None, ranged=_RANGED)
+        # Of a file with statistics of some columns only, deltalake finds nothing by the others.
+        append = Appending(directory=self.directory, partition=None, ranged=(), mark=_mark(name))
         ours = append.commit(
             version + 1,
             _shaped(_schema(table), rows),
@@ -189,12 +188,20 @@ class ResultTable:
 
     def _rows(self, table: DeltaTable, name: str) -> frozenset[int]:
         files = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+        # All rows of a name are one commit; where that was not merged with others, it is one file.
+        mark = _mark(name)
+        marked = [file for file in files if mark and file["path"].startswith(OURS + mark)]
         found: set[int] = set()
-        for file in files:
+        for file in marked or files:
             if _may_have(file, name):
                 rows = read_file(self.directory / unquote(file["path"]), ["_seq", NAME])
                 found.update(rows.filter(pc.equal(rows[NAME], name))["_seq"].to_pylist())
         return frozenset(found)
+
+
+def _mark(name: str) -> str:
+    """Return what the name of a file says of its rows, where it can."""
+    return f"{name}." if name.isascii() and name.isalnum() else ""
 
 
 def _may_have(file: dict[str, Any], name: str) -> bool:
