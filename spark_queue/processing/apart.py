@@ -34,6 +34,11 @@ _DONE = 0
 Cut = threading.Event
 
 
+#: Held while a child begins, or ends: what this process has open for its children is known then.
+_beginning = threading.Lock()
+_ours: set[int] = set()
+
+
 @dataclass(frozen=True, slots=True)
 class Died:
     """A child ended before its work did."""
@@ -75,27 +80,47 @@ def answers(work: Callable[[], Iterable[bytes]], cut: Cut | None = None) -> Iter
     cut : threading.Event, optional
         When it is set, the child is killed, and nothing more is yielded.
     """
-    _flush()
-    theirs, ours = os.pipe(), os.pipe()
-    child = _forked()
-    if child == 0:
-        os.close(ours[1])
-        os.close(theirs[0])
-        _live(work, theirs[1], ours[0])
-    os.close(ours[0])
-    os.close(theirs[1])
+    child, source, lifeline = _begun(work)
     ended: list[int] = []
     try:
-        complete = yield from _frames(theirs[0], lambda: _has_ended(child, ended), cut)
+        complete = yield from _frames(source, lambda: _has_ended(child, ended), cut)
         if not complete and not (cut is not None and cut.is_set() and not ended):
             yield Died(_reaped(child, ended))
     finally:
-        os.close(ours[1])
-        os.close(theirs[0])
+        with _beginning:
+            for end in (source, lifeline):
+                _ours.discard(end)
+                os.close(end)
         with suppress(ProcessLookupError):
             if not ended:
                 os.kill(child, signal.SIGKILL)
         _reaped(child, ended)
+
+
+def _begun(work: Callable[[], Iterable[bytes]]) -> tuple[int, int, int]:
+    """Return the pid of a child that works, where it answers, and what it lives as long as."""
+    _flush()
+    with _beginning:
+        theirs, ours = os.pipe(), os.pipe()
+        child = _forked()
+        if child == 0:
+            _part_from_others()
+            os.close(ours[1])
+            os.close(theirs[0])
+            _live(work, theirs[1], ours[0])
+        os.close(ours[0])
+        os.close(theirs[1])
+        _ours.update((theirs[0], ours[1]))
+    return child, theirs[0], ours[1]
+
+
+def _part_from_others() -> None:
+    """Close what a child has of its siblings: each would live as long as the other."""
+    global _beginning  # noqa: PLW0603 - that of the parent is held for ever
+    _beginning = threading.Lock()
+    for end in _ours:
+        os.close(end)
+    _ours.clear()
 
 
 def _forked() -> int:

@@ -136,6 +136,9 @@ class Turns:
         """
         done = 0
         while done < len(items):
+            if cut is not None and cut.is_set():
+                yield _batch([_back(item) for item in items[done:]], self._schema)
+                return
             for answer in answers(partial(self._rows, items[done:]), cut):
                 if done == len(items):
                     break  # It died of nothing that we gave it.
@@ -149,9 +152,6 @@ class Turns:
                 self._saw(group, found.column("outcome")[0].as_py())
                 done += 1
                 yield found
-            if cut is not None and cut.is_set():
-                yield _batch([_back(item) for item in items[done:]], self._schema)
-                return
 
     def _rows(self, items: Sequence[Item]) -> Iterator[bytes]:
         return (_sent(_batch([self.run(item)], self._schema)) for item in items)
