@@ -116,6 +116,10 @@ class AlonePlanner:
     def coming(self, head: StatusHead, settings: Settings, now: datetime) -> Coming:
         """See :class:`Planner`."""
         del head
+        with self.store.cache().lock:
+            replica = replicas.at_hand(self.store)
+            if replica is not None and replica.horizon() is None:
+                return coming.known(replica.items.values(), settings, now)
         return coming.coming(self.store, settings, now)
 
     def due(self, now: datetime) -> pa.Table:

@@ -1,4 +1,4 @@
-"""Does what a handler returned fit the columns of ``returns``? Asked on an executor, item by item.
+"""Does what a handler returned fit the columns of ``returns``? Asked item by item.
 
 Arrow converts more than is wanted: it cuts 1.5 to 1, spells a text into a list, and drops what a
 struct does not name. Here a value fits only if it can be read back as it was given.

@@ -18,6 +18,8 @@ from deltalake import DeltaTable
 
 from spark_queue.clock import ManualClock
 from spark_queue.config import RetryPolicy
+from spark_queue.delta import alone
+from spark_queue.delta.arrow import coming
 from spark_queue.delta.tables.facts import StepFacts
 from spark_queue.errors import (
     InvalidArgumentError,
@@ -25,6 +27,7 @@ from spark_queue.errors import (
     SchemaMismatchError,
     SparkNeededError,
 )
+from spark_queue.local.handles import store_of
 from spark_queue.local.queue import LocalQueue
 from spark_queue.processing.crew import Using
 from tests.unit.local.conftest import Make
@@ -213,6 +216,23 @@ def test_what_still_waits_is_told(grouped: LocalQueue, clock: ManualClock) -> No
     assert done.until == held.lease_expires_at
     clock.advance(timedelta(hours=2))
     assert grouped.process(print).acked == 8
+
+
+def test_what_waits_is_the_same_by_the_tables(grouped: LocalQueue, clock: ManualClock) -> None:
+    """Whether all open items are in memory or not, as many wait, and as long."""
+    grouped.configure(retry=RetryPolicy(delay=timedelta(hours=1), jitter=0.0))
+    grouped.claim(2).nack("no")
+    held, store = grouped.claim(1), store_of(grouped)
+    for _ in range(2):
+        settings = store.settings(store.status_head())
+        by_tables = coming.coming(store, settings, clock.now())
+        here = alone.of(store).coming(store.status_head(), settings, clock.now())
+        assert here == by_tables
+        assert (here.delayed, here.held_until) == (
+            0 if grouped.paused else 2,
+            held.lease_expires_at,
+        )
+        grouped.pause()
 
 
 def test_stop_and_the_time_limit_end_it_after_a_claim(grouped: LocalQueue) -> None:
