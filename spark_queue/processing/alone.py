@@ -126,7 +126,8 @@ class LocalHands:
         output = self._output
         if output is None or self._returns is None:
             return self._request
-        columns = pa.schema([*self._returns, *_MARKS])
+        # As Spark makes a table: what may not be null is asked of the rows.
+        columns = pa.schema([one.with_nullable(True) for one in (*self._returns, *_MARKS)])
         if not output.exists():
             output.make(columns)
         output.require(columns)
@@ -172,14 +173,17 @@ def _columns(returns: str | pa.Schema | None) -> pa.Schema | None:
     """Read the columns of results; a name of our own is none."""
     if returns is None:
         return None
-    found = (
-        returns if isinstance(returns, pa.Schema) else arrow.schema_of(parsed(returns, "returns"))
-    )
+    found = returns if isinstance(returns, pa.Schema) else _from_ddl(returns)
     names = [name.lower() for name in found.names]
     for name in names:
         if name in {mark.name for mark in _MARKS} or names.count(name) > 1:
             raise InvalidArgumentError(f"returns has the column {name!r}, which is there already")
     return found
+
+
+def _from_ddl(returns: str) -> pa.Schema:
+    fields = parsed(returns, "returns")
+    return pa.schema([pa.field(one.name, arrow.type_of(one), one.nullable) for one in fields])
 
 
 def _items(store: Store, claim: Claim) -> pa.Table:

@@ -350,6 +350,21 @@ def test_results_go_to_the_output(
     assert DeltaTable(str(tmp_path / "out")).version() == 2
 
 
+def test_what_may_not_be_null_is_asked_of_each_row(make: Make, tmp_path: Path) -> None:
+    """A result without such a value is its item's failure; the table takes any, as Spark's does."""
+    queue = make("id long", max_attempts=1)
+    queue.enqueue([{"id": 1}, {"id": 2}])
+
+    def handle(item: dict[str, Any]) -> dict[str, Any]:
+        return {"n": 5 if item["id"] == 1 else None}
+
+    done = queue.process(handle, returns="n bigint not null", output=f"{tmp_path}/out")
+
+    assert (done.acked, done.dead) == (1, 1)
+    assert "column 'n' is None, and it must have a bigint" in queue.dead()["_error"][0].as_py()
+    assert [row["n"] for row in _rows(tmp_path / "out")] == [5]
+
+
 def test_an_output_that_does_not_fit_is_refused(grouped: LocalQueue, tmp_path: Path) -> None:
     """A column of another type, one that is missing, a place that only Spark writes to."""
     grouped.process(lambda _: None, returns="n bigint", output=f"{tmp_path}/out", limit=1)
