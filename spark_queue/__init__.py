@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from spark_queue.journal.queue import JournaledQueue
     from spark_queue.local.claim import LocalClaim
     from spark_queue.local.queue import LocalQueue
-    from spark_queue.processing.worker import ProcessResult
+    from spark_queue.processing.loop import ProcessResult
     from spark_queue.queue import DeltaQueue
     from spark_queue.reader import Reader
     from spark_queue.reader_config import ReaderConfig
@@ -89,7 +89,7 @@ _HOMES = {
     "LogDamagedError": "errors",
     "Maintained": "results",
     "PlannersDifferError": "errors",
-    "ProcessResult": "processing.worker",
+    "ProcessResult": "processing.loop",
     "PutResult": "front.producer",
     "QueueConfig": "config",
     "QueueExistsError": "errors",

@@ -20,13 +20,13 @@ from spark_queue.errors import InvalidArgumentError
 from spark_queue.operating import Operating
 from spark_queue.processing import worker
 from spark_queue.processing.handlers import AnyHandler, BatchHandler, ItemHandler, TableT
+from spark_queue.processing.loop import ProcessResult
 from spark_queue.processing.options import (
     Asked,
     HandlerOptions,
     ProcessOptions,
     StreamOptions,
 )
-from spark_queue.processing.worker import ProcessResult
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.results import Lag
 

@@ -17,7 +17,7 @@ from spark_queue.delta.input.columns import OrderBy, keyed, require_same_texts
 from spark_queue.delta.replica.request import EnqueueRules
 from spark_queue.delta.store.store import Store
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.processing.worker import ProcessResult
+from spark_queue.processing.loop import ProcessResult
 
 #: How a query is triggered: again after a time, or once for everything that is there.
 Trigger = timedelta | None

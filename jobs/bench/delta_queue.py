@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 from place import session_and_folder
 from report import Figure, Target, at_least, at_most, measure, ratio_figure, rounds, seconds
 from spark_queue import DeltaQueue, QueueConfig
-from spark_queue.processing.worker import ProcessResult
+from spark_queue.processing.loop import ProcessResult
 
 if TYPE_CHECKING:
     import pyarrow as pa

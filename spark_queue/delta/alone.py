@@ -10,8 +10,8 @@ from typing import NoReturn
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue.delta.arrow import checkpoint, moving
-from spark_queue.delta.planner import Moved, StagedCheckpoint
+from spark_queue.delta.arrow import checkpoint, coming, moving
+from spark_queue.delta.planner import Coming, Moved, StagedCheckpoint
 from spark_queue.delta.replica import reading
 from spark_queue.delta.replica.request import GrantedClaim, Request
 from spark_queue.delta.replica.rules import in_force
@@ -112,6 +112,15 @@ class AlonePlanner:
     ) -> StagedCheckpoint:
         """See :class:`Planner`."""
         return checkpoint.staged(self.store, head, settings, changed, beside)
+
+    def coming(self, head: StatusHead, settings: Settings, now: datetime) -> Coming:
+        """See :class:`Planner`."""
+        del head
+        with self.store.cache().lock:
+            replica = replicas.at_hand(self.store)
+            if replica is not None and replica.horizon() is None:
+                return coming.known(replica.items.values(), settings, now)
+        return coming.coming(self.store, settings, now)
 
     def due(self, now: datetime) -> pa.Table:
         """See :class:`Planner`."""

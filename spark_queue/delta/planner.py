@@ -55,6 +55,22 @@ class Moved:
         return sum(self.was.values())
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coming:
+    """What time alone lets run."""
+
+    held_until: datetime | None
+    """When the first lease of those in flight ends."""
+    delayed: int = 0
+    """Items that wait for a time of their own."""
+    due: datetime | None = None
+    """When the first of these is over."""
+
+
+class EvidenceFirst(Exception):  # noqa: N818 - what is to be done; it is not shown to users
+    """A lease ran out whose claim names an output: what that has is to be asked before a claim."""
+
+
 class Chooser(Protocol):
     """What is chosen for a claim, carried over the steps to which a try was lost."""
 
@@ -218,6 +234,9 @@ class Planner(Protocol[_Found]):
 
         The errors are those of :meth:`matching`.
         """
+
+    def coming(self, head: StatusHead, settings: Settings, now: datetime) -> Coming:
+        """Return what time alone lets run, as of a step; nothing waits in a paused queue."""
 
     def due(self, now: datetime) -> _Found:
         """Return the ready items whose time is over."""

@@ -94,18 +94,21 @@ class Renewed:
 class ByARescuer:
     """A verdict in nobody's name, so that a holder who comes back sees a loss.
 
-    Only of items for whose newest row ``which`` is true: the others are their holder's.
+    Only of items for whose newest row ``which`` is true: the others are their holder's. Without it,
+    of all that the verdict is about.
     """
 
     verdict: Verdict
-    which: Column
+    which: Column | None = None
 
     def judged(
         self, replica: Replica, lease: int, config: QueueConfig, now: datetime
     ) -> Judged | None:
         """See :meth:`Every.judged`."""
-        del replica, lease, config, now
-        return None
+        if self.which is not None:
+            return None
+        found = self.verdict.judged(replica, lease, config, now)
+        return found and found.in_nobodys_name()
 
 
 @dataclass(frozen=True, slots=True)

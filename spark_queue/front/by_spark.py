@@ -19,7 +19,7 @@ from spark_queue.delta.views import items
 from spark_queue.errors import SchemaMismatchError
 from spark_queue.front.ends import Inlet, Outlet, Told, Watched
 from spark_queue.looking import store_of
-from spark_queue.processing import worker
+from spark_queue.processing.terms import worker_id
 from spark_queue.queue import DeltaQueue
 from spark_queue.reader import Working
 
@@ -83,7 +83,7 @@ class SparkOutlet(Watched):
 
     def claim(self, limit: int, lease: timedelta | None) -> Claim:
         """See :class:`~spark_queue.front.ends.Outlet`."""
-        return self._source.claim(limit, lease=lease, worker_id=worker.worker_id(self.store))
+        return self._source.claim(limit, lease=lease, worker_id=worker_id(self.store))
 
     def rows(self, claim: Claim) -> Iterable[Mapping[str, Any]]:
         """See :class:`~spark_queue.front.ends.Outlet`."""

@@ -19,8 +19,8 @@ from spark_queue.ingest.facts import FACTS_SCHEMA, file_facts
 from spark_queue.ingest.summary import IngestSummary, by_type, summarised
 from spark_queue.ingest.tree import walk
 from spark_queue.looking import store_of
+from spark_queue.processing.loop import ProcessResult
 from spark_queue.processing.needs import require_for_handlers
-from spark_queue.processing.worker import ProcessResult
 from spark_queue.queue import DeltaQueue
 from spark_queue.results import EnqueueResult
 

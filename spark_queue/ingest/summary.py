@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from spark_queue.ingest.facts import media_type
 from spark_queue.ingest.tree import FoundFile
-from spark_queue.processing.worker import Stopped
+from spark_queue.processing.loop import Stopped
 
 #: Files by tenant.
 FileCounts = Mapping[str, int]

@@ -128,8 +128,8 @@ class Operated(ABC):
 
         Notes
         -----
-        Over is what expired, and what lost its last lease (``max_losses``); save where its claim
-        names an output, which only a process with Spark asks.
+        Over is what expired, and what lost its last lease (``max_losses``); save where the claim
+        names an output that cannot be asked here.
         """
         checks.require_upkeep(retention, None)
         return upkeep.maintain(self._any_reader, retention)

@@ -28,7 +28,7 @@ from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.delta.views import explaining
 from spark_queue.local import views
 from spark_queue.local.claim import LocalClaim
-from spark_queue.local.operating import Operated
+from spark_queue.local.working import Worked
 from spark_queue.reader_config import ReaderConfig, require_reader
 from spark_queue.results import EnqueueResult, Explanation
 from spark_queue.session import DURABILITY
@@ -46,7 +46,7 @@ Durability = Literal["disk", "process"]
 Rows: TypeAlias = "Mapping[str, Any] | Sequence[Mapping[str, Any]] | pa.Table | pd.DataFrame"
 
 
-class LocalQueue(Operated):
+class LocalQueue(Worked):
     """A queue on this machine's disk, in a process without Spark.
 
     It is the queue that :class:`~spark_queue.DeltaQueue` works with: any number of processes, with

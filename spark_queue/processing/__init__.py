@@ -1,1 +1,1 @@
-"""A handler over the items of a queue: on executors, claim after claim."""
+"""A handler over the items of a queue: claim after claim, on executors or in this process."""

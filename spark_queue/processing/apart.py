@@ -25,7 +25,18 @@ _CHUNK = 1 << 16
 #: Milliseconds after which a silent child is looked after: what it started may hold its pipe open.
 _LOOK = 1_000
 
+#: The same where it may have to be killed meanwhile.
+_LOOK_FOR_CUT = 50
+
 _DONE = 0
+
+#: Set when all that goes on is to end.
+Cut = threading.Event
+
+
+#: Held while a child begins, or ends: what this process has open for its children is known then.
+_beginning = threading.Lock()
+_ours: set[int] = set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +45,12 @@ class Died:
 
     status: int
     """As the system reports it."""
+
+    @property
+    def signal(self) -> int | None:
+        """The signal that ended it, if one did."""
+        code = os.waitstatus_to_exitcode(self.status)
+        return -code if code < 0 else None
 
     def __str__(self) -> str:
         code = os.waitstatus_to_exitcode(self.status)
@@ -49,33 +66,61 @@ def can_fork() -> bool:
     return hasattr(os, "fork")
 
 
-def answers(work: Callable[[], Iterable[bytes]]) -> Iterator[bytes | Died]:
+def answers(work: Callable[[], Iterable[bytes]], cut: Cut | None = None) -> Iterator[bytes | Died]:
     """Run something in a child, and yield what it yields; last a :class:`Died`, if it did.
 
     The child is a copy of this process as it is now, and ends with it. What the work changes in
-    memory stays there.
+    memory stays there. Of an interrupt from the keyboard, which goes to all processes, it hears
+    nothing.
+
+    Parameters
+    ----------
+    work : callable
+        Yields bytes.
+    cut : threading.Event, optional
+        When it is set, the child is killed, and nothing more is yielded.
     """
-    _flush()
-    theirs, ours = os.pipe(), os.pipe()
-    child = _forked()
-    if child == 0:
-        os.close(ours[1])
-        os.close(theirs[0])
-        _live(work, theirs[1], ours[0])
-    os.close(ours[0])
-    os.close(theirs[1])
+    child, source, lifeline = _begun(work)
     ended: list[int] = []
     try:
-        complete = yield from _frames(theirs[0], lambda: _has_ended(child, ended))
-        if not complete:
+        complete = yield from _frames(source, lambda: _has_ended(child, ended), cut)
+        if not complete and not (cut is not None and cut.is_set() and not ended):
             yield Died(_reaped(child, ended))
     finally:
-        os.close(ours[1])
-        os.close(theirs[0])
+        with _beginning:
+            for end in (source, lifeline):
+                _ours.discard(end)
+                os.close(end)
         with suppress(ProcessLookupError):
             if not ended:
                 os.kill(child, signal.SIGKILL)
         _reaped(child, ended)
+
+
+def _begun(work: Callable[[], Iterable[bytes]]) -> tuple[int, int, int]:
+    """Return the pid of a child that works, where it answers, and what it lives as long as."""
+    _flush()
+    with _beginning:
+        theirs, ours = os.pipe(), os.pipe()
+        child = _forked()
+        if child == 0:
+            _part_from_others()
+            os.close(ours[1])
+            os.close(theirs[0])
+            _live(work, theirs[1], ours[0])
+        os.close(ours[0])
+        os.close(theirs[1])
+        _ours.update((theirs[0], ours[1]))
+    return child, theirs[0], ours[1]
+
+
+def _part_from_others() -> None:
+    """Close what a child has of its siblings: each would live as long as the other."""
+    global _beginning  # noqa: PLW0603 - that of the parent is held for ever
+    _beginning = threading.Lock()
+    for end in _ours:
+        os.close(end)
+    _ours.clear()
 
 
 def _forked() -> int:
@@ -89,6 +134,8 @@ def _live(work: Callable[[], Iterable[bytes]], out: int, parent: int) -> None:
     """Be the child: this never returns."""
     code = 1
     try:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         threading.Thread(target=_die_with, args=(parent,), daemon=True).start()
         with os.fdopen(out, "wb", closefd=False) as pipe:
             for answer in work():
@@ -115,7 +162,9 @@ def _flush() -> None:
             stream.flush()
 
 
-def _frames(source: int, has_ended: Callable[[], bool]) -> Generator[bytes, None, bool]:
+def _frames(
+    source: int, has_ended: Callable[[], bool], cut: Cut | None
+) -> Generator[bytes, None, bool]:
     """Yield what was sent; return whether the end was, too."""
     pending = bytearray()
     while True:
@@ -127,22 +176,22 @@ def _frames(source: int, has_ended: Callable[[], bool]) -> Generator[bytes, None
                 break
             yield bytes(pending[_LENGTH:end])
             del pending[:end]
-        chunk = _read(source, has_ended)
+        chunk = _read(source, has_ended, cut)
         if not chunk:
             return False
         pending += chunk
 
 
-def _read(source: int, has_ended: Callable[[], bool]) -> bytes:
-    """Return some bytes, or none where nobody will write any more."""
+def _read(source: int, has_ended: Callable[[], bool], cut: Cut | None) -> bytes:
+    """Return some bytes, or none where nobody will write any more, or read it."""
     pipe = select.poll()
     pipe.register(source, select.POLLIN)
     while True:
         # Asked before the look at the pipe: what was written before the end is there then.
         over = has_ended()
-        if pipe.poll(0 if over else _LOOK):
+        if pipe.poll(0 if over else _LOOK if cut is None else _LOOK_FOR_CUT):
             return os.read(source, _CHUNK)
-        if over:
+        if over or (cut is not None and cut.is_set()):
             return b""
 
 

@@ -10,15 +10,20 @@ known which item it was, and the others are done.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from spark_queue.errors import Reject, ResultMismatchError
-from spark_queue.processing.apart import Died, answers, can_fork
-from spark_queue.processing.fitting import require_columns, require_fitting
+from spark_queue.processing.apart import can_fork
+from spark_queue.processing.calling import (
+    Apart,
+    Turns,
+    called_with_table,
+    items_of,
+    parts_of,
+    table_apart,
+)
 from spark_queue.processing.handlers import BatchHandler, ItemHandler
 
 if TYPE_CHECKING:
@@ -27,20 +32,6 @@ if TYPE_CHECKING:
     from spark_queue.config import OnFailure
 
 Runner = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-
-#: Handlers run apart. It says of items which of them one call may get at most so many: each was
-#: among twice as many when a worker died.
-Apart = Mapping[int, int]
-
-#: What is raised in a handler, but not by it.
-_NOT_OURS = (KeyboardInterrupt, GeneratorExit)
-
-_TABLES = (pa.Table, pa.RecordBatch)
-
-#: How much of an error's text is kept.
-_ERROR_CHARS = 2_000
-
-_Item = tuple["str | None", dict[str, Any]]
 
 
 def run_items(
@@ -60,13 +51,13 @@ def run_items(
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         if _is_second_attempt():
             return
-        turns = _Turns(handler, schema, blocks=on_failure == "block")
+        turns = Turns(handler, schema, blocks=on_failure == "block")
         for batch in batches:
-            items = _items(batch)
+            items = items_of(batch)
             if apart is not None and can_fork():
                 yield from turns.each_apart(items)
                 continue
-            yield _batch([turns.run(item) for item in items], schema)
+            yield turns.batch_of(items)
 
     return run
 
@@ -86,222 +77,12 @@ def run_batches(
         for batch in batches:
             table = pa.Table.from_batches([batch])
             if apart is None or not can_fork():
-                yield _called_with_table(handler, table, schema)
+                yield called_with_table(handler, table, schema)
                 continue
-            for part in _parts(table, apart):
-                yield _table_apart(handler, part, schema)
+            for part in parts_of(table, apart):
+                yield table_apart(handler, part, schema)
 
     return run
-
-
-class _Unreadable(dict[str, Any]):
-    """An item with a value that Python has no word for: its seq, and what is wrong."""
-
-    def __init__(self, seq: int, error: Exception) -> None:
-        super().__init__(_seq=seq)
-        self.error = error
-
-
-def _items(batch: pa.RecordBatch) -> list[_Item]:
-    groups = batch.column("_group_key").to_pylist()
-    rest = batch.drop_columns(["_group_key"])
-    try:
-        items = rest.to_pylist()
-    except Exception:  # noqa: BLE001 - one of them; the others can be read
-        items = [_item(rest.slice(place, 1)) for place in range(rest.num_rows)]
-    return list(zip(groups, items, strict=True))
-
-
-def _item(row: pa.RecordBatch) -> dict[str, Any]:
-    try:
-        return dict(row.to_pylist()[0])
-    except Exception as exc:  # noqa: BLE001 - such as a time after the year 9999
-        return _Unreadable(row.column("_seq")[0].as_py(), exc)
-
-
-class _Turns:
-    """Calls a handler for items, which come sorted by group, until their group has stopped."""
-
-    def __init__(self, handler: ItemHandler, schema: pa.Schema, *, blocks: bool) -> None:
-        self._handler = handler
-        self._schema = schema
-        self._blocks = blocks
-        self._stopped: str | None = None
-
-    def run(self, item: _Item) -> dict[str, Any]:
-        """Return the outcome of an item."""
-        group, columns = item
-        if group is not None and group == self._stopped:
-            return {"_seq": columns["_seq"], "outcome": "release"}
-        row = _called(self._handler, columns, self._schema)
-        self._saw(group, row["outcome"])
-        return row
-
-    def each_apart(self, items: Sequence[_Item]) -> Iterator[pa.RecordBatch]:
-        """Work items off in a child; where it dies of one, go on behind that in another."""
-        done = 0
-        while done < len(items):
-            for answer in answers(partial(self._rows, items[done:])):
-                if done == len(items):
-                    break  # It died of nothing that we gave it.
-                group, item = items[done]
-                if isinstance(answer, Died):
-                    found = _batch([_lost(item["_seq"], answer)], self._schema)
-                else:
-                    found = _received(answer)
-                self._saw(group, found.column("outcome")[0].as_py())
-                done += 1
-                yield found
-
-    def _rows(self, items: Sequence[_Item]) -> Iterator[bytes]:
-        return (_sent(_batch([self.run(item)], self._schema)) for item in items)
-
-    def _saw(self, group: str | None, outcome: str) -> None:
-        if self._blocks and outcome in ("nack", "lose"):
-            self._stopped = group
-
-
-def _parts(table: pa.Table, apart: Apart) -> Iterator[pa.Table]:
-    """Divide a table, so that no call gets more of its items than it may."""
-    most = [apart.get(seq, table.num_rows) for seq in table.column("_seq").to_pylist()]
-    for size in sorted(set(most)):
-        rows = [place for place, allowed in enumerate(most) if allowed == size]
-        for first in range(0, len(rows), size):
-            yield table.take(rows[first : first + size])
-
-
-def _table_apart(
-    handler: BatchHandler[pa.Table], table: pa.Table, schema: pa.Schema
-) -> pa.RecordBatch:
-    """Call a handler in a child. Where it dies, a single item is charged, and many are released."""
-    answer, *_ = answers(lambda: [_sent(_called_with_table(handler, table, schema))])
-    if not isinstance(answer, Died):
-        return _received(answer)
-    seqs = table.column("_seq").to_pylist()
-    if len(seqs) == 1:
-        return _batch([_lost(seqs[0], answer)], schema)
-    rows = [{"_seq": seq, "outcome": "release", "together": len(seqs)} for seq in seqs]
-    return _batch(rows, schema)
-
-
-def _lost(seq: int, died: Died) -> dict[str, Any]:
-    return {"_seq": seq, "outcome": "lose", "error": f"the worker died of it ({died})"}
-
-
-def _called(handler: ItemHandler, item: dict[str, Any], schema: pa.Schema) -> dict[str, Any]:
-    seq = item["_seq"]
-    if isinstance(item, _Unreadable):
-        return {"_seq": seq, "outcome": "nack", "error": _error(item.error)}
-    try:
-        result = handler(item)
-        if "result" not in schema.names:
-            return {"_seq": seq, "outcome": "ack", "unasked": isinstance(result, Mapping)}
-        return _fitting(seq, result, schema)
-    except _NOT_OURS:
-        raise
-    # Whatever it raises is the item's failure: sys.exit(), and what native code panics with, too.
-    except BaseException as exc:  # noqa: BLE001
-        return {"_seq": seq, "outcome": _outcome_of(exc), "error": _error(exc)}
-
-
-def _called_with_table(
-    handler: BatchHandler[pa.Table], table: pa.Table, schema: pa.Schema
-) -> pa.RecordBatch:
-    seqs = table.column("_seq").combine_chunks()
-    asked = "result" in schema.names
-    try:
-        answer = handler(table.drop_columns("_group_key"))
-        results = _results(answer, seqs, schema) if asked else {}
-    except _NOT_OURS:
-        raise
-    except BaseException as exc:  # noqa: BLE001 - as above, for all of them
-        return _all(_outcome_of(exc), seqs, schema, error=_error(exc))
-    if not results:
-        return _all("ack", seqs, schema, unasked=not asked and isinstance(answer, _TABLES))
-    return _batch([_result_of(seq, results, schema) for seq in seqs.to_pylist()], schema)
-
-
-def _result_of(seq: int, results: Mapping[int, Any], schema: pa.Schema) -> dict[str, Any]:
-    try:
-        return _fitting(seq, results.get(seq), schema)
-    except ResultMismatchError as exc:
-        return {"_seq": seq, "outcome": "nack", "error": _error(exc)}
-
-
-def _fitting(seq: int, result: Any, schema: pa.Schema) -> dict[str, Any]:
-    if isinstance(result, Mapping):
-        result = dict(result)
-    if result is not None:
-        require_fitting(seq, result, schema.field("result").type)
-    return {"_seq": seq, "outcome": "ack", "result": result}
-
-
-def _results(answer: Any, seqs: pa.Array, schema: pa.Schema) -> dict[int, Any]:
-    """Return the row of each item in a table that a handler returned."""
-    if answer is None:
-        return {}
-    if not isinstance(answer, _TABLES):
-        raise ResultMismatchError(None, f"it is a {type(answer).__name__}: give a pyarrow.Table")
-    names = answer.schema.names
-    if "_seq" not in names:
-        raise ResultMismatchError(None, f"it has no column _seq, only {', '.join(names)}")
-    require_columns([name for name in names if name != "_seq"], schema.field("result").type)
-    given = answer.column("_seq").to_pylist()
-    results = dict(zip(given, answer.drop_columns(["_seq"]).to_pylist(), strict=True))
-    strange = sorted(results.keys() - set(seqs.to_pylist()), key=str)
-    if strange:
-        raise ResultMismatchError(None, f"it has _seq {strange[0]}, which the batch has not")
-    if len(results) < len(given):
-        raise ResultMismatchError(None, f"it has {len(given)} rows for {len(results)} items")
-    return results
-
-
-def _all(
-    outcome: str,
-    seqs: pa.Array,
-    schema: pa.Schema,
-    *,
-    error: str | None = None,
-    unasked: bool = False,
-) -> pa.RecordBatch:
-    """Give all items one outcome, a column at a time."""
-    same = {"outcome": outcome, "error": error, "unasked": unasked}
-    columns = [
-        seqs
-        if field.name == "_seq"
-        else pa.repeat(pa.scalar(same.get(field.name), field.type), len(seqs))
-        for field in schema
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _outcome_of(exc: BaseException) -> str:
-    return "dead" if isinstance(exc, Reject) else "nack"
-
-
-def _error(exc: BaseException) -> str:
-    try:
-        text = f"{type(exc).__name__}: {exc}"
-    except Exception:  # noqa: BLE001 - an error that cannot say what it is
-        text = type(exc).__name__
-    # What is no text for Arrow must not fail the others.
-    return text[:_ERROR_CHARS].encode("utf-8", "replace").decode()
-
-
-def _batch(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist(rows, schema=schema)
-
-
-def _sent(batch: pa.RecordBatch) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as stream:
-        stream.write_batch(batch)
-    return bytes(sink.getvalue())
-
-
-def _received(answer: bytes) -> pa.RecordBatch:
-    with pa.ipc.open_stream(answer) as stream:
-        return stream.read_next_batch()
 
 
 def outcomes(returns: StructType | None) -> StructType:

@@ -1,4 +1,4 @@
-"""Does what a handler returned fit the columns of ``returns``? Asked on an executor, item by item.
+"""Does what a handler returned fit the columns of ``returns``? Asked item by item.
 
 Arrow converts more than is wanted: it cuts 1.5 to 1, spells a text into a list, and drops what a
 struct does not name. Here a value fits only if it can be read back as it was given.
@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from spark_queue.delta.input.plain.arrow import spelled
 from spark_queue.errors import ResultMismatchError, did_you_mean
 
 #: Python's own class of a column's values, with which nothing needs to be tried.
@@ -97,14 +98,14 @@ def _check_names(prefix: str, row: Mapping[str, Any], columns: pa.StructType) ->
 def _check(path: str, value: Any, field: pa.Field) -> None:
     if value is None:
         if not field.nullable:
-            raise _Misfit(f"column {path!r} is None, and it must have a {_type(field.type)}")
+            raise _Misfit(f"column {path!r} is None, and it must have a {spelled(field.type)}")
         return
     if _is_plain(value, field.type):
         return
     if pa.types.is_struct(field.type):
         _check_row(f"{path}.", value, field.type)
     elif not _converts(path, value, field.type):
-        kind = _type(field.type)
+        kind = spelled(field.type)
         raise _Misfit(f"column {path!r} is {_said(value)}, which does not fit into {kind}")
 
 
@@ -162,10 +163,3 @@ def _names(columns: pa.StructType) -> list[str]:
 
 def _said(value: object) -> str:
     return f"{_shown.repr(value)} ({type(value).__name__})"
-
-
-def _type(kind: pa.DataType) -> str:
-    """Return the name of a type as ``returns`` spells it."""
-    from pyspark.sql.pandas.types import from_arrow_type  # noqa: PLC0415 - needed to complain only
-
-    return str(from_arrow_type(kind).simpleString())

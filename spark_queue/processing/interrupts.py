@@ -52,12 +52,39 @@ def interruptible(
     KeyboardInterrupt
         After SIGINT.
     """
-    stop = stop or threading.Event()
     tag = f"spark_queue-{uuid.uuid4().hex}"
-    outcome: Future[_T] = Future()
-    thread = threading.Thread(
-        target=_run, args=(spark, tag, lambda: work(stop), outcome), name="spark_queue"
+
+    def marked(stop: threading.Event) -> _T:
+        _thread.tag = tag
+        _mark(spark, tag)
+        return work(stop)
+
+    return on_a_thread(
+        marked, stop, cut=lambda: _cancel(spark, tag), again=lambda: _cancel(spark, _inner(tag))
     )
+
+
+def on_a_thread(
+    work: Callable[[threading.Event], _T],
+    stop: threading.Event | None,
+    *,
+    cut: Callable[[], None],
+    again: Callable[[], None],
+) -> _T:
+    """Run something on a thread of its own, and wait for it; a signal ends it in good order.
+
+    Parameters
+    ----------
+    work, stop
+        As for :func:`interruptible`, and so are the errors.
+    cut : callable
+        Ends what goes on, after the event is set.
+    again : callable
+        The same from time to time, until the work has ended.
+    """
+    stop = stop or threading.Event()
+    outcome: Future[_T] = Future()
+    thread = threading.Thread(target=_run, args=(lambda: work(stop), outcome), name="spark_queue")
     is_default = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     with raising_at_sigterm(SystemExit(_TERMINATED)) if is_default else nullcontext():
         try:
@@ -65,10 +92,10 @@ def interruptible(
             wait([outcome])
         except BaseException:
             stop.set()
-            _cancel(spark, tag)
+            cut()
             # A thread whose join was interrupted counts as ended, in Python 3.10 to 3.12.
             while thread.ident is not None and wait([outcome], _AGAIN).not_done:
-                _cancel(spark, _inner(tag))
+                again()
             raise
     return outcome.result()
 
@@ -108,10 +135,8 @@ def raising_at_sigterm(error: BaseException) -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _run(spark: SparkSession, tag: str, work: Callable[[], _T], outcome: Future[_T]) -> None:
-    _thread.tag = tag
+def _run(work: Callable[[], _T], outcome: Future[_T]) -> None:
     try:
-        _mark(spark, tag)
         outcome.set_result(work())
     except BaseException as exc:  # noqa: BLE001 - the caller gets it
         outcome.set_exception(exc)

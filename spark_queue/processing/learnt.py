@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-import warnings
 
 from pyspark.sql import DataFrame
 
 from spark_queue.delta.tables.facts import logger
-from spark_queue.processing.executor import Apart
+from spark_queue.processing.calling import Apart
+from spark_queue.processing.loop import WorkerDied
 
 #: What Spark says where a Python worker ended by itself.
 _DIED = "Python worker exited unexpectedly"
@@ -16,10 +16,6 @@ _DIED = "Python worker exited unexpectedly"
 #: Seconds in which Spark ends the other workers of a task that failed: it looks every two, and
 #: gives them two more (``spark.python.task.killTimeout``).
 _OTHERS_END = 5.0
-
-
-class WorkerDied(Exception):  # noqa: N818 - what happened; it is not shown to users
-    """A worker died on an executor: which item it was is not known, and will be the next time."""
 
 
 class Learnt:
@@ -78,11 +74,3 @@ class Learnt:
             return False
         self._asked = True
         return not stage.where("unasked").isEmpty()
-
-    def warn_of_rows(self) -> None:
-        """Warn that the handler gives rows."""
-        warnings.warn(
-            "the handler returns rows, which are dropped: say what they are with returns "
-            "and where they go with output, or return None",
-            stacklevel=2,
-        )

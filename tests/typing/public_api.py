@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_queue import DeltaQueue, Reader, RetryPolicy
+from spark_queue import DeltaQueue, LocalQueue, Reader, RetryPolicy
 
 
 class _TypedTable:
@@ -62,6 +62,18 @@ def handlers_are_of_the_kind_that_is_named(queue: DeltaQueue, reader: Reader) ->
     queue.process(lambda _: 3)  # type: ignore[arg-type, return-value]
     queue.process(_of_an_item, per="table")  # type: ignore[call-overload]
     queue.process(_of_an_item, limt=3)  # type: ignore[call-overload]
+
+
+def handlers_without_spark_are_of_the_kind_that_is_named(queue: LocalQueue) -> None:
+    """The same without Spark, where it is said what runs them as well."""
+    queue.process(_of_an_item, max_per_group=10, returns="n int", output="./facts", max_workers=4)
+    queue.process(_of_a_table, per="batch", limit=10, using="processes")
+    queue.process(_of_an_untyped_table, per="batch", returns=pa.schema([("n", pa.int64())]))
+    queue.process(lambda item: {"n": item["n"]}, using="threads")
+    queue.process(_of_a_table)  # type: ignore[arg-type]
+    queue.process(_of_an_item, per="batch")  # type: ignore[call-overload]
+    queue.process(_of_an_item, using="fibers")  # type: ignore[call-overload]
+    queue.process(_of_an_item, workers=4)  # type: ignore[call-overload]
 
 
 def streams_take_the_same_handlers(queue: DeltaQueue) -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from spark_queue.delta.tables.facts import StepFacts
-    from spark_queue.processing.worker import ProcessResult
+    from spark_queue.processing.loop import ProcessResult
 
 _Checkpoint = Annotated[
     str, Option(help="A directory that is this query's own; it goes on from there.")

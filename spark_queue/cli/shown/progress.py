@@ -25,7 +25,7 @@ from spark_queue.cli.shown.display import Display
 
 if TYPE_CHECKING:
     from spark_queue.ingest.run import Progress as Step
-    from spark_queue.processing.worker import ProcessResult
+    from spark_queue.processing.loop import ProcessResult
 
 _WORDS = {
     "discover": "finding files",

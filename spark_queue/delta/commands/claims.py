@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from functools import cache
 
 from spark_queue.delta import verify
-from spark_queue.delta.planner import planner_of
+from spark_queue.delta.commands import recovery
+from spark_queue.delta.planner import EvidenceFirst, planner_of
 from spark_queue.delta.replica import claiming
 from spark_queue.delta.replica.claiming import Chosen
 from spark_queue.delta.replica.request import Choice, GrantedClaim, Request
@@ -23,7 +25,19 @@ from spark_queue.errors import InvalidArgumentError
 
 
 def claim(store: Store, request: Request) -> GrantedClaim:
-    """Lease the next items, as one step; a claim that gets nothing writes nothing."""
+    """Lease the next items, as one step; a claim that gets nothing writes nothing.
+
+    Where a lease ran out whose claim names an output, what that has is settled first; what cannot
+    be asked here stays its holder's.
+    """
+    try:
+        return _claimed(store, request)
+    except EvidenceFirst:
+        recovery.recover(store)
+    return _claimed(store, replace(request, takes_lapsed=False))
+
+
+def _claimed(store: Store, request: Request) -> GrantedClaim:
     now = store.clock.now()
     nothing = GrantedClaim(
         step=0, count=0, claim_id=request.claim_id, claimed_at=now, lease_expires_at=now
@@ -60,8 +74,10 @@ def _chosen(
     """Choose in this process; ``None`` where Spark has to."""
     with store.cache().lock:
         replica = replicas.at_hand(store)
-        if replica is None or not claiming.may_choose(replica, request, now):
+        if replica is None:
             return None
+        if request.takes_lapsed and claiming.is_evidence_due(replica, now):
+            raise EvidenceFirst
         try:
             return claiming.chosen(replica, head, settings, store.limits(), request, now)
         except TooManyItemsError:

@@ -15,6 +15,7 @@ from spark_queue.delta.replica.request import EnqueueRules
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.address import QueueAddress, placed
 from spark_queue.delta.tables.facts import logger
+from spark_queue.errors import SparkNeededError
 from spark_queue.reader_config import ReaderConfig
 
 
@@ -67,6 +68,9 @@ def _place(store: Store, target: str) -> Store:
 def _tried(store: Store, limits: ReaderConfig, target: str) -> int:
     try:
         return _sent(store, limits, target)
+    except SparkNeededError as exc:
+        logger.info("%s: its items for %s wait for Spark: %s", store.name, target, exc)
+        return 0
     except Exception:  # noqa: BLE001 - whatever it is, the next time may go well
         logger.exception("%s: its items for %s wait for the next time", store.name, target)
         return 0

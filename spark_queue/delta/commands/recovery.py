@@ -8,13 +8,12 @@ from datetime import datetime, timezone
 from importlib import import_module
 from types import ModuleType
 
-from spark_queue.delta.commands import settle
+from spark_queue.delta.commands import asking, settle
 from spark_queue.delta.commands.settle import SettledStep
 from spark_queue.delta.replica.state import Row
 from spark_queue.delta.store import replicas
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import lives
-from spark_queue.delta.tables.facts import logger
 from spark_queue.delta.tables.schema import CLAIMED, DEAD
 from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.delta.verdicts import Gone
@@ -53,8 +52,8 @@ def recover(store: Store, *, with_lapsed: bool = True) -> list[SettledStep]:
 def bury(store: Store) -> int:
     """Settle the items whose last lease has run out, and return how many are dead now.
 
-    An item that may be lost once more stays with its holder, who may be late and not gone. What is
-    left to somebody with Spark is so here, too.
+    An item that may be lost once more stays with its holder, who may be late and not gone; unless
+    the claim has an output. Asking there shuts the holder out, so that all of the claim is settled.
     """
     most = store.settings(store.status_head()).config.max_losses
     if most is None:
@@ -63,6 +62,14 @@ def bury(store: Store) -> int:
     claims = {(row["_lease"], row["_claim_id"]) for row in _held(store) if gone.has(row)}
     settled = [_settled(store, lease, claim_id, gone) for lease, claim_id in sorted(claims)]
     return sum(done.counts.get(DEAD, 0) for done in settled if done is not None)
+
+
+def abandon(store: Store, lease: int, claim_id: str) -> SettledStep:
+    """Settle a claim that its own holder gives up: what is in the output is done, the rest back."""
+    if isinstance(store.session, PlainSession):
+        return asking.abandon(store, lease, claim_id)
+    done: SettledStep = _by_spark().abandon(store, lease, claim_id)
+    return done
 
 
 def _tidy(store: Store, gone: Gone) -> None:
@@ -108,8 +115,7 @@ def _settled(store: Store, lease: int, claim_id: str, gone: Gone) -> SettledStep
     if grant is not None and grant.output is None:
         return settle.settle(store, lease, gone, action="recover")
     if isinstance(store.session, PlainSession):
-        logger.info("%s: claim %s names an output, and waits for Spark", store.name, claim_id)
-        return None
+        return asking.settled(store, lease, claim_id, gone)
     done: SettledStep = _by_spark().settled(store, lease, claim_id, gone)
     return done
 

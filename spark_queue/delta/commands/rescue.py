@@ -45,10 +45,11 @@ def settled(store: Store, lease: int, claim_id: str, gone: Gone) -> SettledStep:
 
 
 def held(store: Store) -> list[Row]:
-    """Return whose claims are in flight, and until when."""
+    """Return whose claims are in flight, until when, and how often an item of them was lost."""
     facts = ("_lease", "_claim_id", "_worker_id")
     until = F.min("_lease_expires_at").alias("_lease_expires_at")
-    rows = _claimed(store).groupBy(*facts).agg(until).collect()
+    losses = F.max("_losses").alias("_losses")
+    rows = _claimed(store).groupBy(*facts).agg(until, losses).collect()
     return [{**row.asDict(), "_lease_expires_at": _utc(row["_lease_expires_at"])} for row in rows]
 
 

@@ -24,6 +24,7 @@ from spark_queue.delta.store import replicas
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import StatusHead
 from spark_queue.delta.tables.schema import READY
+from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.delta.verify import Plan
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ def settle_and_claim(
         if checkpoint.is_due(head, request.limit):
             return _NEITHER
         both = _here(store, head, lease, verdict, request, now)
+        if both is None and isinstance(store.session, PlainSession):
+            return _NEITHER
         if both is None:
             both = _planned(store, head, lease, verdict, request, now)
         elif verify.is_wanted(store):
@@ -105,7 +108,7 @@ def _here(
     """Decide both in this process; ``None`` where Spark has to."""
     with store.cache().lock:
         replica = replicas.at_hand(store)
-        if replica is None or not claiming.may_choose(replica, request, now):
+        if replica is None:
             return None
         done = settle.judged_here(store, replica, head, lease, verdict, now)
         if done is None:

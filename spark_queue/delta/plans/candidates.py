@@ -10,11 +10,12 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from spark_queue.delta.planner import EvidenceFirst
 from spark_queue.delta.plans import fold, limits, order, predecessors, selection, tags
 from spark_queue.delta.replica.request import MARGIN, ChoiceFacts, Request
 from spark_queue.delta.store.store import Store, is_long
 from spark_queue.delta.tables.heads import Pointer, StatusHead
-from spark_queue.delta.tables.schema import CLAIMED, DEAD, EXPIRED, READY, SCHEDULE
+from spark_queue.delta.tables.schema import CLAIMED, DEAD, EXPIRED, ITEM, READY, SCHEDULE
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.operators import serial
 
@@ -42,11 +43,18 @@ def staged(
     """Choose the next items as of a step; ``None`` where there is nothing to write.
 
     ``recent`` is what a fold to that step reads, where that is not in the log yet.
+
+    Raises
+    ------
+    EvidenceFirst
+        When an item would be taken over from a claim that names an output.
     """
     if settings.paused or store.outstanding(head) <= 0:
         return None
     recent = store.recent(head) if recent is None else recent
     touched = fold.touched(recent, is_long=is_long(head)).localCheckpoint()
+    if request.takes_lapsed and head.claimed:
+        _require_no_evidence(store, touched, now)
     lines = None if settings.config.fair_key is None else fold.served(recent)
     basis = _Basis(store, head, settings, request, now, touched, lines)
     width = _first_width(store, head, settings, request)
@@ -60,6 +68,17 @@ def staged(
         return None
     leased = selection.picked(head, settings, request.limit, request.run, lines, found, facts, room)
     return counted(head, _to_log(found, leased).localCheckpoint())
+
+
+def _require_no_evidence(store: Store, touched: DataFrame, now: datetime) -> None:
+    """Raise where the claim of a lease that ran out names an output."""
+    ran_out = _is_claimed() & (F.col("_lease_expires_at") <= now)
+    leases = [row[0] for row in touched.where(ran_out).select("_lease").distinct().collect()]
+    if not leases:
+        return
+    granted = (F.col("_kind") == ITEM) & F.col("_step").isin(leases) & _is_claimed()
+    if not store.status.read().where(granted & F.col("_body").isNotNull()).isEmpty():
+        raise EvidenceFirst
 
 
 class _Basis(NamedTuple):
@@ -191,7 +210,7 @@ def _found(basis: _Basis, reach: float | None, more: DataFrame | None) -> DataFr
     config, head, now = basis.settings.config, basis.head, basis.now
     expires = limits.expires_at(basis.store.limits())
     ran_out = _is_claimed() & (F.col("_lease_expires_at") <= now)
-    lapsed = ran_out & F.lit(basis.request.output is None)
+    lapsed = ran_out & F.lit(basis.request.takes_lapsed)
     waiting = unleased(basis.store, head, basis.settings, basis.touched, lapsed, reach, more)
     over = F.when(expires <= now, EXPIRED)
     if config.max_losses is not None:

@@ -10,12 +10,13 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from spark_queue.delta.input.columns import OrderBy
-from spark_queue.delta.planner import Moved, Planner, StagedCheckpoint
+from spark_queue.delta.planner import Coming, Moved, Planner, StagedCheckpoint
 from spark_queue.delta.plans import (
     candidates,
     capacity,
     checkpoint,
     claiming,
+    coming,
     ending,
     entering,
     forwarding,
@@ -104,6 +105,10 @@ class SparkPlanner:
     def redrivable(self, where: str, states: tuple[str, ...], *, again: bool) -> DataFrame:
         """See :class:`Planner`."""
         return ending.redrivable(self.store, where, states, again=again)
+
+    def coming(self, head: StatusHead, settings: Settings, now: datetime) -> Coming:
+        """See :class:`Planner`."""
+        return coming.coming(self.store, head, settings, now)
 
     def due(self, now: datetime) -> DataFrame:
         """See :class:`Planner`."""

@@ -94,7 +94,8 @@ def _judged(verdict: Verdict, mine: DataFrame, config: QueueConfig, now: datetim
             lost = judging.judged(meant, config, now)
             return lost.withColumn("_lease", F.lit(None).cast("long"))
         case ByARescuer():
-            meant = mine.withColumn("_held", F.col("_held") & verdict.which)
+            which = F.lit(True) if verdict.which is None else verdict.which
+            meant = mine.withColumn("_held", F.col("_held") & which)
             rescued = _judged(verdict.verdict, meant, config, now)
             return rescued.withColumn("_lease", F.lit(None).cast("long"))
 

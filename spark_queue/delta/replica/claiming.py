@@ -45,12 +45,13 @@ class Chosen(Choice):
         return _chosen(head, left, self.horizon)
 
 
-def may_choose(replica: Replica, request: Request, now: datetime) -> bool:
-    """Tell whether a claim asks nothing but the rules: no evidence of what others have done."""
-    if request.output is None:
-        return True
-    ends = (row["_lease_expires_at"] for row in replica.items.values())
-    return all(end is None or end > now for end in ends)
+def is_evidence_due(replica: Replica, now: datetime) -> bool:
+    """Tell whether a lease ran out whose claim names an output, as far as that is known."""
+    named = {lease for lease, grant in replica.grants.items() if grant.output and grant.left}
+    asked = named | replica.unknown_grants
+    return bool(asked) and any(
+        row["_lease"] in asked and _ran_out(row, now) for row in replica.items.values()
+    )
 
 
 def chosen(
@@ -102,12 +103,24 @@ def _proposed(
     now: datetime,
 ) -> Grant:
     """Return what a claim would get; what it has to look at for that is brought here."""
-    standing, wanted = standing_of(replica, settings, limits, head, now), request.limit
+    standing = standing_of(
+        replica, settings, limits, head, now, ends_leases=_ends_leases(replica, request, now)
+    )
+    wanted = request.limit
     while (grant := standing.propose(head, request, now)) is None:
         replica.come_nearer(wanted, MOST_OPEN)
         # Most of what came may have to wait for something.
         wanted *= 2
     return grant
+
+
+def _ends_leases(replica: Replica, request: Request, now: datetime) -> bool:
+    """Tell whether it is of no matter that nobody is to be taken over from."""
+    return request.takes_lapsed or not any(_ran_out(row, now) for row in replica.items.values())
+
+
+def _ran_out(row: Row, now: datetime) -> bool:
+    return bool(row["_state"] == CLAIMED and row["_lease_expires_at"] <= now)
 
 
 def nothing(head: StatusHead) -> Chosen:
@@ -125,7 +138,9 @@ def chosen_after(
     now: datetime,
 ) -> Chosen:
     """Choose the next items as if rows that end items were a step; ``head`` is that step's."""
-    with standing_of(replica, settings, limits, head, now).supposing(rows):
+    ends_leases = _ends_leases(replica, request, now)
+    standing = standing_of(replica, settings, limits, head, now, ends_leases=ends_leases)
+    with standing.supposing(rows):
         return chosen(replica, head, settings, limits, request, now)
 
 

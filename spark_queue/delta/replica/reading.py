@@ -40,7 +40,9 @@ def replica_of(entered: pa.Table, followed: pa.Table, since: int, begins: int = 
         replica.enter("", rows, is_seen=step > since)
     for step, rows in _steps(_of_leases_or_open(moves, over, held)):
         replica.follow("", step, rows)
-    in_flight = set(held.to_pylist()) & replica.grants.keys()
+    leases = set(held.to_pylist())
+    in_flight = leases & replica.grants.keys()
+    replica.unknown_grants = frozenset(leases - in_flight)
     granted = set(_granted(moves)["_lease"].to_pylist())
     replica.grants = {lease: replica.grants[lease] for lease in sorted(in_flight)}
     replica.has_forgotten = granted > in_flight

@@ -33,8 +33,10 @@ class Request:
     repeatable: bool = False
     """Whether the caller named the claim, and may name it again."""
     output: str | None = None
-    """The table that gets the results: what it has of a claim is evidence. Items whose lease ran
-    out are then not taken as they are; they are settled first, by what is there."""
+    """The table that gets the results: what it has of a claim is evidence."""
+    takes_lapsed: bool = True
+    """Whether items whose lease ran out are taken as they are. Otherwise they are their holder's
+    until somebody settles them, by what its output has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,6 +48,10 @@ class Judged:
         """Return how many rows would be written."""
         return len(self.rows)
 
+    def in_nobodys_name(self) -> Judged:
+        """Return the same said by another than the holder, who sees a loss if he comes back."""
+        return replace(self, rows=[{**row, "_lease": None} for row in self.rows])
+
 
 def judged(
     replica: Replica,
@@ -97,7 +101,7 @@ def lost(
     held = [row for seq in left if (row := _held(replica, lease, seq)) is not None]
     said = {row["_seq"]: (LOSE, GONE) for row in held if is_gone(row)}
     found = judged(replica, lease, said, config, now)
-    return found and replace(found, rows=[{**row, "_lease": None} for row in found.rows])
+    return found and found.in_nobodys_name()
 
 
 def renewed(replica: Replica, lease: int, by: timedelta, now: datetime) -> Judged | None:

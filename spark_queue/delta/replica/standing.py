@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timezone
 
 from spark_queue.delta.replica import rules
 from spark_queue.delta.replica.request import Request
 from spark_queue.delta.replica.state import LineKey, Replica, Row
 from spark_queue.delta.tables.heads import StatusHead
-from spark_queue.delta.tables.schema import TERMINAL
+from spark_queue.delta.tables.schema import CLAIMED, TERMINAL
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.rules import Grant
+
+#: When a lease ends that does not end by time.
+_NEVER = datetime.max.replace(tzinfo=timezone.utc)
 
 
 class StandingScheduler:
@@ -32,11 +35,20 @@ class StandingScheduler:
         What the reader allows.
     head : StatusHead
         The head of the newest step.
+    ends_leases : bool
+        Whether a lease ends by time. Otherwise items stay their holder's until a row moves them.
     """
 
     def __init__(
-        self, replica: Replica, settings: Settings, limits: ReaderConfig, head: StatusHead
+        self,
+        replica: Replica,
+        settings: Settings,
+        limits: ReaderConfig,
+        head: StatusHead,
+        *,
+        ends_leases: bool = True,
     ) -> None:
+        self._ends_leases = ends_leases
         self._replica = replica
         self._settings = settings
         self._limits = limits
@@ -47,16 +59,19 @@ class StandingScheduler:
         self._scheduler = rules.scheduler(
             # A key that is held says nothing about who comes next.
             rules.without_keys(settings.config),
-            replica.items.values(),
+            map(self._seen, replica.items.values()),
             head.pointers,
             lines if self._is_fair else [],
             limits=limits,
             keep_finished=False,
         )
 
-    def goes_on(self, settings: Settings, limits: ReaderConfig, now: datetime) -> bool:
+    def goes_on(
+        self, settings: Settings, limits: ReaderConfig, now: datetime, *, ends_leases: bool
+    ) -> bool:
         """Tell whether this is still the scheduler to ask: what it was made of is in force."""
-        return (self._settings, self._limits) == (settings, limits) and (
+        made_of = (self._settings, self._limits, self._ends_leases)
+        return made_of == (settings, limits, ends_leases) and (
             self._asked is None or self._asked <= now
         )
 
@@ -83,7 +98,7 @@ class StandingScheduler:
         if self._is_fair:
             line = rules.line(self._replica, self._settings, (row["_priority"], row["_fair_key"]))
             self._scheduler.open_line(line[0], line[1:])
-        self._scheduler.apply([rules.item(row, self._limits)])
+        self._scheduler.apply([rules.item(self._seen(row), self._limits)])
 
     def serve(self, line: LineKey, turn: float, *, overdue: bool) -> None:
         """Note a turn that was handed out."""
@@ -100,6 +115,12 @@ class StandingScheduler:
             for row in rows:
                 self.put(self._replica.items[row["_seq"]])
 
+    def _seen(self, row: Row) -> Row:
+        """Return a row as it counts here."""
+        if self._ends_leases or row["_state"] != CLAIMED:
+            return row
+        return {**row, "_lease_expires_at": _NEVER}
+
     @contextmanager
     def _whole_or_gone(self) -> Iterator[None]:
         """Give this scheduler up where something ends half way, as an interrupt does."""
@@ -111,10 +132,20 @@ class StandingScheduler:
 
 
 def standing_of(
-    replica: Replica, settings: Settings, limits: ReaderConfig, head: StatusHead, now: datetime
+    replica: Replica,
+    settings: Settings,
+    limits: ReaderConfig,
+    head: StatusHead,
+    now: datetime,
+    *,
+    ends_leases: bool = True,
 ) -> StandingScheduler:
     """Return the scheduler of a replica; make one where there is none, or it cannot go on."""
     known = replica.follower
-    if not isinstance(known, StandingScheduler) or not known.goes_on(settings, limits, now):
-        known = replica.follower = StandingScheduler(replica, settings, limits, head)
-    return known
+    if isinstance(known, StandingScheduler) and known.goes_on(
+        settings, limits, now, ends_leases=ends_leases
+    ):
+        return known
+    made = StandingScheduler(replica, settings, limits, head, ends_leases=ends_leases)
+    replica.follower = made
+    return made

@@ -58,14 +58,15 @@ def brought(
     return _with_lease(rows, names, granted) if rows.num_rows == len(seqs) else None
 
 
-def in_order(brought: pa.Table, granted: RememberedClaim) -> pa.Table:
+def in_order(brought: pa.Table, granted: RememberedClaim, *, with_groups: bool = False) -> pa.Table:
     """Return items of a claim that were brought here in the order of service."""
     leased = [granted.rows[seq] for seq in brought["_seq"].to_pylist()]
     ranks = pa.array([-row["_priority"] for row in leased], pa.int64())
     turns = pa.array([row["_turn"] for row in leased], pa.float64())
     placed = brought.append_column("_rank", ranks).append_column("_turn", turns)
     order = [(name, "ascending") for name in ("_rank", "_turn", "_seq")]
-    return placed.sort_by(order).drop_columns(["_rank", "_turn", "_group_key"])
+    ours = ["_rank", "_turn"] if with_groups else ["_rank", "_turn", "_group_key"]
+    return placed.sort_by(order).drop_columns(ours)
 
 
 def _with_lease(rows: pa.Table, names: Sequence[str], granted: RememberedClaim) -> pa.Table:

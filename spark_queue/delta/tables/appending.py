@@ -49,15 +49,17 @@ class Appending:
     ----------
     directory : Path
         Where the table is.
-    partition : str
+    partition : str, optional
         The one column that it is partitioned by, of whole numbers.
     ranged : sequence of str
         The columns whose least and highest values are written down for each file.
     """
 
     directory: Path
-    partition: str
+    partition: str | None
     ranged: Sequence[str]
+    mark: str = ""
+    """What the names of files have in them."""
     _named: set[Path] = field(default_factory=set)
     """Folders of partitions whose names are on the disk."""
 
@@ -67,7 +69,7 @@ class Appending:
         rows: pa.Table,
         *,
         transaction: tuple[str, int],
-        metadata: str,
+        metadata: str | None = None,
         is_synced: bool = True,
     ) -> bool:
         """Append rows as a version of the table; False where somebody else has made that version.
@@ -77,10 +79,10 @@ class Appending:
         version : int
             The version to make: the one after the newest.
         rows : pyarrow.Table
-            The rows, with all columns of the table.
+            The rows, with all columns of the table; perhaps none, for the transaction alone.
         transaction : tuple of str and int
             The application and its number, as the protocol has them.
-        metadata : str
+        metadata : str, optional
             The commit's ``userMetadata``.
         is_synced : bool
             Whether everything is forced to the disk before the commit can be seen, and the commit
@@ -123,7 +125,7 @@ class Appending:
                 "deletionTimestamp": _millis(),
                 "dataChange": takes_away,
                 "extendedFileMetadata": True,
-                "partitionValues": {self.partition: str(file.gen)},
+                "partitionValues": self._values(file.gen),
                 "size": file.size,
             }
             for file in gone
@@ -144,19 +146,18 @@ class Appending:
 
     def _parts(self, rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
         """Return the rows of each partition, without the column that it is named by."""
+        if self.partition is None:
+            if rows.num_rows:
+                yield 0, rows
+            return
         gens = rows[self.partition]
         for gen in sorted(pc.unique(gens).to_pylist()):
             yield gen, rows.filter(pc.equal(gens, gen)).drop_columns([self.partition])
 
     def written(self, gen: int, rows: pa.Table, *, is_synced: bool) -> dict[str, Any]:
         """Write one file, and return what a commit says of it."""
-        folder = self.directory / f"{self.partition}={gen}"
-        folder.mkdir(exist_ok=True)
-        if is_synced and folder not in self._named:
-            # Whoever made it may not have.
-            sync_directory(self.directory)
-            self._named.add(folder)
-        name = f"{OURS}{uuid.uuid4()}.snappy.parquet"
+        folder = self._folder(gen, is_synced=is_synced)
+        name = f"{OURS}{self.mark}{uuid.uuid4()}.snappy.parquet"
         with (folder / name).open("xb") as file:
             pq.write_table(rows, file)
             file.flush()
@@ -166,24 +167,40 @@ class Appending:
         if is_synced:
             sync_directory(folder)
         return {
-            "path": f"{folder.name}/{name}",
-            "partitionValues": {self.partition: str(gen)},
+            "path": str((folder / name).relative_to(self.directory)),
+            "partitionValues": self._values(gen),
             "size": size,
             "modificationTime": _millis(),
             "dataChange": True,
             "stats": json.dumps(_stats(rows, self.ranged), separators=(",", ":")),
         }
 
-    def _info(self, metadata: str) -> dict[str, Any]:
-        by = json.dumps([self.partition], separators=(",", ":"))
-        return {
+    def _folder(self, gen: int, *, is_synced: bool) -> Path:
+        """Return where the files of a partition are."""
+        if self.partition is None:
+            return self.directory
+        folder = self.directory / f"{self.partition}={gen}"
+        folder.mkdir(exist_ok=True)
+        if is_synced and folder not in self._named:
+            # Whoever made it may not have.
+            sync_directory(self.directory)
+            self._named.add(folder)
+        return folder
+
+    def _values(self, gen: int) -> dict[str, str]:
+        return {} if self.partition is None else {self.partition: str(gen)}
+
+    def _info(self, metadata: str | None) -> dict[str, Any]:
+        columns = [] if self.partition is None else [self.partition]
+        by = json.dumps(columns, separators=(",", ":"))
+        info = {
             "timestamp": _millis(),
             "operation": "WRITE",
             "operationParameters": {"mode": "Append", "partitionBy": by},
             "isBlindAppend": True,
             "engineInfo": _ENGINE,
-            "userMetadata": metadata,
         }
+        return info if metadata is None else {**info, "userMetadata": metadata}
 
 
 #: The newest version of each table that is on the disk with all before it, by the table's birth.

@@ -74,7 +74,7 @@ class NativeLog:
         self._directory = directory
         # Whoever writes has the lock of the log; those who only read have this one.
         self._guard = threading.RLock()
-        self._table = _opened(directory)
+        self._table = opened(directory)
         self._files: dict[str, LogFile] | None = None
         self._newest = (-1, 0)
         """The newest version, and its step, as far as that is known."""
@@ -282,7 +282,7 @@ class NativeLog:
                 return
         except Exception:  # noqa: BLE001, S110 - whatever it is, a new look shows what is there
             pass
-        self._table = _opened(self._directory)
+        self._table = opened(self._directory)
 
     def _seen(self) -> int:
         return int(self._table.version())
@@ -348,7 +348,14 @@ def _table_of(schema: pa.Schema, count: int, columns: Mapping[str, Any]) -> pa.T
     )
 
 
-def _opened(directory: Path) -> DeltaTable:
+def opened(directory: Path) -> DeltaTable:
+    """Open a table as it is now.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When ``deltalake`` is not installed.
+    """
     try:
         from deltalake import DeltaTable  # noqa: PLC0415 - takes a while
         from deltalake.exceptions import DeltaError  # noqa: PLC0415

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import datetime
 
-from pyspark.sql import functions as F
-
-from spark_queue.delta.plans import candidates, fold
-from spark_queue.delta.store.store import Store, is_long
+from spark_queue.delta.planner import planner_of
+from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import StatusHead
-from spark_queue.delta.tables.schema import CLAIMED
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.rules.model import Reason
 
@@ -40,20 +37,14 @@ def standing(store: Store) -> Standing:
 
 
 def _waiting(store: Store, head: StatusHead, settings: Settings, left: int) -> Standing:
-    touched = fold.touched(store.recent(head), is_long=is_long(head)).localCheckpoint()
-    leased = touched.where(F.col("_state") == CLAIMED)
-    first_end = _first(leased.agg(F.min("_lease_expires_at")).head())
+    coming = planner_of(store).coming(head, settings, store.clock.now())
     ready = left - head.claimed
-    if settings.paused:
-        return Standing(waiting={"leased": head.claimed, "paused": ready}, until=first_end)
-    late = F.col("_available_at") > store.clock.now()
-    rows = candidates.unleased(store, head, settings, touched, F.lit(False), None).where(late)
-    counted = rows.agg(F.count(F.lit(1)), F.min("_available_at")).head()
-    delayed = counted[0] if counted else 0
-    due = None if counted is None else _utc(counted[1])
-    waiting: dict[Reason, int] = {"leased": head.claimed, "delayed": delayed}
-    waiting[_in_the_way(head, settings)] = ready - delayed
-    return Standing(waiting=waiting, until=min(filter(None, (first_end, due)), default=None))
+    waiting: dict[Reason, int] = {"leased": head.claimed, "delayed": coming.delayed}
+    in_the_way: Reason = "paused" if settings.paused else _in_the_way(head, settings)
+    waiting[in_the_way] = ready - coming.delayed
+    return Standing(
+        waiting=waiting, until=min(filter(None, (coming.held_until, coming.due)), default=None)
+    )
 
 
 def _in_the_way(head: StatusHead, settings: Settings) -> Reason:
@@ -62,11 +53,3 @@ def _in_the_way(head: StatusHead, settings: Settings) -> Reason:
     if most is not None and head.claimed >= most:
         return "limit"
     return "runnable" if settings.config.group_key is None else "held by group"
-
-
-def _first(row: tuple[datetime | None, ...] | None) -> datetime | None:
-    return None if row is None else _utc(row[0])
-
-
-def _utc(local: datetime | None) -> datetime | None:
-    return None if local is None else local.astimezone(timezone.utc)

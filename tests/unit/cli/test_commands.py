@@ -18,7 +18,7 @@ from spark_queue.errors import (
 )
 from spark_queue.ingest import TypeSummary
 from spark_queue.ingest.summary import summarised
-from spark_queue.processing.worker import ProcessResult
+from spark_queue.processing.loop import ProcessResult
 
 Run = Callable[..., Any]
 Fake = Callable[..., Any]

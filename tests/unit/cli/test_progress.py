@@ -10,7 +10,7 @@ import pytest
 
 from spark_queue.cli.commands.streams import BatchTotals
 from spark_queue.cli.shown.progress import standing
-from spark_queue.processing.worker import ProcessResult
+from spark_queue.processing.loop import ProcessResult
 
 _STEPS = (
     ProcessResult(claims=1, acked=90, failed=5, released=4, dead=1, seconds=2.0),

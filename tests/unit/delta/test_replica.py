@@ -296,15 +296,32 @@ def test_a_paused_queue_gives_nothing(queue: Steps) -> None:
 
 
 def test_a_claim_that_leaves_evidence_takes_over_nothing(queue: Steps) -> None:
-    """A lease that ran out is not taken over before its output was asked, which Spark does."""
+    """An item whose lease ran out stays in its slot: its group waits, and others are served."""
     queue.claim(1)
     request = Request(
-        limit=5, lease=timedelta(seconds=5), worker_id="w", run=1, claim_id="c", output="t"
+        limit=5, lease=timedelta(seconds=5), worker_id="w", run=1, claim_id="c", takes_lapsed=False
     )
-    assert claiming.may_choose(queue.replica, request, queue.now)
-    over = queue.now + timedelta(seconds=60)
-    assert not claiming.may_choose(queue.replica, request, over)
-    assert claiming.may_choose(queue.replica, replace(request, output=None), over)
+    queue.now += timedelta(seconds=60)
+    at = (queue.replica, queue.status, queue.settings, ReaderConfig())
+
+    for _ in range(2):
+        left = claiming.chosen(*at, request, queue.now)
+        assert [row["_seq"] for row in left.rows] == [3]
+        taken = claiming.chosen(*at, replace(request, takes_lapsed=True), queue.now)
+        assert [row["_seq"] for row in taken.rows] == [1, 3]
+
+
+def test_it_is_known_when_a_claim_has_to_be_asked_for_evidence(queue: Steps) -> None:
+    """That is so when its lease ran out, and it names an output or nobody knows what it named."""
+    lease, _ = queue.claim(1)
+    over = queue.now + CONFIG.lease
+    assert not claiming.is_evidence_due(queue.replica, over)
+    queue.replica.grants[lease].output = "t"
+    assert not claiming.is_evidence_due(queue.replica, over - timedelta(seconds=1))
+    assert claiming.is_evidence_due(queue.replica, over)
+    del queue.replica.grants[lease]
+    queue.replica.unknown_grants = frozenset({lease})
+    assert claiming.is_evidence_due(queue.replica, over)
 
 
 def test_keys_that_nobody_holds_are_forgotten(queue: Steps) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from spark_queue.ingest.run import inserted, known_states
-from spark_queue.processing.worker import ProcessResult
+from spark_queue.processing.loop import ProcessResult
 
 _FOUND = {"a": 2, "b": 1}
 

@@ -47,6 +47,7 @@ with spark_queue.DurableQueue(queue) as front:
 queue.pause()
 queue.resume()
 print(queue.dead()["id"].to_pylist(), queue.explain(4).reason)
+print(queue.process(lambda item: {"n": 1}, returns="n int", output=place + "/out").acked)
 queue.reader("first")
 print(queue.reader("second", start="beginning").counts()["ready"])
 queue.drop()
@@ -79,6 +80,7 @@ def test_a_queue_is_worked_with_where_there_is_no_spark() -> None:
         *["needs Spark"] * 4,
         "inserted c",
         "['b'] runnable",
+        "2",
         "4",
     ]
 

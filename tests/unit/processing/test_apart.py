@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -98,6 +99,59 @@ def test_a_child_does_not_outlive_its_parent(tmp_path: Path) -> None:
         parent.kill()
     child = int(note.read_text())
     _until(lambda: not _runs(child))
+
+
+def test_a_child_that_is_cut_is_killed_at_once() -> None:
+    """When all is to end, nobody waits for what a child is at; what it had given is kept."""
+    cut, pids = threading.Event(), []
+
+    def work() -> Iterator[bytes]:
+        yield str(os.getpid()).encode()
+        time.sleep(600)
+        yield b"late"
+
+    begun = time.monotonic()
+    for answer in answers(work, cut):
+        assert not isinstance(answer, Died)
+        pids.append(int(answer))
+        cut.set()
+
+    assert time.monotonic() - begun < 20
+    assert len(pids) == 1
+    assert not _runs(pids[0])
+
+
+def test_a_child_does_not_hear_the_keyboard() -> None:
+    """Ctrl-C goes to all processes of a terminal: the parent says what becomes of its children."""
+
+    def work() -> Iterator[bytes]:
+        os.kill(os.getpid(), signal.SIGINT)
+        yield b"went on"
+
+    assert _told(work) == ["went on"]
+
+
+def test_children_of_several_threads_end_with_their_parent(tmp_path: Path) -> None:
+    """Each has copies of the others' pipes, and none outlives the process that began them."""
+    program = f"""
+import os, time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from spark_queue.processing.apart import answers
+
+def work():
+    Path({str(tmp_path)!r}, str(os.getpid())).touch()
+    time.sleep(600)
+    yield b""
+
+with ThreadPoolExecutor(4) as pool:
+    list(pool.map(lambda _: list(answers(work)), range(4)))
+"""
+    with subprocess.Popen([sys.executable, "-c", program]) as parent:  # noqa: S603
+        _until(lambda: len(list(tmp_path.iterdir())) == 4)
+        parent.kill()
+    children = [int(file.name) for file in tmp_path.iterdir()]
+    _until(lambda: not any(map(_runs, children)))
 
 
 def _until(true: Callable[[], bool]) -> None:

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from spark_queue.processing.learnt import Learnt, WorkerDied
+from spark_queue.processing.calling import warn_of_rows
+from spark_queue.processing.learnt import Learnt
+from spark_queue.processing.loop import WorkerDied
 
 CRASH = RuntimeError("Job aborted: Python worker exited unexpectedly (crashed)")
 
@@ -96,7 +98,7 @@ def test_rows_that_nobody_asked_for_are_told_of_once(learnt: Learnt) -> None:
     assert learnt.gave_rows(stage)
     assert not learnt.gave_rows(stage)
     with pytest.warns(UserWarning, match="returns rows, which are dropped"):
-        learnt.warn_of_rows()
+        warn_of_rows()
 
 
 def test_nobody_is_warned_for_nothing() -> None:

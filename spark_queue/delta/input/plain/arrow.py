@@ -61,6 +61,22 @@ def _field(field: Field) -> pa.Field:
     return pa.field(field.name, type_of(field), field.nullable)
 
 
+def spelled(kind: pa.DataType) -> str:
+    """Return the name of a type as DDL has it."""
+    if pa.types.is_struct(kind):
+        fields = (kind.field(at) for at in range(kind.num_fields))
+        return f"struct<{','.join(f'{one.name}:{spelled(one.type)}' for one in fields)}>"
+    if pa.types.is_map(kind):
+        return f"map<{spelled(kind.key_type)},{spelled(kind.item_type)}>"
+    if pa.types.is_list(kind):
+        return f"array<{spelled(kind.value_type)}>"
+    if pa.types.is_decimal(kind):
+        return f"decimal({kind.precision},{kind.scale})"
+    if pa.types.is_timestamp(kind):
+        return "timestamp" if kind.tz else "timestamp_ntz"
+    return next((name for name, other in _TYPES.items() if other == kind), str(kind))
+
+
 def of_type(kind: Kind) -> pa.DataType:
     """Return the type of values of a kind that is nobody's column."""
     return type_of(Field("", kind))

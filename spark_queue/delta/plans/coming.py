@@ -1,0 +1,39 @@
+"""What time alone lets run, as Spark finds it: delays and leases, and when the first end."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+from pyspark.sql import functions as F
+
+from spark_queue.delta.planner import Coming
+from spark_queue.delta.plans import candidates, fold
+from spark_queue.delta.store.store import Store, is_long
+from spark_queue.delta.tables.heads import StatusHead
+from spark_queue.delta.tables.schema import CLAIMED
+from spark_queue.delta.tables.settings import Settings
+
+
+def coming(store: Store, head: StatusHead, settings: Settings, now: datetime) -> Coming:
+    """Count what is delayed as of a step; in a paused queue nothing is."""
+    touched = fold.touched(store.recent(head), is_long=is_long(head)).localCheckpoint()
+    leased = touched.where(F.col("_state") == CLAIMED)
+    held_until = _first(leased.agg(F.min("_lease_expires_at")).head())
+    if settings.paused:
+        return Coming(held_until=held_until)
+    late = F.col("_available_at") > now
+    rows = candidates.unleased(store, head, settings, touched, F.lit(False), None).where(late)
+    counted = rows.agg(F.count(F.lit(1)), F.min("_available_at")).head()
+    return Coming(
+        held_until=held_until,
+        delayed=counted[0] if counted else 0,
+        due=None if counted is None else _utc(counted[1]),
+    )
+
+
+def _first(row: tuple[datetime | None, ...] | None) -> datetime | None:
+    return None if row is None else _utc(row[0])
+
+
+def _utc(local: datetime | None) -> datetime | None:
+    return None if local is None else local.astimezone(timezone.utc)

@@ -1,0 +1,256 @@
+"""Tables on this machine's disk that take results without Spark, under transactions of any name.
+
+A result is there exactly once because its commit is transaction 1 of an application that its writer
+names, and no name is used twice. Whether it was is asked under the right to write, which Spark's
+commits of results take, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_queue.delta.tables import paths, turnstile
+from spark_queue.delta.tables.appending import (
+    OURS,
+    Appending,
+    is_forced,
+    note_forced,
+    sync_checkpoint,
+    sync_commits,
+)
+from spark_queue.delta.tables.commits import summed_up
+from spark_queue.delta.tables.facts import logger
+from spark_queue.delta.tables.files import read_file
+from spark_queue.delta.tables.native import opened
+from spark_queue.errors import SchemaMismatchError, SparkNeededError
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+#: The last versions of Delta's protocol without a list of features.
+_PLAIN_READER, _PLAIN_WRITER = 1, 2
+
+#: Seconds that somebody waits to write: Spark may be at it, with millions of rows.
+_PATIENCE = 600.0
+
+#: After how many commits the log of such a table is summed up, where the table does not say.
+_OFTEN = 100
+_INTERVAL = "delta.checkpointInterval"
+_CLEANS_UP = "delta.enableExpiredLogCleanup"
+
+#: The version of every transaction.
+_FIRST = 1
+
+#: The column of the rows that says of which transaction they are.
+NAME = "_claim_id"
+
+
+class ResultTable:
+    """A table of results in a directory, which need not be there yet.
+
+    Parameters
+    ----------
+    directory : Path
+        Where it is, or is to be.
+    is_synced : bool
+        Whether what is written is forced to the disk before anybody is told of it.
+    """
+
+    def __init__(self, directory: Path, *, is_synced: bool) -> None:
+        self.directory = directory
+        self._is_synced = is_synced
+
+    def exists(self) -> bool:
+        """Tell whether the table is there, or was begun."""
+        return paths.has_log(self.directory)
+
+    def make(self, columns: pa.Schema) -> None:
+        """Make the table, unless somebody else just did.
+
+        Raises
+        ------
+        SparkNeededError
+            When its columns need more than the oldest version of Delta's protocol.
+        """
+        from deltalake import DeltaTable, Schema  # noqa: PLC0415 - takes a while
+        from deltalake.exceptions import DeltaError  # noqa: PLC0415
+
+        # Every claim leaves a transaction in the table's log; they are forgotten after a month.
+        kept = {"delta.setTransactionRetentionDuration": "interval 30 days"}
+        _require_plain_types(self.directory, columns)
+        try:
+            DeltaTable.create(
+                str(self.directory), Schema.from_arrow(columns), mode="error", configuration=kept
+            )
+        except DeltaError:
+            if not self.exists():
+                raise
+
+    def require(self, columns: pa.Schema) -> None:
+        """Check that such rows can be appended to the table as it is now.
+
+        Raises
+        ------
+        SchemaMismatchError
+            When a column is missing, or of another type.
+        SparkNeededError
+            When the table asks more of its writers than this one knows.
+        """
+        table = opened(self.directory)
+        _require_plain(self.directory, table)
+        there = _schema(table)
+        for column in columns:
+            if column.name not in there.names:
+                raise SchemaMismatchError(
+                    column.name, f"is missing in the output {str(self.directory)!r}"
+                )
+            kind = there.field(column.name).type
+            if kind != column.type:
+                where = f"in the output {str(self.directory)!r}, and {column.type} in returns"
+                raise SchemaMismatchError(column.name, f"is {kind} {where}")
+
+    def require_plain(self) -> None:
+        """Check that the table is one that is known here; the error is that of :meth:`require`."""
+        _require_plain(self.directory, opened(self.directory))
+
+    def write(self, rows: pa.Table, name: str) -> bool:
+        """Append rows as the transaction of a name; False where the name was used without them."""
+        with self._held() as table:
+            if table.transaction_version(name) is None:
+                self._commit(table, rows, name)
+                return True
+            return len(self._rows(table, name)) > 0
+
+    def shut_out(self, name: str) -> frozenset[int]:
+        """Make sure that a name is used; return the seqs of the rows that were written under it."""
+        with self._held() as table:
+            if table.transaction_version(name) is None:
+                self._commit(table, _schema(table).empty_table(), name)
+                return frozenset()
+            return self._rows(table, name)
+
+    def rows(self, name: str) -> frozenset[int]:
+        """Return the seqs of the rows that were written under a name."""
+        with self._held() as table:
+            return self._rows(table, name)
+
+    @contextmanager
+    def _held(self) -> Iterator[DeltaTable]:
+        """Hold the right to write to the table, and see it as it is meanwhile."""
+        with turnstile.holding(str(self.directory), self.directory, timeout=_PATIENCE):
+            table = opened(self.directory)
+            _require_plain(self.directory, table)
+            yield table
+
+    def _commit(self, table: DeltaTable, rows: pa.Table, name: str) -> None:
+        version = table.version()
+        if self._is_synced and not is_forced(self.directory, version):
+            # Of what it stands on nothing may be lost either.
+            sync_commits(self.directory)
+        # Of a file with statistics of some columns only, deltalake finds nothing by the others.
+        append = Appending(directory=self.directory, partition=None, ranged=(), mark=_mark(name))
+        ours = append.commit(
+            version + 1,
+            _shaped(_schema(table), rows),
+            transaction=(name, _FIRST),
+            is_synced=self._is_synced,
+        )
+        if not ours:
+            raise OSError(
+                f"somebody commits to {str(self.directory)!r} who does not wait for his turn"
+            )
+        if self._is_synced:
+            note_forced(self.directory, version + 1)
+        self._sum_up(table, version + 1)
+
+    def _sum_up(self, table: DeltaTable, version: int) -> None:
+        """Write down, once in a while, what all commits come to."""
+        settings = table.metadata().configuration
+        each = int(settings.get(_INTERVAL, _OFTEN))
+        if version - (summed_up(self.directory) or 0) < each:
+            return
+        try:
+            table.update_incremental()
+            table.create_checkpoint()
+            # Before anything goes that it stands for.
+            sync_checkpoint(self.directory, table.version())
+            if settings.get(_CLEANS_UP, "true").lower() != "false":
+                table.cleanup_metadata()
+        except Exception:  # noqa: BLE001 - the rows are there, and the next may do it
+            logger.exception("the log of %s could not be summed up", self.directory)
+
+    def _rows(self, table: DeltaTable, name: str) -> frozenset[int]:
+        files = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+        # All rows of a name are one commit; where that was not merged with others, it is one file.
+        mark = _mark(name)
+        marked = [file for file in files if mark and file["path"].startswith(OURS + mark)]
+        found: set[int] = set()
+        for file in marked or files:
+            if _may_have(file, name):
+                rows = read_file(self.directory / unquote(file["path"]), ["_seq", NAME])
+                found.update(rows.filter(pc.equal(rows[NAME], name))["_seq"].to_pylist())
+        return frozenset(found)
+
+
+def _mark(name: str) -> str:
+    """Return what the name of a file says of its rows, where it can."""
+    return f"{name}." if name.isascii() and name.isalnum() else ""
+
+
+def _may_have(file: dict[str, Any], name: str) -> bool:
+    """Tell whether a row of a file may be of a name, by what the table says of the file."""
+    least, most = file.get(f"min.{NAME}"), file.get(f"max.{NAME}")
+    return least is None or most is None or bool(least <= name <= most)
+
+
+def _schema(table: DeltaTable) -> pa.Schema:
+    return pa.schema(table.schema().to_arrow())
+
+
+def _shaped(columns: pa.Schema, rows: pa.Table) -> pa.Table:
+    """Return rows with all columns of a table, in its order; null where they have none."""
+    values = [
+        rows[column.name] if column.name in rows.column_names else pa.nulls(rows.num_rows, kind)
+        for column, kind in zip(columns, columns.types, strict=True)
+    ]
+    return pa.table(values, schema=columns)
+
+
+def _require_plain_types(directory: Path, columns: pa.Schema) -> None:
+    for column in columns:
+        if _has_local_time(column.type):
+            why = f"column {column.name!r} has times without a zone, a feature of Delta's"
+            raise SparkNeededError(f"to make the output {str(directory)!r}", why)
+
+
+def _has_local_time(kind: pa.DataType) -> bool:
+    if pa.types.is_timestamp(kind):
+        return kind.tz is None
+    inner: Sequence[pa.Field] = [kind.field(at) for at in range(kind.num_fields)]
+    return any(_has_local_time(field.type) for field in inner)
+
+
+def _require_plain(directory: Path, table: DeltaTable) -> None:
+    why = _not_plain(table)
+    if why is not None:
+        raise SparkNeededError(f"to write to the output {str(directory)!r}", why)
+
+
+def _not_plain(table: DeltaTable) -> str | None:
+    """Say what a table asks of its writers, or readers, that only Spark may know."""
+    protocol = table.protocol()
+    if protocol.min_writer_version > _PLAIN_WRITER or protocol.min_reader_version > _PLAIN_READER:
+        return "the table has features of Delta's, or constraints"
+    if table.metadata().partition_columns:
+        return f"the table is partitioned by {', '.join(table.metadata().partition_columns)}"
+    for field in table.schema().fields:
+        if not field.nullable or "delta.invariants" in (field.metadata or {}):
+            return f"the table allows not every value in column {field.name!r}"
+    return None

@@ -1,0 +1,142 @@
+"""What a worker does with a queue without Spark: have a handler run on one claim after another."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from typing import TYPE_CHECKING, Literal, overload
+
+import pyarrow as pa
+
+from spark_queue import checks
+from spark_queue.local.operating import Operated
+from spark_queue.processing import alone
+from spark_queue.processing.alone import LocalAsked, LocalOptions
+from spark_queue.processing.crew import Using
+from spark_queue.processing.handlers import AnyHandler, BatchHandler, ItemHandler, TableT
+from spark_queue.processing.loop import ProcessResult
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+class Worked(Operated):
+    """A queue in the hands of a worker, and of an operator."""
+
+    @overload
+    def process(
+        self,
+        handler: ItemHandler,
+        *,
+        per: Literal["item"] = "item",
+        max_per_group: int | None = None,
+        **options: Unpack[LocalOptions],
+    ) -> ProcessResult: ...
+
+    @overload
+    def process(
+        self,
+        handler: BatchHandler[TableT],
+        *,
+        per: Literal["batch"],
+        **options: Unpack[LocalOptions],
+    ) -> ProcessResult: ...
+
+    def process(
+        self,
+        handler: AnyHandler,
+        *,
+        per: Literal["item", "batch"] = "item",
+        limit: int = 100,
+        max_per_group: int | None = None,
+        lease: timedelta | None = None,
+        worker_id: str | None = None,
+        returns: str | pa.Schema | None = None,
+        output: str | None = None,
+        max_workers: int = 1,
+        using: Using = "threads",
+        time_limit: timedelta | None = None,
+        stop: threading.Event | None = None,
+        on_claim: Callable[[ProcessResult], None] | None = None,
+    ) -> ProcessResult:
+        """Claim items, run a handler for them in this process, settle them, and so on.
+
+        Parameters
+        ----------
+        handler : callable
+            With ``per="item"`` it gets one item as a dict (the user's columns, ``_seq``,
+            ``_lease``, ``_attempts``); with ``per="batch"`` a ``pyarrow.Table`` of them. What it
+            raises fails the item, or all items of the batch; ``raise Reject(...)`` sends it to the
+            dead letters at once. It runs once for a lease.
+        per : "item" or "batch"
+            What one call gets.
+        limit : int
+            How many items one claim takes at most.
+        max_per_group : int, optional
+            How many consecutive items of one group a claim may take, to be worked off one after
+            another. By default all that come next, up to ``limit``; with ``per="batch"`` one, as a
+            failed batch could not stop its groups.
+        lease : timedelta, optional
+            How long a claim holds; it is renewed while the handler runs.
+        worker_id : str, optional
+            Who holds the items; by default this process, so that others see when it ends.
+        returns : str or pyarrow.Schema, optional
+            The columns of what the handler returns, as DDL or as Arrow has them: a dict for an
+            item, or a table with ``_seq``. An item whose result has other columns, or values of
+            other types, has failed.
+        output : str, optional
+            The path of a Delta table that gets the returned rows, with ``_seq`` and ``_claim_id``;
+            made where there is none. Each item's row is there exactly once, through any crash.
+        max_workers : int
+            How many items, or tables, are worked on at the same time. A group is always in the
+            hands of one worker, in order.
+        using : "threads" or "processes"
+            What the workers are. A thread shares the memory of this process, and its death: an item
+            that ends the process is charged a loss by whoever claims next. Processes are children
+            that begin as copies of this one, anew for each claim: nothing need pickle, what they
+            change in memory is gone with them, and an item that ends one is charged a loss at once,
+            up to ``max_losses``, while the others go on.
+        time_limit : timedelta, optional
+            No further claim after this long.
+        stop : threading.Event, optional
+            No further claim once it is set. On the main thread SIGTERM and SIGINT also end what is
+            being worked on: children are killed, threads finish the item that they are at, what is
+            done is settled, and the rest goes back uncharged. Then SIGTERM ends the program with
+            code 143 (``SystemExit``), unless it has a handler of its own.
+        on_claim : callable, optional
+            Called after each settled claim with the result so far, on a thread of the queue's own.
+
+        Returns
+        -------
+        ProcessResult
+            Counts, and why it ended: where items are left that may not run, what they wait for.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When an option is out of its range, ``output`` is given without ``returns``, or
+            ``max_per_group`` is above 1 for batches.
+        SchemaMismatchError
+            When the output is there, and has not the columns of ``returns``.
+        SparkNeededError
+            When only Spark writes to the output: it is in a catalog or on a shared store, is
+            partitioned, or has constraints or other features of Delta's. Nothing was claimed.
+        """
+        asked = LocalAsked(
+            handler=handler,
+            per=per,
+            limit=limit,
+            max_per_group=max_per_group,
+            lease=lease,
+            worker_id=worker_id,
+            returns=returns,
+            output=output,
+            max_workers=max_workers,
+            using=using,
+        )
+        asked.check(on_claim)
+        checks.require_end(time_limit, stop)
+        return alone.process(
+            self._store, asked, time_limit=time_limit, stop=stop, on_claim=on_claim
+        )

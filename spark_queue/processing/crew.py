@@ -1,0 +1,176 @@
+"""A handler over the items of a claim in this process: by threads, or by children of it.
+
+A thread that dies takes the process with it, and what it held comes back as lost. A child that dies
+costs the item that it was at, and no other.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from spark_queue.processing.calling import (
+    Item,
+    Turns,
+    called_with_table,
+    items_of,
+    parts_of,
+    released,
+    table_apart,
+)
+from spark_queue.processing.handlers import AnyHandler
+
+#: What a handler runs in.
+Using = Literal["threads", "processes"]
+
+
+@dataclass(slots=True, kw_only=True)
+class Crew:
+    """Runs a handler, on several items at a time.
+
+    Parameters
+    ----------
+    handler : callable
+        Gets an item, or a table of them.
+    per : "item" or "batch"
+        Which of the two.
+    using : "threads" or "processes"
+        What runs it.
+    max_workers : int
+        How many of these at the same time.
+    columns : pyarrow.Schema
+        Those of outcomes.
+    """
+
+    handler: AnyHandler
+    per: Literal["item", "batch"]
+    using: Using
+    max_workers: int
+    columns: pa.Schema
+    cut: threading.Event = field(default_factory=threading.Event)
+    """Set when what goes on is to end: no further item begins, children are killed, and what was
+    not done goes back."""
+    _most: dict[int, int] = field(default_factory=dict)
+    """Of how many at most an item may be among, as a child died of a call with more."""
+
+    def worked(self, items: pa.Table, *, blocks: bool) -> pa.Table:
+        """Return the outcomes of items.
+
+        Parameters
+        ----------
+        items : pyarrow.Table
+            In the order of service: the user's columns, ``_seq``, ``_lease``, ``_attempts`` and
+            ``_group_key``.
+        blocks : bool
+            Whether a group stops at its first failure.
+        """
+        lines = lines_of(items["_group_key"].to_pylist(), items["_seq"].to_pylist())
+        if self.per == "batch":
+            found = self._batches(items, lines)
+        elif self.using == "threads":
+            found = self._by_threads(items, lines, blocks=blocks)
+        else:
+            found = self._apart(items, lines, blocks=blocks)
+        outcomes = pa.Table.from_batches(found, self.columns)
+        self._note_divided(outcomes)
+        return outcomes
+
+    def _by_threads(
+        self, items: pa.Table, lines: Sequence[list[int]], *, blocks: bool
+    ) -> list[pa.RecordBatch]:
+        """Have each thread take line after line."""
+        rows = _items(items)
+        left = deque(lines)
+
+        def work() -> Iterator[pa.RecordBatch]:
+            turns = Turns(self.handler, self.columns, blocks=blocks)
+            while (line := _next(left)) is not None:
+                yield turns.batch_of([rows[at] for at in line], self.cut)
+
+        return self._each([work] * min(self.max_workers, len(lines)))
+
+    def _apart(
+        self, items: pa.Table, lines: Sequence[list[int]], *, blocks: bool
+    ) -> list[pa.RecordBatch]:
+        """Give each child its part of the lines."""
+        rows = _items(items)
+
+        def worker(part: list[int]) -> Callable[[], Iterator[pa.RecordBatch]]:
+            turns = Turns(self.handler, self.columns, blocks=blocks)
+            return lambda: turns.each_apart([rows[at] for at in part], self.cut)
+
+        return self._each([worker(part) for part in spread(lines, self.max_workers)])
+
+    def _batches(self, items: pa.Table, lines: Sequence[list[int]]) -> list[pa.RecordBatch]:
+        """Give each worker a table."""
+        parts = [items.take(sorted(part)) for part in spread(lines, self.max_workers)]
+
+        def worker(part: pa.Table) -> Callable[[], Iterator[pa.RecordBatch]]:
+            return lambda: (self._of_table(table) for table in parts_of(part, self._most))
+
+        return self._each([worker(part) for part in parts])
+
+    def _of_table(self, table: pa.Table) -> pa.RecordBatch:
+        if self.cut.is_set():
+            return released(table["_seq"].to_pylist(), self.columns)
+        if self.using == "threads":
+            return called_with_table(self.handler, table, self.columns)
+        return table_apart(self.handler, table, self.columns, self.cut)
+
+    def _each(
+        self, workers: Sequence[Callable[[], Iterable[pa.RecordBatch]]]
+    ) -> list[pa.RecordBatch]:
+        """Return what workers yield; where one fails, the others come to an end first."""
+        if not workers:
+            return []
+        with ThreadPoolExecutor(len(workers), thread_name_prefix="spark_queue") as pool:
+            futures = [pool.submit(self._collected, work) for work in workers]
+        return [batch for future in futures for batch in future.result()]
+
+    def _collected(self, work: Callable[[], Iterable[pa.RecordBatch]]) -> list[pa.RecordBatch]:
+        try:
+            return list(work())
+        except BaseException:
+            self.cut.set()
+            raise
+
+    def _note_divided(self, outcomes: pa.Table) -> None:
+        """Note which items were in a call of several that a child died of."""
+        together = zip(outcomes["_seq"].to_pylist(), outcomes["together"].to_pylist(), strict=True)
+        self._most |= {seq: count // 2 for seq, count in together if count is not None}
+
+
+def lines_of(groups: Sequence[str | None], seqs: Sequence[int]) -> list[list[int]]:
+    """Return the places of items that are worked off one after another: those of a group.
+
+    Lines come as their first item does; within one the order is that of the seqs.
+    """
+    lines: dict[Any, list[int]] = {}
+    for at, group in enumerate(groups):
+        lines.setdefault(at if group is None else group, []).append(at)
+    return [sorted(line, key=lambda at: seqs[at]) for line in lines.values()]
+
+
+def spread(lines: Sequence[list[int]], most: int) -> list[list[int]]:
+    """Spread lines over so many parts at most, each of about as many items."""
+    parts: list[list[int]] = [[] for _ in range(min(most, len(lines)))]
+    for line in lines:
+        min(parts, key=len).extend(line)
+    return parts
+
+
+def _next(left: deque[list[int]]) -> list[int] | None:
+    try:
+        return left.popleft()
+    except IndexError:
+        return None
+
+
+def _items(table: pa.Table) -> list[Item]:
+    return [item for batch in table.to_batches() for item in items_of(batch)]

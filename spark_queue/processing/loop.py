@@ -1,0 +1,247 @@
+"""Process a queue: claim, have a handler run, settle, until there is nothing left.
+
+The loop is the same with Spark and without. What runs the handler, and what keeps its results, are
+the :class:`Hands` that it is given.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Literal, Protocol
+
+from spark_queue.claim import Claim, claimed
+from spark_queue.delta.commands import forwarding, recovery, settle, settle_and_claim
+from spark_queue.delta.commands.claims import new_claim_id
+from spark_queue.delta.commands.settle import SettledStep, Verdict
+from spark_queue.delta.replica.request import Request
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.facts import logger
+from spark_queue.delta.views.standing import Standing, standing
+from spark_queue.rules.model import Reason
+
+#: Why processing ended. Of a queue that is paused or waits nothing could be claimed, though it is
+#: not empty.
+Stopped = Literal["empty", "paused", "waiting", "time limit", "stop"]
+
+#: Parts of a lease after which it is renewed while a handler runs.
+_RENEWALS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessResult:
+    """What processing a queue did."""
+
+    claims: int = 0
+    """Claims that got items."""
+    acked: int = 0
+    """Items done."""
+    failed: int = 0
+    """Failed attempts after which an item is retried."""
+    released: int = 0
+    """Items given back untouched, and charged nothing, because one before them failed."""
+    dead: int = 0
+    """Items that went to the dead letters."""
+    seconds: float = 0.0
+    """How long it took."""
+    stopped: Stopped = "empty"
+    """Why it ended; ``"paused"`` and ``"waiting"``: with items left, of which none may run now."""
+    waiting: Mapping[Reason, int] = field(default_factory=dict)
+    """Those items, by what is in their way, as :meth:`DeltaQueue.explain` calls it."""
+    until: datetime | None = None
+    """When time alone may let one of them run: the end of a delay, or of somebody's lease."""
+
+    def plus(self, done: SettledStep, seconds: float) -> ProcessResult:
+        """Return the result after one more claim was settled, so many seconds after the start."""
+        return replace(
+            self,
+            claims=self.claims + 1,
+            acked=self.acked + done.counts.get("acked", 0),
+            failed=self.failed + done.failed,
+            released=self.released + done.released,
+            dead=self.dead + done.counts.get("dead", 0),
+            seconds=seconds,
+        )
+
+    def _repr_html_(self) -> str:
+        return (
+            f"<b>{self.acked}</b> acked, <b>{self.failed}</b> failed, <b>{self.dead}</b> dead, "
+            f"{self.released} released in {self.claims} claim(s), {self.seconds:.1f} s "
+            f"({self.stopped}{self._left()})"
+        )
+
+    def _left(self) -> str:
+        counts = ", ".join(f"{count} {why}" for why, count in self.waiting.items())
+        until = "" if self.until is None else f", until {self.until:%F %T%z}"
+        return f": {counts}{until}" if counts else ""
+
+
+class WorkerDied(Exception):  # noqa: N818 - what happened; it is not shown to users
+    """A worker died of an item: which one it was is not known, and will be the next time."""
+
+
+class Hands(Protocol):
+    """Who runs a handler on the items of a claim, and keeps what it returns."""
+
+    def begin(self, stop: threading.Event) -> Request:
+        """Make the place of the results ready, and return what claims ask for.
+
+        Parameters
+        ----------
+        stop : threading.Event
+            Set when nothing further is to begin.
+        """
+
+    def worked(self, claim: Claim) -> Verdict | None:
+        """Run the handler and write its results; ``None`` where the claim was taken over.
+
+        Raises
+        ------
+        WorkerDied
+            When the items are to be given back, and run again.
+        """
+
+    def settled(self, claim: Claim, done: SettledStep) -> None:
+        """Say what there is to say of a claim that is settled."""
+
+
+def processed(
+    store: Store,
+    hands: Hands,
+    time_limit: timedelta | None,
+    on_claim: Callable[[ProcessResult], None] | None,
+    stop: threading.Event,
+) -> ProcessResult:
+    """Claim, run and settle until the queue is empty, the time is up, or someone stops it."""
+    started = time.monotonic()
+    result = ProcessResult()
+    request = hands.begin(stop)
+    deadline = None if time_limit is None else started + time_limit.total_seconds()
+    ahead = _Ahead(store, request, lambda: _reason_to_stop(deadline, stop) is None)
+    with ahead:
+        while (reason := _reason_to_stop(deadline, stop)) is None:
+            claim = ahead.take() or _next_claim(store, request)
+            if claim.count == 0:
+                reason = "empty"
+                break
+            done = _work_off(store, claim, hands, ahead)
+            result = result.plus(done, time.monotonic() - started)
+            if on_claim is not None:
+                on_claim(result)
+    left = standing(store) if reason == "empty" else Standing()
+    if left.waiting:
+        reason = "paused" if "paused" in left.waiting else "waiting"
+    return replace(
+        result,
+        seconds=time.monotonic() - started,
+        stopped=reason,
+        waiting=left.waiting,
+        until=left.until,
+    )
+
+
+class _Ahead:
+    """The next claim, where it was made in the step that settled the one before.
+
+    Leaving the block gives it back, if nobody took it: uncharged, as if it had not been made.
+    """
+
+    def __init__(self, store: Store, request: Request, may_go_on: Callable[[], bool]) -> None:
+        self._store = store
+        self._request = request
+        self._may_go_on = may_go_on
+        self._claim: Claim | None = None
+
+    def take(self) -> Claim | None:
+        """Return the claim, once."""
+        claim, self._claim = self._claim, None
+        return claim
+
+    def settled(self, claim: Claim, verdict: Verdict) -> SettledStep:
+        """Settle a claim, and make the next one in the same step, if that is possible."""
+        store = self._store
+        if self._may_go_on():
+            both = settle_and_claim.settle_and_claim(
+                store, claim.lease, verdict, _named(self._request)
+            )
+            if both is not None:
+                self._claim = Claim(store, both[1])
+                return both[0]
+        return settle.settle(store, claim.lease, verdict)
+
+    def __enter__(self) -> None:
+        """Do nothing: the block is for its end."""
+
+    def __exit__(self, *_: object) -> None:
+        left = self.take()
+        if left is not None and left.count:
+            recovery.abandon(self._store, left.lease, left.id)
+
+
+def _reason_to_stop(deadline: float | None, stop: threading.Event) -> Stopped | None:
+    if stop.is_set():
+        return "stop"
+    if deadline is not None and time.monotonic() >= deadline:
+        return "time limit"
+    return None
+
+
+def _next_claim(store: Store, request: Request) -> Claim:
+    """Claim, after settling what the claims of dead holders have to show for themselves."""
+    recovery.recover(store)
+    return claimed(store, _named(request))
+
+
+def _named(request: Request) -> Request:
+    return replace(request, claim_id=new_claim_id())
+
+
+def _work_off(store: Store, claim: Claim, hands: Hands, ahead: _Ahead) -> SettledStep:
+    try:
+        with _renewing(claim):
+            verdict = hands.worked(claim)
+            if verdict is None:
+                logger.warning("%s was taken over while it worked; its output is dropped", claim)
+                return SettledStep(step=0, counts={}, lost=())
+            done = ahead.settled(claim, verdict)
+        forwarding.forward(store)
+    except WorkerDied:
+        logger.warning("a worker died of an item of %s: it runs again, each item apart", claim)
+        return recovery.abandon(store, claim.lease, claim.id)
+    except BaseException:
+        recovery.abandon(store, claim.lease, claim.id)
+        raise
+    if done.lost:
+        logger.warning("%s lost %d item(s) while it worked on them", claim, len(done.lost))
+    hands.settled(claim, done)
+    return done
+
+
+@contextmanager
+def _renewing(claim: Claim) -> Iterator[None]:
+    """Renew a claim in the background while the block runs."""
+    held_for = claim.lease_expires_at - claim.claimed_at
+    done = threading.Event()
+
+    def renew() -> None:
+        while not done.wait(held_for.total_seconds() / _RENEWALS):
+            _renew(claim, held_for)
+
+    thread = threading.Thread(target=renew, name=f"renew-{claim.lease}", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def _renew(claim: Claim, by: timedelta) -> None:
+    try:
+        claim.renew(by)
+    except Exception as exc:  # noqa: BLE001 - the next renewal may go well, and the settle tells
+        logger.warning("%s could not be renewed: %s", claim, exc)

@@ -1,0 +1,173 @@
+"""Outputs of workers with Spark and without: each takes over from the other by what is there."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_queue import DeltaQueue, LocalQueue, QueueConfig
+from spark_queue.clock import ManualClock
+from spark_queue.delta.commands import rescue
+from spark_queue.delta.tables.outputs import ResultTable
+from spark_queue.processing import loop
+
+LEASE = timedelta(minutes=1)
+
+_MORTALS = Path(__file__).parents[1] / "unit" / "local"
+
+#: Works a queue off without Spark, and kills itself when its first results are there.
+_WORKER = """
+import sys
+sys.path.insert(0, sys.argv[3])
+import mortals, spark_queue
+mortals.MOMENTS["output written"][0](1)
+queue = spark_queue.open(sys.argv[1], durability="process")
+queue.process(lambda _: {"who": "first"}, returns="who string", output=sys.argv[2], limit=3)
+"""
+
+
+def _gone(*_: object) -> Any:
+    raise RuntimeError("gone")
+
+
+@pytest.fixture
+def filled(queue_path: str, clock: ManualClock) -> Callable[[], LocalQueue]:
+    """Make a queue of five items, and open it."""
+    config = QueueConfig(lease=LEASE)
+    made = LocalQueue.create(queue_path, "id long", config, durability="process", clock=clock)
+    made.enqueue([{"id": number} for number in range(5)])
+    return lambda: LocalQueue.open(queue_path, durability="process", clock=clock)
+
+
+def _by(who: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    return lambda _: {"who": who}
+
+
+def _rows(spark: SparkSession, out: str) -> list[tuple[int, str]]:
+    rows = spark.read.format("delta").load(out).orderBy("_seq").collect()
+    return [(row["_seq"], row["who"]) for row in rows]
+
+
+_EXACT = [(1, "first"), (2, "first"), (3, "first"), (4, "second"), (5, "second")]
+
+
+def test_spark_goes_on_where_a_process_without_it_was_killed(
+    spark: SparkSession, place: str, queue_path: str, filled: Callable[[], LocalQueue]
+) -> None:
+    """What the killed one had written is done, and Spark adds the rest to the same table."""
+    filled()
+    words = [queue_path, f"{place}/out", str(_MORTALS)]
+    ended = subprocess.run([sys.executable, "-c", _WORKER, *words], check=False)  # noqa: S603
+    assert ended.returncode == -9
+
+    queue = DeltaQueue.open(spark, queue_path)
+    done = queue.process(_by("second"), returns="who string", output=f"{place}/out")
+
+    assert done.acked == 2
+    assert _rows(spark, f"{place}/out") == _EXACT
+    assert queue.stats().acked == 5
+
+
+def test_a_process_without_spark_goes_on_where_one_with_it_died(
+    spark: SparkSession,
+    place: str,
+    queue_path: str,
+    clock: ManualClock,
+    filled: Callable[[], LocalQueue],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The table that Spark made and wrote is evidence, and takes more rows without it."""
+    _die_between(spark, place, queue_path, clock, filled, monkeypatch)
+    clock.advance(2 * LEASE)
+
+    queue = filled_again(queue_path, clock)
+    done = queue.process(_by("second"), returns="who string", output=f"{place}/out")
+
+    assert done.acked == 2
+    assert _rows(spark, f"{place}/out") == _EXACT
+    assert queue.counts()["acked"] == 5
+    assert not ResultTable(Path(f"{place}/out"), is_synced=False).shut_out("another")
+
+
+@pytest.mark.parametrize("small_steps", ["memory", "verify", "spark"])
+def test_a_claim_by_spark_takes_over_nothing_that_the_output_has(
+    spark: SparkSession,
+    place: str,
+    queue_path: str,
+    clock: ManualClock,
+    filled: Callable[[], LocalQueue],
+    monkeypatch: pytest.MonkeyPatch,
+    small_steps: str,
+) -> None:
+    """An item whose lease ran out is done if its row is there, whoever decides the claim."""
+    _die_between(spark, place, queue_path, clock, filled, monkeypatch)
+    clock.advance(2 * LEASE)
+    session = spark.newSession()
+    session.conf.set("spark.sparkQueue.smallSteps", small_steps)
+
+    queue = DeltaQueue.open(session, queue_path, clock=clock)
+
+    with queue.claim(9) as claim:
+        assert sorted(row["id"] for row in claim.items.collect()) == [3, 4]
+    assert queue.stats().acked == 5
+
+
+def filled_again(queue_path: str, clock: ManualClock) -> LocalQueue:
+    """Open the queue without Spark."""
+    return LocalQueue.open(queue_path, durability="process", clock=clock)
+
+
+def _die_between(
+    spark: SparkSession,
+    place: str,
+    queue_path: str,
+    clock: ManualClock,
+    filled: Callable[[], LocalQueue],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Let a worker with Spark die when its results are there, and before it settles."""
+    filled()
+    queue = DeltaQueue.open(spark, queue_path, clock=clock)
+    with monkeypatch.context() as dying:
+        dying.setattr(loop._Ahead, "settled", _gone)
+        dying.setattr(rescue, "abandon", lambda *_: None)
+        with pytest.raises(RuntimeError, match="gone"):
+            queue.process(_by("first"), returns="who string", output=f"{place}/out", limit=3)
+
+
+def test_spark_reads_and_goes_on_with_what_was_written_without_it(
+    spark: SparkSession, place: str, filled: Callable[[], LocalQueue]
+) -> None:
+    """Values of every type are the same there, and so are columns within columns."""
+    returns = (
+        "d decimal(12,2), at timestamp, on date, b binary, l array<int>, m map<string,bigint>, "
+        "s struct<a:string,b:double>, f float, t tinyint, ok boolean"
+    )
+    at = datetime(2026, 3, 29, 1, 30, 0, 123456, tzinfo=timezone.utc)
+    values = {
+        "d": Decimal("-1.25"), "at": at, "on": at.date(), "b": b"\x00\xff", "l": [1, None],
+        "m": {"k": 7}, "s": {"a": "ä", "b": 0.1}, "f": 0.5, "t": -128, "ok": None,
+    }  # fmt: skip
+    queue = filled()
+
+    queue.process(lambda _: values, returns=returns, output=f"{place}/out", limit=3)
+
+    frame = spark.read.format("delta").load(f"{place}/out")
+    assert frame.count() == 5
+    first = frame.where("_seq = 1").collect()[0]
+    found = first.asDict(recursive=True)
+    name = found.pop("_claim_id")
+    assert found.pop("_seq") == 1
+    assert {**found, "at": found["at"].astimezone(timezone.utc)} == values
+    assert frame.where(frame["_claim_id"] == name).count() == 3
+    frame.limit(1).write.format("delta").mode("append").save(f"{place}/out")
+    table = ResultTable(Path(f"{place}/out"), is_synced=False)
+    assert table.shut_out(name) == {1, 2, 3}

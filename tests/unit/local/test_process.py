@@ -1,0 +1,403 @@
+"""``process`` without Spark: a handler over claim after claim, by threads and by children."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from spark_queue.clock import ManualClock
+from spark_queue.config import RetryPolicy
+from spark_queue.delta import alone
+from spark_queue.delta.arrow import coming
+from spark_queue.delta.tables.facts import StepFacts
+from spark_queue.errors import (
+    InvalidArgumentError,
+    Reject,
+    SchemaMismatchError,
+    SparkNeededError,
+)
+from spark_queue.local.handles import store_of
+from spark_queue.local.queue import LocalQueue
+from spark_queue.processing.crew import Using
+from tests.unit.local.conftest import Make
+
+BOTH = pytest.mark.parametrize("using", ["threads", "processes"])
+
+AT_ONCE = RetryPolicy(delay=timedelta(0))
+
+
+@pytest.fixture
+def grouped(make: Make) -> LocalQueue:
+    """Twelve items in three groups; what fails is retried at once."""
+    queue = make("id long, grp string", group_key="grp", retry=AT_ONCE)
+    queue.enqueue([{"id": number, "grp": f"g{number % 3}"} for number in range(12)])
+    return queue
+
+
+def _states(queue: LocalQueue) -> dict[int, tuple[str, int, int]]:
+    rows = queue.status().to_pylist()
+    return {row["id"]: (row["_state"], row["_attempts"], row["_losses"]) for row in rows}
+
+
+@BOTH
+def test_each_item_is_worked_on_and_settled(grouped: LocalQueue, using: Using) -> None:
+    """All that waits is claimed, run and acked; a claim is made in the step that settles one."""
+    told: list[int] = []
+
+    done = grouped.process(
+        lambda item: {"twice": 2 * item["id"]},
+        limit=6,
+        returns="twice bigint",
+        using=using,
+        max_workers=3,
+        on_claim=lambda so_far: told.append(so_far.acked),
+    )
+
+    assert (done.acked, done.claims, done.stopped, done.waiting) == (12, 2, "empty", {})
+    assert told == [6, 12]
+    assert set(_states(grouped).values()) == {("acked", 0, 0)}
+
+
+@BOTH
+def test_what_a_handler_does_is_what_becomes_of_its_item(make: Make, using: Using) -> None:
+    """An error fails an item, a reject ends it, a wrong result fails it; the others are done."""
+    queue = make("id long", max_attempts=2, retry=AT_ONCE)
+    queue.enqueue([{"id": number} for number in range(5)])
+
+    def handle(item: dict[str, Any]) -> dict[str, Any] | None:
+        if item["id"] == 0 and item["_attempts"] == 0:
+            raise ValueError("the first time")
+        if item["id"] == 1:
+            raise Reject("never")
+        if item["id"] == 2:
+            return {"n": "n/a"}
+        return {"n": item["id"]}
+
+    done = queue.process(handle, returns="n bigint", using=using)
+
+    assert (done.acked, done.failed, done.dead) == (3, 2, 2)
+    states = _states(queue)
+    assert (states[0], states[1], states[2]) == (("acked", 1, 0), ("dead", 0, 0), ("dead", 2, 0))
+    errors = {row["id"]: row["_error"] for row in queue.dead().to_pylist()}
+    assert errors[1] == "Reject: never"
+    assert "column 'n' is 'n/a' (str), which does not fit into bigint" in errors[2]
+
+
+@BOTH
+def test_a_group_is_worked_off_in_order_and_stops_at_a_failure(
+    grouped: LocalQueue, using: Using, tmp_path: Path
+) -> None:
+    """What is behind a failure goes back uncharged, and runs after it."""
+    log = tmp_path / "log"
+
+    def handle(item: dict[str, Any]) -> None:
+        with log.open("a") as file:
+            file.write(f"{item['grp']} {item['id']}\n")
+        if item["id"] == 3 and item["_attempts"] == 0:
+            raise ValueError("once")
+
+    done = grouped.process(handle, using=using, max_workers=2)
+
+    assert (done.acked, done.failed, done.released) == (12, 1, 2)
+    order = defaultdict(list)
+    for line in log.read_text().splitlines():
+        order[line.split()[0]].append(int(line.split()[1]))
+    assert order == {"g0": [0, 3, 3, 6, 9], "g1": [1, 4, 7, 10], "g2": [2, 5, 8, 11]}
+
+
+def test_items_run_in_the_order_of_service_and_at_the_same_time(make: Make) -> None:
+    """One worker takes what comes next; several meet in the middle of their items."""
+    queue = make("id long, who string", fair_key="who")
+    queue.enqueue([{"id": n, "who": who} for n, who in enumerate(["a", "a", "a", "b"])])
+    order: list[int] = []
+    queue.process(lambda item: order.append(item["id"]))
+    assert order == [0, 3, 1, 2]
+
+    queue.enqueue([{"id": n, "who": "a"} for n in range(3)])
+    together = threading.Barrier(3, timeout=20)
+
+    def meet(_: dict[str, Any]) -> None:
+        together.wait()
+
+    assert queue.process(meet, max_workers=3).acked == 3
+
+
+@BOTH
+def test_a_batch_is_a_table(grouped: LocalQueue, using: Using) -> None:
+    """A handler of batches gets tables, and gives rows by ``_seq``; where it raises, all fail."""
+    grouped.configure(max_attempts=1)
+
+    def handle(table: pa.Table) -> pa.Table:
+        if 4 in table["id"].to_pylist():
+            raise ValueError("no")
+        return table.select(["_seq", "id"])
+
+    done = grouped.process(handle, per="batch", returns="id bigint", using=using, limit=2)
+
+    assert done.acked + done.dead == 12
+    assert _states(grouped)[4] == ("dead", 1, 0)
+    assert 1 <= done.dead <= 2
+
+
+def test_an_item_that_kills_its_child_is_charged_alone(grouped: LocalQueue) -> None:
+    """It is lost until ``max_losses``; those behind it in its group wait for it, all others run."""
+    grouped.configure(max_losses=2)
+
+    def handle(item: dict[str, Any]) -> None:
+        if item["id"] == 4:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    done = grouped.process(handle, using="processes", max_workers=3)
+
+    assert (done.acked, done.dead, done.failed) == (11, 1, 1)
+    states = _states(grouped)
+    assert states.pop(4) == ("dead", 0, 2)
+    assert set(states.values()) == {("acked", 0, 0)}
+    assert grouped.dead()["_error"].to_pylist() == ["the worker died of it (SIGKILL)"]
+
+
+def test_a_batch_that_kills_its_child_is_divided(make: Make) -> None:
+    """Nobody is charged until the culprit is alone in a call."""
+    queue = make("id long", max_losses=1)
+    queue.enqueue([{"id": number} for number in range(8)])
+
+    def handle(table: pa.Table) -> None:
+        if 5 in table["id"].to_pylist():
+            os._exit(3)
+
+    done = queue.process(handle, per="batch", using="processes")
+
+    assert (done.acked, done.dead) == (7, 1)
+    assert queue.dead()["_error"].to_pylist() == ["the worker died of it (exit code 3)"]
+    assert queue.dead()["id"].to_pylist() == [5]
+
+
+def test_a_lease_is_renewed_while_a_handler_runs(make: Make) -> None:
+    """Who works longer than the lease keeps the items."""
+    steps: list[StepFacts] = []
+    queue = make("id long")
+    seen = LocalQueue.open(queue.name, durability="process", listener=steps.append)
+    seen.enqueue([{"id": 1}])
+
+    done = seen.process(lambda _: time.sleep(0.9), lease=timedelta(seconds=0.3))
+
+    assert done.acked == 1
+    assert [step.action for step in steps].count("renew") >= 2
+
+
+def test_what_still_waits_is_told(grouped: LocalQueue, clock: ManualClock) -> None:
+    """A queue of which nothing may run is not called empty: how much waits, for what, how long."""
+    grouped.pause()
+    paused = grouped.process(print)
+    assert (paused.claims, paused.stopped, paused.waiting) == (0, "paused", {"paused": 12})
+    grouped.resume()
+    grouped.configure(retry=RetryPolicy(delay=timedelta(hours=1), jitter=0.0))
+    held = grouped.claim(1)
+
+    def handle(item: dict[str, Any]) -> None:
+        if item["id"] == 1:
+            raise ValueError("no")
+
+    done = grouped.process(handle)
+
+    assert (done.acked, done.failed, done.released, done.stopped) == (4, 1, 3, "waiting")
+    assert done.waiting == {"leased": 1, "delayed": 1, "held by group": 6}
+    assert done.until == held.lease_expires_at
+    clock.advance(timedelta(hours=2))
+    assert grouped.process(print).acked == 8
+
+
+def test_what_waits_is_the_same_by_the_tables(grouped: LocalQueue, clock: ManualClock) -> None:
+    """Whether all open items are in memory or not, as many wait, and as long."""
+    grouped.configure(retry=RetryPolicy(delay=timedelta(hours=1), jitter=0.0))
+    grouped.claim(2).nack("no")
+    held, store = grouped.claim(1), store_of(grouped)
+    for _ in range(2):
+        settings = store.settings(store.status_head())
+        by_tables = coming.coming(store, settings, clock.now())
+        here = alone.of(store).coming(store.status_head(), settings, clock.now())
+        assert here == by_tables
+        assert (here.delayed, here.held_until) == (
+            0 if grouped.paused else 2,
+            held.lease_expires_at,
+        )
+        grouped.pause()
+
+
+def test_stop_and_the_time_limit_end_it_after_a_claim(grouped: LocalQueue) -> None:
+    """No further claim is made, and one that was made ahead goes back uncharged."""
+    stop = threading.Event()
+    done = grouped.process(lambda _: None, limit=3, stop=stop, on_claim=lambda _: stop.set())
+    assert (done.acked, done.stopped) == (3, "stop")
+    done = grouped.process(lambda _: None, time_limit=timedelta(0))
+    assert (done.acked, done.stopped) == (0, "time limit")
+    assert sorted(_states(grouped).values()) == [("acked", 0, 0)] * 3 + [("ready", 0, 0)] * 9
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("number", "error"), [(signal.SIGTERM, SystemExit), (signal.SIGINT, KeyboardInterrupt)]
+)
+def test_a_signal_ends_it_in_good_order(
+    make: Make,
+    using: Using,
+    number: signal.Signals,
+    error: type[BaseException],
+    tmp_path: Path,
+) -> None:
+    """What is done is settled, what a child was at and what was not begun go back uncharged."""
+    queue = make("id long")
+    queue.enqueue([{"id": number} for number in range(3)])
+    parent, begun = os.getpid(), tmp_path / "begun"
+
+    def handle(item: dict[str, Any]) -> None:
+        if item["id"] == 1:
+            begun.touch()
+            os.kill(parent, number)
+            time.sleep(0.5 if using == "threads" else 60)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(error):
+            queue.process(handle, using=using)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+    assert begun.exists()
+    at_it = ("acked", 0, 0) if using == "threads" else ("ready", 0, 0)
+    assert _states(queue) == {0: ("acked", 0, 0), 1: at_it, 2: ("ready", 0, 0)}
+
+
+def test_who_interrupts_a_handler_gives_the_claim_back(grouped: LocalQueue) -> None:
+    """What is raised in a handler, but not by it, ends the work, and nobody is charged."""
+
+    def handle(item: dict[str, Any]) -> None:
+        if item["id"] == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        grouped.process(handle, max_workers=2)
+
+    assert set(_states(grouped).values()) == {("ready", 0, 0)}
+
+
+def test_rows_that_nobody_asked_for_are_told_of_once(grouped: LocalQueue) -> None:
+    """A handler that returns rows without ``returns`` is noticed."""
+    with pytest.warns(UserWarning, match="returns rows, which are dropped") as warned:
+        grouped.process(lambda item: item, limit=3)
+    assert len(warned) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"max_workers": 0}, "max_workers is 0"),
+        ({"using": "thread"}, "using is 'thread', which is no choice; did you mean 'threads'"),
+        ({"per": "items"}, "per is 'items'"),
+        ({"output": "./out"}, "output is given without returns"),
+        ({"returns": "n int, _seq bigint"}, "returns has the column '_seq'"),
+        ({"returns": "n int, N int"}, "returns has the column 'n'"),
+        ({"returns": "n in"}, "returns is 'n in', which is no DDL"),
+        ({"limit": 0}, "limit is 0"),
+        ({"max_per_group": 2, "per": "batch"}, "with per='batch' it must be 1"),
+        ({"stop": True}, "stop is True"),
+    ],
+)
+def test_options_that_are_none_are_refused(
+    grouped: LocalQueue, options: dict[str, Any], problem: str
+) -> None:
+    """They are named before anything is claimed."""
+    with pytest.raises(InvalidArgumentError, match=problem):
+        grouped.process(lambda _: None, **options)
+    assert grouped.counts()["ready"] == 12
+
+
+def _rows(out: Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = DeltaTable(str(out)).to_pyarrow_table().sort_by("_seq").to_pylist()
+    return rows
+
+
+@BOTH
+@pytest.mark.parametrize("returns", ["n bigint", pa.schema([("n", pa.int64())])])
+def test_results_go_to_the_output(
+    grouped: LocalQueue, using: Using, returns: Any, tmp_path: Path
+) -> None:
+    """Each item that is done has its row, and a claim's rows are one commit."""
+
+    def handle(item: dict[str, Any]) -> dict[str, Any] | None:
+        return None if item["id"] == 5 else {"n": 10 * item["id"]}
+
+    done = grouped.process(
+        handle, limit=6, returns=returns, output=f"{tmp_path}/out", using=using, max_workers=2
+    )
+
+    assert done.acked == 12
+    rows = _rows(tmp_path / "out")
+    assert [row["n"] for row in rows] == [10 * n for n in range(12) if n != 5]
+    assert [row["_seq"] for row in rows] == [n for n in range(1, 13) if n != 6]
+    assert len({row["_claim_id"] for row in rows}) == 2
+    assert DeltaTable(str(tmp_path / "out")).version() == 2
+
+
+def test_what_may_not_be_null_is_asked_of_each_row(make: Make, tmp_path: Path) -> None:
+    """A result without such a value is its item's failure; the table takes any, as Spark's does."""
+    queue = make("id long", max_attempts=1)
+    queue.enqueue([{"id": 1}, {"id": 2}])
+
+    def handle(item: dict[str, Any]) -> dict[str, Any]:
+        return {"n": 5 if item["id"] == 1 else None}
+
+    done = queue.process(handle, returns="n bigint not null", output=f"{tmp_path}/out")
+
+    assert (done.acked, done.dead) == (1, 1)
+    assert "column 'n' is None, and it must have a bigint" in queue.dead()["_error"][0].as_py()
+    assert [row["n"] for row in _rows(tmp_path / "out")] == [5]
+
+
+def test_an_output_that_does_not_fit_is_refused(grouped: LocalQueue, tmp_path: Path) -> None:
+    """A column of another type, one that is missing, a place that only Spark writes to."""
+    grouped.process(lambda _: None, returns="n bigint", output=f"{tmp_path}/out", limit=1)
+    ready = grouped.counts()["ready"]
+
+    for returns in ("n int", "n bigint, m int"):
+        with pytest.raises(SchemaMismatchError, match="in the output"):
+            grouped.process(lambda _: None, returns=returns, output=f"{tmp_path}/out")
+    for output in ("facts", "s3://bucket/facts", "hdfs:/facts"):
+        with pytest.raises(SparkNeededError, match="to write to the output"):
+            grouped.process(lambda _: None, returns="n bigint", output=output)
+    with pytest.raises(SparkNeededError, match="times without a zone"):
+        grouped.process(lambda _: None, returns="at timestamp_ntz", output=f"{tmp_path}/ntz")
+    assert grouped.counts()["ready"] == ready
+    assert not (tmp_path / "ntz").exists()
+
+
+def test_who_was_taken_over_drops_his_results(
+    make: Make, again: Callable[[], LocalQueue], clock: ManualClock, tmp_path: Path
+) -> None:
+    """A worker that was taken over meanwhile leaves no row and settles nothing."""
+    queue, other = make("id long"), again()
+    queue.enqueue([{"id": 1}])
+    taken: list[int] = []
+
+    def handle(item: dict[str, Any]) -> dict[str, Any]:
+        if not taken:
+            clock.advance(timedelta(hours=1))
+            taken.append(other.claim().count)
+        return {"n": item["id"]}
+
+    done = queue.process(handle, returns="n bigint", output=f"{tmp_path}/out")
+
+    assert taken == [1]
+    assert (done.acked, done.waiting) == (0, {"leased": 1})
+    assert _rows(tmp_path / "out") == []
