@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -111,7 +112,9 @@ class Service:
                 self.is_cut = horizon is not None and room != 0
                 break
             rank, seq, served, cursor = heappop(self._front)
-            if horizon is not None and (*rank, seq) > horizon:
+            # Of two slots of a key at one turn the regular one is taken, whosever it is.
+            place = math.inf if served.slot.overdue else seq
+            if horizon is not None and (*rank, place) > horizon:
                 self.is_cut = True
                 break
             if cursor is not None and not self._take(served, cursor):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from spark_queue.clock import ManualClock
@@ -145,6 +145,8 @@ def _row(draw: random.Random, clock: ManualClock) -> dict[str, Any]:
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(seed=st.integers(0, 10**9))
+# An overdue turn, with the key's regular one of the same height beyond the horizon.
+@example(seed=104)
 def test_a_window_decides_as_the_whole(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
     """Laws 1-8: whatever a queue is configured to and went through, the same rows are written."""
     draw = random.Random(seed)  # noqa: S311 - a history to replay
