@@ -140,10 +140,11 @@ def in_memory() -> Iterator[None]:
     with ExitStack() as patches:
         for module in (appending, files):
             patches.enter_context(mock.patch.object(module, "pq", parquet))
-        patches.enter_context(mock.patch.object(native, "_opened", MemoryTable))
-        patches.enter_context(mock.patch.object(glance, "at", _looked))
+        # By their names as the type checker knows them: what is called otherwise is noticed there.
+        patches.enter_context(mock.patch.object(native, native.opened.__name__, MemoryTable))
+        patches.enter_context(mock.patch.object(glance, glance.at.__name__, _looked))
         # Nobody tidies up beside: what is small needs none, and here one works at a time.
-        patches.enter_context(mock.patch.object(chores, "ask"))
+        patches.enter_context(mock.patch.object(chores, chores.ask.__name__))
         yield
 
 
