@@ -13,8 +13,9 @@ from pyspark.sql.types import StructType
 
 from spark_queue import checks, streams
 from spark_queue.claim import Claim, claimed
-from spark_queue.delta.commands import admin, claims, readers
+from spark_queue.delta.commands import admin, claims, readers, recovery
 from spark_queue.delta.plans import snapshot
+from spark_queue.delta.store import news
 from spark_queue.delta.views import lag
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.operating import Operating
@@ -42,11 +43,15 @@ class Working(Operating):
         limit: int,
         *,
         lease: timedelta | None = None,
-        worker_id: str = "",
+        worker_id: str | None = None,
         run: int = 1,
         claim_id: str | None = None,
+        wait: timedelta = timedelta(0),
     ) -> Claim:
         """Lease the next items, in fair order.
+
+        Of a queue on this machine's disk, claims of processes that have ended are settled before:
+        what they held comes back at once.
 
         Parameters
         ----------
@@ -54,14 +59,19 @@ class Working(Operating):
             How many items at most.
         lease : timedelta, optional
             How long they are held; the queue's ``lease`` by default.
-        worker_id : str
-            Who holds them, as :meth:`status` shows it.
+        worker_id : str, optional
+            Who holds them, as :meth:`status` shows it. By default, on this machine's disk, this
+            process, so that others see when it ends; with a ``claim_id`` nobody, so that the items
+            are held until whoever comes next asks again.
         run : int
             How many consecutive items of one group may be leased together, to be worked off in
             order; 1 by default.
         claim_id : str, optional
             Makes the claim repeatable: claiming again with the same id gives the same items, also
             after a crash between the commit and its answer.
+        wait : timedelta
+            How long to wait for items where there are none. On this machine's disk others wake
+            this by what they write; elsewhere the queue is looked at once a second.
 
         Returns
         -------
@@ -72,12 +82,16 @@ class Working(Operating):
         Raises
         ------
         InvalidArgumentError
-            When ``limit`` or ``run`` is below 1 or ``lease`` is not above zero.
+            When ``limit`` or ``run`` is below 1, ``lease`` is not above zero, or ``wait`` below it.
         """
-        checks.require_claim(limit, lease, run, worker_id, claim_id)
-        return claimed(
-            self._store, claims.request(self._store, limit, lease, worker_id, run, claim_id)
-        )
+        checks.require_claim(limit, lease, run, worker_id, claim_id, wait)
+        store = self._store
+
+        def taken() -> Claim:
+            recovery.recover_ended(store)
+            return claimed(store, claims.request(store, limit, lease, worker_id, run, claim_id))
+
+        return news.awaited(store, taken, wait)
 
     @overload
     def process(

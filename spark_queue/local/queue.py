@@ -20,7 +20,7 @@ from spark_queue.delta.input import kinds, names
 from spark_queue.delta.input.plain import keys
 from spark_queue.delta.input.plain.ddl import parsed
 from spark_queue.delta.replica.request import EnqueueRules, OnDuplicate
-from spark_queue.delta.store import fencing, news
+from spark_queue.delta.store import news
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.delta.tables.facts import Listener
@@ -225,7 +225,8 @@ class LocalQueue(Worked):
         lease : timedelta, optional
             How long they are held; the queue's ``lease`` by default.
         worker_id : str, optional
-            Who holds them. By default this process, so that others see when it ends.
+            Who holds them. By default this process, so that others see when it ends; with a
+            ``claim_id`` nobody, so that the items are held until whoever comes next asks again.
         run : int
             How many consecutive items of one group may be leased together; 1 by default.
         claim_id : str, optional
@@ -243,10 +244,8 @@ class LocalQueue(Worked):
         store = self._store
 
         def claimed() -> LocalClaim:
-            recovery.recover(store, with_lapsed=False)
-            here = store.handle.place.directory()
-            who = fencing.life_of(here) if worker_id is None else worker_id
-            request = claims.request(store, limit, lease, who, run, claim_id)
+            recovery.recover_ended(store)
+            request = claims.request(store, limit, lease, worker_id, run, claim_id)
             return LocalClaim(store, claims.claim(store, request))
 
         return news.awaited(store, claimed, wait)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections import Counter
+from datetime import timedelta
+from threading import Timer
 
 import pytest
 from pyspark.sql import SparkSession
@@ -36,9 +39,36 @@ while put < {ITEMS} or not queue.paused:
 print(*done, sep="\\n")
 """
 
-pytestmark = pytest.mark.slow
+#: Claims an item, and holds it until it is killed.
+_HOLDER = """
+import sys, time, spark_queue
+print(spark_queue.open(sys.argv[1]).claim().count, flush=True)
+time.sleep(600)
+"""
 
 
+def test_a_claim_waits_for_what_the_dead_held(spark: SparkSession, place: str) -> None:
+    """What a process held comes back when it ends, to a session of Spark that waits for items."""
+    queue = DeltaQueue.create(spark, f"{place}/queue", "k string")
+    queue.enqueue(spark.createDataFrame([("a",)], "k string"))
+    holder = subprocess.Popen(  # noqa: S603 - our own package
+        [sys.executable, "-c", _HOLDER, queue.name], stdout=subprocess.PIPE, text=True
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "1\n"
+    assert queue.claim(1).count == 0
+    Timer(0.5, holder.kill).start()
+
+    claim = queue.claim(1, wait=timedelta(seconds=60))
+
+    assert claim.count == 1
+    row = queue.status().select("_losses", "_worker_id").collect()[0]
+    assert row["_losses"] == 1
+    assert f"/{os.getpid()}/" in row["_worker_id"]
+    holder.communicate()
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("planned", [False, True])
 def test_nothing_is_lost_or_done_twice_between_them(
     spark: SparkSession, place: str, *, planned: bool

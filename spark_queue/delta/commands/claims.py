@@ -15,7 +15,7 @@ from spark_queue.delta.replica.claiming import Chosen
 from spark_queue.delta.replica.request import Choice, GrantedClaim, Request
 from spark_queue.delta.replica.state import RememberedClaim, TooManyItemsError
 from spark_queue.delta.steps import Answer, Step, is_small, on_status
-from spark_queue.delta.store import replicas
+from spark_queue.delta.store import fencing, replicas
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import StatusHead, following
 from spark_queue.delta.tables.schema import CLAIMED, READY
@@ -173,11 +173,11 @@ def request(
     store: Store,
     limit: int,
     lease: timedelta | None,
-    worker_id: str,
+    worker_id: str | None,
     run: int,
     claim_id: str | None,
 ) -> Request:
-    """Check what a claim asks for."""
+    """Check what a claim asks for, and say who it is for: this process, if it names nobody."""
     facts = store.registered()
     if facts.streams:
         raise InvalidArgumentError(
@@ -187,8 +187,18 @@ def request(
     return Request(
         limit=limit,
         lease=held_for,
-        worker_id=worker_id,
+        worker_id=_holder(store, claim_id) if worker_id is None else worker_id,
         run=run,
         claim_id=claim_id or new_claim_id(),
         repeatable=claim_id is not None,
     )
+
+
+def _holder(store: Store, claim_id: str | None) -> str:
+    """Return what names this process, where others can tell by it when it ends.
+
+    A claim with an id may be asked for once more by the process that comes after this one, and is
+    nobody's: it is held until its lease is over.
+    """
+    directory = store.handle.place.directory()
+    return "" if directory is None or claim_id is not None else fencing.life_of(directory)

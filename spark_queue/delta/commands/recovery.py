@@ -10,7 +10,7 @@ from types import ModuleType
 
 from spark_queue.delta.commands import asking, settle
 from spark_queue.delta.commands.settle import SettledStep
-from spark_queue.delta.replica.state import Row
+from spark_queue.delta.replica.state import Replica, Row
 from spark_queue.delta.store import replicas
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import lives
@@ -22,7 +22,7 @@ from spark_queue.delta.verdicts import Gone
 _NEVER = datetime.fromtimestamp(0, timezone.utc)
 
 
-def recover(store: Store, *, with_lapsed: bool = True) -> list[SettledStep]:
+def recover(store: Store) -> list[SettledStep]:
     """Settle the claims whose holder is known to be gone.
 
     A holder is gone when its lease ran out, or, on a disk of this machine, when its process has
@@ -32,17 +32,27 @@ def recover(store: Store, *, with_lapsed: bool = True) -> list[SettledStep]:
     ----------
     store : Store
         The queue, as the reader sees it whose claims they are.
-    with_lapsed : bool
-        Whether a lease that ran out tells it, too. A claim takes such items over by itself, in the
-        slots that they have.
 
     Returns
     -------
     list of SettledStep
         One for each claim that was settled.
     """
+    return _recovered(store, store.clock.now())
+
+
+def recover_ended(store: Store) -> None:
+    """Settle the claims of processes that have ended, as far as this one knows the open items.
+
+    A claim does so first. What has lapsed it takes over by itself, in the slots that it has.
+    """
+    if store.is_local() and (isinstance(store.session, PlainSession) or _known(store) is not None):
+        _recovered(store, _NEVER)
+
+
+def _recovered(store: Store, now: datetime) -> list[SettledStep]:
     held = _held(store)
-    gone = Gone(store.clock.now() if with_lapsed else _NEVER, _ended(store, held))
+    gone = Gone(now, _ended(store, held))
     claims = sorted({(row["_lease"], row["_claim_id"]) for row in held if gone.has(row)})
     settled = [_settled(store, lease, claim_id, gone) for lease, claim_id in claims]
     _tidy(store, gone)
@@ -94,8 +104,7 @@ def _held(store: Store) -> list[Row]:
     if store.status_head().claimed == 0:
         return []
     with store.cache().lock:
-        known = replicas.at_hand(store)
-        if known is not None:
+        if (known := _known(store)) is not None:
             return [row for row in known.items.values() if row["_state"] == CLAIMED]
     if isinstance(store.session, PlainSession):
         # Too many to be known here: the claim that follows says what it needs for them.
@@ -104,13 +113,18 @@ def _held(store: Store) -> list[Row]:
     return rows
 
 
+def _known(store: Store) -> Replica | None:
+    with store.cache().lock:
+        return replicas.at_hand(store)
+
+
 def _settled(store: Store, lease: int, claim_id: str, gone: Gone) -> SettledStep | None:
     """Settle what is left of a claim; ``None`` where that is left to somebody with Spark.
 
     Who has named an output may have written there: it has to be asked first.
     """
     with store.cache().lock:
-        known = replicas.at_hand(store)
+        known = _known(store)
         grant = None if known is None else known.grants.get(lease)
     if grant is not None and grant.output is None:
         return settle.settle(store, lease, gone, action="recover")

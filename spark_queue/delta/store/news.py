@@ -74,6 +74,8 @@ def awaited(store: Store, attempt: Callable[[], _Got], wait: timedelta) -> _Got:
 
     Between two tries others have written, or an item has become due.
     """
+    if not wait:
+        return attempt()
     end = time.monotonic() + wait.total_seconds()
     while True:
         look = look_at(store)

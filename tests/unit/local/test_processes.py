@@ -80,6 +80,20 @@ def test_what_a_killed_process_held_comes_back_at_once(
     assert losses == {"a": 1, "b": 1, "c": 0}
 
 
+def test_a_claim_with_an_id_outlives_its_process(make: Make, start: Callable[..., Worker]) -> None:
+    """Whoever comes next asks for it again, has the same items, and settles them."""
+    queue, worker = make(), start()
+    queue.enqueue([{"id": "a"}, {"id": "b"}, {"id": "c"}])
+    assert worker.says("queue.claim(2, claim_id='run 7').count") == "2"
+
+    worker.kill()
+
+    assert [row["id"] for row in queue.claim(3).rows] == ["c"]
+    with queue.claim(2, claim_id="run 7") as claim:
+        assert [row["id"] for row in claim.rows] == ["a", "b"]
+    assert (queue.counts()["acked"], queue.counts()["claimed"]) == (2, 1)
+
+
 def test_what_a_process_with_a_name_of_its_own_held_waits_for_its_lease(
     make: Make, start: Callable[..., Worker]
 ) -> None:
