@@ -210,31 +210,25 @@ def test_json_is_all_that_a_process_prints(place: str) -> None:
     assert {"queue", "out"} <= {path.name for path in Path(place).iterdir()}
 
 
-@pytest.mark.slow
 def test_two_processes_take_turns(queue_path: str, spark: SparkSession) -> None:
     """What another process does to a queue, this one knows at its next step."""
     queue = DeltaQueue.create(spark, queue_path, "n int")
     queue.enqueue(spark.range(3).selectExpr("cast(id as int) n"))
-    script = (
-        "from spark_queue.cli import main\n"
-        "from spark_queue.session import local_session\n"
-        "session = local_session(quiet=True)\n"
-        "for command in ('status', 'pause'):\n"
-        "    try:\n"
-        f"        main([command, {queue_path!r}, '--json'], sessions=lambda _: session)\n"
-        "    except SystemExit as ended:\n"
-        "        assert not ended.code\n"
-    )
 
-    ended = subprocess.run(  # noqa: S603 - our own command
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=300
-    )
+    status, paused = (_said(command, queue_path) for command in ("status", "pause"))
 
-    status, paused = map(json.loads, ended.stdout.splitlines())
     assert status["states"] == {"ready": 3}
     assert (queue.claim(1).count, queue.paused) == (0, True)
     assert queue.resume() == paused["step"] + 1
     assert queue.claim(1).count == 1
+
+
+def _said(command: str, queue: str) -> Any:
+    """Return what a command says as a process of its own."""
+    ended = subprocess.run(  # noqa: S603 - our own command
+        [*_COMMAND, command, queue, "--json"], capture_output=True, check=True, timeout=300
+    )
+    return json.loads(ended.stdout)
 
 
 @pytest.mark.slow

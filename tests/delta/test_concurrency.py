@@ -19,8 +19,8 @@ from spark_queue.looking import store_of
 from spark_queue.queue import DeltaQueue
 
 FRAMES = 3
-ROWS = 500
-CLAIMERS = 3
+ROWS = 120
+CLAIMERS = 2
 
 pytestmark = pytest.mark.slow
 
@@ -64,7 +64,7 @@ def _enqueue(spark: SparkSession, queue: DeltaQueue, frame: int) -> int:
     """Enqueue a frame that shares half of its keys with the next one."""
     first = frame * ROWS // 2
     rows = spark.range(first, first + ROWS).selectExpr(
-        "id", "concat('t', id % 5) AS tenant", "concat('g', id % 500) AS grp"
+        "id", "concat('t', id % 5) AS tenant", "concat('g', id % 100) AS grp"
     )
     return queue.enqueue(rows).inserted
 
