@@ -102,7 +102,12 @@ def _begun(work: Callable[[], Iterable[bytes]]) -> tuple[int, int, int]:
     _flush()
     with _beginning:
         theirs, ours = os.pipe(), os.pipe()
-        child = _forked()
+        try:
+            child = _forked()
+        except OSError:
+            for end in (*theirs, *ours):
+                os.close(end)
+            raise
         if child == 0:
             _part_from_others()
             os.close(ours[1])
@@ -197,7 +202,7 @@ def _read(source: int, has_ended: Callable[[], bool], cut: Cut | None) -> bytes:
 
 def _has_ended(child: int, ended: list[int]) -> bool:
     if not ended:
-        pid, status = os.waitpid(child, os.WNOHANG)
+        pid, status = _waited(child, os.WNOHANG)
         if pid == child:
             ended.append(status)
     return bool(ended)
@@ -205,5 +210,13 @@ def _has_ended(child: int, ended: list[int]) -> bool:
 
 def _reaped(child: int, ended: list[int]) -> int:
     if not ended:
-        ended.append(os.waitpid(child, 0)[1])
+        ended.append(_waited(child, 0)[1])
     return ended[0]
+
+
+def _waited(child: int, how: int) -> tuple[int, int]:
+    """Ask how a child has ended; where nobody keeps that, it has, and nobody knows how."""
+    try:
+        return os.waitpid(child, how)
+    except ChildProcessError:
+        return child, 0

@@ -120,6 +120,27 @@ def test_a_claim_by_spark_takes_over_nothing_that_the_output_has(
     assert queue.stats().acked == 5
 
 
+def test_an_output_that_cannot_be_asked_holds_up_nobody_else(
+    spark: SparkSession,
+    place: str,
+    queue_path: str,
+    clock: ManualClock,
+    filled: Callable[[], LocalQueue],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its claim stays as it is, and others go on with what is ready."""
+    _die_between(spark, place, queue_path, clock, filled, monkeypatch)
+    clock.advance(2 * LEASE)
+    for file in Path(f"{place}/out").glob("*.parquet"):
+        file.unlink()
+
+    queue = DeltaQueue.open(spark, queue_path, clock=clock)
+
+    with queue.claim(9) as claim:
+        assert sorted(row["id"] for row in claim.items.collect()) == [3, 4]
+    assert (queue.stats().claimed, queue.stats().acked) == (3, 2)
+
+
 def filled_again(queue_path: str, clock: ManualClock) -> LocalQueue:
     """Open the queue without Spark."""
     return LocalQueue.open(queue_path, durability="process", clock=clock)

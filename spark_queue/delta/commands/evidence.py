@@ -38,6 +38,7 @@ class Output:
     def __init__(self, spark: SparkSession, name_or_path: str) -> None:
         self.spark = spark
         self.address = TableAddress.of(name_or_path)
+        self._named: TableAddress | None = None
 
     def exists(self) -> bool:
         """Tell whether the table is there."""
@@ -84,6 +85,16 @@ class Output:
         directory = paths.directory_of(self.spark, self.address)
         return directory if directory is not None and paths.has_log(directory) else None
 
+    def _place(self) -> Path | None:
+        """Return the same of a table by name, too: others may know it by its path."""
+        if self.address.is_path:
+            return self._directory()
+        if self._named is None:
+            row = self.spark.sql(f"DESCRIBE DETAIL {self.address.sql()}").select("location").head()
+            self._named = TableAddress.of(self.address.target if row is None else str(row[0]))
+        directory = paths.directory_of(self.spark, self._named)
+        return directory if directory is not None and paths.has_log(directory) else None
+
     def write(self, results: DataFrame, claim_id: str) -> bool:
         """Append the results of a claim; False where the claim was taken over before."""
         self._commit(results, claim_id)
@@ -104,7 +115,7 @@ class Output:
 
     def _commit(self, rows: DataFrame, claim_id: str) -> None:
         # Spark's commits on a local disk replace each other, where processes make them at once.
-        with turnstile.holding(self.address.target, self._directory(), timeout=_PATIENCE):
+        with turnstile.holding(self.address.target, self._place(), timeout=_PATIENCE):
             self._append(rows, claim_id)
 
     def _append(self, rows: DataFrame, claim_id: str) -> None:

@@ -130,7 +130,7 @@ def _settled(store: Store, lease: int, claim_id: str, gone: Gone) -> SettledStep
         return settle.settle(store, lease, gone, action="recover")
     if isinstance(store.session, PlainSession):
         return asking.settled(store, lease, claim_id, gone)
-    done: SettledStep = _by_spark().settled(store, lease, claim_id, gone)
+    done: SettledStep | None = _by_spark().settled(store, lease, claim_id, gone)
     return done
 
 

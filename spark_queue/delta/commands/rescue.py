@@ -14,6 +14,7 @@ from spark_queue.delta.plans import fold
 from spark_queue.delta.replica.settling import GONE, LOSE
 from spark_queue.delta.replica.state import Row
 from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.facts import logger
 from spark_queue.delta.tables.schema import CLAIMED, DEAD, ITEM
 from spark_queue.delta.verdicts import Gone
 
@@ -29,8 +30,8 @@ def bury(store: Store) -> int:
     if max_losses is None:
         return 0
     spent = _ran_out(store) & (F.col("_losses") + 1 >= max_losses)
-    done = [_settled(store, claim, LOSE, spent) for claim in _claims(store, spent)]
-    return sum(settled.counts.get(DEAD, 0) for settled in done)
+    done = [_tried(store, claim, spent) for claim in _claims(store, spent)]
+    return sum(settled.counts.get(DEAD, 0) for settled in done if settled is not None)
 
 
 def abandon(store: Store, lease: int, claim_id: str) -> SettledStep:
@@ -38,10 +39,13 @@ def abandon(store: Store, lease: int, claim_id: str) -> SettledStep:
     return _settled(store, (lease, claim_id), "release", F.lit(True))
 
 
-def settled(store: Store, lease: int, claim_id: str, gone: Gone) -> SettledStep:
-    """Settle a claim of a holder that is gone, by what its output has, if it has one."""
+def settled(store: Store, lease: int, claim_id: str, gone: Gone) -> SettledStep | None:
+    """Settle a claim of a holder that is gone, by what its output has, if it has one.
+
+    ``None`` where that cannot be asked: the claim waits for whoever comes when it can.
+    """
     which = (F.col("_lease_expires_at") <= gone.now) | F.col("_worker_id").isin(*gone.ended)
-    return _settled(store, (lease, claim_id), LOSE, which)
+    return _tried(store, (lease, claim_id), which)
 
 
 def held(store: Store) -> list[Row]:
@@ -73,6 +77,15 @@ def _ran_out(store: Store) -> Column:
 def _utc(local: datetime) -> datetime:
     """Read a collected timestamp, which is naive and in this process's zone."""
     return local.astimezone(timezone.utc)
+
+
+def _tried(store: Store, claim: tuple[int, str], which: Column) -> SettledStep | None:
+    """Settle as lost what is left of a claim; one that cannot be asked holds up nobody else."""
+    try:
+        return _settled(store, claim, LOSE, which)
+    except Exception:  # noqa: BLE001 - whatever it is, nobody knows what was done
+        logger.exception("%s: claim %s waits until its output can be asked", store.name, claim[1])
+        return None
 
 
 def _settled(store: Store, claim: tuple[int, str], otherwise: str, which: Column) -> SettledStep:

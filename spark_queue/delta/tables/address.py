@@ -11,6 +11,8 @@ from spark_queue.errors import InvalidArgumentError
 
 _NAME = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+){0,2}")
 _PATH_FORBIDDEN = re.compile(r"[`\x00-\x1f]")
+#: A path that names no host: what comes after ``//`` is one, and of ``file:///`` there is none.
+_ON_DISK = re.compile(r"(?P<scheme>file:(//)?)?(?P<path>/(?!/).*)", re.DOTALL)
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
@@ -18,8 +20,15 @@ def placed(name_or_path: str) -> str:
     """Return a name or path so that it means the same everywhere.
 
     A relative path is taken from the working directory of this process: SQL has none, and that of
-    the JVM is where the session was started. A name and a URI stay as they are.
+    the JVM is where the session was started. One of a disk is written in one way only, as its locks
+    are found by it: without ``//``, ``/./`` and a ``/`` at its end. A name and a URI of a store
+    stay as they are.
     """
+    on_disk = _ON_DISK.fullmatch(name_or_path)
+    # What a .. stands for behind a link is the file system's to say.
+    if on_disk is not None and ".." not in name_or_path.split("/"):
+        scheme = "" if on_disk["scheme"] is None else "file:"
+        return scheme + os.path.normpath(on_disk["path"])
     if "/" not in name_or_path or name_or_path.startswith("/") or _URI.match(name_or_path):
         return name_or_path
     return os.path.abspath(name_or_path)  # noqa: PTH100 - a place on a store is a string

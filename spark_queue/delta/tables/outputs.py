@@ -7,6 +7,7 @@ commits of results take, too.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +17,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue.delta.tables import paths, turnstile
+from spark_queue.delta.tables import turnstile
 from spark_queue.delta.tables.appending import (
     OURS,
     Appending,
@@ -25,7 +26,7 @@ from spark_queue.delta.tables.appending import (
     sync_checkpoint,
     sync_commits,
 )
-from spark_queue.delta.tables.commits import summed_up
+from spark_queue.delta.tables.commits import newest_version, summed_up
 from spark_queue.delta.tables.facts import logger
 from spark_queue.delta.tables.files import read_file
 from spark_queue.delta.tables.native import opened
@@ -48,6 +49,9 @@ _CLEANS_UP = "delta.enableExpiredLogCleanup"
 #: The version of every transaction.
 _FIRST = 1
 
+#: The path of a file all of whose rows were written under one name.
+_MARKED = re.compile(rf"{OURS}([0-9A-Za-z]+)\.[0-9a-f-]{{36}}\.")
+
 #: The column of the rows that says of which transaction they are.
 NAME = "_claim_id"
 
@@ -68,8 +72,9 @@ class ResultTable:
         self._is_synced = is_synced
 
     def exists(self) -> bool:
-        """Tell whether the table is there, or was begun."""
-        return paths.has_log(self.directory)
+        """Tell whether the table is there: a directory that was begun is made a table of."""
+        begun = newest_version(self.directory, None) is not None
+        return begun or summed_up(self.directory) is not None
 
     def make(self, columns: pa.Schema) -> None:
         """Make the table, unless somebody else just did.
@@ -133,7 +138,7 @@ class ResultTable:
         with self._held() as table:
             if table.transaction_version(name) is None:
                 self._commit(table, _schema(table).empty_table(), name)
-                return frozenset()
+            # A table forgets its transactions in time, and the rows of them stay.
             return self._rows(table, name)
 
     def rows(self, name: str) -> frozenset[int]:
@@ -193,8 +198,10 @@ class ResultTable:
         marked = [file for file in files if mark and file["path"].startswith(OURS + mark)]
         found: set[int] = set()
         for file in marked or files:
-            if _may_have(file, name):
-                rows = read_file(self.directory / unquote(file["path"]), ["_seq", NAME])
+            if not _may_have(file, name):
+                continue
+            rows = read_file(self.directory / unquote(file["path"]), ["_seq", NAME])
+            if NAME in rows.column_names:
                 found.update(rows.filter(pc.equal(rows[NAME], name))["_seq"].to_pylist())
         return frozenset(found)
 
@@ -205,7 +212,10 @@ def _mark(name: str) -> str:
 
 
 def _may_have(file: dict[str, Any], name: str) -> bool:
-    """Tell whether a row of a file may be of a name, by what the table says of the file."""
+    """Tell whether a row of a file may be of a name, by what is known of the file."""
+    whose = _MARKED.match(file["path"])
+    if whose is not None and whose[1] != name:
+        return False
     least, most = file.get(f"min.{NAME}"), file.get(f"max.{NAME}")
     return least is None or most is None or bool(least <= name <= most)
 

@@ -116,10 +116,18 @@ def _last_ends(store: Store, tables: Tables) -> dict[int, datetime]:
 def _drop_all(
     store: Store, due: Iterable[Generation], seen: Seen, tables: Tables
 ) -> list[Generation]:
-    """Drop generations, up to the first with an item that came back to a reader; return which."""
+    """Drop generations, up to the first with an item that came back to a reader; return which.
+
+    Each by itself, so that nobody waits for his step until all are gone.
+    """
+    return list(takewhile(lambda gen: _dropped(store, gen, seen, tables), due))
+
+
+def _dropped(store: Store, gen: Generation, seen: Seen, tables: Tables) -> bool:
     with standstill.standstill(store):
-        still = _unneeded(due, _needed(store, tables, seen))
-        return list(takewhile(lambda gen: _drop(store, gen, seen, tables), still))
+        if gen.number in _needed(store, tables, seen):
+            return False
+        return _drop(store, gen, seen, tables)
 
 
 def _drop(store: Store, gen: Generation, asked: Collection[int], tables: Tables) -> bool:

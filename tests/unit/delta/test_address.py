@@ -39,3 +39,22 @@ def test_what_is_no_name_is_named(name: object) -> None:
         with pytest.raises(InvalidArgumentError, match="is named by a path or a table name") as no:
             named(name)  # type: ignore[arg-type]
         assert repr(name) in str(no.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("/x/out/", "/x/out"),
+        ("/x//y/./out", "/x/y/out"),
+        ("file:/x/out/", "file:/x/out"),
+        ("file:///x/out", "file:/x/out"),
+        ("/x/../out", "/x/../out"),
+        ("//host/x/", "//host/x/"),
+        ("file://host/x", "file://host/x"),
+        ("s3a://bucket//x/", "s3a://bucket//x/"),
+    ],
+)
+def test_a_place_on_a_disk_is_written_in_one_way(given: str, meant: str) -> None:
+    """Its locks are found by its path: whoever writes it another way would hold others."""
+    assert TableAddress.of(given).target == meant
+    assert QueueAddress(given).name == meant

@@ -181,3 +181,57 @@ def test_a_table_that_somebody_makes_at_the_same_time_is_taken(tmp_path: Path) -
     assert one.write(_rows("a", 1), "a")
     assert other.write(_rows("b", 2), "b")
     assert _numbers(one) == [10, 20]
+
+
+def test_rows_outlive_what_the_table_remembers_of_their_name(table: ResultTable) -> None:
+    """Only rows are evidence: a table forgets its transactions after a month."""
+    assert table.write(_rows("a", 1), "a")
+    _age(table, 1, days=40)
+    assert DeltaTable(str(table.directory)).transaction_version("a") is None
+
+    assert table.shut_out("a") == {1}
+
+
+def _age(table: ResultTable, version: int, *, days: int) -> None:
+    """Let the transaction of a commit be some days older than it is."""
+    commit = table.directory / "_delta_log" / f"{version:020}.json"
+    actions = [json.loads(line) for line in commit.read_text().splitlines()]
+    for action in actions:
+        if "txn" in action:
+            action["txn"]["lastUpdated"] -= days * 24 * 60 * 60 * 1000
+    commit.write_text("\n".join(json.dumps(action) for action in actions) + "\n")
+
+
+def test_a_table_that_was_only_begun_is_made(tmp_path: Path) -> None:
+    """Whoever was killed before the first commit has left a directory, and no table."""
+    (tmp_path / "out" / "_delta_log").mkdir(parents=True)
+    begun = ResultTable(tmp_path / "out", is_synced=False)
+    assert not begun.exists()
+
+    begun.make(COLUMNS)
+
+    assert begun.write(_rows("a", 1), "a")
+    assert begun.exists()
+
+
+def test_files_from_before_the_table_was_an_output_have_no_rows_of_a_claim(tmp_path: Path) -> None:
+    """A user's table may have got the two columns later: what is older says nothing."""
+    write_deltalake(tmp_path / "out", pa.table({"n": [1]}))
+    write_deltalake(tmp_path / "out", _rows("spark's", 2), mode="append", schema_mode="merge")
+    table = ResultTable(tmp_path / "out", is_synced=False)
+
+    assert table.rows("spark's") == {2}
+    assert table.shut_out("nobody's") == frozenset()
+
+
+def test_files_of_other_claims_are_not_read(
+    table: ResultTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file says by its name whose rows it has, and a name without rows costs no look at them."""
+    for name in ("a", "b"):
+        assert table.write(_rows(name, 1), name)
+    table.shut_out("c")
+    monkeypatch.setattr(outputs, "read_file", pytest.fail)
+
+    assert table.shut_out("c") == frozenset()
+    assert not table.write(_rows("c", 1), "c")

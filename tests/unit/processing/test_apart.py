@@ -168,3 +168,26 @@ def _runs(pid: int) -> bool:
     except OSError:
         return False
     return state != "Z"
+
+
+def test_a_child_whose_end_nobody_keeps_has_ended() -> None:
+    """Where the system throws away how children end, what they have said is there all the same."""
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        assert _told(lambda: iter([b"one", b"two"])) == ["one", "two"]
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+
+def test_a_child_that_cannot_be_begun_leaves_nothing_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error of the system is told, and whoever tries again has as many files open as before."""
+
+    def refused() -> int:
+        raise BlockingIOError("too many processes")
+
+    monkeypatch.setattr(os, "fork", refused)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(3):
+        with pytest.raises(BlockingIOError, match="too many processes"):
+            _told(lambda: iter([b"one"]))
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
