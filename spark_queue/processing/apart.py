@@ -13,7 +13,7 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -29,6 +29,9 @@ _LOOK = 1_000
 _LOOK_FOR_CUT = 50
 
 _DONE = 0
+
+#: What ends a process and its children; how they take it is not the same.
+_ENDINGS = (signal.SIGINT, signal.SIGTERM)
 
 #: Set when all that goes on is to end.
 Cut = threading.Event
@@ -102,17 +105,21 @@ def _begun(work: Callable[[], Iterable[bytes]]) -> tuple[int, int, int]:
     _flush()
     with _beginning:
         theirs, ours = os.pipe(), os.pipe()
+        # What is to end both must not be heard by a copy of this process that is not yet a child.
+        heard = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDINGS)
         try:
             child = _forked()
+            if child == 0:
+                _part_from_others()
+                os.close(ours[1])
+                os.close(theirs[0])
+                _live(work, theirs[1], ours[0], heard)
         except OSError:
             for end in (*theirs, *ours):
                 os.close(end)
             raise
-        if child == 0:
-            _part_from_others()
-            os.close(ours[1])
-            os.close(theirs[0])
-            _live(work, theirs[1], ours[0])
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, heard)
         os.close(ours[0])
         os.close(theirs[1])
         _ours.update((theirs[0], ours[1]))
@@ -135,12 +142,15 @@ def _forked() -> int:
         return os.fork()
 
 
-def _live(work: Callable[[], Iterable[bytes]], out: int, parent: int) -> None:
+def _live(
+    work: Callable[[], Iterable[bytes]], out: int, parent: int, heard: Collection[int]
+) -> None:
     """Be the child: this never returns."""
     code = 1
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, heard)
         threading.Thread(target=_die_with, args=(parent,), daemon=True).start()
         with os.fdopen(out, "wb", closefd=False) as pipe:
             for answer in work():
