@@ -123,5 +123,5 @@ def maintain(
 ) -> None:
     """Log what has expired, write a checkpoint, and merge small files."""
     kept_for = None if retention is None else timedelta(seconds=retention)
-    done = plain(scope.queue(name).maintain(retention=kept_for))
+    done = plain(scope.engine(name).maintain(scope, name, kept_for))
     scope.display.show(done, *show_counts.maintained(done))

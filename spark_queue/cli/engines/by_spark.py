@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.sql import DataFrame
@@ -18,7 +18,7 @@ from spark_queue.config import QueueConfig
 from spark_queue.delta.plans.snapshot import chosen
 from spark_queue.queue import DeltaQueue
 from spark_queue.reader_config import ReaderConfig
-from spark_queue.results import EnqueueResult
+from spark_queue.results import EnqueueResult, Maintained
 
 if TYPE_CHECKING:
     from spark_queue.cli.scope import Scope
@@ -43,6 +43,11 @@ def placed(scope: Scope, name: str) -> str:
 def drop(scope: Scope, place: str) -> None:
     """See :class:`Engine`."""
     DeltaQueue.drop(scope.spark, place)
+
+
+def maintain(scope: Scope, name: str, retention: timedelta | None) -> Maintained:
+    """See :class:`Engine`."""
+    return scope.queue(name).maintain(retention=retention)
 
 
 def enqueue(scope: Scope, queue: AnyQueue, source: Source) -> EnqueueResult:

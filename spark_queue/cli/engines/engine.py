@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from spark_queue.cli.shown.formats import Format
 from spark_queue.config import QueueConfig
 from spark_queue.reader_config import ReaderConfig
-from spark_queue.results import EnqueueResult
+from spark_queue.results import EnqueueResult, Maintained
 
 if TYPE_CHECKING:
     from spark_queue.cli.scope import Scope
@@ -79,6 +79,9 @@ class Engine(Protocol):
 
     def drop(self, scope: Scope, place: str) -> None:
         """Remove a queue."""
+
+    def maintain(self, scope: Scope, name: str, retention: timedelta | None) -> Maintained:
+        """Do the upkeep of a queue."""
 
     def placed(self, scope: Scope, name: str) -> str:
         """Return the name or path of a queue as the library has it."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
@@ -31,7 +31,7 @@ from spark_queue.local import handles, items
 from spark_queue.local.lagging import lag
 from spark_queue.local.queue import LocalQueue
 from spark_queue.reader_config import ReaderConfig
-from spark_queue.results import EnqueueResult, QueueStats
+from spark_queue.results import EnqueueResult, Maintained, QueueStats
 
 if TYPE_CHECKING:
     from spark_queue.cli.scope import Scope
@@ -64,6 +64,12 @@ def drop(scope: Scope, place: str) -> None:
     """See :class:`Engine`."""
     del scope
     handles.drop(local_path(place))
+
+
+def maintain(scope: Scope, name: str, retention: timedelta | None) -> Maintained:
+    """See :class:`Engine`."""
+    del scope
+    return LocalQueue.open(local_path(name)).maintain(retention=retention)
 
 
 def enqueue(scope: Scope, queue: AnyQueue, source: Source) -> EnqueueResult:

@@ -45,6 +45,7 @@ for command in ("status", "stats", "dead", "config", "pause", "resume", "readers
 run("explain", "./q", "1")
 run("history", "./q", "1")
 run("configure", "./q", "--lease", "60")
+run("maintain", "./q", "--retention", "60")
 run("add-reader", "./q", "mail")
 run("add-reader", "./q", "audit", "--start", "beginning")
 run("drop-reader", "./q", "audit")
@@ -79,7 +80,7 @@ def test_a_local_queue_is_worked_with_where_there_is_no_spark(tmp_path: Path) ->
     ends = [line for line in done.stdout.splitlines() if line.startswith("ended ")]
     assert done.stderr == ""
     assert [line for line in ends if not line.endswith(" 0")] == []
-    assert len(ends) == 25
+    assert len(ends) == 26
     assert "3 items enqueued, step 1" in done.stdout
     assert list(tmp_path.glob("q/*_log")) == []
 
