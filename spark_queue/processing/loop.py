@@ -157,9 +157,12 @@ class _Ahead:
         self._claim: Claim | None = None
 
     def take(self) -> Claim | None:
-        """Return the claim, once."""
+        """Return the claim, once, if its lease lasts: what came in between may have taken long."""
         claim, self._claim = self._claim, None
-        return claim
+        if claim is None or not claim.count or claim.lease_expires_at > self._store.clock.now():
+            return claim
+        recovery.abandon(self._store, claim.lease, claim.id)
+        return None
 
     def settled(self, claim: Claim, verdict: Verdict) -> SettledStep:
         """Settle a claim, and make the next one in the same step, if that is possible."""

@@ -401,3 +401,21 @@ def test_who_was_taken_over_drops_his_results(
     assert taken == [1]
     assert (done.acked, done.waiting) == (0, {"leased": 1})
     assert _rows(tmp_path / "out") == []
+
+
+def test_a_claim_made_ahead_is_not_begun_when_its_lease_is_over(
+    make: Make, clock: ManualClock
+) -> None:
+    """Where what follows a claim takes longer than a lease, others have the next items by then."""
+    queue = make("id long", lease=timedelta(minutes=1))
+    queue.enqueue([{"id": 1}, {"id": 2}])
+    worked: list[int] = []
+
+    def others_go_on(_: object) -> None:
+        clock.advance(timedelta(minutes=2))
+        queue.claim(1, worker_id="another").ack()
+
+    done = queue.process(lambda item: worked.append(item["id"]), limit=1, on_claim=others_go_on)
+
+    assert worked == [1]
+    assert (done.acked, queue.counts()["acked"]) == (1, 2)
