@@ -88,8 +88,9 @@ class Working(Operating):
         store = self._store
 
         def taken() -> Claim:
+            request = claims.request(store, limit, lease, worker_id, run, claim_id)
             recovery.recover_ended(store)
-            return claimed(store, claims.request(store, limit, lease, worker_id, run, claim_id))
+            return claimed(store, request)
 
         return news.awaited(store, taken, wait)
 

@@ -253,8 +253,8 @@ class _Play:
             _known(hand.queue)
         return hand
 
-    def _opened(self) -> LocalQueue:
-        return LocalQueue.open(self._path, durability="process", clock=self._clock)
+    def _opened(self, clock: ManualClock | None = None) -> LocalQueue:
+        return LocalQueue.open(self._path, durability="process", clock=clock or self._clock)
 
     def _time(self) -> int:
         self._ticks += 1
@@ -286,20 +286,35 @@ class _Play:
                     known = _known(self._hands[number].queue)
                 yield from orders_laws.differences(known, self._anew[key])
         hands, deaths = [self._maker, *self._hands.values()], self._world.deaths
+        allowed = self._allowed
+        if is_new and allowed.shares:
+            yield from self._told_faults(rows, hands, links, replace(allowed, stays=True))
+            # What a claim holds by its id alone comes back when its lease is over.
+            allowed = replace(allowed, lapses=True)
         if is_new:
             for number in self._world.processes.keys() - deaths.keys():
                 self._world.processes[number].end_life()
                 deaths[number] = self._world.time()
             hands.append(self._drained())
             rows = orders_laws.Rows.of(self._path)
+        yield from self._told_faults(rows, hands, links, replace(allowed, stays=not is_new))
+
+    def _told_faults(
+        self,
+        rows: orders_laws.Rows,
+        hands: Sequence[Hand],
+        links: Sequence[tuple[str, int]],
+        allowed: orders_laws.Allowed,
+    ) -> Iterator[tuple[str, str]]:
         lines = [line for hand in hands for line in hand.told]
-        allowed = replace(self._allowed, stays=not is_new)
-        yield from orders_laws.faults(rows, lines, deaths, links, allowed)
+        yield from orders_laws.faults(rows, lines, self._world.deaths, links, allowed)
 
     def _drained(self) -> Hand:
-        """Work off what is left, in peace."""
+        """Work off what is left, in peace: at once, save what a claim holds by its id alone."""
+        later = 2 * LEASE if self._allowed.shares else timedelta(0)
         with Process().running():
-            hand = Hand(99, self._opened(), self._world.time)
+            queue = self._opened(ManualClock(self._clock.now() + later))
+            hand = Hand(99, queue, self._world.time)
             hand.tell("life", name=lives.mine(self._path / "status"))
             hand.work("resume, claim 9, ack" if hand.queue.paused else "claim 9, ack")
         return hand

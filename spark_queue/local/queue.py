@@ -244,8 +244,8 @@ class LocalQueue(Worked):
         store = self._store
 
         def claimed() -> LocalClaim:
-            recovery.recover_ended(store)
             request = claims.request(store, limit, lease, worker_id, run, claim_id)
+            recovery.recover_ended(store)
             return LocalClaim(store, claims.claim(store, request))
 
         return news.awaited(store, claimed, wait)
