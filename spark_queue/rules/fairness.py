@@ -227,7 +227,9 @@ class Turns:
     def _rest(self, account: Account) -> None:
         level = account.level
         if account.is_pinned:
-            # A new one would be as good, and would store other tags.
+            # A new one would be as good, and would store other tags. It may have rested since
+            # before its weight was changed.
+            level.idle.discard(account.fair_key)
             return
         # The count of idle accounts only tells keys apart that do not compare with each other.
         level.idle.put(account.fair_key, (account.last, id(account)))

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from spark_queue.rules import NewItem, Release
+from spark_queue.rules import NewItem, Release, Scheduler
 from tests.unit.rules.steps import admit, claim, drain, fair, scheduler_of, settle
 
 
@@ -209,6 +209,22 @@ def test_configure_remembers_an_idle_key_until_its_new_end() -> None:
     item = scheduler.item(10)
     assert item is not None
     assert item.tag == 10.0
+
+
+def test_configure_keeps_the_scale_of_a_key_that_rests() -> None:
+    """ADR 3: a key whose weight changed while it rested stores its tags as one that did not."""
+    scheduler = scheduler_of(weights={"A": 0.5})
+    admit(scheduler, *fair("AB"))
+    drain(scheduler)
+    scheduler.cancel(admit(scheduler, *fair("A")), 0.0)
+    scheduler.configure(scheduler.config.changed(weights={}))
+    followed = Scheduler.restore(scheduler.config, scheduler.snapshot())
+    for one in (scheduler, followed):
+        admit(one, *fair("BBBBBBBB"))
+        drain(one)
+        admit(one, *fair("A"))
+    assert scheduler.stored_tag(12) == followed.stored_tag(12)
+    assert scheduler.item(12) == followed.item(12)
 
 
 def test_a_finished_item_keeps_its_tag_when_weights_change() -> None:
