@@ -57,7 +57,14 @@ if TYPE_CHECKING:
     from spark_queue.queue import DeltaQueue
     from spark_queue.reader import Reader
     from spark_queue.reader_config import ReaderConfig
-    from spark_queue.results import EnqueueResult, Explanation, Lag, Maintained, QueueStats
+    from spark_queue.results import (
+        EnqueueResult,
+        Explanation,
+        Lag,
+        Maintained,
+        QueueStats,
+        Upgraded,
+    )
     from spark_queue.session import SMALL_STEPS_CONF, local_session
 
 __version__ = "0.1.0"
@@ -115,6 +122,7 @@ _HOMES = {
     "StepLostError": "errors",
     "TaskExpiredError": "errors",
     "UnsafeSessionError": "errors",
+    "Upgraded": "results",
     "WriterLockedError": "errors",
     "journaled_queue": "front.journaled",
     "local_session": "session",
@@ -173,6 +181,7 @@ __all__ = [
     "StepLostError",
     "TaskExpiredError",
     "UnsafeSessionError",
+    "Upgraded",
     "WriterLockedError",
     "__version__",
     "journaled_queue",

@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 from spark_queue import checks, streams
 from spark_queue.clock import Clock, SystemClock
 from spark_queue.config import QueueConfig, require_config
-from spark_queue.delta.commands import admin, enqueue, forwarding, readers
+from spark_queue.delta.commands import admin, enqueue, forwarding, readers, upgrade
 from spark_queue.delta.commands.readers import Start
 from spark_queue.delta.input.columns import (
     OrderBy,
@@ -30,7 +30,7 @@ from spark_queue.delta.tables.schema import fields_of
 from spark_queue.delta.upkeep import maintain
 from spark_queue.reader import Reader, Working
 from spark_queue.reader_config import ReaderConfig, require_reader
-from spark_queue.results import EnqueueResult, Maintained
+from spark_queue.results import EnqueueResult, Maintained, Upgraded
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -157,6 +157,8 @@ class DeltaQueue(Working):
             When another process writes to it all the time that this waits.
         FencedError
             When a front holds it.
+        FormatVersionError
+            When a newer release wrote it: which tables it has is not known here.
         """
         store = Store.of(spark, QueueAddress(name_or_path), SystemClock())
         store.require_exists()
@@ -304,6 +306,21 @@ class DeltaQueue(Working):
         """
         checks.require_upkeep(retention, archive_to)
         return maintain.maintain(self._main, retention, archive_to)
+
+    def upgrade(self) -> Upgraded:
+        """Bring a queue that an older release has made to the format of this one.
+
+        It is a step, and may be repeated: of a queue that has the format nothing is written. From
+        then on older releases refuse the queue; what is claimed goes on.
+
+        Raises
+        ------
+        FormatVersionError
+            When a key had a text that is not safe: such a queue can only be worked off.
+        FencedError
+            When a front holds the queue.
+        """
+        return upgrade.upgrade(self._main)
 
     def reader(
         self,

@@ -47,6 +47,21 @@ class EnqueueResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Upgraded:
+    """What an upgrade of a queue's format did."""
+
+    step: int
+    """The step of the status log from which the format is in force; 0 where it was before."""
+    was: int
+    """The format that the queue had."""
+    now: int
+    """The format that it has."""
+
+    def _repr_html_(self) -> str:
+        return f"<b>format {self.now}</b>, was {self.was}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QueueStats:
     """How much is where in a queue, at one step of it."""
 

@@ -13,7 +13,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from spark_queue.checks import require_duration, require_string
 from spark_queue.delta.commands import enqueue
 from spark_queue.delta.commands.enqueue import StreamBatch
-from spark_queue.delta.input.columns import OrderBy, keyed, require_same_texts
+from spark_queue.delta.input import key_rules
+from spark_queue.delta.input.columns import OrderBy, keyed, of_spark
 from spark_queue.delta.replica.request import EnqueueRules
 from spark_queue.delta.store.store import Store
 from spark_queue.errors import InvalidArgumentError
@@ -45,7 +46,7 @@ def enqueue_stream(
     _require_stream(df)
     # What does not fit is told now, and not by a query that stops.
     schema, settings = store.user_schema(), store.settings(store.status_head())
-    require_same_texts(store.name, settings, schema)
+    key_rules.require_same_texts(store.name, settings, of_spark(schema))
     keyed(df, schema, settings.config, order_by)
 
     def put(batch: DataFrame, number: int) -> None:

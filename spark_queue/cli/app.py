@@ -67,6 +67,7 @@ _COMMANDS = (
     admin.pause,
     admin.resume,
     admin.maintain,
+    admin.upgrade,
 )
 
 for _command in _COMMANDS:

@@ -38,6 +38,7 @@ from spark_queue.delta.tables.schema import (
     QUEUE_COLUMNS,
     READY,
     STATUS_COLUMNS,
+    TRACE,
 )
 from spark_queue.delta.tables.spark_types import struct_of
 from spark_queue.delta.upkeep import maintain
@@ -95,7 +96,9 @@ class DeltaJournal:
         self._schema = store.user_schema()
         #: Returns how many bytes an item counts, as a queue on Delta counts them; it must fit.
         self.size_of = values.measure(self._schema)
-        self._columns = StructType([*struct_of(QUEUE_COLUMNS), *self._schema.fields])
+        # It leaves traces out, which a queue of an older format has no column for.
+        ours = [field for field in struct_of(QUEUE_COLUMNS) if field.name != TRACE]
+        self._columns = StructType([*ours, *self._schema.fields])
         self._ownership = Ownership(self._store, hold=hold, sleep=sleep)
         self._retention = retention
         self._archive_to = archive_to

@@ -185,7 +185,11 @@ def _on_items(store: Store, decide: Decide[QueueHead, _T]) -> Answer[_T] | None:
 
 def _on_status(store: Store, decide: Decide[StatusHead, _T]) -> Answer[_T] | None:
     with store.writing("status"):
-        decided = decide(store.status_head())
+        before = store.status_head()
+        if before.step:
+            # A newer release may have upgraded the queue since it was opened here.
+            store.settings(before)
+        decided = decide(before)
         if not isinstance(decided, Step):
             return decided
         ours = commit_status(store, decided.head, decided.rows, small=decided.small)

@@ -53,7 +53,7 @@ def drop_reader(queue: LocalQueue, name: str) -> None:
 
 
 def drop(path: str) -> None:
-    """Remove a queue and everything in it, whatever release has made it.
+    """Remove a queue and everything in it.
 
     Raises
     ------
@@ -61,6 +61,8 @@ def drop(path: str) -> None:
         When there is none.
     FencedError
         When a front holds it.
+    FormatVersionError
+        When a newer release wrote it.
     """
     store = Store.of(PlainSession(), QueueAddress(path), SystemClock())
     store.require_exists()

@@ -9,7 +9,7 @@ from typing import Any
 from spark_queue import checks
 from spark_queue.delta.arrow import moving
 from spark_queue.delta.arrow.where import Where, require_where
-from spark_queue.delta.commands import admin, enqueue, rows
+from spark_queue.delta.commands import admin, enqueue, rows, upgrade
 from spark_queue.delta.commands.rows import MarkedRows
 from spark_queue.delta.replica.request import EnqueueRules
 from spark_queue.delta.store.store import Store
@@ -17,7 +17,7 @@ from spark_queue.delta.tables import tidying
 from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.schema import CANCELLED
 from spark_queue.local import counting, upkeep
-from spark_queue.results import Maintained, QueueStats
+from spark_queue.results import Maintained, QueueStats, Upgraded
 
 
 class Operated(ABC):
@@ -133,6 +133,10 @@ class Operated(ABC):
         """
         checks.require_upkeep(retention, None)
         return upkeep.maintain(self._any_reader, retention)
+
+    def upgrade(self) -> Upgraded:
+        """Bring the queue to the format of this release, as :meth:`DeltaQueue.upgrade` does."""
+        return upgrade.upgrade(self._any_reader)
 
     def close(self) -> None:
         """Forget what this process remembers of the queue; what is claimed stays claimed.

@@ -319,6 +319,8 @@ class LocalQueue(Worked):
         ------
         FencedError
             When a front holds it.
+        FormatVersionError
+            When a newer release has upgraded it.
         """
         admin.drop(self._any_reader)
 

@@ -2,7 +2,7 @@
 
 Run it before the format changes, in the checkout that still writes the old one::
 
-    python tests/data/make_golden.py tests/data/queues-of-format-1.zip
+    python tests/data/make_golden.py tests/data/queues-of-format-3.zip
 
 A later release must open what is in there and go on, or refuse it and say what to do;
 ``tests/delta/test_formats.py`` has what each queue holds.
@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig, RetryPolicy
+from spark_queue.local.queue import LocalQueue
 from spark_queue.queue import DeltaQueue
 from spark_queue.session import local_session
 
@@ -59,6 +60,7 @@ def make(spark: SparkSession, root: Path) -> None:
     spark.conf.set("spark.sql.session.timeZone", "America/New_York")
     _times(spark, str(root / "times"))
     _structs(spark, str(root / "structs"))
+    _plain(str(root / "plain"))
 
 
 def _strings(spark: SparkSession, path: str) -> None:
@@ -120,6 +122,23 @@ def _structs(spark: SparkSession, path: str) -> None:
     config = QueueConfig(dedup_key="struct(x, y)", lease=_LEASE)
     queue = _created(spark, path, "x string, y string", config)
     _enqueue(spark, queue, [("a, b", "c")])
+
+
+def _plain(path: str) -> None:
+    """Made without Spark: a group of which one failed and waits, a front's lease, a dead letter."""
+    config = QueueConfig(
+        dedup_key="path",
+        group_key="folder",
+        lease=_LEASE,
+        max_attempts=2,
+        retry=RetryPolicy(backoff="fixed", delay=timedelta(minutes=1)),
+    )
+    queue = LocalQueue.create(path, "path string, folder string", config, clock=ManualClock())
+    paths = ("a1", "x"), ("a2", "x"), ("b1", "y"), ("c1", None), ("a1", "x")
+    queue.enqueue([{"path": path, "folder": folder} for path, folder in paths])
+    queue.claim(1).nack("broken")
+    queue.claim(1, claim_id="held", worker_id="gone")
+    queue.claim(1, claim_id="dead").dead("no such file")
 
 
 def _created(spark: SparkSession, path: str, schema: str, config: QueueConfig) -> DeltaQueue:

@@ -1,4 +1,7 @@
-"""Queues that an older release has made: they open and go on, or say what to do."""
+"""Queues that an older release has made: they open and go on, or say what to do.
+
+What needs no Spark of it is in ``tests/unit/local/test_formats.py``.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_queue.clock import ManualClock
+from spark_queue.delta.tables.schema import FORMAT_VERSION, TRACE
 from spark_queue.errors import FormatVersionError
 from spark_queue.queue import DeltaQueue
 
@@ -61,6 +65,30 @@ def test_what_has_the_same_text_goes_on(spark: SparkSession, golden: Path) -> No
     line = ["7L AS id", "date'2026-11-01' AS day", "cast('1.5' AS decimal(10,2)) AS price"]
 
     assert queue.enqueue(spark.range(1).selectExpr(*line)).duplicates == 1
+
+
+def test_the_format_before_is_upgraded_and_goes_on(
+    spark: SparkSession, place: str, clock: ManualClock
+) -> None:
+    """Format 2, each of its queues: upgraded once, with what was claimed, it works by Spark."""
+    with zipfile.ZipFile(DATA / "queues-of-format-2.zip") as packed:
+        packed.extractall(place)
+    queue = DeltaQueue.open(spark, f"{place}/strings", clock=clock)
+
+    done = queue.upgrade()
+    assert (done.was, done.now) == (2, FORMAT_VERSION)
+    assert queue.upgrade().step == 0
+    again = DeltaQueue.open(spark, f"{place}/strings", clock=clock)
+    assert TRACE in spark.read.format("delta").load(f"{place}/strings/queue").columns
+    assert again.schema.names == ["path", "tenant", "folder"]
+    more = spark.createDataFrame([("a3", "ann", "y"), ("a1", "ann", "x")], again.schema)
+    assert again.enqueue(more).duplicates == 1
+    clock.advance(HOUR)
+    with again.claim(10) as claim:
+        assert sorted(row.path for row in claim.items.collect()) == ["a1", "a3", "b1"]
+    for name in ("times", "structs"):
+        queue = DeltaQueue.open(spark, f"{place}/{name}", clock=clock)
+        assert queue.enqueue(queue.status().select(*queue.schema.names)).duplicates == 1
 
 
 @pytest.mark.parametrize(("name", "key"), [("times", "dedup_key 'at'"), ("structs", "struct")])

@@ -114,6 +114,14 @@ def _require_consent(place: str, *, asks: bool) -> None:
 
 
 @command
+def upgrade(scope: Scope, name: Name) -> None:
+    """Bring a queue of an older release to the format of this one."""
+    done = plain(scope.engine(name).upgrade(scope, name))
+    said = f"format {done['now']}, was {done['was']}, from step {done['step']} on"
+    scope.display.show(done, said if done["step"] else f"format {done['now']} already")
+
+
+@command
 def maintain(
     scope: Scope,
     name: Name,

@@ -18,7 +18,7 @@ from spark_queue.config import QueueConfig
 from spark_queue.delta.plans.snapshot import chosen
 from spark_queue.queue import DeltaQueue
 from spark_queue.reader_config import ReaderConfig
-from spark_queue.results import EnqueueResult, Maintained
+from spark_queue.results import EnqueueResult, Maintained, Upgraded
 
 if TYPE_CHECKING:
     from spark_queue.cli.scope import Scope
@@ -48,6 +48,11 @@ def drop(scope: Scope, place: str) -> None:
 def maintain(scope: Scope, name: str, retention: timedelta | None) -> Maintained:
     """See :class:`Engine`."""
     return scope.queue(name).maintain(retention=retention)
+
+
+def upgrade(scope: Scope, name: str) -> Upgraded:
+    """See :class:`Engine`."""
+    return scope.queue(name).upgrade()
 
 
 def enqueue(scope: Scope, queue: AnyQueue, source: Source) -> EnqueueResult:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 from spark_queue.cli.shown.formats import Format
 from spark_queue.config import QueueConfig
 from spark_queue.reader_config import ReaderConfig
-from spark_queue.results import EnqueueResult, Maintained
+from spark_queue.results import EnqueueResult, Maintained, Upgraded
 
 if TYPE_CHECKING:
     from spark_queue.cli.scope import Scope
@@ -82,6 +82,9 @@ class Engine(Protocol):
 
     def maintain(self, scope: Scope, name: str, retention: timedelta | None) -> Maintained:
         """Do the upkeep of a queue."""
+
+    def upgrade(self, scope: Scope, name: str) -> Upgraded:
+        """Bring a queue to the format of this release."""
 
     def placed(self, scope: Scope, name: str) -> str:
         """Return the name or path of a queue as the library has it."""

@@ -31,7 +31,7 @@ from spark_queue.local import handles, items
 from spark_queue.local.lagging import lag
 from spark_queue.local.queue import LocalQueue
 from spark_queue.reader_config import ReaderConfig
-from spark_queue.results import EnqueueResult, Maintained, QueueStats
+from spark_queue.results import EnqueueResult, Maintained, QueueStats, Upgraded
 
 if TYPE_CHECKING:
     from spark_queue.cli.scope import Scope
@@ -70,6 +70,12 @@ def maintain(scope: Scope, name: str, retention: timedelta | None) -> Maintained
     """See :class:`Engine`."""
     del scope
     return LocalQueue.open(local_path(name)).maintain(retention=retention)
+
+
+def upgrade(scope: Scope, name: str) -> Upgraded:
+    """See :class:`Engine`."""
+    del scope
+    return LocalQueue.open(local_path(name)).upgrade()
 
 
 def enqueue(scope: Scope, queue: AnyQueue, source: Source) -> EnqueueResult:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -33,7 +34,7 @@ from spark_queue.delta.tables.schema import (
     json_of,
 )
 from spark_queue.delta.tables.settings import Settings
-from spark_queue.errors import QueueExistsError
+from spark_queue.errors import LogDamagedError, QueueExistsError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -114,7 +115,11 @@ def drop(store: Store) -> None:
     ------
     FencedError
         When a front holds the queue.
+    FormatVersionError
+        When a newer release wrote it: which tables it has is not known here.
     """
+    with suppress(LogDamagedError):
+        store.require_known_format()
     with store.writing("queue"), store.writing("status"):
         require_not_held(store, store.queue_head())
         numbers = [number for number in store.queue_head().readers if number]

@@ -94,6 +94,7 @@ def register(
         head = following(before, readers=readers, last_reader=last)
         return Step(head=head, counts={}, answer=(number, True))
 
+    store.require_known_format()
     number, is_new = on_items(store, f"reader {name!r}", decided)
     return prepared(store.of_reader(number), is_new=is_new)
 
@@ -111,6 +112,7 @@ def change(store: Store, number: int, name: str, config: ReaderConfig) -> None:
 
 def drop(store: Store, name: str) -> None:
     """Forget a reader, and remove its status log; the queue's configuration stays."""
+    store.require_known_format()
     number = find(store, name).reader
 
     def decided(before: QueueHead) -> Answer[None]:

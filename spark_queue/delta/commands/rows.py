@@ -18,9 +18,9 @@ from spark_queue.delta.planner import planner_of
 from spark_queue.delta.replica.request import EnqueueFacts, EnqueueRules
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import Pointer, QueueHead
-from spark_queue.delta.tables.schema import FORMAT_VERSION, QUEUE_COLUMNS
+from spark_queue.delta.tables.schema import QUEUE_COLUMNS
 from spark_queue.delta.tables.settings import Settings
-from spark_queue.errors import FormatVersionError, SparkNeededError
+from spark_queue.errors import SparkNeededError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -72,7 +72,7 @@ def checked(
         Columns by which they are put in order.
     """
     settings, columns = store.settings(store.status_head()), columns_of(store)
-    _require_same_texts(store.name, settings, columns)
+    key_rules.require_same_texts(store.name, settings, columns)
     table = ordered(fitted(given, columns), order_by)
     return MarkedRows(store, table, marked(table, columns, settings.config))
 
@@ -104,12 +104,3 @@ def columns_of(store: Store) -> tuple[Field, ...]:
         why = "its tables ask for more than plain reads and appends"
         raise SparkNeededError(f"to enqueue into {store.name!r}", why)
     return tuple(field for field in kinds.read(store.columns()) if field.name not in ours)
-
-
-def _require_same_texts(name: str, settings: Settings, columns: Sequence[Field]) -> None:
-    """Check that keys have the texts which a queue of an older format has stored."""
-    if settings.format >= FORMAT_VERSION:
-        return
-    for option, text in key_rules.of(settings.config):
-        if not key_rules.has_old_text(text, columns):
-            raise FormatVersionError(name, settings.format, FORMAT_VERSION, f"{option} {text!r}")

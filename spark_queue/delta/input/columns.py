@@ -14,11 +14,9 @@ from spark_queue.config import QueueConfig
 from spark_queue.delta.input import expressions, key_rules, key_text, kinds, names
 from spark_queue.delta.input.key_rules import KEYS
 from spark_queue.delta.input.kinds import Field
-from spark_queue.delta.tables.schema import FORMAT_VERSION, OPTIONAL_INPUTS, QUEUE_COLUMNS
-from spark_queue.delta.tables.settings import Settings
+from spark_queue.delta.tables.schema import OPTIONAL_INPUTS, QUEUE_COLUMNS
 from spark_queue.delta.tables.spark_types import struct_of
 from spark_queue.errors import (
-    FormatVersionError,
     InvalidArgumentError,
     InvalidConfigError,
     SchemaMismatchError,
@@ -97,22 +95,6 @@ def require_keys(spark: SparkSession, schema: StructType, config: QueueConfig) -
                 f"{', '.join(schema.names)}: {first_line(exc)}"
             ) from exc
     key_rules.require_same_everywhere(of_spark(schema), config)
-
-
-def require_same_texts(name: str, settings: Settings, schema: StructType) -> None:
-    """Check that keys have the texts which a queue of an older format has stored.
-
-    Raises
-    ------
-    FormatVersionError
-        When one has another text now, so that its duplicates would not be found.
-    """
-    if settings.format >= FORMAT_VERSION:
-        return
-    columns = of_spark(schema)
-    for option, text in key_rules.of(settings.config):
-        if not key_rules.has_old_text(text, columns):
-            raise FormatVersionError(name, settings.format, FORMAT_VERSION, f"{option} {text!r}")
 
 
 def sql_expression(what: str, text: str) -> Column:

@@ -8,7 +8,9 @@ from spark_queue.config import QueueConfig
 from spark_queue.delta.input import expressions
 from spark_queue.delta.input.expressions import Expression
 from spark_queue.delta.input.kinds import Field, Kind
-from spark_queue.errors import InvalidArgumentError, InvalidConfigError
+from spark_queue.delta.tables.schema import FORMAT_VERSION, ONE_TEXT
+from spark_queue.delta.tables.settings import Settings
+from spark_queue.errors import FormatVersionError, InvalidArgumentError, InvalidConfigError
 
 #: Options of the configuration whose values are told apart by their text, and their columns.
 KEYS = {"dedup_key": "_dedup_key", "fair_key": "_fair_key", "group_key": "_group_key"}
@@ -77,6 +79,30 @@ def _require_text(what: str, kind: Kind) -> None:
         raise InvalidArgumentError(
             f"{what} is {kind.simple}, which has no text that is the same everywhere"
         )
+
+
+def require_same_texts(name: str, settings: Settings, columns: Sequence[Field]) -> None:
+    """Check that keys have the texts which a queue of an older format has stored.
+
+    Parameters
+    ----------
+    name : str
+        The queue's name, for the error.
+    settings : Settings
+        Its settings.
+    columns : sequence of Field
+        The user's columns.
+
+    Raises
+    ------
+    FormatVersionError
+        When one has another text now, so that its duplicates would not be found.
+    """
+    if settings.format >= ONE_TEXT:
+        return
+    for option, text in of(settings.config):
+        if not has_old_text(text, columns):
+            raise FormatVersionError(name, settings.format, FORMAT_VERSION, f"{option} {text!r}")
 
 
 def has_old_text(text: str, columns: Sequence[Field]) -> bool:

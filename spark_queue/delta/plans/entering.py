@@ -9,7 +9,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_queue.delta.input.columns import OrderBy, keyed, require_same_texts
+from spark_queue.delta.input import key_rules
+from spark_queue.delta.input.columns import OrderBy, keyed, of_spark
 from spark_queue.delta.plans import frames, placing
 from spark_queue.delta.plans.refusals import refused
 from spark_queue.delta.plans.stage import Stage, collected, evaluated, staged
@@ -72,7 +73,7 @@ def frame(
 ) -> SparkFrame:
     """Check a frame, compute its keys, and evaluate it."""
     schema = store.user_schema()
-    require_same_texts(store.name, settings, schema)
+    key_rules.require_same_texts(store.name, settings, of_spark(schema))
     inputs = keyed(frames.of(store, df), schema, settings.config, order_by, extra=extra)
     return SparkFrame(store, evaluated(inputs), is_decidable=is_decidable)
 

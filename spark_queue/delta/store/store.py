@@ -22,15 +22,28 @@ from spark_queue.delta.tables.heads import (
     QueueHead,
     Registered,
     StatusHead,
+    UnknownHeadError,
     queue_head,
     status_head,
 )
 from spark_queue.delta.tables.log import Log, log_of
 from spark_queue.delta.tables.native import NativeLog
-from spark_queue.delta.tables.schema import CONFIG, QUEUE_COLUMNS, fields_of
-from spark_queue.delta.tables.settings import Settings
+from spark_queue.delta.tables.schema import (
+    CONFIG,
+    FORMAT_VERSION,
+    QUEUE_COLUMNS,
+    TRACE,
+    fields_of,
+)
+from spark_queue.delta.tables.settings import Settings, format_of
 from spark_queue.delta.tables.wishes import Session, is_fresh, small_steps, spark_of
-from spark_queue.errors import LogDamagedError, QueueNotFoundError, ReaderNotFoundError
+from spark_queue.errors import (
+    FormatVersionError,
+    LogDamagedError,
+    QueueNotFoundError,
+    ReaderNotFoundError,
+    SparkQueueError,
+)
 from spark_queue.reader_config import ReaderConfig
 
 if TYPE_CHECKING:
@@ -150,7 +163,7 @@ class Store:
         """Tell whether the queue was created, completely."""
         if self.newest_status.columns() is None:
             return False
-        return (self.newest_status.at_a_glance() or self.status.head()) is not None
+        return self.newest_status.at_a_glance() is not None or not self.status.is_empty()
 
     def require_exists(self) -> StatusHead:
         """Return the newest head of the status log.
@@ -177,6 +190,10 @@ class Store:
         ours = set(QUEUE_COLUMNS.names)
         return [field["name"] for field in fields_of(self.columns()) if field["name"] not in ours]
 
+    def carries_traces(self) -> bool:
+        """Tell whether items can say which trace they belong to."""
+        return any(field["name"] == TRACE for field in fields_of(self.columns()))
+
     def columns(self) -> str:
         """Return the columns of the item log, as Spark writes a schema in JSON."""
         log = self.native("queue")
@@ -198,13 +215,21 @@ class Store:
         ------
         LogDamagedError
             When the log has not all the steps that something names.
+        FormatVersionError
+            When a newer release wrote it.
         """
-        return catching_up.items(self)
+        try:
+            return catching_up.items(self)
+        except UnknownHeadError as exc:
+            raise self._unknown("queue", exc) from exc
 
     def status_head(self) -> StatusHead:
         """Return the newest head of the status log; the errors are those of :meth:`queue_head`."""
         is_first = self.position().status.head is None
-        head = catching_up.status(self)
+        try:
+            head = catching_up.status(self)
+        except UnknownHeadError as exc:
+            raise self._unknown("status", exc) from exc
         if is_first and head.step:
             self._require_agreement(head)
         return head
@@ -342,6 +367,25 @@ class Store:
     def fits(self, tail: Tail) -> bool:
         """Tell whether a tail can be kept, and is in frames of this session."""
         return self.is_local() and tail.rows.sparkSession is self.session
+
+    def require_known_format(self) -> None:
+        """Check that this release knows the format that the queue has now.
+
+        Raises
+        ------
+        FormatVersionError
+            When a newer release wrote it, or has upgraded it since it was opened.
+        """
+        # The first log has the queue's settings, whoever reads it.
+        first = self.of_reader(0)
+        first.settings(first.status_head())
+
+    def _unknown(self, which: LogName, exc: UnknownHeadError) -> SparkQueueError:
+        """Return what to raise of a head that this release would not write."""
+        newest = max(map(format_of, self.of_reader(0).status.texts(CONFIG)), default=0)
+        if newest > FORMAT_VERSION:
+            return FormatVersionError(self.name, newest, FORMAT_VERSION)
+        return LogDamagedError(self.name, which, 0, f"its newest head cannot be read: {exc}")
 
     def _read_settings(self, step: int) -> Settings:
         text = self.newest_status.glanced(lambda seen: seen.text(CONFIG, step))

@@ -14,6 +14,10 @@ Pointer = tuple[float, int]
 _Head = TypeVar("_Head", "QueueHead", "StatusHead")
 
 
+class UnknownHeadError(ValueError):
+    """Raised when a head is not what this release writes: it is of a newer one, or damaged."""
+
+
 def new_token() -> str:
     """Return a token that tells this writer's attempt at a step from any other."""
     return uuid.uuid4().hex
@@ -147,8 +151,20 @@ def to_json(head: Any) -> str:
 
 
 def queue_head(text: str) -> QueueHead:
-    """Read the head row of an item step."""
-    plain: dict[str, Any] = json.loads(text)
+    """Read the head row of an item step.
+
+    Raises
+    ------
+    UnknownHeadError
+        When it has more in it than is known, or less.
+    """
+    try:
+        return _queue_head(json.loads(text))
+    except (TypeError, LookupError, ValueError) as exc:
+        raise UnknownHeadError(str(exc)) from exc
+
+
+def _queue_head(plain: dict[str, Any]) -> QueueHead:
     tops = {int(priority): float(tag) for priority, tag in plain.pop("tops").items()}
     readers = {int(number): _registered(facts) for number, facts in plain.pop("readers").items()}
     hold = Hold(**plain.pop("hold"))
@@ -156,8 +172,14 @@ def queue_head(text: str) -> QueueHead:
 
 
 def status_head(text: str) -> StatusHead:
-    """Read the head row of a status step."""
-    plain: dict[str, Any] = json.loads(text)
+    """Read the head row of a status step; the errors are those of :func:`queue_head`."""
+    try:
+        return _status_head(json.loads(text))
+    except (TypeError, LookupError, ValueError) as exc:
+        raise UnknownHeadError(str(exc)) from exc
+
+
+def _status_head(plain: dict[str, Any]) -> StatusHead:
     checkpoint = plain.pop("checkpoint")
     hold = Hold(**plain.pop("hold"))
     return StatusHead(

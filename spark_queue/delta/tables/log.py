@@ -21,6 +21,7 @@ from spark_queue.delta.tables import glance, made, paths
 from spark_queue.delta.tables.address import TableAddress
 from spark_queue.delta.tables.appending import sync_commits
 from spark_queue.delta.tables.far_commits import FarCommits
+from spark_queue.delta.tables.heads import UnknownHeadError
 from spark_queue.delta.tables.lock import local_directory
 from spark_queue.delta.tables.resting import resting
 from spark_queue.delta.tables.schema import HEAD, SKIPPING_COLUMNS
@@ -173,7 +174,10 @@ class Log(Generic[_Head]):
 
     def is_empty(self) -> bool:
         """Tell whether the table has no row."""
-        return self.head() is None
+        try:
+            return self.head() is None
+        except UnknownHeadError:
+            return False
 
     def head(self, since: int = 0) -> _Head | None:
         """Return the newest head whose step is at least ``since``."""
@@ -194,13 +198,14 @@ class Log(Generic[_Head]):
 
     def head_by(self, at: datetime) -> _Head | None:
         """Return the newest head that was committed at an instant or before."""
-        heads = map(self.parse, self._heads_as_text())
+        heads = map(self.parse, self.texts(HEAD))
         before = [head for head in heads if datetime.fromisoformat(head.at) <= at]
         return max(before, key=lambda head: head.step, default=None)
 
-    def _heads_as_text(self) -> list[str]:
+    def texts(self, kind: str) -> list[str]:
+        """Return the texts of all rows of a kind, in the lane of heads."""
         try:
-            return self._glance().texts(HEAD)
+            return self._glance().texts(kind)
         except LookupError:
             self._needs_spark("to look back", "it has more files than a process looks at")
 
@@ -212,6 +217,10 @@ class Log(Generic[_Head]):
     def compact(self) -> None:
         """Merge small files. It never loses to appends, nor they to it."""
         self._needs_spark("to merge files", "the queue was opened without one")
+
+    def add_text(self, name: str) -> None:
+        """Give the table one more column, of texts, which is null in all rows that are there."""
+        self._needs_spark(f"to add column {name}", "they ask for more than plain appends")
 
     def delete(self, predicate: str) -> None:
         """Delete rows of a partition, which the predicate names by a literal."""

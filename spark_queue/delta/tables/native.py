@@ -239,6 +239,19 @@ class NativeLog:
                 traces.note(self._directory, version + 1)
         return ours
 
+    def add_text(self, name: str) -> None:
+        """Give the table one more column, of texts, which is null in all rows that are there.
+
+        Whoever calls has the right to write. It is on the disk when this returns.
+        """
+        from deltalake.schema import Field, PrimitiveType  # noqa: PLC0415 - takes a while
+
+        with self._guard:
+            self._refresh()
+            self._table.alter.add_columns(Field(name, PrimitiveType("string"), nullable=True))
+            sync_commits(self._directory)
+            self._found()
+
     def is_due(self) -> bool:
         """Tell, once in a while, whether so much was committed that it has to be summed up."""
         if self._newest[0] - self._summed < self._each:

@@ -17,7 +17,14 @@ import pyarrow as pa
 
 #: The version of this layout. A queue stores it; an older library refuses a newer queue.
 #: 1: keys as Spark casts them to a string. 2: keys with one text (:mod:`delta.input.key_text`).
-FORMAT_VERSION = 2
+#: 3: a column of the item log for the trace that an item belongs to.
+FORMAT_VERSION = 3
+
+#: The format from which on keys have one text.
+ONE_TEXT = 2
+
+#: The column that came with format 3: a queue of an older one has it when it was upgraded.
+TRACE = "_trace"
 
 #: Lanes: heads of steps, configuration, last tags of keys and groups; refused rows; checkpoints.
 META_LANE = -1
@@ -124,6 +131,7 @@ QUEUE_COLUMNS = Columns(
         ("_origin", "bigint"),
         ("_errors", "int"),
         ("_body", "string"),
+        (TRACE, "string"),
     ]
 )
 

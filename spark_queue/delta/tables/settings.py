@@ -60,7 +60,7 @@ class Settings:
     stretches: Mapping[str, Stretch] = field(default_factory=dict)
     """Fair keys whose weight is, or once was, not 1."""
     format: int = FORMAT_VERSION
-    """The version that the queue was made in; it keeps it, with what its rows are like."""
+    """The version that the queue was made in, or upgraded to: what its rows are like."""
 
     @classmethod
     def initial(cls, config: QueueConfig) -> Settings:
@@ -131,6 +131,12 @@ class Settings:
             stretches=stretches,
             format=plain["format"],
         )
+
+
+def format_of(text: str) -> int:
+    """Return the format that the text of a row of settings names, whichever it is."""
+    version: int = json.loads(text)["format"]
+    return version
 
 
 def _slack(tag: float, side: int) -> float:

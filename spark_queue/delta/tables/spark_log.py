@@ -123,15 +123,17 @@ class SparkLog(Log[_Head]):
 
     def text(self, kind: str, step: int) -> str | None:
         """Return the text of the row of a kind and a step, in the lane of heads."""
-        rows = self.read().where(
-            (F.col("_gen") == META_LANE) & (F.col("_kind") == kind) & (F.col("_step") == step)
-        )
-        row = rows.select("_body").head()
+        row = self._of_kind(kind).where(F.col("_step") == step).select("_body").head()
         return None if row is None else str(row[0])
 
     def compact(self) -> None:
         """Merge small files. It never loses to appends, nor they to it."""
         self.spark.sql(f"OPTIMIZE {self.address.sql()}")
+
+    def add_text(self, name: str) -> None:
+        """Give the table one more column, of texts, which is null in all rows that are there."""
+        self.spark.sql(f"ALTER TABLE {self.address.sql()} ADD COLUMNS (`{name}` STRING)")
+        self.force()
 
     def delete(self, predicate: str) -> None:
         """Delete rows of a partition, which the predicate names by a literal."""
@@ -179,11 +181,15 @@ class SparkLog(Log[_Head]):
             raise
         return is_told() or self._is_ours(head)
 
-    def _heads_as_text(self) -> list[str]:
-        return [row[0] for row in self._heads().select("_body").collect()]
+    def texts(self, kind: str) -> list[str]:
+        """Return the texts of all rows of a kind, in the lane of heads."""
+        return [row[0] for row in self._of_kind(kind).select("_body").collect()]
 
     def _heads(self) -> DataFrame:
-        return self.read().where((F.col("_gen") == META_LANE) & (F.col("_kind") == HEAD))
+        return self._of_kind(HEAD)
+
+    def _of_kind(self, kind: str) -> DataFrame:
+        return self.read().where((F.col("_gen") == META_LANE) & (F.col("_kind") == kind))
 
     def _with_head(
         self, head: _Head, rows: DataFrame | pa.Table | None, *, small: bool

@@ -1,0 +1,64 @@
+"""A queue of an older format becomes one of this release's, as a step of each reader's log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from spark_queue.delta.commands import admin, readers
+from spark_queue.delta.input import key_rules, kinds
+from spark_queue.delta.store.committing import require_not_held
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.schema import FORMAT_VERSION, QUEUE_COLUMNS, TRACE
+from spark_queue.results import Upgraded
+
+
+def upgrade(store: Store) -> Upgraded:
+    """Bring a queue to the format of this release; nothing is done where it has that.
+
+    First each reader's log says the new format, so that an older release refuses the queue from
+    then on; then the tables get what is new in it. Where that is cut short, the next call goes on.
+
+    Raises
+    ------
+    FormatVersionError
+        When a key had a text that is not safe, which this release would not find.
+    FencedError
+        When a front holds the queue.
+    """
+    first = store.of_reader(0)
+    settings = first.settings(first.status_head())
+    ours = set(QUEUE_COLUMNS.names)
+    users = [field for field in kinds.read(store.columns()) if field.name not in ours]
+    key_rules.require_same_texts(store.name, settings, users)
+    require_not_held(store, store.queue_head())
+    step, *_ = [_logged(reader) for reader in _logs(first)]
+    _widen(store)
+    return Upgraded(step=step, was=settings.format, now=FORMAT_VERSION)
+
+
+def _logs(first: Store) -> Iterator[Store]:
+    """Return the queue with each of its status logs; the first has the settings for all."""
+    yield first
+    yield from (reader for reader in readers.every(first) if reader.reader != first.reader)
+
+
+def _logged(store: Store) -> int:
+    """Log the format as a step; 0 where it is logged."""
+    if store.settings(store.status_head()).format == FORMAT_VERSION:
+        return 0
+    return admin.configure(store, lambda old, _: replace(old, format=FORMAT_VERSION), "upgrade")
+
+
+def _widen(store: Store) -> None:
+    """Give the item log the column that came with the format."""
+    with store.writing("queue"):
+        if store.carries_traces():
+            return
+        require_not_held(store, store.queue_head())
+        native = store.native("queue")
+        if native is None:
+            store.queue.add_text(TRACE)
+        else:
+            native.add_text(TRACE)
+        store.cache().columns = None
