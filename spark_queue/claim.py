@@ -88,6 +88,17 @@ class Claim:
         frame: DataFrame = self._by_spark("views.items").claimed(self._store, self.lease)
         return frame
 
+    @property
+    def traces(self) -> Mapping[int, str]:
+        """The traces that items belong to, by ``_seq``: of those that were enqueued in one.
+
+        A trace is a text as W3C writes it: a ``traceparent`` and, behind a space, a ``tracestate``.
+        """
+        if self.count == 0:
+            return {}
+        found: dict[int, str] = self._by_spark("views.items").traces(self._store, self.lease)
+        return found
+
     def ack(self) -> Settlement:
         """Settle all that is left as done.
 

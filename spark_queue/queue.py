@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
-from spark_queue import checks, streams
+from spark_queue import checks, streams, tracing
 from spark_queue.clock import Clock, SystemClock
 from spark_queue.config import QueueConfig, require_config
 from spark_queue.delta.commands import admin, enqueue, forwarding, readers, upgrade
@@ -31,6 +32,7 @@ from spark_queue.delta.upkeep import maintain
 from spark_queue.reader import Reader, Working
 from spark_queue.reader_config import ReaderConfig, require_reader
 from spark_queue.results import EnqueueResult, Maintained, Upgraded
+from spark_queue.tracing import Trace
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -171,6 +173,7 @@ class DeltaQueue(Working):
         *,
         on_duplicate: OnDuplicate = "skip",
         on_full: OnFull = "raise",
+        trace: Trace | Sequence[Trace | None] | None = None,
     ) -> EnqueueResult:
         """Add the rows of a frame, all in one step.
 
@@ -187,6 +190,11 @@ class DeltaQueue(Working):
             What to do with rows whose key is taken: refuse them and say so, or refuse the frame.
         on_full : "raise" or "partial"
             Where a reader has no room: refuse the frame, or take what fits, in order, and say so.
+        trace : str, mapping or sequence of them, optional
+            The trace that the items belong to, as W3C writes it: a ``traceparent``, which a space
+            and a ``tracestate`` may follow, or headers of these names; or one for each row, of
+            rows that are not Spark's. By default it is that of the span of OpenTelemetry that is
+            active, if one is; an empty text is none. Handlers go on with it.
 
         Returns
         -------
@@ -212,8 +220,8 @@ class DeltaQueue(Working):
         rules = EnqueueRules(on_duplicate=on_duplicate, on_full=on_full)
         require_order(order_by)
         require_frame(df)
-        main = self._main
-        done = enqueue.enqueue(main, df, order_by=order_by, rules=rules)
+        main, traces = self._main, tracing.given(trace)
+        done = enqueue.enqueue(main, df, order_by=order_by, rules=rules, trace=traces)
         return EnqueueResult(
             step=done.step,
             inserted=done.inserted,

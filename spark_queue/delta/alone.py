@@ -24,6 +24,7 @@ from spark_queue.delta.tables.settings import Settings
 from spark_queue.delta.verdicts import NAMED, StagedSettle, Verdict
 from spark_queue.errors import SparkNeededError
 from spark_queue.reader_config import ReaderConfig
+from spark_queue.tracing import Traces
 
 _TOO_MUCH = "the queue has more open items, or a longer history, than a process keeps in memory"
 
@@ -54,9 +55,10 @@ class AlonePlanner:
         extra: Sequence[str],
         *,
         is_decidable: bool,
+        trace: Traces = None,
     ) -> NoReturn:
         """See :class:`Planner`."""
-        del df, order_by, settings, extra, is_decidable
+        del df, order_by, settings, extra, is_decidable, trace
         why = "a reader has limits or reads a stream, or " + _TOO_MUCH
         raise SparkNeededError(f"to enqueue into {self.store.name!r}", why)
 

@@ -23,6 +23,7 @@ from spark_queue.delta.tables.settings import Settings
 from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.delta.verdicts import StagedSettle, Verdict
 from spark_queue.reader_config import ReaderConfig
+from spark_queue.tracing import Traces
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -135,6 +136,7 @@ class Planner(Protocol[_Found]):
         extra: Sequence[str],
         *,
         is_decidable: bool,
+        trace: Traces = None,
     ) -> Frame:
         """Check a frame, compute its keys, and evaluate it.
 
@@ -150,6 +152,8 @@ class Planner(Protocol[_Found]):
             Columns of the log that the frame has as well.
         is_decidable : bool
             Whether its rows are such as can be decided in this process.
+        trace : str or sequence of str, optional
+            The trace that its rows belong to; or one for each, of a table that is in this process.
 
         Raises
         ------

@@ -11,6 +11,7 @@ from spark_queue.delta.commands import enqueue, recovery
 from spark_queue.delta.commands.rows import checked
 from spark_queue.delta.replica.request import EnqueueRules
 from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.schema import TRACE
 from spark_queue.errors import SparkNeededError
 from spark_queue.front.ends import Inlet, Outlet, Told, Watched
 from spark_queue.local.claim import LocalClaim
@@ -38,9 +39,12 @@ class LocalInlet:
             return [None] * len(items)
         return [self._misfit([item]) for item in items]
 
-    def enqueue(self, items: Sequence[Mapping[str, Any]]) -> Iterable[Told]:
+    def enqueue(
+        self, items: Sequence[Mapping[str, Any]], traces: Sequence[str | None]
+    ) -> Iterable[Told]:
         """See :class:`~spark_queue.front.ends.Inlet`."""
-        done = enqueue.entered(self._store, checked(self._store, list(items)), _RULES)
+        frame = checked(self._store, list(items)).traced(traces if any(traces) else None)
+        done = enqueue.entered(self._store, frame, _RULES)
         return enqueue.told(done)
 
     def _misfit(self, items: Sequence[Any]) -> Exception | None:
@@ -76,7 +80,11 @@ class LocalOutlet(Watched):
 
     def rows(self, claim: Claim) -> Iterable[Mapping[str, Any]]:
         """See :class:`~spark_queue.front.ends.Outlet`."""
-        return claim.rows if isinstance(claim, LocalClaim) else ()
+        if not isinstance(claim, LocalClaim):
+            return ()
+        traces = claim.traces
+        rows = claim.rows
+        return [{**row, TRACE: traces.get(row["_seq"])} for row in rows] if traces else rows
 
 
 def ends(into: LocalQueue, source: LocalQueue) -> tuple[Inlet, Outlet]:

@@ -43,9 +43,12 @@ class SparkInlet:
         """See :class:`~spark_queue.front.ends.Inlet`."""
         return [self._misfit(item) for item in items]
 
-    def enqueue(self, items: Sequence[Mapping[str, Any]]) -> Iterable[Told]:
+    def enqueue(
+        self, items: Sequence[Mapping[str, Any]], traces: Sequence[str | None]
+    ) -> Iterable[Told]:
         """See :class:`~spark_queue.front.ends.Inlet`."""
-        done = self._into.enqueue(self._table(items), on_full="partial")
+        named: dict[str, Any] = {"trace": traces} if any(traces) else {}
+        done = self._into.enqueue(self._table(items), on_full="partial", **named)
         return done.told or done.outcomes.select("_seq", "outcome", "duplicate_of").collect()
 
     def _misfit(self, item: Mapping[str, Any]) -> Exception | None:

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from spark_queue.delta.commands.settle import NAMED
 from spark_queue.delta.store.news import TICK, Look
+from spark_queue.delta.tables.schema import TRACE
 from spark_queue.errors import LeaseLostError, QueueShutDownError
 from spark_queue.front.batcher import Batcher, promise, settle
 from spark_queue.front.ends import Outlet
@@ -54,6 +55,8 @@ class Delivery:
     """How often it failed before."""
     item: Mapping[str, object]
     """The queue's columns."""
+    trace: str | None = None
+    """The trace that it belongs to, as :attr:`Claim.traces` has it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -305,7 +308,8 @@ class Consumer:
 def _delivery(row: Mapping[str, Any]) -> Delivery:
     plain = dict(row)
     seq, attempts = plain.pop("_seq"), plain.pop("_attempts")
-    return Delivery(seq, plain.pop("_lease"), attempts, plain)
+    trace = plain.pop(TRACE, None)
+    return Delivery(seq, plain.pop("_lease"), attempts, plain, trace)
 
 
 def _answer(outcome: PendingOutcome, first: PendingOutcome, lost: set[int]) -> None:

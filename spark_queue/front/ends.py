@@ -22,8 +22,10 @@ class Inlet(Protocol):
     def misfits(self, items: Sequence[Any]) -> list[Exception | None]:
         """Return for each item why the queue cannot hold it; ``None`` where it can."""
 
-    def enqueue(self, items: Sequence[Mapping[str, Any]]) -> Iterable[Told]:
-        """Add items, in order, in one step; return what became of each."""
+    def enqueue(
+        self, items: Sequence[Mapping[str, Any]], traces: Sequence[str | None]
+    ) -> Iterable[Told]:
+        """Add items, in order, in one step, each in its trace; return what became of each."""
 
 
 class Outlet(Protocol):

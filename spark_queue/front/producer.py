@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
+from spark_queue import tracing
 from spark_queue.front.batcher import Batcher, promise, settle
 from spark_queue.front.ends import Inlet
 from spark_queue.journal.copies import own
@@ -33,11 +34,14 @@ class Put:
 
     item: Any
     future: Future[PutResult]
+    trace: str | None = None
+    """The trace in which it was put."""
 
     @classmethod
     def of(cls, item: object) -> Put:
         """Put an item as it is now, whatever its owner does with it before it is written."""
-        return cls(own(dict(item)) if isinstance(item, Mapping) else item, promise())
+        copied = own(dict(item)) if isinstance(item, Mapping) else item
+        return cls(copied, promise(), tracing.current())
 
 
 class Producer:
@@ -70,7 +74,7 @@ class Producer:
         left = group
         try:
             left = self._fitting(group)
-            results = self._enqueued([put.item for put in left]) if left else []
+            results = self._enqueued(left) if left else []
             answers = list(zip(left, results, strict=True))
         except BaseException as exc:  # noqa: BLE001 - whatever it is, all who wait are told
             for put in left:
@@ -89,6 +93,8 @@ class Producer:
                 settle(put.future.set_exception, misfit)
         return [put for put, misfit in found if misfit is None]
 
-    def _enqueued(self, items: Sequence[Mapping[str, Any]]) -> list[PutResult]:
-        told = sorted(self._into.enqueue(items), key=lambda row: row[0])
+    def _enqueued(self, group: Sequence[Put]) -> list[PutResult]:
+        traces = [put.trace for put in group]
+        items = [put.item for put in group]
+        told = sorted(self._into.enqueue(items, traces), key=lambda row: row[0])
         return [PutResult(seq, cast("Became", became), holder) for seq, became, holder in told]

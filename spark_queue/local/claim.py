@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from spark_queue.delta.replica.request import GrantedClaim
 from spark_queue.delta.replica.state import RememberedClaim
 from spark_queue.delta.store import fetching
 from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.schema import TRACE
 from spark_queue.errors import SparkNeededError
 
 #: What a claim has that got nothing.
@@ -28,6 +30,7 @@ class LocalClaim(Claim):
     def __init__(self, store: Store, granted: GrantedClaim) -> None:
         super().__init__(store, granted)
         self._table: pa.Table | None = None
+        self._traces: Mapping[int, str] = {}
 
     @property
     def table(self) -> pa.Table:
@@ -38,6 +41,12 @@ class LocalClaim(Claim):
         if self._table is None:
             self._table = self._read()
         return self._table
+
+    @property
+    def traces(self) -> Mapping[int, str]:
+        """The traces that items belong to, by ``_seq``, as :attr:`Claim.traces`."""
+        _ = self.table  # They are read together.
+        return self._traces
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -51,6 +60,9 @@ class LocalClaim(Claim):
         if known is None or found is None:
             why = "they were purged, or lie in files that only Spark reads"
             raise SparkNeededError(f"to read the items of claim {self.id!r}", why)
+        if TRACE in found.column_names:
+            named = zip(found["_seq"].to_pylist(), found[TRACE].to_pylist(), strict=True)
+            self._traces = {seq: trace for seq, trace in named if trace is not None}
         return fetching.in_order(found, known)
 
     @staticmethod

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import pyarrow as pa
 
-from spark_queue import checks
+from spark_queue import checks, tracing
 from spark_queue.clock import Clock, SystemClock
 from spark_queue.config import QueueConfig, require_config
 from spark_queue.delta.commands import admin, claims, enqueue, readers, recovery
@@ -32,6 +32,7 @@ from spark_queue.local.working import Worked
 from spark_queue.reader_config import ReaderConfig, require_reader
 from spark_queue.results import EnqueueResult, Explanation
 from spark_queue.session import DURABILITY
+from spark_queue.tracing import Trace
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -171,6 +172,7 @@ class LocalQueue(Worked):
         *,
         order_by: str | Sequence[str] | None = None,
         on_duplicate: OnDuplicate = "skip",
+        trace: Trace | Sequence[Trace | None] | None = None,
     ) -> EnqueueResult:
         """Add rows, all in one step.
 
@@ -182,6 +184,8 @@ class LocalQueue(Worked):
             Columns by which the rows enter; else they keep their order.
         on_duplicate : "skip" or "raise"
             What to do with rows whose key is taken: refuse them and say so, or refuse all.
+        trace : str, mapping or sequence of them, optional
+            The trace that the items belong to, as for :meth:`DeltaQueue.enqueue`.
 
         Raises
         ------
@@ -194,7 +198,10 @@ class LocalQueue(Worked):
         """
         store = self._any_reader
         given: object = [dict(rows)] if isinstance(rows, Mapping) else rows
+        traces = tracing.given(trace)
         frame = checked(store, given, order_by=order_by)
+        tracing.require_one_each(traces, len(frame.rows), is_ordered=order_by is not None)
+        frame = frame.traced(traces)
         done = enqueue.entered(store, frame, EnqueueRules(on_duplicate=on_duplicate))
         return EnqueueResult(
             step=done.step,

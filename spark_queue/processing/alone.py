@@ -28,6 +28,7 @@ from spark_queue.errors import InvalidArgumentError, SparkNeededError
 from spark_queue.processing import interrupts
 from spark_queue.processing.apart import can_fork
 from spark_queue.processing.calling import columns_of, warn_of_rows
+from spark_queue.processing.continuing import Continuing
 from spark_queue.processing.crew import Crew, Using
 from spark_queue.processing.loop import ProcessResult, processed
 from spark_queue.processing.terms import Terms
@@ -78,7 +79,7 @@ class LocalAsked(Terms):
         """Return who does this for a queue."""
         columns = _columns(self.returns)
         crew = Crew(
-            handler=self.handler,
+            handler=Continuing(self.handler, store.name),
             per=self.per,
             using=self.using,
             max_workers=self.max_workers,
@@ -193,7 +194,7 @@ def _items(store: Store, claim: Claim) -> pa.Table:
     if known is None or found is None:
         why = "they were purged, or lie in files that only Spark reads"
         raise SparkNeededError(f"to read the items of claim {claim.id!r}", why)
-    return fetching.in_order(found, known, with_groups=True)
+    return fetching.in_order(found, known, keep=fetching.HIDDEN)
 
 
 def _written(output: ResultTable, outcomes: pa.Table, claim: Claim) -> bool:

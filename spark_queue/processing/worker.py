@@ -25,6 +25,7 @@ from spark_queue.delta.views import items
 from spark_queue.errors import InvalidArgumentError, UnsafeSessionError
 from spark_queue.processing import interrupts
 from spark_queue.processing.calling import Apart, warn_of_rows
+from spark_queue.processing.continuing import Continuing
 from spark_queue.processing.executor import Runner, outcomes, run_batches, run_items
 from spark_queue.processing.handlers import AnyHandler
 from spark_queue.processing.learnt import Learnt
@@ -119,10 +120,11 @@ class SparkHands:
 
     def _runner(self, apart: Apart | None) -> Runner:
         store, work = self._store, self._work
+        handler = Continuing(work.handler, store.name)
         if work.per == "batch":
-            return run_batches(work.handler, work.returns, apart=apart)
+            return run_batches(handler, work.returns, apart=apart)
         on_failure = store.settings(store.status_head()).config.on_failure
-        return run_items(work.handler, work.returns, on_failure=on_failure, apart=apart)
+        return run_items(handler, work.returns, on_failure=on_failure, apart=apart)
 
     def _no_results(self) -> DataFrame:
         columns = [] if self._work.returns is None else self._work.returns.fields

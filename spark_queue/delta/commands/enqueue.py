@@ -30,6 +30,7 @@ from spark_queue.delta.tables.schema import ITEM, REFUSED
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.delta.verify import Plan
 from spark_queue.errors import DuplicateItemError
+from spark_queue.tracing import Traces
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -89,12 +90,13 @@ def enqueue(
     rules: EnqueueRules,
     extra: Sequence[str] = (),
     batch: StreamBatch | None = None,
+    trace: Traces = None,
 ) -> Enqueued:
     """Append the rows of a frame to the item log as one step.
 
     With ``batch``, the step says which batch of which query it is, so that a batch that comes again
     after a crash is found there, and nothing is written. With ``extra``, the frame has these
-    columns of the log as well.
+    columns of the log as well. With ``trace``, the rows belong to it, or each to its own.
     """
     started = time.monotonic()
     settings = store.settings(store.status_head())
@@ -102,9 +104,12 @@ def enqueue(
     is_decidable = set(extra) <= {"_origin"} and replicas.is_possible(store)
     frame: Frame | None = None
     if is_decidable and not extra:
-        frame = rows.checked_here(store, df, order_by)
+        here = rows.checked_here(store, df, order_by)
+        frame = None if here is None else here.traced(trace)
     if frame is None:
-        frame = planner_of(store).frame(df, order_by, settings, extra, is_decidable=is_decidable)
+        frame = planner_of(store).frame(
+            df, order_by, settings, extra, is_decidable=is_decidable, trace=_carried(store, trace)
+        )
     return entered(store, frame, rules, batch=batch, started=started)
 
 
@@ -127,6 +132,11 @@ def entered(
     if done.step:
         _trim(store)
     return done
+
+
+def _carried(store: Store, trace: Traces) -> Traces:
+    """Return a trace, where items of the queue can say that they belong to it."""
+    return trace if trace is not None and store.carries_traces() else None
 
 
 def _trim(store: Store) -> None:

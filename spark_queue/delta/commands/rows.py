@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from spark_queue import tracing
 from spark_queue.delta.input import key_rules, kinds
 from spark_queue.delta.input.kinds import Field
 from spark_queue.delta.input.plain.marking import marked
@@ -18,9 +19,10 @@ from spark_queue.delta.planner import planner_of
 from spark_queue.delta.replica.request import EnqueueFacts, EnqueueRules
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import Pointer, QueueHead
-from spark_queue.delta.tables.schema import QUEUE_COLUMNS
+from spark_queue.delta.tables.schema import QUEUE_COLUMNS, TRACE
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.errors import SparkNeededError
+from spark_queue.tracing import Traces
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -38,6 +40,23 @@ class MarkedRows:
     given: pa.Table
     """The user's columns alone."""
     rows: pa.Table
+    trace: Traces = None
+    """Which trace they belong to, or each of them."""
+
+    def traced(self, trace: Traces) -> MarkedRows:
+        """Return the same rows as part of a trace, or of one each; as they are for ``None``.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When there is not one for each.
+        """
+        if trace is None or not self.store.carries_traces():
+            return self
+        count = len(self.rows)
+        tracing.require_one_each(trace, count, is_ordered=False)
+        texts = pa.array([trace] * count if isinstance(trace, str) else trace, pa.string())
+        return replace(self, rows=self.rows.append_column(TRACE, texts), trace=trace)
 
     def is_empty(self) -> bool:
         """See :class:`~spark_queue.delta.planner.Frame`."""
@@ -53,7 +72,9 @@ class MarkedRows:
         now: datetime,
     ) -> tuple[DataFrame | pa.Table, EnqueueFacts]:
         """See :class:`~spark_queue.delta.planner.Frame`."""
-        frame = planner_of(self.store).frame(self.given, None, settings, (), is_decidable=False)
+        frame = planner_of(self.store).frame(
+            self.given, None, settings, (), is_decidable=False, trace=self.trace
+        )
         return frame.entered(before, pointers, settings, rules, readers, now)
 
 

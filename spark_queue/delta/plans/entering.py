@@ -17,8 +17,9 @@ from spark_queue.delta.plans.stage import Stage, collected, evaluated, staged
 from spark_queue.delta.replica.request import EnqueueFacts, EnqueueRules
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import Pointer, QueueHead
-from spark_queue.delta.tables.schema import ITEM, QUEUE_COLUMNS, REFUSED
+from spark_queue.delta.tables.schema import ITEM, QUEUE_COLUMNS, REFUSED, TRACE
 from spark_queue.delta.tables.settings import Settings
+from spark_queue.tracing import Traces
 
 #: Rows up to which a frame is brought here, to be decided without Spark.
 _FEW = 10_000
@@ -70,11 +71,16 @@ def frame(
     extra: Sequence[str],
     *,
     is_decidable: bool,
+    trace: Traces = None,
 ) -> SparkFrame:
     """Check a frame, compute its keys, and evaluate it."""
     schema = store.user_schema()
     key_rules.require_same_texts(store.name, settings, of_spark(schema))
+    if trace is not None and not isinstance(trace, str):
+        df, extra = frames.traced(df, trace, order_by), (*extra, TRACE)
     inputs = keyed(frames.of(store, df), schema, settings.config, order_by, extra=extra)
+    if isinstance(trace, str):
+        inputs = inputs.withColumn(TRACE, F.lit(trace))
     return SparkFrame(store, evaluated(inputs), is_decidable=is_decidable)
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StringType, StructField, StructType
 
+from spark_queue import tracing
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.schema import OPTIONAL_COLUMNS
+from spark_queue.delta.tables.schema import OPTIONAL_COLUMNS, TRACE
 from spark_queue.delta.tables.spark_types import struct_of
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError
 
@@ -36,13 +38,31 @@ def of(store: Store, given: object) -> DataFrame:
     if isinstance(given, DataFrame):
         return given
     table = given if isinstance(given, pa.Table) else _from_pandas(given)
-    wanted = {field.name: field for field in (*store.user_schema(), *struct_of(OPTIONAL_COLUMNS))}
+    ours = (*struct_of(OPTIONAL_COLUMNS), StructField(TRACE, StringType()))
+    wanted = {field.name: field for field in (*store.user_schema(), *ours)}
     for name in table.column_names:
         if name not in wanted:
             raise SchemaMismatchError(name, "is not a column of the queue; drop it")
     kinds = StructType([wanted[name] for name in table.column_names])
     columns = [_cast(table[i], kinds[i].name, kinds) for i in range(table.num_columns)]
     return store.spark.createDataFrame(pa.Table.from_arrays(columns, table.column_names), kinds)
+
+
+def traced(given: object, traces: Sequence[str | None], order_by: object) -> pa.Table:
+    """Return a table of pandas or Arrow with the trace of each of its rows.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When it is a frame of Spark, which has no order to name its rows by, or there is not one
+        trace for each row.
+    """
+    require_frame(given)
+    if isinstance(given, DataFrame):
+        raise InvalidArgumentError("trace has one for each row of a frame of Spark: name one trace")
+    table = given if isinstance(given, pa.Table) else _from_pandas(given)
+    tracing.require_one_each(traces, table.num_rows, is_ordered=order_by is not None)
+    return table.append_column(TRACE, pa.array(traces, pa.string()))
 
 
 def require_frame(given: object) -> None:

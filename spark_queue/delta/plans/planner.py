@@ -30,6 +30,7 @@ from spark_queue.delta.tables.heads import StatusHead
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.delta.verdicts import StagedSettle, Verdict
 from spark_queue.reader_config import ReaderConfig
+from spark_queue.tracing import Traces
 
 
 def of(store: Store) -> Planner[DataFrame]:
@@ -51,9 +52,12 @@ class SparkPlanner:
         extra: Sequence[str],
         *,
         is_decidable: bool,
+        trace: Traces = None,
     ) -> SparkFrame:
         """See :class:`Planner`."""
-        return entering.frame(self.store, df, order_by, settings, extra, is_decidable=is_decidable)
+        return entering.frame(
+            self.store, df, order_by, settings, extra, is_decidable=is_decidable, trace=trace
+        )
 
     def outcomes(self, step: int, logged: pa.Table | None) -> DataFrame:
         """See :class:`Planner`."""

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_queue.delta.replica.state import RememberedClaim
 from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.schema import TRACE
 
 #: What is said of an item beside its own columns.
 _OF_THE_LEASE = {"_lease": pa.int64(), "_attempts": pa.int32(), "_group_key": pa.string()}
+
+#: What is for those who run handlers.
+HIDDEN = ("_group_key", TRACE)
 
 #: Items up to which they are brought here.
 _FEW = 1_000
@@ -26,7 +30,8 @@ def fetched(store: Store, granted: RememberedClaim) -> pa.Table | None:
     Returns
     -------
     pyarrow.Table
-        The user's columns, ``_seq``, ``_lease``, ``_attempts`` and ``_group_key``.
+        The user's columns, ``_seq``, ``_lease``, ``_attempts`` and ``_group_key``; and ``_trace``,
+        if one of them belongs to one.
     """
     is_small = 0 < len(granted.rows) <= _FEW
     return brought(store, granted, most_bytes=MOST_BYTES) if is_small else None
@@ -39,14 +44,14 @@ def brought(
     log = store.native("queue")
     if log is None:
         return None
-    names = store.user_columns()
+    names, traces = store.user_columns(), [TRACE] if store.carries_traces() else []
     seqs = sorted(granted.rows)
     items = (file for file in log.files() if file.gen >= 0)
     found = [file for file in items if seqs and file.may_have("_seq", seqs[0], seqs[-1])]
     if sum(file.size for file in found) > most_bytes:
         return None
     try:
-        rows = log.rows_of(found, [*names, "_kind", "_seq"])
+        rows = log.rows_of(found, [*names, "_kind", "_seq", *traces])
     except FileNotFoundError:
         # Whoever tidied the table up meanwhile has put their rows elsewhere.
         if {file.path for file in found} <= {file.path for file in log.files()}:
@@ -58,19 +63,25 @@ def brought(
     return _with_lease(rows, names, granted) if rows.num_rows == len(seqs) else None
 
 
-def in_order(brought: pa.Table, granted: RememberedClaim, *, with_groups: bool = False) -> pa.Table:
-    """Return items of a claim that were brought here in the order of service."""
+def in_order(
+    brought: pa.Table, granted: RememberedClaim, *, keep: Collection[str] = ()
+) -> pa.Table:
+    """Return items of a claim that were brought here in the order of service.
+
+    Of the columns that are for those who run handlers they have what is to be kept.
+    """
     leased = [granted.rows[seq] for seq in brought["_seq"].to_pylist()]
     ranks = pa.array([-row["_priority"] for row in leased], pa.int64())
     turns = pa.array([row["_turn"] for row in leased], pa.float64())
     placed = brought.append_column("_rank", ranks).append_column("_turn", turns)
     order = [(name, "ascending") for name in ("_rank", "_turn", "_seq")]
-    ours = ["_rank", "_turn"] if with_groups else ["_rank", "_turn", "_group_key"]
-    return placed.sort_by(order).drop_columns(ours)
+    hidden = [name for name in HIDDEN if name in placed.column_names and name not in keep]
+    return placed.sort_by(order).drop_columns(["_rank", "_turn", *hidden])
 
 
 def _with_lease(rows: pa.Table, names: Sequence[str], granted: RememberedClaim) -> pa.Table:
     leased = [granted.rows[seq] for seq in rows["_seq"].to_pylist()]
     for name, kind in _OF_THE_LEASE.items():
         rows = rows.append_column(name, pa.array([row[name] for row in leased], kind))
-    return rows.select([*names, "_seq", *_OF_THE_LEASE])
+    is_traced = TRACE in rows.column_names and rows[TRACE].null_count < rows.num_rows
+    return rows.select([*names, "_seq", *_OF_THE_LEASE, *([TRACE] if is_traced else [])])

@@ -16,7 +16,7 @@ from spark_queue.delta.replica.columns import status_table
 from spark_queue.delta.replica.state import RememberedClaim
 from spark_queue.delta.store import fetching, replicas
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.schema import CLAIMED, ITEM
+from spark_queue.delta.tables.schema import CLAIMED, ITEM, TRACE
 
 #: Up to this many items, what is held is sent to where the items are: 20 bytes each.
 _SENT = 1_000_000
@@ -27,32 +27,48 @@ class LeasedItems:
     """The items of a lease."""
 
     rows: DataFrame
-    """The user's columns, ``_seq``, ``_lease``, ``_attempts`` and ``_group_key``."""
+    """The user's columns, ``_seq``, ``_lease``, ``_attempts``, ``_group_key``, or ``_trace``."""
     losses: int
     """The most losses that one of them has."""
 
 
 def claimed(store: Store, lease: int) -> DataFrame:
     """Return the items of a lease: the user's columns, ``_seq``, ``_lease``, ``_attempts``."""
-    return leased(store, lease).rows.drop("_group_key")
+    return leased(store, lease).rows.drop("_group_key", TRACE)
+
+
+def traces(store: Store, lease: int) -> dict[int, str]:
+    """Return the traces that items of a lease belong to, by their seqs."""
+    rows = leased(store, lease).rows
+    if TRACE not in rows.columns:
+        return {}
+    return dict(rows.where(F.col(TRACE).isNotNull()).select("_seq", TRACE).collect())
 
 
 def in_order(store: Store, lease: int) -> DataFrame:
     """Return the items of a lease, as :func:`claimed` does, in the order of service."""
+    return _placed(store, lease, claimed(store, lease))
+
+
+def _placed(store: Store, lease: int, rows: DataFrame) -> DataFrame:
     granted = _granted(store, lease).select("_seq", "_priority", "_turn")
-    placed = claimed(store, lease).join(F.broadcast(granted), "_seq")
+    placed = rows.join(F.broadcast(granted), "_seq")
     return placed.orderBy(F.col("_priority").desc(), "_turn", "_seq").drop("_priority", "_turn")
 
 
 def collected(store: Store, lease: int) -> list[dict[str, Any]]:
-    """Return the rows of :func:`in_order`; no query is made for what is read in this process."""
+    """Return the rows of :func:`in_order`; no query is made for what is read in this process.
+
+    Those that belong to a trace may have it, as ``_trace``.
+    """
     known = _known(store, lease)
     here = None
     if known is not None:
         here = fetching.brought(store, known, most_bytes=fetching.MOST_BYTES)
     if known is None or here is None:
-        return [row.asDict(recursive=True) for row in in_order(store, lease).collect()]
-    return _as_collected(fetching.in_order(here, known))
+        rows = _placed(store, lease, leased(store, lease).rows.drop("_group_key"))
+        return [row.asDict(recursive=True) for row in rows.collect()]
+    return _as_collected(fetching.in_order(here, known, keep=(TRACE,)))
 
 
 def leased(store: Store, lease: int) -> LeasedItems:
@@ -78,10 +94,10 @@ def leased(store: Store, lease: int) -> LeasedItems:
     held = granted.select("_seq", "_lease", "_attempts")
     if bounds[5] <= _SENT:
         held = F.broadcast(held)
-    joined = rows.select(*names, "_seq", "_group_key").join(held, "_seq")
-    return LeasedItems(
-        joined.select(*names, "_seq", "_lease", "_attempts", "_group_key"), bounds[6] or 0
-    )
+    # No step is made of it: what an older format lacks is left out.
+    ours = [name for name in ("_group_key", TRACE) if name in queue.columns]
+    joined = rows.select(*names, "_seq", *ours).join(held, "_seq")
+    return LeasedItems(joined.select(*names, "_seq", "_lease", "_attempts", *ours), bounds[6] or 0)
 
 
 def _bounds(granted: DataFrame) -> Row | None:
@@ -117,6 +133,8 @@ def _local(instant: datetime | None) -> datetime | None:
 def _frame(store: Store, rows: pa.Table) -> DataFrame:
     schema = store.user_schema().add("_seq", "long").add("_lease", "long")
     schema = schema.add("_attempts", "integer").add("_group_key", "string")
+    if TRACE in rows.column_names:
+        schema = schema.add(TRACE, "string")
     return store.spark.createDataFrame(rows, schema)
 
 
