@@ -38,6 +38,7 @@ def open_reader(queue: LocalQueue, name: str) -> LocalQueue:
     """
     seen = LocalQueue(queue._any_reader)  # noqa: SLF001 - as above
     seen._reader = readers.find(queue._any_reader, name)  # noqa: SLF001 - as above
+    seen._is_one_of_many = True  # noqa: SLF001 - as above
     return seen
 
 

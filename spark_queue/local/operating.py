@@ -41,11 +41,12 @@ class Operated(ABC):
 
         Parameters
         ----------
-        where : dict or pyarrow.compute.Expression
+        where : dict, pyarrow.compute.Expression or str
             Which items, by the columns of a row of the queue: the user's, ``_seq``, ``_fair_key``
             and the like. A dict says the value of each column, or several in a list:
             ``{"tenant": "a", "_seq": [1, 2]}``; ``None`` is null. An expression says more:
-            ``pc.field("_seq") < 100``.
+            ``pc.field("_seq") < 100``; and so does SQL, ``"tenant = 'a' AND _seq < 100"``, where
+            it is plain that Spark would find the same.
         dry_run : bool
             Only count.
 
@@ -59,7 +60,7 @@ class Operated(ABC):
         InvalidArgumentError
             When no column is named, or there is none of the name, or none with such a value.
         SparkNeededError
-            When it is SQL.
+            When it is SQL of which only Spark knows what it means.
         """
         _require(where, dry_run=dry_run)
         store = self._store

@@ -86,6 +86,22 @@ def filled(queue_path: str) -> str:
     return queue_path
 
 
+#: Each of them true of some items, and of others not.
+_CONDITIONS = (
+    "n IN (1, NULL)",
+    "n NOT IN (1, 2)",
+    "big <=> NULL OR ok <> false",
+    "NOT (tenant = 'a' OR n < 4)",
+    "at < timestamp '2025-07-01T14:30:00.001+02:00'",
+    "day NOT BETWEEN date '2025-07-02' AND date '2025-08-01'",
+    "tenant LIKE '_' AND tenant NOT LIKE 'ä%'",
+    "concat(tenant, n) >= 'b2' AND n % 3 <> 1",
+    "_available_at IS NOT NULL",
+    "_enqueued_at <= _claimed_at",
+    "_attempts = 1 AND _state != 'dead'",
+    "ok < true OR small = -1",
+)
+
 _LOOKS = (
     ("status",),
     ("status", "--json"),
@@ -101,6 +117,9 @@ _LOOKS = (
     *(("explain", str(seq)) for seq in (1, 2, 9)),
     *(("history", str(seq), "--json") for seq in (2, 9, 99)),
     ("status", "--reader", "none"),
+    ("status", "--where", "n > 2 AND tenant IN ('a', 'b') OR ok", "--json"),
+    ("dead", "--where", "_error LIKE 'bad%'"),
+    *(("status", "--where", condition, "--limit", "0") for condition in _CONDITIONS),
 )
 
 
@@ -138,6 +157,16 @@ def test_what_is_done_is_the_same(told: Told, place: str) -> None:
         ("status", "--reader", "audit"),
         ("drop-reader", "audit"),
         ("drop-reader", "audit"),
+        ("cancel", "--where", "n = 1 AND tenant = 'a'", "--dry-run"),
+        ("cancel", "--where", "n = 1 AND tenant = 'a'"),
+        ("cancel", "--where", "lower(tenant) = 'b, c'"),
+        ("cancel", "--where", "colour = 'red'"),
+        ("redrive", "--where", "_state = 'cancelled'", "--json"),
+        ("redrive", "--where", "_state = 'cancelled'", "--again"),
+        ("redrive", "--reader", "late"),
+        ("purge", "--where", "_state = 'cancelled'", "--dry-run"),
+        ("purge", "--where", "_seq <= 3"),
+        ("status", "--json"),
         ("drop",),
         ("drop", "--yes"),
         ("drop", "--yes"),

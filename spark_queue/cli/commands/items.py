@@ -11,7 +11,7 @@ from enum import Enum
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from typer import Argument, Option
 
@@ -26,6 +26,7 @@ from spark_queue.cli.shown.progress import claim_progress
 from spark_queue.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
+    from spark_queue.local.queue import LocalQueue
     from spark_queue.queue import DeltaQueue
     from spark_queue.reader import Working
 
@@ -157,7 +158,7 @@ def redrive(
     dry_run: _DryRun = False,
 ) -> None:
     """Enqueue dead, expired or cancelled items again, once; by default all dead ones."""
-    count = scope.reading(name, reader).redrive(where, dry_run=dry_run, again=again)
+    count = scope.opened(name, reader)[1].redrive(where, dry_run=dry_run, again=again)
     _show_count(scope.display.show, "redriven", count, dry_run=dry_run)
 
 
@@ -171,14 +172,14 @@ def cancel(
     dry_run: _DryRun = False,
 ) -> None:
     """End items that are ready or claimed."""
-    count = scope.reading(name, reader).cancel(where, dry_run=dry_run)
+    count = scope.opened(name, reader)[1].cancel(where, dry_run=dry_run)
     _show_count(scope.display.show, "cancelled", count, dry_run=dry_run)
 
 
 @command
 def purge(scope: Scope, name: Name, where: _Where, *, dry_run: _DryRun = False) -> None:
     """Remove finished items and their history for good."""
-    queue: DeltaQueue = scope.queue(name)
+    queue = cast("DeltaQueue | LocalQueue", scope.opened(name)[1])
     count = queue.purge(where, dry_run=dry_run)
     _show_count(scope.display.show, "purged", count, dry_run=dry_run)
 

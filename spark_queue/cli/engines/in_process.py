@@ -19,6 +19,8 @@ from spark_queue.cli.engines.engine import LETTER, SHOWN, Added, AnyQueue, Past,
 from spark_queue.cli.shown.plain import plain
 from spark_queue.clock import SystemClock
 from spark_queue.config import QueueConfig
+from spark_queue.delta.arrow import moving
+from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import CANCELLED, CLAIMED, DEAD, EXPIRED, READY, TERMINAL
 from spark_queue.delta.views.ends import ends_at
 from spark_queue.errors import (
@@ -99,11 +101,10 @@ def status(
     queue: AnyQueue, past: Past, where: str | None, limit: int
 ) -> tuple[datetime, dict[str, Any]]:
     """See :class:`Engine`."""
-    _require_none(where)
     store = handles.store_of(_local(queue))
     ends = ends_at(store, past)
     at = (ends.at or SystemClock().now()).astimezone(timezone.utc)
-    found = items.standing(store, ends)
+    found = _meant(store, items.standing(store, ends), past, where)
     notes = _notes(found, at)
     counts = {name: pc.sum(told).as_py() or 0 for name, told in notes.items()}
     first = found.take(pc.sort_indices(_placed(found, notes), sort_keys=_BY_PLACE)[:limit])
@@ -156,10 +157,9 @@ def dead(
     queue: AnyQueue, past: Past, where: str | None, limit: int
 ) -> tuple[int, list[dict[str, Any]]]:
     """See :class:`Engine`."""
-    _require_none(where)
     store = handles.store_of(_local(queue))
     ends = ends_at(store, past)
-    found = items.standing(store, ends)
+    found = _meant(store, items.standing(store, ends), past, where)
     letters = found.filter(pc.equal(found["_state"], DEAD))
     first = letters.slice(0, limit)
     first = first.append_column("_successor", items.successors(store, ends, first["_seq"]))
@@ -245,9 +245,14 @@ def _rows(table: pa.Table) -> Sequence[dict[str, Any]]:
     return [plain(row) for row in table.to_pylist()]
 
 
-def _require_none(where: str | None) -> None:
-    if where is not None:
-        raise SparkNeededError("a predicate", "it is an expression of SQL")
+def _meant(store: Store, found: pa.Table, past: Past, where: str | None) -> pa.Table:
+    """Return the items that a condition means, of those that stand in a queue."""
+    if where is None:
+        return found
+    if past is not None:
+        raise SparkNeededError("to choose from what was", "only what is now is chosen from here")
+    meant = moving.matching(store, where, (READY, CLAIMED, *TERMINAL))
+    return found.filter(pc.is_in(found["_seq"], meant["_seq"].combine_chunks()))
 
 
 def _local(queue: AnyQueue) -> LocalQueue:

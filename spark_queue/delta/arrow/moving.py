@@ -26,8 +26,8 @@ _ENDED = ("_seq", "_gen", "_state", "_attempts", "_losses", *SCHEDULE)
 
 def matching(store: Store, where: Where, states: Collection[str]) -> pa.Table:
     """Return the items in some states that are meant; the errors are those of :func:`meant`."""
-    rows = snapshot.status(store)
-    return meant(rows.filter(pc.is_in(rows["_state"], pa.array(states))), where)
+    columns = kinds.read(log_of(store, "queue").schema())
+    return meant(_in(snapshot.status(store), *states), where, columns)
 
 
 def redrivable(store: Store, where: Where, states: Collection[str], *, again: bool) -> pa.Table:

@@ -1,17 +1,22 @@
-"""Which items an operator means, said without SQL: values of columns, or an expression of Arrow."""
+"""Which items an operator means: values of columns, an expression of Arrow, or plain SQL."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import TypeAlias, TypeGuard
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue.errors import InvalidArgumentError, SparkNeededError, did_you_mean
+from spark_queue import checks
+from spark_queue.delta.input.kinds import Field, Kind
+from spark_queue.delta.input.plain import conditions
+from spark_queue.delta.input.plain.arrow import spelled
+from spark_queue.errors import InvalidArgumentError, did_you_mean
 
-#: Values by column (one, or any of several), or an expression over the columns of the status.
-Where: TypeAlias = "Mapping[str, object] | pc.Expression"
+#: Values by column (one, or any of several), an expression over the columns of the status, or a
+#: condition in SQL.
+Where: TypeAlias = "Mapping[str, object] | pc.Expression | str"
 
 
 def require_where(where: object) -> None:
@@ -21,29 +26,37 @@ def require_where(where: object) -> None:
     ------
     InvalidArgumentError
         When it is nothing of the kind, or names no column.
-    SparkNeededError
-        When it is SQL.
     """
     if isinstance(where, str):
-        why = "say it as columns, {'tenant': 'a'}, or as an expression of pyarrow.compute"
-        raise SparkNeededError(f"the SQL {where!r}", why)
-    if isinstance(where, pc.Expression):
-        return
-    if not isinstance(where, Mapping) or not where:
+        checks.require_text("where", where)
+    elif not isinstance(where, pc.Expression) and (not isinstance(where, Mapping) or not where):
         raise InvalidArgumentError(
             f"where is {where!r}: it must name columns with their values, such as "
-            "{'tenant': 'a', '_seq': [1, 2]}, or be an expression of pyarrow.compute"
+            "{'tenant': 'a', '_seq': [1, 2]}, or be an expression of pyarrow.compute, or SQL"
         )
 
 
-def meant(rows: pa.Table, where: Where) -> pa.Table:
+def meant(rows: pa.Table, where: Where, users: Sequence[Field]) -> pa.Table:
     """Return the rows that are meant.
+
+    Parameters
+    ----------
+    rows : pyarrow.Table
+        The columns of the status.
+    where : dict, pyarrow.compute.Expression or str
+        Which.
+    users : sequence of Field
+        What Spark knows of the user's columns, and perhaps of others.
 
     Raises
     ------
     InvalidArgumentError
         When a column is unknown, or cannot have such a value; it names the column.
+    SparkNeededError
+        When it is SQL of which it is not plain what Spark makes of it.
     """
+    if isinstance(where, str):
+        return rows.filter(conditions.is_true(where, _columns_of(rows, users), rows))
     if isinstance(where, Mapping):
         for column, value in where.items():
             rows = rows.filter(_have(rows, column, value))
@@ -53,6 +66,11 @@ def meant(rows: pa.Table, where: Where) -> pa.Table:
     except pa.ArrowException as exc:
         first = str(exc).splitlines()[0]
         raise InvalidArgumentError(f"where is {where}: {first}; {_columns(rows)}") from exc
+
+
+def _columns_of(rows: pa.Table, users: Sequence[Field]) -> list[Field]:
+    known = {field.name: field for field in users}
+    return [known.get(one.name) or Field(one.name, Kind(spelled(one.type))) for one in rows.schema]
 
 
 def _have(rows: pa.Table, column: str, value: object) -> pa.ChunkedArray:

@@ -39,6 +39,9 @@ _CONSTANTS: dict[str, tuple[str, Value]] = {
 }
 
 _ISO_DATE = re.compile(r"'\d{4}-\d{2}-\d{2}'", re.ASCII)
+_ISO_INSTANT = re.compile(
+    r"'\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d{3}|\.\d{6})?(Z|[+-]\d{2}:\d{2})'", re.ASCII
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,7 @@ class Node:
     what: str
     """``column`` or ``literal``; else the function, the operator or the keyword that makes it."""
     of: tuple[Node, ...] = ()
-    """What it is made of; nothing is told of conditions and of what depends on them."""
+    """What it is made of; nothing is told of what a CASE depends on."""
     value: Value = None
     """Of a literal its value, of a column its name, of a cast the type as it was written."""
 
@@ -84,11 +87,28 @@ def read(text: str, columns: Sequence[Field]) -> Expression:
     return _Reader(text, columns).whole()
 
 
+def read_condition(text: str, columns: Sequence[Field]) -> Node:
+    """Read a condition over some columns: which rows are meant.
+
+    It may name instants, each with its offset: ``timestamp '2026-01-31T12:00:00Z'``.
+
+    Raises
+    ------
+    InvalidArgumentError
+        As for :func:`read`, or when it is a value that is not true or false.
+    """
+    node = _Reader(text, columns, has_instants=True).whole().node
+    if node is None or node.letter != "b":
+        _refuse("it is no condition")
+    return node
+
+
 class _Reader:
     """Reads one expression, from left to right; each level of precedence is one method."""
 
-    def __init__(self, text: str, columns: Sequence[Field]) -> None:
+    def __init__(self, text: str, columns: Sequence[Field], *, has_instants: bool = False) -> None:
         self._text = text
+        self._times = ("date", "timestamp") if has_instants else ("date",)
         self._columns = kinds.struct(columns)
         self._tokens = list(tokens(text))
         self._at = 0
@@ -131,35 +151,37 @@ class _Reader:
 
     def _not(self) -> Node:
         if self._taken("not"):
-            return _common("not", self._not(), of="b")
+            return _negated(self._not())
         return self._predicate()
 
     def _predicate(self) -> Node:
         value = self._joint()
         while (word := self._next.word) in _PREDICATES:
             self._take()
+            is_not = word == "not" or (word == "is" and self._taken("not"))
             if word == "not":
                 word = self._take().word
             value = self._compared(word, value)
+            value = _negated(value) if is_not else value
         return value
 
     def _compared(self, word: str, value: Node) -> Node:
+        others: list[Node] = []
         if word == "is":
-            self._taken("not")
             self._expect("null")
-        elif word in ("like", "rlike"):
-            _common(word, value, self._joint(), of="t")
         elif word == "in":
-            _common(word, value, *self._listed(self._joint))
+            others = self._listed(self._joint)
         elif word == "between":
-            low = self._joint()
+            others = [self._joint()]
             self._expect("and")
-            _common(word, value, low, self._joint())
-        elif word in _COMPARING:
-            _common(word, value, self._joint())
+            others.append(self._joint())
+        elif word in (*_COMPARING, "like", "rlike"):
+            others = [self._joint()]
         else:
             _refuse(f"{word!r} is not expected there")
-        return _made("b", word)
+        if others:
+            _common(word, value, *others, of="t" if word in ("like", "rlike") else "")
+        return replace(_made("b", word), of=(value, *others))
 
     def _joint(self) -> Node:
         value = self._divided()
@@ -206,8 +228,8 @@ class _Reader:
             return _made(letter, LITERAL, value)
         if token.word == "case":
             return self._case()
-        if token.word == "date" and self._next.kind == "text":
-            return self._date()
+        if token.word in self._times and self._next.kind == "text":
+            return self._date() if token.word == "date" else self._instant()
         if self._next.text != "(":
             return self._column(token)
         if token.word in signatures.CASTS:
@@ -239,13 +261,23 @@ class _Reader:
         if self._taken("else"):
             values.append(self._or())
         self._expect("end")
-        return _common("case", *values)
+        return replace(_common("case", *values), of=())
 
     def _date(self) -> Node:
         literal = self._take()
         if not _ISO_DATE.fullmatch(literal.text):
             _refuse(f"date {literal.text} may be another day tomorrow: write date '2026-01-31'")
         return _made("d", LITERAL, literal.literal())
+
+    def _instant(self) -> Node:
+        literal = self._take()
+        if not _ISO_INSTANT.fullmatch(literal.text):
+            _refuse(
+                f"timestamp {literal.text} is another instant in another zone: "
+                "write timestamp '2026-01-31T12:00:00Z'"
+            )
+        kind = Kind("timestamp")
+        return Node(signatures.letter_of(kind), kind, LITERAL, value=literal.literal())
 
     def _column(self, token: Token) -> Node:
         path = [token.name()]
@@ -330,7 +362,11 @@ def _common(what: str, *values: Node, of: str = "") -> Node:
         given = " and ".join(value.kind.simple for value in values)
         _refuse(f"{what} of {given} is not the same in every session")
     like = next(v for v in reversed(values) if v.letter in (letter, signatures.LITERAL))
-    return Node(like.letter, like.kind, what)
+    return Node(like.letter, like.kind, what, values)
+
+
+def _negated(value: Node) -> Node:
+    return _common("not", value, of="b")
 
 
 def _field(kind: Kind, name: str) -> Field:

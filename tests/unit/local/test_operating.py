@@ -35,6 +35,8 @@ def _put(queue: LocalQueue, ids: str, **columns: object) -> None:
         ({"id": "b"}, "acd"),
         ({"t": None, "id": ["a", "d"]}, "bcd"),
         (pc.field("_seq") > 2, "ab"),
+        ("t IS NULL AND id IN ('a', 'd')", "bcd"),
+        ("_state = 'ready' AND NOT _seq < 3", "ab"),
     ],
 )
 def test_items_are_cancelled_by_columns(make: Make, where: Any, left: str) -> None:
@@ -65,7 +67,10 @@ def test_a_holder_is_told_that_its_item_was_cancelled(make: Make) -> None:
 @pytest.mark.parametrize(
     ("where", "error", "named"),
     [
-        ("id = 'a'", SparkNeededError, "SQL"),
+        ("lower(id) = 'a'", SparkNeededError, "SQL"),
+        ("idd = 'a'", SparkNeededError, "no column"),
+        ("id", SparkNeededError, "no condition"),
+        (" ", InvalidArgumentError, "where"),
         ({}, InvalidArgumentError, "name columns"),
         (None, InvalidArgumentError, "name columns"),
         ({"idd": "a"}, InvalidArgumentError, "idd"),

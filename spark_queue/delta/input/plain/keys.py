@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from datetime import date
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date, datetime
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,13 +14,16 @@ from spark_queue.delta.input.expressions import COLUMN, LITERAL, Expression, Nod
 from spark_queue.delta.input.kinds import Field
 from spark_queue.delta.input.plain import texts
 from spark_queue.delta.input.plain.arrow import of_type
-from spark_queue.delta.input.plain.functions import FUNCTIONS
+from spark_queue.delta.input.plain.functions import FUNCTIONS, Function
 from spark_queue.delta.input.plain.hashing import hashed
 from spark_queue.errors import InvalidArgumentError, SparkNeededError
 
 #: Whole numbers that a ``bigint`` holds, and an ``int``.
 _LONG = 2**63
 _INT = 2**31
+
+#: How times are read that are written out, by the letters of their types.
+_TIMES = {"d": date.fromisoformat, "i": datetime.fromisoformat}
 
 
 def require_keys(columns: Sequence[Field], config: QueueConfig) -> None:
@@ -73,7 +76,7 @@ def priorities_of(text: str, columns: Sequence[Field], rows: pa.Table) -> pa.Arr
     SparkNeededError
         When the expression is not known here.
     """
-    values = _values(_priority_of(text, columns), rows).cast(pa.int64())
+    values = values_of(_priority_of(text, columns), rows).cast(pa.int64())
     for number in pc.min_max(values).values():
         if number.is_valid and not -_INT <= number.as_py() < _INT:
             raise InvalidArgumentError(f"priority {text!r} is {number} in a row; it must be an int")
@@ -89,7 +92,7 @@ def hashes_of(keys: pa.Array) -> pa.Array:
 def _read(option: str, text: str, columns: Sequence[Field]) -> Expression:
     expression = _understood(option, text, columns)
     for node in _nodes(expression):
-        _require_known(option, text, node)
+        require_known(f"{option} {text!r}", node)
         if node.kind.inner:
             raise _needed(option, text, f"{node.kind.simple} is made of others")
     return expression
@@ -99,7 +102,7 @@ def _priority_of(text: str, columns: Sequence[Field]) -> Node:
     node = _understood("priority", text, columns).node
     if node is None or node.letter not in "wkbn":
         raise _needed("priority", text, "it is not of whole numbers")
-    _require_known("priority", text, node)
+    require_known(f"priority {text!r}", node)
     return node
 
 
@@ -117,23 +120,39 @@ def _nodes(expression: Expression) -> Iterator[Node]:
         yield from _nodes(part)
 
 
-def _require_known(option: str, text: str, node: Node) -> None:
+def require_known(what: str, node: Node, known: Mapping[str, Function] = FUNCTIONS) -> None:
+    """Check that a value can be worked out here as Spark works it out.
+
+    Parameters
+    ----------
+    what : str
+        What it is a value of, for errors.
+    node : Node
+        How it comes about.
+    known : mapping
+        What may be called.
+
+    Raises
+    ------
+    SparkNeededError
+        When something in it is Spark's alone.
+    """
     for argument in node.of:
-        _require_known(option, text, argument)
+        require_known(what, argument, known)
     if node.what == COLUMN:
         return
     if node.what == LITERAL:
         if not _is_written(node):
-            raise _needed(option, text, f"{node.value} is no {node.kind.simple}")
-    elif node.what not in FUNCTIONS or not FUNCTIONS[node.what].fits(node):
+            raise SparkNeededError(what, f"{node.value} is no {node.kind.simple}")
+    elif node.what not in known or not known[node.what].fits(node):
         of = ", ".join(argument.kind.simple for argument in node.of)
         shown = f"{node.what}({of})" if node.of else node.what
-        raise _needed(option, text, f"{shown} is not among what is the same without it")
+        raise SparkNeededError(what, f"{shown} is not among what is the same without it")
 
 
 def _is_written(literal: Node) -> bool:
-    if literal.letter == "d":
-        return _day(str(literal.value)) is not None
+    if literal.letter in _TIMES:
+        return _time(literal) is not None
     return not isinstance(literal.value, int) or -_LONG <= literal.value < _LONG
 
 
@@ -144,24 +163,27 @@ def _needed(option: str, text: str, why: str) -> SparkNeededError:
 def _text(expression: Expression, rows: pa.Table) -> pa.Array:
     if expression.node is None:
         return texts.framed([_text(part, rows) for part in expression.parts])
-    return texts.text_of(_values(expression.node, rows), expression.node.kind)
+    return texts.text_of(values_of(expression.node, rows), expression.node.kind)
 
 
-def _values(node: Node, rows: pa.Table) -> pa.Array:
+def values_of(node: Node, rows: pa.Table, known: Mapping[str, Function] = FUNCTIONS) -> pa.Array:
+    """Return a value of each row, which :func:`require_known` was asked about."""
     if node.what == COLUMN:
         return rows[str(node.value)].combine_chunks()
     if node.what == LITERAL:
         return _literal(node, rows.num_rows)
-    return FUNCTIONS[node.what].call(node, [_values(argument, rows) for argument in node.of])
+    of = [values_of(argument, rows, known) for argument in node.of]
+    return known[node.what].call(node, of)
 
 
 def _literal(node: Node, count: int) -> pa.Array:
-    value = _day(str(node.value)) if node.letter == "d" else node.value
+    value = _time(node) if node.letter in _TIMES else node.value
     return pa.repeat(pa.scalar(value, of_type(node.kind)), count)
 
 
-def _day(text: str) -> date | None:
+def _time(literal: Node) -> date | None:
+    """Return the day or the instant that is written; ``None`` where the calendar has none."""
     try:
-        return date.fromisoformat(text)
+        return _TIMES[literal.letter](str(literal.value).replace("Z", "+00:00"))
     except ValueError:
         return None
