@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from spark_queue.reader import Reader
     from spark_queue.reader_config import ReaderConfig
     from spark_queue.results import (
+        Affected,
         EnqueueResult,
         Explanation,
         Lag,
@@ -80,6 +81,7 @@ _HOMES = {
     "DeltaQueue": "queue",
     "DuplicateItemError": "errors",
     "DurableQueue": "front.durable",
+    "Affected": "results",
     "EnqueueResult": "results",
     "Explanation": "results",
     "FencedError": "errors",
@@ -131,6 +133,7 @@ _HOMES = {
 __all__ = [
     "SMALL_STEPS_CONF",
     "AbortedError",
+    "Affected",
     "AioDurableQueue",
     "Claim",
     "DeadlockError",

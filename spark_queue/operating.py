@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 from spark_queue import checks
 from spark_queue.config import LiveSettings
-from spark_queue.delta.commands import admin, enqueue
+from spark_queue.delta.commands import admin, enqueue, foreseeing
+from spark_queue.delta.planner import planner_of
 from spark_queue.delta.replica.request import EnqueueRules
 from spark_queue.looking import Looking
+from spark_queue.results import Affected
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 class Operating(Looking):
     """A queue in the hands of an operator."""
 
-    def cancel(self, where: str, *, dry_run: bool = False) -> int:
+    def cancel(self, where: str, *, dry_run: bool = False) -> Affected:
         """End every ready or claimed item for which a SQL predicate is true.
 
         Parameters
@@ -26,19 +28,19 @@ class Operating(Looking):
         where : str
             A predicate over the columns of :meth:`status`, such as ``tenant = 'a' AND _seq < 100``.
         dry_run : bool
-            Only count.
+            Only count, by state, and show the first.
 
         Returns
         -------
-        int
-            How many items it is about. A holder of such an item gets ``LeaseLostError``.
+        Affected
+            How many items it is about: a number, which knows the step (:meth:`undo`). A holder of
+            such an item gets ``LeaseLostError``.
         """
         checks.require_change(where, dry_run=dry_run)
-        if dry_run:
-            return admin.matching(self._store, where, ("ready", "claimed")).count()
-        return admin.cancel(self._store, where)[1]
+        store = self._store
+        return foreseeing.cancelled(store, where) if dry_run else admin.cancel(store, where)
 
-    def redrive(self, where: str, *, dry_run: bool = False, again: bool = False) -> int:
+    def redrive(self, where: str, *, dry_run: bool = False, again: bool = False) -> Affected:
         """Enqueue dead, expired or cancelled items again, as new items that name the old.
 
         An item is redriven once: one that has a successor (:meth:`dead`) is passed over. Whether
@@ -53,18 +55,19 @@ class Operating(Looking):
 
         Returns
         -------
-        int
+        Affected
             How many items it is about.
         """
         checks.require_change(where, dry_run=dry_run, again=again)
-        since = self._store.queue_head().step
-        frame = admin.redrivable(self._store, where, again=again)
+        store = self._store
         if dry_run:
-            return frame.count()
+            return foreseeing.redriven(store, where, again=again)
+        since = store.queue_head().step
+        frame = planner_of(store).again(admin.redrivable(store, where, again=again))
         rules = EnqueueRules(redriven_since=None if again else since)
-        return enqueue.enqueue(
-            self._store, frame, order_by=None, rules=rules, extra=("_origin",)
-        ).inserted
+        return enqueue.redriven(
+            enqueue.enqueue(store, frame, order_by=None, rules=rules, extra=("_origin",))
+        )
 
     def configure(self, **settings: Unpack[LiveSettings]) -> int:
         """Change live settings (see ``LIVE_SETTINGS``) from the next step on.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, overload
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 from spark_queue import checks, streams, tracing
 from spark_queue.clock import Clock, SystemClock
 from spark_queue.config import QueueConfig, require_config
-from spark_queue.delta.commands import admin, enqueue, forwarding, readers, upgrade
+from spark_queue.delta.commands import admin, enqueue, foreseeing, forwarding, readers, upgrade
 from spark_queue.delta.commands.readers import Start
 from spark_queue.delta.input.columns import (
     OrderBy,
@@ -31,7 +31,7 @@ from spark_queue.delta.tables.schema import fields_of
 from spark_queue.delta.upkeep import maintain
 from spark_queue.reader import Reader, Working
 from spark_queue.reader_config import ReaderConfig, require_reader
-from spark_queue.results import EnqueueResult, Maintained, Upgraded
+from spark_queue.results import Affected, EnqueueResult, Maintained, Upgraded
 from spark_queue.tracing import Trace
 
 if TYPE_CHECKING:
@@ -148,8 +148,17 @@ class DeltaQueue(Working):
         return Store.of(spark, QueueAddress(name_or_path), SystemClock()).exists()
 
     @classmethod
-    def drop(cls, spark: SparkSession, name_or_path: str) -> None:
+    def drop(
+        cls, spark: SparkSession, name_or_path: str, *, dry_run: bool = False
+    ) -> Affected | None:
         """Remove a queue and everything in it.
+
+        Parameters
+        ----------
+        spark, name_or_path
+            As for :meth:`open`.
+        dry_run : bool
+            Only count its items, by state, and show the first: what is returned then.
 
         Raises
         ------
@@ -164,7 +173,11 @@ class DeltaQueue(Working):
         """
         store = Store.of(spark, QueueAddress(name_or_path), SystemClock())
         store.require_exists()
+        checks.require_flag("dry_run", dry_run)
+        if dry_run:
+            return foreseeing.dropped(store)
         admin.drop(store)
+        return None
 
     def enqueue(
         self,
@@ -280,7 +293,7 @@ class DeltaQueue(Working):
             self._main, df, checkpoint, order_by=order_by, trigger=trigger, name=name
         )
 
-    def purge(self, where: str, *, dry_run: bool = False) -> int:
+    def purge(self, where: str, *, dry_run: bool = False) -> Affected:
         """Remove finished items for which a SQL predicate is true, with their history.
 
         Parameters and the kind of answer are those of :meth:`cancel`. It rewrites files, and on
@@ -291,9 +304,31 @@ class DeltaQueue(Working):
             return maintain.purgeable(self._main, where)
         return maintain.purge(self._main, where)
 
+    @overload
     def maintain(
-        self, *, retention: timedelta | None = None, archive_to: str | None = None
-    ) -> Maintained:
+        self,
+        *,
+        retention: timedelta | None = None,
+        archive_to: str | None = None,
+        dry_run: Literal[False] = False,
+    ) -> Maintained: ...
+
+    @overload
+    def maintain(
+        self,
+        *,
+        retention: timedelta | None = None,
+        archive_to: str | None = None,
+        dry_run: Literal[True],
+    ) -> Affected: ...
+
+    def maintain(
+        self,
+        *,
+        retention: timedelta | None = None,
+        archive_to: str | None = None,
+        dry_run: bool = False,
+    ) -> Maintained | Affected:
         """Keep the queue quick: log what is over, write a checkpoint, merge small files.
 
         Parameters
@@ -305,6 +340,8 @@ class DeltaQueue(Working):
             were done with it: one that lags holds its items, unless its ``max_lag`` says how far.
         archive_to : str, optional
             A Delta table (name, or path with a ``/``) that gets the items before they are dropped.
+        dry_run : bool
+            Only count what would expire, die of its last lease, or be dropped, and show the first.
 
         Notes
         -----
@@ -313,6 +350,9 @@ class DeltaQueue(Working):
         enough; steps may run beside it, and wait on a local disk while files of a log are merged.
         """
         checks.require_upkeep(retention, archive_to)
+        checks.require_flag("dry_run", dry_run)
+        if dry_run:
+            return maintain.maintainable(self._main, retention)
         return maintain.maintain(self._main, retention, archive_to)
 
     def upgrade(self) -> Upgraded:
@@ -382,10 +422,18 @@ class DeltaQueue(Working):
         """Return the names of all readers; the default reader's is empty."""
         return tuple(facts.name for facts in self._main.queue_head().readers.values())
 
-    def drop_reader(self, name: str) -> None:
+    def drop_reader(self, name: str, *, dry_run: bool = False) -> Affected | None:
         """Forget a reader: its position, and what it had not read.
 
         After the last one, the default reader begins again with what comes from then on.
+
+        Parameters
+        ----------
+        name : str
+            Its name.
+        dry_run : bool
+            Only count the items that it is not done with, and show the first: what is returned
+            then.
 
         Raises
         ------
@@ -393,8 +441,12 @@ class DeltaQueue(Working):
             When there is none of the name.
         """
         checks.require_string("name", name)
+        checks.require_flag("dry_run", dry_run)
+        if dry_run:
+            return foreseeing.unread(readers.find(self._main, name))
         self._default = None
         readers.drop(self._main, name)
+        return None
 
     def read_stream(self, reader: str, *, start: Start = "tail") -> DataFrame:
         """Return the items as a plain stream, for a query with a checkpoint of its own.

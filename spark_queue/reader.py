@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 
 from spark_queue import checks, streams
 from spark_queue.claim import Claim, claimed
-from spark_queue.delta.commands import admin, claims, readers, recovery
+from spark_queue.delta.commands import admin, claims, foreseeing, readers, recovery
 from spark_queue.delta.plans import snapshot
 from spark_queue.delta.store import news
 from spark_queue.delta.views import lag
@@ -29,7 +29,7 @@ from spark_queue.processing.options import (
     StreamOptions,
 )
 from spark_queue.reader_config import ReaderConfig
-from spark_queue.results import Lag
+from spark_queue.results import Affected, Lag
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -292,7 +292,7 @@ class Reader(Working):
         *,
         dry_run: bool = False,
         again: bool = False,  # noqa: ARG002 - a queue's own redrive has it
-    ) -> int:
+    ) -> Affected:
         """Make dead, expired or cancelled items ready again, for this reader alone.
 
         Parameters
@@ -304,13 +304,12 @@ class Reader(Working):
 
         Returns
         -------
-        int
+        Affected
             How many items it is about. They keep their place, and their attempts start anew.
         """
         checks.require_change(where, dry_run=dry_run)
-        if dry_run:
-            return admin.redrivable(self._store, where, again=True).count()
-        return admin.revive(self._store, where)
+        store = self._store
+        return foreseeing.revived(store, where) if dry_run else admin.revive(store, where)
 
     def advance(self, step: int) -> None:
         """Say that a stream of this reader is done with all items up to a step (``_step``).

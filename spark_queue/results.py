@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spark_queue.rules.model import Reason
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
+    from typing_extensions import Self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +148,56 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         return f"item {self.seq}: <b>{escape(self.reason)}</b>, {escape(self.detail)}"
+
+
+#: Items that a dry run shows, and what it shows of one beside the user's columns.
+SAMPLES = 5
+SAMPLED = ("_seq", "_state", "_attempts", "_error")
+
+
+class Affected(int):
+    """How many items an operator's change is about: a number that says more.
+
+    Attributes
+    ----------
+    step : int
+        The step that was written: of the status log, save for a redrive, which is an enqueue; 0
+        where nothing was, or where several were.
+    states : mapping of str to int
+        In which states the items are before the change; of a dry run.
+    becomes : mapping of str to int
+        What becomes of them: ``cancelled``, ``ready`` again, ``expired``, ``dead``, or ``gone``
+        from the queue for good.
+    sample : tuple of dict
+        The first of the items by ``_seq``: the user's columns, ``_seq``, ``_state``, ``_attempts``
+        and ``_error``; of a dry run.
+    """
+
+    step: int
+    states: Mapping[str, int]
+    becomes: Mapping[str, int]
+    sample: tuple[Mapping[str, Any], ...]
+
+    def __new__(
+        cls,
+        count: int,
+        *,
+        step: int = 0,
+        states: Mapping[str, int] | None = None,
+        becomes: Mapping[str, int] | None = None,
+        sample: Sequence[Mapping[str, Any]] = (),
+    ) -> Self:
+        """Return a number of items with what is known of them."""
+        made = super().__new__(cls, count)
+        made.step = step
+        made.states, made.becomes = dict(states or {}), dict(becomes or {})
+        made.sample = tuple(sample)
+        return made
+
+    def _repr_html_(self) -> str:
+        was = ", ".join(f"{count} {state}" for state, count in self.states.items())
+        rows = "".join(f"<li>{escape(str(dict(row)))}</li>" for row in self.sample)
+        return f"<b>{int(self)}</b> item(s){f': {was}' if was else ''}<ul>{rows}</ul>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

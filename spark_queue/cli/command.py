@@ -28,6 +28,9 @@ _Engine = Annotated[
 ]
 
 Name = Annotated[str, Argument(help="The queue: a path, or a table name of the catalog.")]
+DryRun = Annotated[
+    bool, Option("--dry-run", help="Only count what it is about, and show the first.")
+]
 ReaderOption = Annotated[
     str | None, Option(help="As this reader of the queue sees it; the default one if none.")
 ]

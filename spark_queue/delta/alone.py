@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_queue.delta.arrow import checkpoint, coming, moving
+from spark_queue.delta.arrow.where import Where
 from spark_queue.delta.planner import Coming, Moved, StagedCheckpoint
 from spark_queue.delta.replica import reading
 from spark_queue.delta.replica.request import GrantedClaim, Request
@@ -24,6 +25,7 @@ from spark_queue.delta.tables.settings import Settings
 from spark_queue.delta.verdicts import NAMED, StagedSettle, Verdict
 from spark_queue.errors import SparkNeededError
 from spark_queue.reader_config import ReaderConfig
+from spark_queue.results import Affected
 from spark_queue.tracing import Traces
 
 _TOO_MUCH = "the queue has more open items, or a longer history, than a process keeps in memory"
@@ -123,6 +125,22 @@ class AlonePlanner:
             if replica is not None and replica.horizon() is None:
                 return coming.known(replica.items.values(), settings, now)
         return coming.coming(self.store, settings, now)
+
+    def matching(self, where: Where, states: tuple[str, ...]) -> pa.Table:
+        """See :class:`Planner`: whatever says it, SQL only where that is plain."""
+        return moving.matching(self.store, where, states)
+
+    def not_redriven(self, found: pa.Table) -> pa.Table:
+        """See :class:`Planner`."""
+        return moving.not_redriven(self.store, found)
+
+    def again(self, found: pa.Table) -> pa.Table:
+        """See :class:`Planner`."""
+        return moving.again(self.store, found)
+
+    def affected(self, found: pa.Table, becomes: str) -> Affected:
+        """See :class:`Planner`."""
+        return moving.affected(self.store, found, becomes)
 
     def due(self, now: datetime) -> pa.Table:
         """See :class:`Planner`."""

@@ -23,6 +23,7 @@ from spark_queue.delta.tables.settings import Settings
 from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.delta.verdicts import StagedSettle, Verdict
 from spark_queue.reader_config import ReaderConfig
+from spark_queue.results import Affected
 from spark_queue.tracing import Traces
 
 if TYPE_CHECKING:
@@ -224,8 +225,8 @@ class Planner(Protocol[_Found]):
             Rows that the step writes as well, before those of the checkpoint.
         """
 
-    def matching(self, where: str, states: tuple[str, ...]) -> _Found:
-        """Return the items in some states for which a SQL predicate is true.
+    def matching(self, where: Any, states: tuple[str, ...]) -> _Found:
+        """Return the items in some states that are meant: to Spark, by a SQL predicate.
 
         Raises
         ------
@@ -233,11 +234,14 @@ class Planner(Protocol[_Found]):
             When the predicate does not parse, is more than an expression, or names no such column.
         """
 
-    def redrivable(self, where: str, states: tuple[str, ...], *, again: bool) -> _Found:
-        """Return such items as a frame to enqueue again: those redriven before only if asked for.
+    def not_redriven(self, found: _Found) -> _Found:
+        """Leave out the items that were enqueued again."""
 
-        The errors are those of :meth:`matching`.
-        """
+    def again(self, found: _Found) -> _Found:
+        """Return items as rows to enqueue again, each with ``_origin``: the item that it was."""
+
+    def affected(self, found: _Found, becomes: str) -> Affected:
+        """Count items by their state, and show the first; nothing is written."""
 
     def coming(self, head: StatusHead, settings: Settings, now: datetime) -> Coming:
         """Return what time alone lets run, as of a step; nothing waits in a paused queue."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from spark_queue.clock import SystemClock
-from spark_queue.delta.commands import admin, readers
+from spark_queue.delta.commands import admin, foreseeing, readers
 from spark_queue.delta.commands.rows import columns_of as _columns_of
 from spark_queue.delta.input.kinds import Field
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.local.queue import LocalQueue
+from spark_queue.results import Affected
 
 
 def store_of(queue: LocalQueue) -> Store:
@@ -51,6 +52,18 @@ def drop_reader(queue: LocalQueue, name: str) -> None:
         When there is none of the name.
     """
     readers.drop(queue._any_reader, name)  # noqa: SLF001 - as above
+
+
+def unread(queue: LocalQueue, name: str) -> Affected:
+    """Return what a reader is not done with; the error is that of :func:`drop_reader`."""
+    return foreseeing.unread(readers.find(queue._any_reader, name))  # noqa: SLF001 - as above
+
+
+def droppable(path: str) -> Affected:
+    """Return what is in a queue that :func:`drop` would remove; the errors are the same."""
+    store = Store.of(PlainSession(), QueueAddress(path), SystemClock())
+    store.require_exists()
+    return foreseeing.dropped(store)
 
 
 def drop(path: str) -> None:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal, overload
 
 from spark_queue import checks
 from spark_queue.delta.arrow import moving
 from spark_queue.delta.arrow.where import Where, require_where
-from spark_queue.delta.commands import admin, enqueue, rows, upgrade
+from spark_queue.delta.commands import admin, enqueue, foreseeing, rows, upgrade
 from spark_queue.delta.commands.rows import MarkedRows
 from spark_queue.delta.replica.request import EnqueueRules
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import tidying
 from spark_queue.delta.tables.log import Log
-from spark_queue.delta.tables.schema import CANCELLED
 from spark_queue.local import counting, upkeep
-from spark_queue.results import Maintained, QueueStats, Upgraded
+from spark_queue.results import Affected, Maintained, QueueStats, Upgraded
 
 
 class Operated(ABC):
@@ -36,7 +35,7 @@ class Operated(ABC):
         """Count the items per state and per fair key, as they are now."""
         return counting.stats(self._store)
 
-    def cancel(self, where: Where, *, dry_run: bool = False) -> int:
+    def cancel(self, where: Where, *, dry_run: bool = False) -> Affected:
         """End every ready or claimed item that is meant.
 
         Parameters
@@ -48,12 +47,13 @@ class Operated(ABC):
             ``pc.field("_seq") < 100``; and so does SQL, ``"tenant = 'a' AND _seq < 100"``, where
             it is plain that Spark would find the same.
         dry_run : bool
-            Only count.
+            Only count, by state, and show the first.
 
         Returns
         -------
-        int
-            How many items it is about. A holder of such an item gets ``LeaseLostError``.
+        Affected
+            How many items it is about: a number, which knows the step (:meth:`undo`). A holder of
+            such an item gets ``LeaseLostError``.
 
         Raises
         ------
@@ -64,14 +64,9 @@ class Operated(ABC):
         """
         _require(where, dry_run=dry_run)
         store = self._store
-        if dry_run:
-            return int(moving.matching(store, where, admin.LIVE).num_rows)
-        found = admin.end(
-            store, "cancel", lambda: moving.matching(store, where, admin.LIVE), CANCELLED
-        )
-        return found[1]
+        return foreseeing.cancelled(store, where) if dry_run else admin.cancel(store, where)
 
-    def redrive(self, where: Where, *, dry_run: bool = False, again: bool = False) -> int:
+    def redrive(self, where: Where, *, dry_run: bool = False, again: bool = False) -> Affected:
         """Enqueue dead, expired or cancelled items again, as new items that name the old.
 
         An item is redriven once: one that was before is passed over. Whether the key of an item was
@@ -87,24 +82,24 @@ class Operated(ABC):
 
         Returns
         -------
-        int
+        Affected
             How many items it is about.
         """
         _require(where, dry_run=dry_run, again=again)
         store = self._store
         if self._is_one_of_many:
-            return _revived(store, where, dry_run=dry_run)
+            return foreseeing.revived(store, where) if dry_run else admin.revive(store, where)
         if dry_run:
-            return int(moving.redrivable(store, where, admin.ENDED, again=again).num_rows)
+            return foreseeing.redriven(store, where, again=again)
         # Nobody redrives the same meanwhile.
         with store.writing("queue"):
-            found = moving.redrivable(store, where, admin.ENDED, again=again)
+            found = moving.again(store, admin.redrivable(store, where, again=again))
             given = rows.checked(store, found.drop_columns(["_origin"]))
             named = given.rows.append_column("_origin", found["_origin"])
             frame = MarkedRows(store, given.given, named)
-            return enqueue.entered(store, frame, EnqueueRules()).inserted
+            return enqueue.redriven(enqueue.entered(store, frame, EnqueueRules()))
 
-    def purge(self, where: Where, *, dry_run: bool = False) -> int:
+    def purge(self, where: Where, *, dry_run: bool = False) -> Affected:
         """Remove finished items that are meant, with their history; as :meth:`cancel`.
 
         An item that a reader is not done with stays.
@@ -114,7 +109,19 @@ class Operated(ABC):
             return upkeep.purgeable(self._any_reader, where)
         return upkeep.purge(self._any_reader, where)
 
-    def maintain(self, *, retention: timedelta | None = None) -> Maintained:
+    @overload
+    def maintain(
+        self, *, retention: timedelta | None = None, dry_run: Literal[False] = False
+    ) -> Maintained: ...
+
+    @overload
+    def maintain(
+        self, *, retention: timedelta | None = None, dry_run: Literal[True]
+    ) -> Affected: ...
+
+    def maintain(
+        self, *, retention: timedelta | None = None, dry_run: bool = False
+    ) -> Maintained | Affected:
         """Keep the queue quick: log what is over, write a checkpoint, merge and remove files.
 
         Small files are merged, and logs summed up, beside the steps of any process that goes on;
@@ -126,6 +133,8 @@ class Operated(ABC):
         retention : timedelta, optional
             Also drop items that finished longer ago, as :meth:`DeltaQueue.maintain` does. By
             default nothing is dropped.
+        dry_run : bool
+            Only count what would expire, die of its last lease, or be dropped, and show the first.
 
         Notes
         -----
@@ -133,6 +142,9 @@ class Operated(ABC):
         names an output that cannot be asked here.
         """
         checks.require_upkeep(retention, None)
+        checks.require_flag("dry_run", dry_run)
+        if dry_run:
+            return upkeep.maintainable(self._any_reader, retention)
         return upkeep.maintain(self._any_reader, retention)
 
     def upgrade(self) -> Upgraded:
@@ -159,9 +171,3 @@ def _require(where: object, **flags: object) -> None:
     require_where(where)
     for name, value in flags.items():
         checks.require_flag(name, value)
-
-
-def _revived(store: Store, where: Where, *, dry_run: bool) -> int:
-    if dry_run:
-        return int(moving.matching(store, where, admin.ENDED).num_rows)
-    return admin.revive_all(store, lambda: moving.matching(store, where, admin.ENDED))

@@ -13,7 +13,14 @@ import pyarrow as pa
 from spark_queue import checks, tracing
 from spark_queue.clock import Clock, SystemClock
 from spark_queue.config import QueueConfig, require_config
-from spark_queue.delta.commands import admin, claims, enqueue, readers, recovery
+from spark_queue.delta.commands import (
+    admin,
+    claims,
+    enqueue,
+    foreseeing,
+    readers,
+    recovery,
+)
 from spark_queue.delta.commands.readers import Start
 from spark_queue.delta.commands.rows import checked
 from spark_queue.delta.input import kinds, names
@@ -30,7 +37,7 @@ from spark_queue.local import views
 from spark_queue.local.claim import LocalClaim
 from spark_queue.local.working import Worked
 from spark_queue.reader_config import ReaderConfig, require_reader
-from spark_queue.results import EnqueueResult, Explanation
+from spark_queue.results import Affected, EnqueueResult, Explanation
 from spark_queue.session import DURABILITY
 from spark_queue.tracing import Trace
 
@@ -319,8 +326,18 @@ class LocalQueue(Worked):
         """Return the names of all readers; the default reader's is empty."""
         return tuple(facts.name for facts in self._any_reader.queue_head().readers.values())
 
-    def drop(self) -> None:
+    def drop(self, *, dry_run: bool = False) -> Affected | None:
         """Remove the queue and everything in it.
+
+        Parameters
+        ----------
+        dry_run : bool
+            Only count its items, by state, and show the first.
+
+        Returns
+        -------
+        Affected or None
+            Of a dry run, how many items it has, and which.
 
         Raises
         ------
@@ -329,7 +346,11 @@ class LocalQueue(Worked):
         FormatVersionError
             When a newer release has upgraded it.
         """
+        checks.require_flag("dry_run", dry_run)
+        if dry_run:
+            return foreseeing.dropped(self._any_reader)
         admin.drop(self._any_reader)
+        return None
 
     def __repr__(self) -> str:
         return f"LocalQueue({self.name!r})"

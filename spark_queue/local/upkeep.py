@@ -16,6 +16,7 @@ from spark_queue.delta.arrow.needed import needed
 from spark_queue.delta.arrow.rows import log_of, rows_of
 from spark_queue.delta.arrow.where import Where
 from spark_queue.delta.commands import readers, recovery, trim
+from spark_queue.delta.commands.foreseeing import GONE
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import lives, merging, tidying
 from spark_queue.delta.tables.appending import sync_commits
@@ -25,10 +26,10 @@ from spark_queue.delta.tables.schema import OPEN_LANE, TERMINAL
 from spark_queue.delta.tables.sweeping import Ages
 from spark_queue.delta.tables.tidying import Tidied
 from spark_queue.delta.tables.wishes import promises_disk
-from spark_queue.delta.upkeep import generations, purging
+from spark_queue.delta.upkeep import foreseen, generations, purging
 from spark_queue.delta.upkeep.generations import Generation
 from spark_queue.delta.upkeep.reader import kept_up
-from spark_queue.results import Maintained
+from spark_queue.results import Affected, Maintained
 
 #: Tells of the rows of a file which of them go.
 IsGone = Callable[[pa.Table], pa.ChunkedArray]
@@ -57,6 +58,11 @@ def maintain(store: Store, retention: timedelta | None) -> Maintained:
         removed_files=sum(log.removed for log in tidied),
         seconds=time.monotonic() - started,
     )
+
+
+def maintainable(store: Store, retention: timedelta | None) -> Affected:
+    """Return what that would end or drop; nothing is written."""
+    return foreseen.maintained(store, retention, _Tables(store))
 
 
 def _drop_old_checkpoints(reader: Store, newest: int) -> None:
@@ -117,15 +123,21 @@ class _Tables:
         _remove(reader, which, _of(gen.number), lambda rows: pc.is_valid(rows["_step"]))
 
 
-def purgeable(store: Store, where: Where) -> int:
-    """Return how many finished items are meant that no reader needs."""
+def purgeable(store: Store, where: Where) -> Affected:
+    """Return which finished items are meant that no reader needs; nothing is written."""
     found = purging.purgeable(store, _Purge(where))
-    return 0 if found is None else len(found)
+    if found is None:
+        return Affected(0)
+    first = next(readers.every(store))
+    rows = moving.matching(first, where, TERMINAL)
+    rows = rows.filter(pc.is_in(rows["_seq"], found.combine_chunks()))
+    return moving.affected(first, rows, GONE)
 
 
-def purge(store: Store, where: Where) -> int:
-    """Remove such items with their history; return how many."""
-    return purging.purged(store, _Purge(where))
+def purge(store: Store, where: Where) -> Affected:
+    """Remove such items with their history."""
+    count = purging.purged(store, _Purge(where))
+    return Affected(count, becomes={GONE: count})
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ from typing import Annotated, Any
 import typer
 from typer import Option
 
-from spark_queue.cli.command import Name, ReaderOption, command
+from spark_queue.cli.command import DryRun, Name, ReaderOption, command
+from spark_queue.cli.commands.items import show_affected
 from spark_queue.cli.commands.settings import (
     ConfigFile,
     LiveOptions,
@@ -97,10 +98,14 @@ def drop(
     name: Name,
     *,
     yes: Annotated[bool, Option("--yes", help="Do not ask.")] = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Remove a queue and everything in it."""
     engine = scope.engine(name)
     place = engine.placed(scope, name)
+    if dry_run:
+        show_affected(scope.display, "dropped", engine.droppable(scope, place), dry_run=True)
+        return
     if not yes:
         _require_consent(place, asks=not scope.display.json and sys.stdin.isatty())
     engine.drop(scope, place)
@@ -128,8 +133,14 @@ def maintain(
     retention: Annotated[
         float | None, Option(help="Also drop what finished so many seconds ago.")
     ] = None,
+    *,
+    dry_run: DryRun = False,
 ) -> None:
     """Log what has expired, write a checkpoint, and merge small files."""
     kept_for = None if retention is None else timedelta(seconds=retention)
+    if dry_run:
+        found = scope.engine(name).maintainable(scope, name, kept_for)
+        show_affected(scope.display, "ended or dropped", found, dry_run=True)
+        return
     done = plain(scope.engine(name).maintain(scope, name, kept_for))
     scope.display.show(done, *show_counts.maintained(done))

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from typer import Argument, Option
 
-from spark_queue.cli.command import Name, ReaderOption, command
+from spark_queue.cli.command import DryRun, Name, ReaderOption, command
 from spark_queue.cli.commands.settings import Lease
 from spark_queue.cli.engines.engine import Source
 from spark_queue.cli.scope import Scope
-from spark_queue.cli.shown import show_counts
+from spark_queue.cli.shown import show_counts, show_items
+from spark_queue.cli.shown.display import Display
 from spark_queue.cli.shown.formats import Format, format_of
 from spark_queue.cli.shown.plain import plain
 from spark_queue.cli.shown.progress import claim_progress
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     from spark_queue.local.queue import LocalQueue
     from spark_queue.queue import DeltaQueue
     from spark_queue.reader import Working
+    from spark_queue.results import Affected
 
-_DryRun = Annotated[bool, Option("--dry-run", help="Only count.")]
 _Where = Annotated[str, Option(help="Which items: a SQL predicate over the columns of status.")]
 
 
@@ -155,11 +156,11 @@ def redrive(
     reader: ReaderOption = None,
     *,
     again: Annotated[bool, Option("--again", help="Also what was redriven before.")] = False,
-    dry_run: _DryRun = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Enqueue dead, expired or cancelled items again, once; by default all dead ones."""
     count = scope.opened(name, reader)[1].redrive(where, dry_run=dry_run, again=again)
-    _show_count(scope.display.show, "redriven", count, dry_run=dry_run)
+    show_affected(scope.display, "redriven", count, dry_run=dry_run)
 
 
 @command
@@ -169,19 +170,19 @@ def cancel(
     where: _Where,
     reader: ReaderOption = None,
     *,
-    dry_run: _DryRun = False,
+    dry_run: DryRun = False,
 ) -> None:
     """End items that are ready or claimed."""
     count = scope.opened(name, reader)[1].cancel(where, dry_run=dry_run)
-    _show_count(scope.display.show, "cancelled", count, dry_run=dry_run)
+    show_affected(scope.display, "cancelled", count, dry_run=dry_run)
 
 
 @command
-def purge(scope: Scope, name: Name, where: _Where, *, dry_run: _DryRun = False) -> None:
+def purge(scope: Scope, name: Name, where: _Where, *, dry_run: DryRun = False) -> None:
     """Remove finished items and their history for good."""
     queue = cast("DeltaQueue | LocalQueue", scope.opened(name)[1])
     count = queue.purge(where, dry_run=dry_run)
-    _show_count(scope.display.show, "purged", count, dry_run=dry_run)
+    show_affected(scope.display, "purged", count, dry_run=dry_run)
 
 
 def load_handler(spec: str) -> Callable[..., Any]:
@@ -225,6 +226,12 @@ def _seconds(value: float | None) -> timedelta | None:
     return None if value is None else timedelta(seconds=value)
 
 
-def _show_count(show: Callable[..., None], what: str, count: int, *, dry_run: bool) -> None:
-    verb = f"would be {what}" if dry_run else what
-    show({"count": count, "dry_run": dry_run}, f"{count:,} item(s) {verb}")
+def show_affected(display: Display, what: str, count: Affected, *, dry_run: bool) -> None:
+    """Show how many items a change was about, or of a dry run, would be; and then which."""
+    told: dict[str, object] = {"count": int(count), "dry_run": dry_run}
+    if not dry_run:
+        written = f", step {count.step}" if count.step else ""
+        display.show({**told, "step": count.step}, f"{count:,} item(s) {what}{written}")
+        return
+    told |= {"states": count.states, "becomes": count.becomes, "sample": plain(count.sample)}
+    display.show(told, *show_items.affected(what, told))

@@ -8,7 +8,8 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from spark_queue.cli.command import Name, command
+from spark_queue.cli.command import DryRun, Name, command
+from spark_queue.cli.commands.items import show_affected
 from spark_queue.cli.config_file import read_mapping
 from spark_queue.cli.scope import Scope
 from spark_queue.cli.shown import show_counts
@@ -78,9 +79,13 @@ def news(reader: str, before: Sequence[str], after: Sequence[str]) -> str:
 
 
 @command
-def drop_reader(scope: Scope, name: Name, reader: _Who) -> None:
+def drop_reader(scope: Scope, name: Name, reader: _Who, *, dry_run: DryRun = False) -> None:
     """Forget a reader: its position, and what it has not read."""
     engine, queue = scope.opened(name)
+    if dry_run:
+        found = engine.unread(queue, reader)
+        show_affected(scope.display, "left unread", found, dry_run=True)
+        return
     engine.drop_reader(queue, reader)
     left = list(engine.readers(queue))
     scope.display.show({"dropped": reader, "readers": left}, f"dropped reader {reader}")

@@ -18,7 +18,7 @@ from spark_queue.config import QueueConfig
 from spark_queue.delta.plans.snapshot import chosen
 from spark_queue.queue import DeltaQueue
 from spark_queue.reader_config import ReaderConfig
-from spark_queue.results import EnqueueResult, Maintained, Upgraded
+from spark_queue.results import Affected, EnqueueResult, Maintained, Upgraded
 
 if TYPE_CHECKING:
     from spark_queue.cli.scope import Scope
@@ -45,6 +45,11 @@ def drop(scope: Scope, place: str) -> None:
     DeltaQueue.drop(scope.spark, place)
 
 
+def droppable(scope: Scope, place: str) -> Affected:
+    """See :class:`Engine`."""
+    return cast("Affected", DeltaQueue.drop(scope.spark, place, dry_run=True))
+
+
 def maintain(scope: Scope, name: str, retention: timedelta | None) -> Maintained:
     """See :class:`Engine`."""
     return scope.queue(name).maintain(retention=retention)
@@ -53,6 +58,11 @@ def maintain(scope: Scope, name: str, retention: timedelta | None) -> Maintained
 def upgrade(scope: Scope, name: str) -> Upgraded:
     """See :class:`Engine`."""
     return scope.queue(name).upgrade()
+
+
+def maintainable(scope: Scope, name: str, retention: timedelta | None) -> Affected:
+    """See :class:`Engine`."""
+    return scope.queue(name).maintain(retention=retention, dry_run=True)
 
 
 def enqueue(scope: Scope, queue: AnyQueue, source: Source) -> EnqueueResult:
@@ -172,6 +182,11 @@ def add_reader(
 def drop_reader(queue: AnyQueue, name: str) -> None:
     """See :class:`Engine`."""
     cast("DeltaQueue", queue).drop_reader(name)
+
+
+def unread(queue: AnyQueue, name: str) -> Affected:
+    """See :class:`Engine`."""
+    return cast("Affected", cast("DeltaQueue", queue).drop_reader(name, dry_run=True))
 
 
 def matching(items: DataFrame, where: str | None) -> DataFrame:

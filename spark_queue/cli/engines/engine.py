@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 from spark_queue.cli.shown.formats import Format
 from spark_queue.config import QueueConfig
 from spark_queue.reader_config import ReaderConfig
-from spark_queue.results import EnqueueResult, Maintained, Upgraded
+from spark_queue.results import Affected, EnqueueResult, Maintained, Upgraded
 
 if TYPE_CHECKING:
     from spark_queue.cli.scope import Scope
@@ -80,11 +80,17 @@ class Engine(Protocol):
     def drop(self, scope: Scope, place: str) -> None:
         """Remove a queue."""
 
+    def droppable(self, scope: Scope, place: str) -> Affected:
+        """Return what is in a queue that would be removed."""
+
     def maintain(self, scope: Scope, name: str, retention: timedelta | None) -> Maintained:
         """Do the upkeep of a queue."""
 
     def upgrade(self, scope: Scope, name: str) -> Upgraded:
         """Bring a queue to the format of this release."""
+
+    def maintainable(self, scope: Scope, name: str, retention: timedelta | None) -> Affected:
+        """Return what the upkeep of a queue would end or drop."""
 
     def placed(self, scope: Scope, name: str) -> str:
         """Return the name or path of a queue as the library has it."""
@@ -124,3 +130,6 @@ class Engine(Protocol):
 
     def drop_reader(self, queue: AnyQueue, name: str) -> None:
         """Forget a reader."""
+
+    def unread(self, queue: AnyQueue, name: str) -> Affected:
+        """Return what a reader is not done with."""

@@ -33,7 +33,7 @@ from spark_queue.local import handles, items
 from spark_queue.local.lagging import lag
 from spark_queue.local.queue import LocalQueue
 from spark_queue.reader_config import ReaderConfig
-from spark_queue.results import EnqueueResult, Maintained, QueueStats, Upgraded
+from spark_queue.results import Affected, EnqueueResult, Maintained, QueueStats, Upgraded
 
 if TYPE_CHECKING:
     from spark_queue.cli.scope import Scope
@@ -68,6 +68,12 @@ def drop(scope: Scope, place: str) -> None:
     handles.drop(local_path(place))
 
 
+def droppable(scope: Scope, place: str) -> Affected:
+    """See :class:`Engine`."""
+    del scope
+    return handles.droppable(local_path(place))
+
+
 def maintain(scope: Scope, name: str, retention: timedelta | None) -> Maintained:
     """See :class:`Engine`."""
     del scope
@@ -78,6 +84,12 @@ def upgrade(scope: Scope, name: str) -> Upgraded:
     """See :class:`Engine`."""
     del scope
     return LocalQueue.open(local_path(name)).upgrade()
+
+
+def maintainable(scope: Scope, name: str, retention: timedelta | None) -> Affected:
+    """See :class:`Engine`."""
+    del scope
+    return LocalQueue.open(local_path(name)).maintain(retention=retention, dry_run=True)
 
 
 def enqueue(scope: Scope, queue: AnyQueue, source: Source) -> EnqueueResult:
@@ -238,6 +250,11 @@ def add_reader(
 def drop_reader(queue: AnyQueue, name: str) -> None:
     """See :class:`Engine`."""
     handles.drop_reader(_local(queue), name)
+
+
+def unread(queue: AnyQueue, name: str) -> Affected:
+    """See :class:`Engine`."""
+    return handles.unread(_local(queue), name)
 
 
 def _rows(table: pa.Table) -> Sequence[dict[str, Any]]:

@@ -114,6 +114,25 @@ def _indented(text: str) -> Padding:
     return Padding(Text(text, overflow="fold"), (0, 0, 0, 4))
 
 
+def affected(what: str, data: Plain) -> list[RenderableType]:
+    """Show what a change would be about: how many items in which state, and the first of them."""
+    lines: list[RenderableType] = [f"{data['count']:,} item(s) would be {what}"]
+    ends = [f"{count:,} {end}" for end, count in data["becomes"].items()]
+    if len(ends) > 1:
+        lines.append(f"of these: {', '.join(ends)}")
+    if not data["sample"]:
+        return lines
+    states = compact_table("state", items="right")
+    for state, count in data["states"].items():
+        states.add_row(state, f"{count:,}")
+    shown = compact_table(seq="right", state="left", item="fold")
+    for row in data["sample"]:
+        said = "\n".join(part for part in (words.error(row), words.item(row)) if part)
+        shown.add_row(*(Text(cell) for cell in (str(row["_seq"]), row["_state"], said)))
+    first = f"the first {len(data['sample'])}:" if len(data["sample"]) < data["count"] else ""
+    return [*lines, states, first, shown]
+
+
 def history(data: Plain) -> list[RenderableType]:
     """Show what happened to an item, oldest first."""
     table = compact_table(time="left", step="left", state="left", note="fold")

@@ -19,6 +19,7 @@ from spark_queue.delta.input.plain.sizes import sizes_of
 from spark_queue.delta.planner import Moved
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import CLAIMED, ITEM, READY, SCHEDULE, STATUS_COLUMNS
+from spark_queue.results import SAMPLED, SAMPLES, Affected
 
 #: What a row says of an item when it ends.
 _ENDED = ("_seq", "_gen", "_state", "_attempts", "_losses", *SCHEDULE)
@@ -30,19 +31,33 @@ def matching(store: Store, where: Where, states: Collection[str]) -> pa.Table:
     return meant(_in(snapshot.status(store), *states), where, columns)
 
 
-def redrivable(store: Store, where: Where, states: Collection[str], *, again: bool) -> pa.Table:
-    """Return such items as rows to enqueue again: those redriven before only if asked for.
+def not_redriven(store: Store, found: pa.Table) -> pa.Table:
+    """Leave out the items that were enqueued again."""
+    return found.filter(pc.invert(pc.is_in(found["_seq"], snapshot.redriven(store))))
+
+
+def again(store: Store, found: pa.Table) -> pa.Table:
+    """Return items as rows to enqueue again.
 
     Returns
     -------
     pyarrow.Table
         The user's columns, ``cost``, and ``_origin``: the item that each row was.
     """
-    found = matching(store, where, states)
-    if not again:
-        found = found.filter(pc.invert(pc.is_in(found["_seq"], snapshot.redriven(store))))
     rows = found.select([*store.user_columns(), "_cost", "_seq"])
     return rows.rename_columns({"_cost": "cost", "_seq": "_origin"})
+
+
+def affected(store: Store, found: pa.Table, becomes: str) -> Affected:
+    """Count items by their state, and show the first."""
+    total = found.num_rows
+    shown = found.select([*store.user_columns(), *SAMPLED])
+    return Affected(
+        total,
+        states=_states(found),
+        becomes={becomes: total} if total else {},
+        sample=shown.slice(0, SAMPLES).to_pylist(),
+    )
 
 
 def due(store: Store, now: datetime) -> pa.Table:
@@ -87,9 +102,13 @@ def revived(found: pa.Table, now: datetime) -> Moved:
     return _moved(found.select(list(_ENDED)), said | gone)
 
 
+def _states(found: pa.Table) -> dict[str, int]:
+    counted = pc.value_counts(found["_state"]).to_pylist()
+    return dict(sorted((one["values"], one["counts"]) for one in counted))
+
+
 def _moved(found: pa.Table, said: dict[str, object]) -> Moved:
-    counted = found.group_by("_state").aggregate([("_state", "count")]).to_pydict()
-    was = dict(zip(counted["_state"], counted["_state_count"], strict=True))
+    was = _states(found)
     columns = {name: found[name] for name in found.column_names if name not in said}
     for name, value in said.items():
         kind = STATUS_COLUMNS.arrow.field(name).type

@@ -35,6 +35,7 @@ from spark_queue.delta.tables.schema import (
 )
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.errors import LogDamagedError, QueueExistsError
+from spark_queue.results import Affected
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -158,21 +159,15 @@ def config_row(settings: Settings, now: datetime) -> pa.Table:
     return status_table([row])
 
 
-def matching(store: Store, where: str, states: tuple[str, ...]) -> DataFrame:
-    """Return the items in some states for which a SQL predicate is true.
-
-    Raises
-    ------
-    InvalidArgumentError
-        When the predicate does not parse, is more than an expression, or names no such column.
-    """
-    found: DataFrame = planner_of(store).matching(where, states)
-    return found
+def matching(store: Store, where: Any, states: tuple[str, ...]) -> Any:
+    """Return the items in some states that are meant, as :meth:`Planner.matching` does."""
+    return planner_of(store).matching(where, states)
 
 
-def cancel(store: Store, where: str) -> tuple[int, int]:
-    """End every live item for which a predicate is true; return the step and the count."""
-    return end(store, "cancel", lambda: matching(store, where, LIVE), CANCELLED)
+def cancel(store: Store, where: Any) -> Affected:
+    """End every live item that is meant."""
+    step, count = end(store, "cancel", lambda: matching(store, where, LIVE), CANCELLED)
+    return Affected(count, step=step, becomes={CANCELLED: count})
 
 
 def expire(store: Store) -> tuple[int, int]:
@@ -229,37 +224,39 @@ def _step(head: StatusHead, moved: Moved, state: str, answer: _T) -> Step[Status
 
 def finished(store: Store, where: str) -> DataFrame:
     """Return the finished items for which a predicate is true."""
-    return matching(store, where, TERMINAL)
+    found: DataFrame = matching(store, where, TERMINAL)
+    return found
 
 
-def revive(store: Store, where: str) -> int:
-    """Make finished items that were not acked ready again; return how many."""
-    return revive_all(store, lambda: matching(store, where, ENDED))
+def revive(store: Store, where: Any) -> Affected:
+    """Make finished items that were not acked ready again."""
+    return revive_all(store, "redrive", lambda: matching(store, where, ENDED))
 
 
-def revive_all(store: Store, find: Callable[[], DataFrame | pa.Table]) -> int:
-    """Make finished items ready again, which are found as for :func:`end`; return how many."""
+def revive_all(store: Store, action: str, find: Callable[[], DataFrame | pa.Table]) -> Affected:
+    """Make finished items ready again, which are found as for :func:`end`."""
     planner = planner_of(store)
 
-    def decided(before: StatusHead) -> Answer[int]:
+    def decided(before: StatusHead) -> Answer[Affected]:
         moved = planner.revived(find(), store.clock.now())
         total = moved.total()
         if total == 0:
-            return Answer(answer=0)
+            return Answer(answer=Affected(0))
         head = following(
             before,
             finished=before.finishing({state: -n for state, n in moved.was.items()}),
             log_rows=before.log_rows + total,
         )
-        return _step(head, moved, READY, total)
+        return _step(head, moved, READY, Affected(total, step=head.step, becomes={READY: total}))
 
-    return on_status(store, "redrive", decided)
+    return on_status(store, action, decided)
 
 
-def redrivable(store: Store, where: str, *, again: bool) -> DataFrame:
-    """Return the finished items for which a predicate is true, as a frame to enqueue again.
+def redrivable(store: Store, where: Any, *, again: bool) -> Any:
+    """Return the finished items that are meant, and were not acked.
 
     Those that were enqueued again before are among them only if asked for.
     """
-    found: DataFrame = planner_of(store).redrivable(where, ENDED, again=again)
-    return found
+    planner = planner_of(store)
+    found = planner.matching(where, ENDED)
+    return found if again else planner.not_redriven(found)

@@ -26,10 +26,11 @@ from spark_queue.delta.store import replicas
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import logger
 from spark_queue.delta.tables.heads import QueueHead, StatusHead, following
-from spark_queue.delta.tables.schema import ITEM, REFUSED
+from spark_queue.delta.tables.schema import ITEM, READY, REFUSED
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.delta.verify import Plan
 from spark_queue.errors import DuplicateItemError
+from spark_queue.results import Affected
 from spark_queue.tracing import Traces
 
 if TYPE_CHECKING:
@@ -249,6 +250,12 @@ def _facts_of(found: Entered) -> EnqueueFacts:
 
 def _higher(a: Mapping[int, float], b: Mapping[int, float]) -> dict[int, float]:
     return {p: max(a.get(p, 0.0), b.get(p, 0.0)) for p in {*a, *b}}
+
+
+def redriven(done: Enqueued) -> Affected:
+    """Return what an enqueue of items that were before did."""
+    made = {READY: done.inserted} if done.inserted else {}
+    return Affected(done.inserted, step=done.step, becomes=made)
 
 
 def told(done: Enqueued) -> list[tuple[int, str, int | None]]:

@@ -65,13 +65,23 @@ def bury(store: Store) -> int:
     An item that may be lost once more stays with its holder, who may be late and not gone; unless
     the claim has an output. Asking there shuts the holder out, so that all of the claim is settled.
     """
-    most = store.settings(store.status_head()).config.max_losses
-    if most is None:
+    gone = _lost_for_good(store)
+    if gone is None:
         return 0
-    gone = Gone(store.clock.now(), frozenset(), losses=most - 1)
     claims = {(row["_lease"], row["_claim_id"]) for row in _held(store) if gone.has(row)}
     settled = [_settled(store, lease, claim_id, gone) for lease, claim_id in sorted(claims)]
     return sum(done.counts.get(DEAD, 0) for done in settled if done is not None)
+
+
+def lost_for_good(store: Store) -> list[int]:
+    """Return the items whose last lease has run out, as :func:`bury` finds them."""
+    gone = _lost_for_good(store)
+    return [] if gone is None else sorted(row["_seq"] for row in _held(store) if gone.has(row))
+
+
+def _lost_for_good(store: Store) -> Gone | None:
+    most = store.settings(store.status_head()).config.max_losses
+    return None if most is None else Gone(store.clock.now(), frozenset(), losses=most - 1)
 
 
 def abandon(store: Store, lease: int, claim_id: str) -> SettledStep:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from pyspark.sql import Column, DataFrame, Window
@@ -12,6 +13,7 @@ from spark_queue.delta.planner import Moved
 from spark_queue.delta.plans import candidates, capacity, limits, snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import ITEM, READY, SCHEDULE
+from spark_queue.results import SAMPLED, SAMPLES, Affected
 
 
 def matching(store: Store, where: str, states: tuple[str, ...]) -> DataFrame:
@@ -20,16 +22,35 @@ def matching(store: Store, where: str, states: tuple[str, ...]) -> DataFrame:
     return snapshot.chosen(current.where(F.col("_state").isin(*states)), where)
 
 
-def redrivable(store: Store, where: str, states: tuple[str, ...], *, again: bool) -> DataFrame:
-    """Return such items as a frame to enqueue again: those redriven before only if asked for."""
-    log = store.queue.read()
-    found = matching(store, where, states)
-    if not again:
-        found = found.join(snapshot.successors(log), "_seq", "left_anti")
-    users = snapshot.user_columns(log)
+def not_redriven(store: Store, found: DataFrame) -> DataFrame:
+    """Leave out the items that were enqueued again."""
+    return found.join(snapshot.successors(store.queue.read()), "_seq", "left_anti")
+
+
+def again(store: Store, found: DataFrame) -> DataFrame:
+    """Return items as a frame to enqueue again, with ``_origin``: the item that each row was."""
     return found.orderBy("_seq").select(
-        *users, F.col("_seq").alias("_origin"), F.col("_cost").alias("cost")
+        *_quoted(store.user_columns()), F.col("_seq").alias("_origin"), F.col("_cost").alias("cost")
     )
+
+
+def affected(store: Store, found: DataFrame, becomes: str) -> Affected:
+    """Count items by their state, and show the first."""
+    found = found.localCheckpoint()
+    states = {row[0]: row[1] for row in found.groupBy("_state").count().orderBy("_state").collect()}
+    total = sum(states.values())
+    shown = found.orderBy("_seq").limit(SAMPLES)
+    shown = shown.select(*_quoted([*store.user_columns(), *SAMPLED]))
+    return Affected(
+        total,
+        states=states,
+        becomes={becomes: total} if total else {},
+        sample=[row.asDict(recursive=True) for row in shown.collect()],
+    )
+
+
+def _quoted(names: Sequence[str]) -> list[Column]:
+    return [F.col(f"`{name.replace('`', '``')}`") for name in names]
 
 
 def due(store: Store, now: datetime) -> DataFrame:

@@ -30,6 +30,7 @@ from spark_queue.delta.tables.heads import StatusHead
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.delta.verdicts import StagedSettle, Verdict
 from spark_queue.reader_config import ReaderConfig
+from spark_queue.results import Affected
 from spark_queue.tracing import Traces
 
 
@@ -106,9 +107,17 @@ class SparkPlanner:
         """See :class:`Planner`."""
         return ending.matching(self.store, where, states)
 
-    def redrivable(self, where: str, states: tuple[str, ...], *, again: bool) -> DataFrame:
+    def not_redriven(self, found: DataFrame) -> DataFrame:
         """See :class:`Planner`."""
-        return ending.redrivable(self.store, where, states, again=again)
+        return ending.not_redriven(self.store, found)
+
+    def again(self, found: DataFrame) -> DataFrame:
+        """See :class:`Planner`."""
+        return ending.again(self.store, found)
+
+    def affected(self, found: DataFrame, becomes: str) -> Affected:
+        """See :class:`Planner`."""
+        return ending.affected(self.store, found, becomes)
 
     def coming(self, head: StatusHead, settings: Settings, now: datetime) -> Coming:
         """See :class:`Planner`."""

@@ -59,34 +59,52 @@ def dropped(store: Store, retention: timedelta, tables: Tables) -> list[Generati
     Keys that are taken for ever, or longer than the retention, are remembered by their items: then
     nothing is dropped.
     """
-    scope = store.settings(store.status_head()).config.dedup_scope
-    if scope == "forever" or (isinstance(scope, timedelta) and scope > retention):
+    if _keeps_all(store, retention):
         return []
     now = store.clock.now()
     _close(store, now, retention)
     seen = standstill.seen(store)
-    due = _due(store, tables, now - retention)
+    due = _due(store, tables, now - retention, store.queue_head().gen)
     for gen in due:
         tables.keep(gen)
     return _drop_all(store, due, seen, tables) if due else []
 
 
+def due(store: Store, retention: timedelta, tables: Tables) -> list[Generation]:
+    """Return the generations that :func:`dropped` would drop; nothing is written."""
+    if _keeps_all(store, retention):
+        return []
+    now, head = store.clock.now(), store.queue_head()
+    newest = head.gen + _is_full(head, now, retention)
+    return _due(store, tables, now - retention, newest)
+
+
+def _keeps_all(store: Store, retention: timedelta) -> bool:
+    scope = store.settings(store.status_head()).config.dedup_scope
+    return scope == "forever" or (isinstance(scope, timedelta) and scope > retention)
+
+
+def _is_full(head: QueueHead, now: datetime, retention: timedelta) -> bool:
+    since = head.gen_since
+    return since is not None and now - datetime.fromisoformat(since) >= retention / _GENERATIONS
+
+
 def _close(store: Store, now: datetime, retention: timedelta) -> None:
     def decided(before: QueueHead) -> Answer[None]:
-        since = before.gen_since
-        if since is None or now - datetime.fromisoformat(since) < retention / _GENERATIONS:
+        if not _is_full(before, now, retention):
             return Answer(answer=None)
         return Step(head=following(before, gen=before.gen + 1, gen_since=None), answer=None)
 
     on_items(store, "close generation", decided)
 
 
-def _due(store: Store, tables: Tables, before: datetime) -> list[Generation]:
-    """Return the closed generations with whose items all readers were done by then, oldest first.
+def _due(store: Store, tables: Tables, before: datetime, newest: int) -> list[Generation]:
+    """Return the generations below a number with whose items all readers were done by then.
 
-    The oldest one that is kept ends the list, so that what is kept is all of the later.
+    Oldest first; the oldest one that is kept ends the list, so that what is kept is all of the
+    later.
     """
-    closed = _unneeded(tables.closed(store.queue_head().gen), _needed(store, tables, {}))
+    closed = _unneeded(tables.closed(newest), _needed(store, tables, {}))
     ended = _last_ends(store, tables)
     done = (replace(gen, last=ended.get(gen.number)) for gen in closed)
     return list(takewhile(lambda gen: gen.last is None or gen.last <= before, done))

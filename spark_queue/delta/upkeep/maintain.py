@@ -19,15 +19,16 @@ from spark_queue.delta.commands import (
     rescue,
     trim,
 )
-from spark_queue.delta.plans import snapshot
+from spark_queue.delta.commands.foreseeing import GONE
+from spark_queue.delta.plans import ending, snapshot
 from spark_queue.delta.store.lanes import rewriting
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.schema import ITEM, OPEN_LANE, TERMINAL
-from spark_queue.delta.upkeep import archive, generations, purging
+from spark_queue.delta.upkeep import archive, foreseen, generations, purging
 from spark_queue.delta.upkeep.generations import Generation
 from spark_queue.delta.upkeep.reader import kept_up
-from spark_queue.results import Maintained
+from spark_queue.results import Affected, Maintained
 
 
 def maintain(
@@ -50,6 +51,11 @@ def maintain(
         dropped_items=items,
         seconds=time.monotonic() - started,
     )
+
+
+def maintainable(store: Store, retention: timedelta | None) -> Affected:
+    """Return what that would end or drop; nothing is written."""
+    return foreseen.maintained(store, retention, _Tables(store, None))
 
 
 def compact(store: Store) -> None:
@@ -118,15 +124,20 @@ class _Tables:
             log.delete(f"_gen = {gen.number}")
 
 
-def purgeable(store: Store, where: str) -> int:
-    """Return how many finished items there are that a predicate is true for and no reader needs."""
+def purgeable(store: Store, where: str) -> Affected:
+    """Return the finished items that a predicate is true for and no reader needs."""
     found = purging.purgeable(store, _Purge(where))
-    return 0 if found is None else found.count()
+    if found is None:
+        return Affected(0)
+    first = next(readers.every(store))
+    rows = admin.finished(first, where).join(found.select("_seq"), "_seq", "left_semi")
+    return ending.affected(first, rows, GONE)
 
 
-def purge(store: Store, where: str) -> int:
-    """Remove such items with their history; return how many."""
-    return purging.purged(store, _Purge(where))
+def purge(store: Store, where: str) -> Affected:
+    """Remove such items with their history."""
+    count = purging.purged(store, _Purge(where))
+    return Affected(count, becomes={GONE: count})
 
 
 @dataclass(frozen=True, slots=True)

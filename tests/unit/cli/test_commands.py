@@ -19,6 +19,7 @@ from spark_queue.errors import (
 from spark_queue.ingest import TypeSummary
 from spark_queue.ingest.summary import summarised
 from spark_queue.processing.loop import ProcessResult
+from spark_queue.results import Affected
 
 Run = Callable[..., Any]
 Fake = Callable[..., Any]
@@ -26,25 +27,28 @@ Fake = Callable[..., Any]
 
 def test_count_is_one_json_object(run: Run, fake: Fake) -> None:
     """With ``--json`` standard output is one object, and standard error is empty."""
-    queue = fake(cancel=3)
+    item = {"tenant": "a", "_seq": 4, "_state": "ready", "_attempts": 0, "_error": None}
+    was, becomes = {"ready": 2, "claimed": 1}, {"cancelled": 3}
+    queue = fake(cancel=Affected(3, states=was, becomes=becomes, sample=[item]))
 
     ended = run("cancel", "./q", "--where", "tenant = 'a'", "--dry-run", "--json")
 
-    assert json.loads(ended.out) == {"count": 3, "dry_run": True}
+    told = {"states": was, "becomes": becomes, "sample": [item]}
+    assert json.loads(ended.out) == {"count": 3, "dry_run": True, **told}
     assert (ended.code, ended.err) == (0, "")
     assert queue.calls == [("cancel", ("tenant = 'a'",), {"dry_run": True})]
 
 
 def test_count_is_a_sentence_for_people(run: Run, fake: Fake) -> None:
     """Without ``--json`` the count is said in words."""
-    fake(cancel=1234)
+    fake(cancel=Affected(1234, step=7))
 
-    assert run("cancel", "./q", "--where", "true").out == "1,234 item(s) cancelled\n"
+    assert run("cancel", "./q", "--where", "true").out == "1,234 item(s) cancelled, step 7\n"
 
 
 def test_redrive_is_of_dead_letters_unless_said_otherwise(run: Run, fake: Fake) -> None:
     """Redrive without a predicate takes the dead letters, not what was cancelled."""
-    queue = fake(redrive=0)
+    queue = fake(redrive=Affected(0))
 
     run("redrive", "./q")
 

@@ -1,0 +1,62 @@
+"""What a change of an operator's would be about: counted and shown, and nothing is written."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from spark_queue.delta.commands import admin, readers
+from spark_queue.delta.planner import planner_of
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.schema import CANCELLED, READY, TERMINAL
+from spark_queue.results import SAMPLES, Affected
+
+#: What becomes of an item that leaves the queue for good.
+GONE = "gone"
+
+#: Every item.
+_ALL = (*admin.LIVE, *TERMINAL)
+
+
+def cancelled(store: Store, where: Any) -> Affected:
+    """Return what a cancel would end."""
+    return planner_of(store).affected(admin.matching(store, where, admin.LIVE), CANCELLED)
+
+
+def redriven(store: Store, where: Any, *, again: bool) -> Affected:
+    """Return what a redrive would enqueue; a key that was taken meanwhile may refuse some."""
+    return planner_of(store).affected(admin.redrivable(store, where, again=again), READY)
+
+
+def revived(store: Store, where: Any) -> Affected:
+    """Return what a redrive of one of several readers would make ready."""
+    return planner_of(store).affected(admin.matching(store, where, admin.ENDED), READY)
+
+
+def dropped(store: Store) -> Affected:
+    """Return what is gone with the queue: all that there is, as its first reader sees it."""
+    store = next(readers.every(store), store)
+    return planner_of(store).affected(admin.matching(store, "true", _ALL), GONE)
+
+
+def unread(reader: Store) -> Affected:
+    """Return what a reader is not done with, which it forgets when it is dropped.
+
+    One that reads a stream says how far it is, and not with which items it is done.
+    """
+    if reader.registered().streams:
+        return Affected(reader.outstanding(reader.status_head()))
+    return planner_of(reader).affected(admin.matching(reader, "true", admin.LIVE), GONE)
+
+
+def together(parts: Iterable[Affected]) -> Affected:
+    """Return several changes as one."""
+    states: Counter[str] = Counter()
+    becomes: Counter[str] = Counter()
+    sample: list[Mapping[str, Any]] = []
+    for part in parts:
+        states.update(part.states)
+        becomes.update(part.becomes)
+        sample += part.sample
+    return Affected(becomes.total(), states=states, becomes=becomes, sample=sample[:SAMPLES])

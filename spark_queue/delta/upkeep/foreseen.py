@@ -1,0 +1,45 @@
+"""What the upkeep of a queue would end or drop now: found as it would be, and left as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
+
+from spark_queue.delta.commands import admin, readers, recovery
+from spark_queue.delta.commands.foreseeing import GONE, together
+from spark_queue.delta.planner import planner_of
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.schema import CLAIMED, DEAD, EXPIRED, TERMINAL
+from spark_queue.delta.upkeep import generations
+from spark_queue.delta.upkeep.generations import Tables
+from spark_queue.results import Affected
+
+
+def maintained(store: Store, retention: timedelta | None, tables: Tables) -> Affected:
+    """Return what would expire, die of its last lease, or be dropped.
+
+    What an output has of a claim whose last lease ran out is asked when that is settled, and not
+    here: some of the dead may be acked.
+    """
+    ended = [part for reader in readers.every(store) for part in _ended(reader)]
+    if retention is None:
+        return together(ended)
+    first = next(readers.every(store), store)
+    gone = generations.due(store, retention, tables)
+    numbers = [gen.number for gen in gone]
+    return together([*ended, *_meant(first, "_gen", numbers, TERMINAL, GONE)])
+
+
+def _ended(reader: Store) -> Iterator[Affected]:
+    planner = planner_of(reader)
+    yield planner.affected(planner.due(reader.clock.now()), EXPIRED)
+    yield from _meant(reader, "_seq", recovery.lost_for_good(reader), (CLAIMED,), DEAD)
+
+
+def _meant(
+    reader: Store, column: str, numbers: Iterable[int], states: tuple[str, ...], becomes: str
+) -> Iterator[Affected]:
+    wanted = ", ".join(map(str, numbers))
+    if wanted:
+        found = admin.matching(reader, f"{column} IN ({wanted})", states)
+        yield planner_of(reader).affected(found, becomes)

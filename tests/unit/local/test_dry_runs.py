@@ -1,0 +1,119 @@
+"""What a change would be about is told before it is made, and nothing is written for that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from spark_queue.cli import main
+from spark_queue.clock import ManualClock
+from spark_queue.local.queue import LocalQueue
+from spark_queue.results import Affected
+from tests.unit.local.conftest import Make
+
+
+@pytest.fixture
+def mixed(make: Make, clock: ManualClock) -> LocalQueue:
+    """Make a queue with two items that wait, one in flight, one dead, one cancelled, one acked."""
+    queue = make("id string, t string", max_losses=1)
+    queue.enqueue([{"id": name, "t": "x"} for name in "abcd"])
+    queue.claim(2).settle_each({1: ("dead", "bad"), 2: "ack"})
+    queue.cancel({"id": "d"})
+    queue.enqueue([{"id": "e", "t": "y", "expires_at": clock.now() + timedelta(seconds=9)}])
+    queue.enqueue([{"id": "f", "t": "y"}])
+    queue.claim(1)
+    return queue
+
+
+def _files(path: str) -> set[Path]:
+    return set(Path(path).rglob("*"))
+
+
+def _seqs(found: Affected) -> list[object]:
+    return [row["_seq"] for row in found.sample]
+
+
+def test_each_verb_tells_what_it_would_end(
+    mixed: LocalQueue, queue_path: str, clock: ManualClock
+) -> None:
+    """By state, with what becomes of it and the first items; the queue stays as it is."""
+    before = mixed.counts(), _files(queue_path)
+
+    cancelled = mixed.cancel("t IN ('x', 'y')", dry_run=True)
+    redriven = mixed.redrive("true", dry_run=True)
+    purged = mixed.purge("t = 'x'", dry_run=True)
+    dropped = mixed.drop(dry_run=True)
+
+    assert cancelled == 3
+    assert (cancelled.states, cancelled.becomes) == ({"claimed": 1, "ready": 2}, {"cancelled": 3})
+    assert _seqs(cancelled) == [3, 5, 6]
+    assert cancelled.sample[0] == {
+        "id": "c",
+        "t": "x",
+        "_seq": 3,
+        "_state": "claimed",
+        "_attempts": 0,
+        "_error": None,
+    }
+    assert (redriven.states, redriven.becomes) == ({"cancelled": 1, "dead": 1}, {"ready": 2})
+    assert redriven.sample[0]["_error"] == "bad"
+    assert (purged.states, _seqs(purged)) == ({"acked": 1, "cancelled": 1, "dead": 1}, [1, 2, 4])
+    assert dropped is not None
+    assert (dropped, dropped.becomes, len(dropped.sample)) == (6, {"gone": 6}, 5)
+    clock.advance(mixed.config.lease)
+    ended = mixed.maintain(dry_run=True)
+    assert (ended.becomes, ended.states) == ({"expired": 1, "dead": 1}, {"ready": 1, "claimed": 1})
+    assert (mixed.counts(), _files(queue_path)) == before
+
+
+def test_upkeep_does_what_it_foretold(mixed: LocalQueue, clock: ManualClock) -> None:
+    """What is dropped after a retention is what the dry run counted, generations and all."""
+    mixed.maintain()
+    clock.advance(mixed.config.lease)
+    assert mixed.maintain(dry_run=True).becomes == {"dead": 1, "expired": 1}
+    mixed.claim(1).ack()
+    mixed.maintain()
+    day = timedelta(days=1)
+    clock.advance(2 * day)
+
+    foretold = mixed.maintain(retention=day, dry_run=True)
+
+    assert foretold.becomes == {"gone": 6}
+    assert mixed.maintain(retention=day).dropped_items == 6
+    assert mixed.maintain(retention=day, dry_run=True) == 0
+
+
+def test_what_a_verb_did_knows_its_step(mixed: LocalQueue) -> None:
+    """The step is that of the log which it wrote to, and 0 where there was nothing to do."""
+    step = mixed.pause()
+
+    assert mixed.cancel("id = 'f'").step == step + 1
+    assert mixed.cancel("id = 'f'").step == 0
+    assert mixed.redrive("id = 'f'").step == mixed.enqueue({"id": "g", "t": "x"}).step - 1
+
+
+def test_commands_show_it(
+    mixed: LocalQueue, queue_path: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As tables, without Spark; what would be left is not asked about."""
+    mixed.reader("mail")
+    mixed.reader("audit")
+    shown: Callable[[], str] = lambda: capsys.readouterr().out  # noqa: E731 - asked each time
+
+    for argv in (
+        ("drop",),
+        ("drop-reader", "audit"),
+        ("maintain", "--retention", "60"),
+        ("cancel", "--where", "t = 'y'", "--reader", "mail"),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            main([argv[0], queue_path, *argv[1:], "--dry-run", "--engine", "local"])
+        assert ended.value.code == 0
+        said = shown()
+        assert "item(s) would be" in said, argv
+    assert "2 item(s) would be cancelled" in said
+    assert "t=y" in said
+    assert mixed.readers() == ("mail", "audit")
