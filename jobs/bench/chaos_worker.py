@@ -21,6 +21,7 @@ from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import lives, tidying
 from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.delta.tables.facts import LogName
+from spark_queue.delta.tables.native import NativeLog
 from spark_queue.delta.tables.sweeping import Ages
 from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.local.claim import LocalClaim
@@ -159,7 +160,7 @@ class Worker:
         for which in ("queue", "status"):
             self._told.tell("compact?", log=which)
             log = self._store.native(which)
-            if log is not None:
+            if isinstance(log, NativeLog):
                 tidying.tidy(log, _AGES)
             self._told.tell("compact", log=which)
 

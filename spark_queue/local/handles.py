@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from spark_queue.clock import SystemClock
+from spark_queue.config import QueueConfig
 from spark_queue.delta.commands import admin, foreseeing, readers
 from spark_queue.delta.commands.rows import columns_of as _columns_of
 from spark_queue.delta.input.kinds import Field
@@ -11,6 +12,17 @@ from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.local.queue import LocalQueue
 from spark_queue.results import Affected
+
+
+def create_in(store: Store, schema: str, config: QueueConfig | None) -> LocalQueue:
+    """Make a queue where a store is; what is asked and raised is as for :meth:`LocalQueue.create`.
+
+    Parameters
+    ----------
+    store : Store
+        Where it is to be, with a session that has no Spark.
+    """
+    return LocalQueue._create(store, schema, config)  # noqa: SLF001 - it is no user's business
 
 
 def store_of(queue: LocalQueue) -> Store:

@@ -121,10 +121,13 @@ class LocalQueue(Worked):
         SparkNeededError
             When only Spark computes a key, or keeps a type.
         """
+        return cls._create(_store(path, durability, clock, listener), schema, config)
+
+    @classmethod
+    def _create(cls, store: Store, schema: str, config: QueueConfig | None) -> LocalQueue:
         columns, settings = parsed(schema), require_config(config)
         names.require_columns(columns)
         keys.require_keys(columns, settings)
-        store = _store(path, durability, clock, listener)
         admin.create(store, kinds.to_json(columns)["fields"], settings)
         return cls(store)
 

@@ -19,13 +19,12 @@ from spark_queue.delta.commands import readers, recovery, trim
 from spark_queue.delta.commands.foreseeing import GONE
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import lives, merging, tidying
-from spark_queue.delta.tables.appending import sync_commits
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.files import LogFile
+from spark_queue.delta.tables.native import NativeLog
 from spark_queue.delta.tables.schema import OPEN_LANE, TERMINAL
 from spark_queue.delta.tables.sweeping import Ages
 from spark_queue.delta.tables.tidying import Tidied
-from spark_queue.delta.tables.wishes import promises_disk
 from spark_queue.delta.upkeep import foreseen, generations, purging
 from spark_queue.delta.upkeep.generations import Generation
 from spark_queue.delta.upkeep.reader import kept_up
@@ -74,7 +73,8 @@ def _tidied(store: Store, which: LogName) -> Tidied:
     # A stream may be far behind, and reads files that were merged since.
     streams = any(facts.streams for facts in store.queue_head().readers.values())
     ages = Ages() if streams and which == "queue" else Ages(most=math.inf)
-    return tidying.tidy(log_of(store, which), ages)
+    log = log_of(store, which)
+    return tidying.tidy(log, ages) if isinstance(log, NativeLog) else Tidied()
 
 
 def _remove(
@@ -82,10 +82,8 @@ def _remove(
 ) -> None:
     """Take rows out of a log."""
     with store.writing(which):
-        log = log_of(store, which)
-        count = merging.remove(log, may_have, is_gone)
-        if count and promises_disk(store.session):
-            sync_commits(log.directory)
+        if merging.remove(log_of(store, which), may_have, is_gone):
+            (store.queue if which == "queue" else store.status).force()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, overload
 
@@ -137,6 +138,8 @@ class Worked(Operated):
         )
         asked.check(on_claim)
         checks.require_end(time_limit, stop)
+        if self._store.handle.around is not None:
+            asked = replace(asked, handler=self._store.handle.around(handler))
         return alone.process(
             self._store, asked, time_limit=time_limit, stop=stop, on_claim=on_claim
         )

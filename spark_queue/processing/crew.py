@@ -53,6 +53,8 @@ class Crew:
     using: Using
     max_workers: int
     columns: pa.Schema
+    is_here: bool = False
+    """Whether the thread that asks does all by itself, one after another."""
     cut: threading.Event = field(default_factory=threading.Event)
     """Set when what goes on is to end: no further item begins, children are killed, and what was
     not done goes back."""
@@ -129,6 +131,8 @@ class Crew:
         """Return what workers yield; where one fails, the others come to an end first."""
         if not workers:
             return []
+        if self.is_here:
+            return [batch for work in workers for batch in work()]
         with ThreadPoolExecutor(len(workers), thread_name_prefix="spark_queue") as pool:
             futures = [pool.submit(self._collected, work) for work in workers]
         return [batch for future in futures for batch in future.result()]

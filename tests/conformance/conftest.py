@@ -17,6 +17,7 @@ from spark_queue.config import QueueConfig
 from tests.conformance.engines import KEYS, DeltaEngine, Engine, SchedulerEngine
 from tests.conformance.fronts import FrontEngine
 from tests.conformance.local import LocalEngine
+from tests.conformance.memory import MemoryEngine
 from tests.conformance.operators import BatchEngine, StreamEngine
 from tests.conftest import REMOTE
 
@@ -28,6 +29,7 @@ ENGINES: dict[str, type[Engine]] = {
         else {
             "scheduler": SchedulerEngine,
             "local": LocalEngine,
+            "memory": MemoryEngine,
             "stream": StreamEngine,
             "front": FrontEngine,
         }
@@ -37,8 +39,15 @@ ENGINES: dict[str, type[Engine]] = {
     **({"planned": DeltaEngine} if REMOTE else {}),
 }
 
+#: Engines that are in the memory of the test alone.
+_IN_MEMORY: dict[str, Callable[[QueueConfig], Engine]] = {
+    "scheduler": SchedulerEngine,
+    "memory": MemoryEngine,
+    "stream": StreamEngine,
+}
+
 #: Engines that need no session.
-_PURE = {"scheduler", "local", "stream"}
+_PURE = {*_IN_MEMORY, "local"}
 
 #: Makes an engine with some of the scenarios' keys, and any other options.
 Make = Callable[..., Engine]
@@ -68,12 +77,10 @@ def make(request: pytest.FixtureRequest, engine_name: str, place: str) -> Iterat
         named: dict[str, Any] = {key: KEYS[key] for key in keys}
         config = QueueConfig(**named, **options)
         engine: Engine
-        if engine_name == "scheduler":
-            engine = SchedulerEngine(config)
+        if engine_name in _IN_MEMORY:
+            engine = _IN_MEMORY[engine_name](config)
         elif engine_name == "local":
             engine = LocalEngine(f"{place}/queue{len(made)}", config)
-        elif engine_name == "stream":
-            engine = StreamEngine(config)
         elif engine_name == "batch":
             engine = BatchEngine(request.getfixturevalue("spark"), config)
         else:

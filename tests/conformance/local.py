@@ -105,7 +105,7 @@ class LocalHeld:
     def __init__(self, engine: LocalEngine, claim: LocalClaim) -> None:
         self._engine = engine
         self._claim = claim
-        self.ids = [row["id"] for row in claim.rows]
+        self.ids = [engine.ids[row["_seq"]] for row in claim.rows]
 
     def settle(self, verb: str, ids: Iterable[str] | None = None, error: str | None = None) -> None:
         if ids is None:

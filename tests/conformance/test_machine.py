@@ -27,6 +27,7 @@ from spark_queue.errors import LeaseLostError
 from spark_queue.session import SMALL_STEPS
 from tests.conformance.engines import KEYS, DeltaEngine, Engine, Held, Row, SchedulerEngine
 from tests.conformance.local import LocalEngine
+from tests.conformance.memory import MemoryEngine
 from tests.conftest import memory_place
 
 #: How many scenarios; more of them are for a long run.
@@ -140,18 +141,8 @@ class QueueMachine(RuleBasedStateMachine):
         shutil.rmtree(self.place, ignore_errors=True)
 
 
-class SparkMachine(QueueMachine):
-    """The same for the queue of a session, with what Spark alone does."""
-
-    spark: SparkSession
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.planner = self.spark.conf.get(SMALL_STEPS, "memory") or "memory"
-
-    def made(self, path: str, config: QueueConfig) -> Engine:
-        """Make the durable queue."""
-        return DeltaEngine(self.spark, path, config)
+class OperatedMachine(QueueMachine):
+    """The same with what an operator does."""
 
     @rule(data=st.data())
     def cancel(self, data: st.DataObject) -> None:
@@ -173,6 +164,20 @@ class SparkMachine(QueueMachine):
     def reweigh(self, weights: dict[str, float]) -> None:
         """A weight counts for what waits already, for both."""
         self.both(lambda engine: engine.configure(weights=weights))
+
+
+class SparkMachine(OperatedMachine):
+    """The same for the queue of a session."""
+
+    spark: SparkSession
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.planner = self.spark.conf.get(SMALL_STEPS, "memory") or "memory"
+
+    def made(self, path: str, config: QueueConfig) -> Engine:
+        """Make the durable queue."""
+        return DeltaEngine(self.spark, path, config)
 
     @rule(planner=st.sampled_from(["memory", "spark"]))
     def change_planner(self, planner: str) -> None:
@@ -204,6 +209,15 @@ class LocalMachine(QueueMachine):
     def forget(self) -> None:
         """A process that knows nothing of the queue goes on as one that does."""
         self.local.forget()
+
+
+class MemoryMachine(OperatedMachine):
+    """The same for the queue in memory that is for users' own tests."""
+
+    def made(self, path: str, config: QueueConfig) -> Engine:
+        """Make the queue; it needs no place."""
+        del path
+        return MemoryEngine(config)
 
 
 def _named(row: Row, name: str) -> Row:
@@ -241,3 +255,9 @@ def test_the_queue_without_spark_does_what_the_scheduler_does() -> None:
     """Laws 1-9: without Spark the same, with longer scenarios, as its steps take milliseconds."""
     longer = settings(_AS_FOUND, max_examples=5 * EXAMPLES, stateful_step_count=3 * STEPS)
     run_state_machine_as_test(LocalMachine, settings=longer)
+
+
+def test_the_queue_for_tests_does_what_the_scheduler_does() -> None:
+    """Laws 1-9: what a test learns of a queue in memory holds for the durable ones."""
+    longer = settings(_AS_FOUND, max_examples=2 * EXAMPLES, stateful_step_count=3 * STEPS)
+    run_state_machine_as_test(MemoryMachine, settings=longer)

@@ -19,7 +19,6 @@ from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import turns
 from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.heads import Checkpoint, Pointer, StatusHead, following
-from spark_queue.delta.tables.native import NativeLog
 from spark_queue.delta.tables.schema import (
     CLAIMED,
     ITEM,
@@ -32,6 +31,7 @@ from spark_queue.delta.tables.schema import (
     STATUS_COLUMNS,
 )
 from spark_queue.delta.tables.settings import Settings
+from spark_queue.delta.tables.step_log import StepLog
 
 #: How far ahead of the pointer an item may be that another weight puts behind it: a last digit.
 _NEAR = 1e-3
@@ -114,7 +114,7 @@ class _Fold:
         rows = _highest(_gathered(map(_highest, parts), (*_LINE, "_turn")))
         return _with(_with(rows, "_turn", self._stretched(rows)), "_kind", SERVED)
 
-    def _recent(self, log: NativeLog, names: tuple[str, ...]) -> Iterator[pa.Table]:
+    def _recent(self, log: StepLog, names: tuple[str, ...]) -> Iterator[pa.Table]:
         """Return the rows of the checkpoint before, and of the steps since, by file."""
         start, end = self.head.checkpoint.step, self.head.step
         for file in log.files():
@@ -127,7 +127,7 @@ class _Fold:
             rows = _with(rows, "_gen", pc.coalesce(rows["_item_gen"], rows["_gen"]))
             yield rows.filter(pc.or_(is_base, is_step)).select(list(names))
 
-    def _whole(self, log: NativeLog, counts: pa.Table) -> pa.Table:
+    def _whole(self, log: StepLog, counts: pa.Table) -> pa.Table:
         """Return the rows of some items at their newest step."""
         names = ("_kind", *STATE)
         found = [

@@ -27,8 +27,12 @@ _ENDED = ("_seq", "_gen", "_state", "_attempts", "_losses", *SCHEDULE)
 
 def matching(store: Store, where: Where, states: Collection[str]) -> pa.Table:
     """Return the items in some states that are meant; the errors are those of :func:`meant`."""
-    columns = kinds.read(log_of(store, "queue").schema())
-    return meant(_in(snapshot.status(store), *states), where, columns)
+    return chosen(store, _in(snapshot.status(store), *states), where)
+
+
+def chosen(store: Store, rows: pa.Table, where: Where) -> pa.Table:
+    """Return the rows that are meant, of what the status of a queue says."""
+    return meant(rows, where, kinds.read(log_of(store, "queue").schema()))
 
 
 def not_redriven(store: Store, found: pa.Table) -> pa.Table:

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.files import LogFile
-from spark_queue.delta.tables.native import NativeLog
 from spark_queue.delta.tables.schema import ITEM, META_LANE, OPEN_LANE
+from spark_queue.delta.tables.step_log import StepLog
 from spark_queue.errors import SparkNeededError
 
 #: Seqs up to which it is asked for each whether a file may have it.
@@ -25,7 +25,7 @@ _FEW = 1_000
 _TRUE = pa.array([True])
 
 
-def log_of(store: Store, which: LogName) -> NativeLog:
+def log_of(store: Store, which: LogName) -> StepLog:
     """Return a log of a queue.
 
     Raises

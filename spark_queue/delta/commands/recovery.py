@@ -84,6 +84,11 @@ def _lost_for_good(store: Store) -> Gone | None:
     return None if most is None else Gone(store.clock.now(), frozenset(), losses=most - 1)
 
 
+def lose(store: Store, lease: int, claim_id: str) -> SettledStep | None:
+    """Settle a claim as if its holder were gone, whether or not it is."""
+    return _settled(store, lease, claim_id, Gone(_NEVER, frozenset(), is_sure=True))
+
+
 def abandon(store: Store, lease: int, claim_id: str) -> SettledStep:
     """Settle a claim that its own holder gives up: what is in the output is done, the rest back."""
     if isinstance(store.session, PlainSession):

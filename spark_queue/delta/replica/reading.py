@@ -124,6 +124,8 @@ def _served(followed: pa.Table) -> Iterator[tuple[Any, ...]]:
 
 
 def _highest(rows: pa.Table, by: list[str], value: str) -> Iterator[tuple[Any, ...]]:
+    if not rows.num_rows:
+        return iter(())
     found = rows.group_by(by).aggregate([(value, "max")])
     return zip(*(found[name].to_pylist() for name in (*by, f"{value}_max")), strict=True)
 

@@ -18,10 +18,10 @@ from spark_queue.delta.replica.hashes import KeyHashes
 from spark_queue.delta.replica.window import WAITED, WAITING, LineKey, Place, Row
 from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.heads import Checkpoint
-from spark_queue.delta.tables.native import NativeLog
 from spark_queue.delta.tables.scanning import Part, parts_of
 from spark_queue.delta.tables.schema import KEY, META_LANE, QUEUE_COLUMNS
 from spark_queue.delta.tables.settings import SLACK, Settings
+from spark_queue.delta.tables.step_log import StepLog
 from spark_queue.delta.tables.turns import are_after, are_unpassed, turns_of
 
 #: A turn and a seq.
@@ -44,7 +44,7 @@ class TablesAhead:
 
     Attributes
     ----------
-    log : NativeLog
+    log : StepLog
         The item log, in ``directory``.
     settings : Settings
         Those in force: what turns the stored tags are.
@@ -66,7 +66,7 @@ class TablesAhead:
         at least up to this step.
     """
 
-    log: NativeLog
+    log: StepLog
     directory: Path
     settings: Settings
     checkpoint: Checkpoint

@@ -18,6 +18,7 @@ from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.heads import QueueHead, StatusHead
 from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.native import NativeLog
+from spark_queue.delta.tables.step_log import StepLog
 from spark_queue.delta.tables.wishes import PlainSession, promises_disk
 from spark_queue.errors import FencedError
 
@@ -171,10 +172,10 @@ def _append(
     return ours
 
 
-def _committed(log: NativeLog, head: _Head, rows: Rows, *, is_synced: bool) -> bool:
+def _committed(log: StepLog, head: _Head, rows: Rows, *, is_synced: bool) -> bool:
     """Commit a step without Spark, and have the log looked after by others than its caller."""
     ours = log.commit(head, rows, is_synced=is_synced)
-    if ours:
+    if ours and isinstance(log, NativeLog):
         tidying.look_after(log)
     return ours
 

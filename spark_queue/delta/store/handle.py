@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from spark_queue.clock import Clock
 from spark_queue.delta.store.place import QueuePlace
@@ -34,6 +35,8 @@ class Handle:
         The front that this handle writes for; empty for none.
     natives : Natives, optional
         The logs, where steps are committed without Spark.
+    around : callable, optional
+        Put around each handler that is to work on the items without Spark; tests fail items there.
     """
 
     session: Session
@@ -43,6 +46,7 @@ class Handle:
     hook: Hook | None = None
     holder: str = ""
     natives: Natives | None = None
+    around: Callable[[Any], Any] | None = None
     place: QueuePlace = field(init=False)
 
     def __post_init__(self) -> None:

@@ -98,7 +98,7 @@ class Newest(Generic[_Head]):
         seen = glance.at(directory)
         if seen is not None:
             return seen.columns
-        return self._log.read().columns if self._log.exists() else None
+        return self._log.columns() if self._log.exists() else None
 
     def require_uncut(self, version: int) -> None:
         """Check that a commit on this machine's disk is whole, which is the newest.

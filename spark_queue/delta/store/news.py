@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from typing import Protocol, TypeVar
 
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.commits import commit_path, newest_version
+from spark_queue.delta.tables.commits import Commits, commit_path, newest_version
 from spark_queue.delta.tables.schema import CLAIMED
 
 #: Seconds between two questions: most of what it takes until somebody who waits is woken.
@@ -41,16 +41,20 @@ class Look:
 
     next_commits: tuple[str, ...]
     """The files that its next steps will be; empty where nobody can tell."""
+    seen: tuple[tuple[Commits, int | None], ...] = ()
+    """The logs that are kept in this process, and their versions."""
 
     def is_outdated(self) -> bool:
         """Tell whether somebody has written since."""
-        return any(os.access(commit, os.F_OK) for commit in self.next_commits)
+        return any(os.access(commit, os.F_OK) for commit in self.next_commits) or any(
+            commits.newest(version) != version for commits, version in self.seen
+        )
 
 
 def look_at(store: Store) -> Look:
     """Begin to look at the logs of a queue, as one of its readers sees them."""
     if not store.is_local():
-        return Look(())
+        return Look((), _kept(store))
     known = ((store.queue, store.cache().queue), (store.status, store.position().status))
     directories = ((store.handle.place.directory_of(log), seen.version) for log, seen in known)
     return Look(
@@ -60,6 +64,12 @@ def look_at(store: Store) -> Look:
             if directory is not None and (version := newest_version(directory, seen)) is not None
         )
     )
+
+
+def _kept(store: Store) -> tuple[tuple[Commits, int | None], ...]:
+    """Return the logs that are kept in this process: to ask them costs nothing."""
+    kept = (log.far_commits() for log in (store.queue, store.status) if log.kept() is not None)
+    return tuple((commits, commits.newest(None)) for commits in kept if commits is not None)
 
 
 def rest(store: Store, most: float) -> float:

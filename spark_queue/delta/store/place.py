@@ -7,7 +7,7 @@ from typing import Any
 
 from spark_queue.delta.tables import lock, traces
 from spark_queue.delta.tables.address import QueueAddress
-from spark_queue.delta.tables.far_commits import FarCommits
+from spark_queue.delta.tables.commits import ToldCommits
 from spark_queue.delta.tables.heads import status_head
 from spark_queue.delta.tables.log import Log, log_of
 from spark_queue.delta.tables.wishes import Session
@@ -32,7 +32,7 @@ class QueuePlace:
         self._name: str | None = None
         self._directory: Path | None = None
         self._birth: tuple[int, int] | None = None
-        self._far: dict[str, FarCommits | None] = {}
+        self._far: dict[str, ToldCommits | None] = {}
 
     def location(self) -> str:
         """Return where the queue is, as its catalog or path says."""
@@ -72,8 +72,8 @@ class QueuePlace:
             return None if first is None else log.directory()
         return first.parent / log.address.target.rpartition("/")[2]
 
-    def far_commits(self, log: Log[Any]) -> FarCommits | None:
-        """Return the commits of a log on a shared store, where they can be looked at one by one."""
+    def far_commits(self, log: Log[Any]) -> ToldCommits | None:
+        """Return the commits of a log that is on no disk, where one can look at them."""
         table = log.address.target
         if table not in self._far:
             self._far[table] = log.far_commits()

@@ -15,8 +15,9 @@ from spark_queue.delta.store.memory import Cache, Position, Seen
 from spark_queue.delta.store.newest import Newest
 from spark_queue.delta.tables import turnstile, whole
 from spark_queue.delta.tables.address import QueueAddress
+from spark_queue.delta.tables.commits import ToldCommits
 from spark_queue.delta.tables.facts import Listener, LogName
-from spark_queue.delta.tables.far_commits import FarCommits, one_moment
+from spark_queue.delta.tables.far_commits import one_moment
 from spark_queue.delta.tables.glance import Glance
 from spark_queue.delta.tables.heads import (
     QueueHead,
@@ -27,7 +28,6 @@ from spark_queue.delta.tables.heads import (
     status_head,
 )
 from spark_queue.delta.tables.log import Log, log_of
-from spark_queue.delta.tables.native import NativeLog
 from spark_queue.delta.tables.schema import (
     CONFIG,
     FORMAT_VERSION,
@@ -36,6 +36,7 @@ from spark_queue.delta.tables.schema import (
     fields_of,
 )
 from spark_queue.delta.tables.settings import Settings, format_of
+from spark_queue.delta.tables.step_log import StepLog
 from spark_queue.delta.tables.wishes import Session, is_fresh, small_steps, spark_of
 from spark_queue.errors import (
     FormatVersionError,
@@ -294,15 +295,17 @@ class Store:
         """Return what this process knows of the queue."""
         return memory.cache_of(self.handle.place.identity())
 
-    def native(self, which: LogName) -> NativeLog | None:
+    def native(self, which: LogName) -> StepLog | None:
         """Return a log that can be read and written without Spark; ``None`` where it cannot."""
-        if not self.is_local() or not is_fresh(self.session):
-            return None
-        directory = self.handle.place.directory_of(self.queue if which == "queue" else self.status)
+        log = self.queue if which == "queue" else self.status
+        kept = log.kept()
+        if kept is not None or not self.is_local() or not is_fresh(self.session):
+            return kept
+        directory = self.handle.place.directory_of(log)
         return None if directory is None else self.cache().natives.plain(directory)
 
-    def far_commits(self, which: LogName) -> FarCommits | None:
-        """Return the commits of a log on a shared store; ``None`` where Spark has to be asked."""
+    def far_commits(self, which: LogName) -> ToldCommits | None:
+        """Return the commits of a log that is on no disk; ``None`` where Spark has to be asked."""
         if self.is_local() or small_steps(self.session) == "spark" or not is_fresh(self.session):
             return None
         return self.handle.place.far_commits(self.queue if which == "queue" else self.status)

@@ -13,7 +13,6 @@ from spark_queue.delta.store.ahead import TablesAhead
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.heads import QueueHead, StatusHead
-from spark_queue.delta.tables.native import NativeLog
 from spark_queue.delta.tables.scanning import parts_of
 from spark_queue.delta.tables.schema import (
     ITEM,
@@ -22,6 +21,7 @@ from spark_queue.delta.tables.schema import (
     QUEUE_COLUMNS,
     TERMINAL,
 )
+from spark_queue.delta.tables.step_log import StepLog
 
 #: Rows that are brought to memory at a time, as columns: a hundred bytes each.
 _AHEAD = 50_000
@@ -75,7 +75,7 @@ def built(store: Store, queue: QueueHead, status: StatusHead, most: int) -> Repl
     return replica
 
 
-def _followed(store: Store, log: NativeLog, status: StatusHead, most: int) -> pa.Table | None:
+def _followed(store: Store, log: StepLog, status: StatusHead, most: int) -> pa.Table | None:
     """Return the rows of the status log that count; ``None`` where there are too many."""
     files = log.files()
     if status.checkpoint.step:

@@ -57,6 +57,13 @@ class Commits(Protocol):
         """Read a commit, as :func:`commit_at` does."""
 
 
+class ToldCommits(Commits, Protocol):
+    """Those of a table that no directory of this machine shows."""
+
+    def version_of(self, token: str, known: int | None) -> int | None:
+        """Return the version that a token was committed as, if it is one soon after a known one."""
+
+
 @dataclass(frozen=True, slots=True)
 class CommitsHere:
     """Those of a table on this machine's disk."""

@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from importlib import import_module
 from pathlib import Path
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Protocol, Ty
 from spark_queue.delta.tables import glance, made, paths
 from spark_queue.delta.tables.address import TableAddress
 from spark_queue.delta.tables.appending import sync_commits
-from spark_queue.delta.tables.far_commits import FarCommits
+from spark_queue.delta.tables.commits import ToldCommits
 from spark_queue.delta.tables.heads import UnknownHeadError
 from spark_queue.delta.tables.lock import local_directory
 from spark_queue.delta.tables.resting import resting
@@ -31,6 +31,8 @@ from spark_queue.errors import InvalidArgumentError, QueueNotFoundError, SparkNe
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
+
+    from spark_queue.delta.tables.step_log import StepLog
 
 #: The application id under which steps are committed; it is scoped to the table.
 APP_ID = "spark_queue"
@@ -114,9 +116,17 @@ class Log(Generic[_Head]):
                 self._directory = _NOT_LOCAL
         return None if self._directory is _NOT_LOCAL else self._directory
 
-    def far_commits(self) -> FarCommits | None:
-        """Return the commits of a table on a shared store, where they can be had one by one."""
+    def far_commits(self) -> ToldCommits | None:
+        """Return the commits of a table that is on no disk, where they can be had one by one."""
         return None
+
+    def kept(self) -> StepLog | None:
+        """Return the rows, where they are neither on a disk nor on a shared store."""
+        return None
+
+    def columns(self) -> Collection[str]:
+        """Return the names of the columns."""
+        return self.read().columns
 
     def create(
         self, schema: str, *, replaces: bool = True, skipping: str = SKIPPING_COLUMNS
@@ -317,7 +327,10 @@ def newest_token(directory: Path) -> str | None:
 def log_of(session: Session, address: TableAddress, parse: Callable[[str], _Head]) -> Log[_Head]:
     """Return a table as whoever opened the queue can work with it."""
     if isinstance(session, PlainSession):
-        return Log(session, address, parse)
+        tables = session.tables
+        return (
+            Log(session, address, parse) if tables is None else tables.log(session, address, parse)
+        )
     by_spark = import_module("spark_queue.delta.tables.spark_log")
     log: Log[_Head] = by_spark.SparkLog(session, address, parse)
     return log

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from spark_queue.delta.tables import paths
+from spark_queue.delta.tables.schema import fields_of
 from spark_queue.delta.tables.wishes import Session, has_own_tables, small_steps
 
 #: Types that both lanes write alike, and that need no feature of Delta's.
@@ -41,8 +42,7 @@ def create(session: Session, directory: Path, schema: str, properties: Mapping[s
     properties : mapping
         Its properties.
     """
-    fields = json.loads(schema)["fields"]
-    if not is_installed() or paths.has_log(directory) or not all(map(_is_plain, fields)):
+    if not is_installed() or paths.has_log(directory) or not is_plain(schema):
         return False
     if small_steps(session) == "spark" or has_own_tables(session):
         return False
@@ -51,7 +51,9 @@ def create(session: Session, directory: Path, schema: str, properties: Mapping[s
     try:
         DeltaTable.create(
             str(directory),
-            Schema.from_json(json.dumps({"type": "struct", "fields": [*map(_bare, fields)]})),
+            Schema.from_json(
+                json.dumps({"type": "struct", "fields": [*map(_bare, fields_of(schema))]})
+            ),
             partition_by=["_gen"],
             configuration=dict(properties),
         )
@@ -64,6 +66,11 @@ def create(session: Session, directory: Path, schema: str, properties: Mapping[s
 def is_installed() -> bool:
     """Tell whether ``deltalake`` is there."""
     return find_spec("deltalake") is not None
+
+
+def is_plain(schema: str) -> bool:
+    """Tell whether all columns of a schema, in JSON as Spark writes it, are of types kept here."""
+    return all(map(_is_plain, fields_of(schema)))
 
 
 def _is_plain(field: Mapping[str, Any]) -> bool:

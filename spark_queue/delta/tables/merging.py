@@ -8,11 +8,8 @@ file is left that no commit names (:mod:`~spark_queue.delta.tables.sweeping`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from itertools import groupby
-from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,6 +17,7 @@ import pyarrow.compute as pc
 from spark_queue.delta.tables import turnstile
 from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.native import NativeLog
+from spark_queue.delta.tables.step_log import StepLog
 from spark_queue.errors import StepLostError
 
 #: Bytes up to which a file is merged with others, and that those come to.
@@ -42,7 +40,7 @@ def merging(log: NativeLog) -> Iterator[int]:
 
 
 def remove(
-    log: NativeLog,
+    log: StepLog,
     may_have: Callable[[LogFile], bool],
     is_gone: Callable[[pa.Table], pa.ChunkedArray],
 ) -> int:
@@ -74,7 +72,7 @@ def remove(
         if going < rows.num_rows:
             adds.append(log.written(file.gen, rows.filter(pc.invert(goes))))
     if gone and not log.replace(gone, adds, takes_away=True):
-        _forget(log.directory, adds)
+        log.discard(adds)
         raise StepLostError("a removal of rows", 1)
     return count
 
@@ -94,15 +92,8 @@ def _merging(log: NativeLog, files: Sequence[LogFile]) -> Iterator[int]:
             may_be_named = is_done = log.replace(files, [add], takes_away=False)
     finally:
         if not may_be_named:
-            _forget(log.directory, [add])
+            log.discard([add])
     yield len(files) if is_done else 0
-
-
-def _forget(directory: Path, adds: Iterable[dict[str, Any]]) -> None:
-    """Remove files that no commit names."""
-    for add in adds:
-        with suppress(OSError):
-            (directory / unquote(add["path"])).unlink()
 
 
 def _groups(files: Iterable[LogFile]) -> Iterator[list[LogFile]]:

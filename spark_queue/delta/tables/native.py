@@ -28,9 +28,9 @@ from spark_queue.delta.tables.appending import (
 )
 from spark_queue.delta.tables.commits import Commit, commit_at, newest_version, summed_up
 from spark_queue.delta.tables.files import LogFile, files_of, read_file, require_whole
-from spark_queue.delta.tables.heads import to_json
 from spark_queue.delta.tables.log import APP_ID, Head
-from spark_queue.delta.tables.schema import HEAD, META_LANE, SKIPPING_COLUMNS
+from spark_queue.delta.tables.schema import SKIPPING_COLUMNS
+from spark_queue.delta.tables.step_log import step_rows, table_of
 from spark_queue.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class NativeLog:
             version, last = self._found()
             if last != head.step - 1:
                 return False
-            step = self._step(head, rows)
+            step = step_rows(self._schema, head, rows)
             if is_synced and not is_forced(self._directory, version):
                 # Of what a step stands on nothing may be lost either.
                 sync_commits(self._directory)
@@ -169,7 +169,7 @@ class NativeLog:
             rows = read_file(self._directory / unquote(file.path), columns)
             found = dict(zip(rows.column_names, rows.columns, strict=True))
             found[_PARTITION] = pa.repeat(pa.scalar(file.gen), rows.num_rows)
-            parts.append(_table_of(wanted, rows.num_rows, found))
+            parts.append(table_of(wanted, rows.num_rows, found))
         return pa.concat_tables(parts) if parts else wanted.empty_table()
 
     def _require_files(self) -> None:
@@ -251,6 +251,12 @@ class NativeLog:
             self._table.alter.add_columns(Field(name, PrimitiveType("string"), nullable=True))
             sync_commits(self._directory)
             self._found()
+
+    def discard(self, adds: Iterable[Mapping[str, Any]]) -> None:
+        """Remove files that were written, and that no commit names."""
+        for add in adds:
+            with suppress(OSError):
+                (self._directory / unquote(add["path"])).unlink()
 
     def is_due(self) -> bool:
         """Tell, once in a while, whether so much was committed that it has to be summed up."""
@@ -336,29 +342,6 @@ class NativeLog:
         self._each = int(settings.get(_INTERVAL, _OFTEN))
         self._cleans_up = settings.get(_CLEANS_UP, "true").lower() != "false"
         self._summed = summed_up(self._directory) or 0
-
-    def _step(self, head: Head, rows: pa.Table | None) -> pa.Table:
-        line = {"_gen": META_LANE, "_step": head.step, "_kind": HEAD, "_body": to_json(head)}
-        named = {name: pa.array([value]) for name, value in line.items()}
-        parts = [_table_of(self._schema, 1, named)]
-        if rows is not None:
-            columns = dict(zip(rows.column_names, rows.columns, strict=True))
-            columns["_step"] = pa.repeat(pa.scalar(head.step, pa.int64()), rows.num_rows)
-            parts.insert(0, _table_of(self._schema, rows.num_rows, columns))
-        return pa.concat_tables(parts)
-
-
-def _table_of(schema: pa.Schema, count: int, columns: Mapping[str, Any]) -> pa.Table:
-    """Return columns in the order and types of a schema, with nulls for those that are missing."""
-    return pa.table(
-        [
-            columns[field.name].cast(field.type)
-            if field.name in columns
-            else pa.nulls(count, field.type)
-            for field in schema
-        ],
-        schema=schema,
-    )
 
 
 def opened(directory: Path) -> DeltaTable:

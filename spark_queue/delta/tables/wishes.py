@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from spark_queue.errors import SparkNeededError
 from spark_queue.session import DURABILITY, SMALL_STEPS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from spark_queue.delta.tables.address import TableAddress
+    from spark_queue.delta.tables.log import Log
 
 #: How old a table may be as a session of Spark reads it.
 STALENESS = "spark.databricks.delta.stalenessLimit"
@@ -19,11 +22,23 @@ STALENESS = "spark.databricks.delta.stalenessLimit"
 _DEFAULTS = "spark.databricks.delta.properties.defaults."
 
 
+class Tables(Protocol):
+    """Tables that are kept elsewhere than on a disk or a shared store."""
+
+    def log(
+        self, session: PlainSession, address: TableAddress, parse: Callable[[str], Any]
+    ) -> Log[Any]:
+        """Return the table at an address as a log, whether or not it is there."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class PlainSession:
-    """What stands where a session of Spark would: its settings, and no more."""
+    """What stands where a session of Spark would: its settings, and who keeps the tables."""
 
     conf: Mapping[str, str] = field(default_factory=dict)
+    tables: Tables | None = None
+    """``None`` for this machine's disk."""
 
 
 #: Who a queue is opened with.

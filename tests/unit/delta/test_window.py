@@ -112,7 +112,7 @@ class Two:
             rows = []
             for log in logs:
                 assert log is not None
-                table = log.rows_of(log.files(), log._schema.names)
+                table = log.rows_of(log.files(), log.columns())
                 kept = [
                     {k: v for k, v in row.items() if k not in _OWN} for row in table.to_pylist()
                 ]

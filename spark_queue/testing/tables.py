@@ -1,0 +1,329 @@
+"""Tables that are kept in memory: the logs of a queue without a disk, for the tests of its users.
+
+What a step writes, and what is read of it, is the same as on a disk; so all rules are, too. Rows
+are tables of Arrow, which nobody changes, and stand for files.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import uuid
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import count
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_queue.delta.input import kinds
+from spark_queue.delta.input.plain import arrow
+from spark_queue.delta.tables import made
+from spark_queue.delta.tables.address import TableAddress
+from spark_queue.delta.tables.commits import Commit
+from spark_queue.delta.tables.files import LogFile
+from spark_queue.delta.tables.log import Head, Log
+from spark_queue.delta.tables.schema import HEAD, META_LANE
+from spark_queue.delta.tables.step_log import columns_of, step_rows, table_of
+from spark_queue.delta.tables.wishes import PlainSession
+from spark_queue.errors import QueueNotFoundError
+
+_Head = TypeVar("_Head", bound=Head)
+
+#: The column by which the rows of a step are put into files.
+_PARTITION = "_gen"
+
+_TEXTS = ("_kind", "_step", "_body")
+
+
+class KeptTables:
+    """The tables of one queue. They are gone with the last handle of it."""
+
+    def __init__(self) -> None:
+        self.id = uuid.uuid4().hex
+        self.rows: dict[str, KeptRows] = {}
+        """By where each table is."""
+
+    def log(
+        self, session: PlainSession, address: TableAddress, parse: Callable[[str], Any]
+    ) -> Log[Any]:
+        """Return the table at an address as a log, whether or not it is there."""
+        return KeptLog(self, session, address, parse)
+
+
+class KeptLog(Log[_Head]):
+    """See :class:`Log`: of rows in memory."""
+
+    def __init__(
+        self,
+        tables: KeptTables,
+        session: PlainSession,
+        address: TableAddress,
+        parse: Callable[[str], _Head],
+    ) -> None:
+        super().__init__(session, address, parse)
+        self._tables = tables
+
+    def exists(self) -> bool:
+        """See :meth:`Log.exists`."""
+        return self.kept() is not None
+
+    def detail(self) -> tuple[str, str]:
+        """See :meth:`Log.detail`."""
+        return self.address.target, self._tables.id
+
+    def far_commits(self) -> KeptCommits:
+        """See :meth:`Log.far_commits`."""
+        return KeptCommits(self)
+
+    def kept(self) -> KeptRows | None:
+        """See :meth:`Log.kept`."""
+        return self._tables.rows.get(self.address.target)
+
+    def columns(self) -> Collection[str]:
+        """See :meth:`Log.columns`."""
+        return self._rows().columns()
+
+    def drop(self) -> None:
+        """See :meth:`Log.drop`."""
+        self._tables.rows.pop(self.address.target, None)
+
+    def head(self, since: int = 0) -> _Head | None:
+        """See :meth:`Log.head`."""
+        rows = self._rows()
+        newest = self.parsed(rows.text(HEAD, rows.step))
+        return newest if newest is not None and newest.step >= since else None
+
+    def text(self, kind: str, step: int) -> str | None:
+        """See :meth:`Log.text`."""
+        return self._rows().text(kind, step)
+
+    def last_seq(self, step: int) -> int | None:
+        """See :meth:`Log.last_seq`."""
+        del step
+        ends = (file.ranges["_seq"][1] for file in self._rows().files() if "_seq" in file.ranges)
+        return max(ends, default=0)
+
+    def _heads_as_text(self) -> list[str]:
+        return self._rows().texts(HEAD)
+
+    def _create(self, schema: str, properties: Mapping[str, str], *, replaces: bool) -> None:
+        del properties
+        if not made.is_plain(schema):
+            self._needs_spark("to make its tables", "a column has a type that only Spark keeps")
+        if replaces or not self.exists():
+            self._tables.rows[self.address.target] = KeptRows(schema)
+
+    def _rows(self) -> KeptRows:
+        rows = self.kept()
+        if rows is None:
+            raise QueueNotFoundError(self.address.target)
+        return rows
+
+
+class KeptCommits:
+    """See :class:`~spark_queue.delta.tables.commits.ToldCommits`: of rows in memory."""
+
+    def __init__(self, log: KeptLog[Any]) -> None:
+        self._log = log
+
+    def newest(self, known: int | None) -> int | None:
+        """See :class:`Commits`."""
+        del known
+        rows = self._log.kept()
+        return None if rows is None else len(rows.commits) - 1
+
+    def at(self, version: int, app_id: str) -> Commit:
+        """See :class:`Commits`."""
+        del app_id
+        rows = self._log.kept()
+        if rows is None:
+            raise QueueNotFoundError(self._log.address.target)
+        return rows.commits[version]
+
+    def version_of(self, token: str, known: int | None) -> int | None:
+        """See :class:`ToldCommits`."""
+        rows = self._log.kept()
+        if rows is None:
+            return None
+        later = enumerate(rows.commits[(known or 0) + 1 :], (known or 0) + 1)
+        return next((version for version, commit in later if commit.token == token), None)
+
+
+class KeptRows:
+    """See :class:`~spark_queue.delta.tables.step_log.StepLog`: of rows in memory.
+
+    Parameters
+    ----------
+    schema : str
+        The columns, as Spark writes a schema in JSON.
+    """
+
+    def __init__(self, schema: str) -> None:
+        self._columns = schema
+        self._schema = arrow.schema_of(kinds.read(schema))
+        self._lock = threading.RLock()
+        self._numbers = count(1)
+        self._files: dict[str, LogFile] = {}
+        self._rows: dict[str, pa.Table] = {}
+        self.step = 0
+        """The newest step."""
+        self.commits = [_commit()]
+        """What each version did; the first one made the table."""
+
+    def commit(self, head: Head, rows: pa.Table | None, *, is_synced: bool = True) -> bool:
+        """See :class:`StepLog`."""
+        del is_synced
+        with self._lock:
+            if self.step != head.step - 1:
+                return False
+            whole = step_rows(self._schema, head, rows)
+            new = [self._kept(gen, part, head.step) for gen, part in _parts(whole)]
+            self._files.update({file.path: file for file in new})
+            self.commits.append(_commit(step=head.step, token=head.token, files=new))
+            self.step = head.step
+        return True
+
+    def version_of(self, head: Head) -> int | None:
+        """See :class:`StepLog`."""
+        return len(self.commits) - 1 if self.step == head.step else None
+
+    def file_count(self) -> int:
+        """See :class:`StepLog`."""
+        return len(self._files)
+
+    def read(self, columns: Sequence[str]) -> pa.Table:
+        """See :class:`StepLog`."""
+        return self.rows_of(self.files(), columns)
+
+    def files(self) -> list[LogFile]:
+        """See :class:`StepLog`."""
+        with self._lock:
+            return list(self._files.values())
+
+    def rows_of(self, files: Iterable[LogFile], columns: Sequence[str]) -> pa.Table:
+        """See :class:`StepLog`."""
+        wanted = list(columns)
+        try:
+            parts = [self._rows[file.path].select(wanted) for file in files]
+        except KeyError as exc:
+            raise FileNotFoundError(str(exc)) from exc
+        return pa.concat_tables(parts) if parts else self._schema.empty_table().select(wanted)
+
+    def schema(self) -> str:
+        """See :class:`StepLog`."""
+        return self._columns
+
+    def columns(self) -> list[str]:
+        """See :class:`StepLog`."""
+        return list(self._schema.names)
+
+    def add_text(self, name: str) -> None:
+        """See :class:`StepLog`."""
+        plain = json.loads(self._columns)
+        plain["fields"].append({"name": name, "type": "string", "nullable": True, "metadata": {}})
+        with self._lock:
+            self._columns = json.dumps(plain)
+            self._schema = arrow.schema_of(kinds.read(self._columns))
+            for path, rows in self._rows.items():
+                self._rows[path] = table_of(self._schema, rows.num_rows, columns_of(rows))
+
+    def written(self, gen: int, rows: pa.Table) -> dict[str, Any]:
+        """See :class:`StepLog`."""
+        # Rows of several steps: nothing is said of them.
+        file = self._kept(gen, rows)
+        return {"path": file.path, "file": file}
+
+    def replace(
+        self, gone: Sequence[LogFile], adds: Sequence[Mapping[str, Any]], *, takes_away: bool
+    ) -> bool:
+        """See :class:`StepLog`."""
+        new: list[LogFile] = [add["file"] for add in adds]
+        with self._lock:
+            if any(file.path not in self._files for file in gone):
+                return False
+            for file in gone:
+                del self._files[file.path], self._rows[file.path]
+            self._files.update({file.path: file for file in new})
+            paths = frozenset(file.path for file in gone)
+            self.commits.append(
+                _commit(files=new, gone=paths, takes_away=True)
+                if takes_away
+                else _commit(merged=new, gone=paths)
+            )
+        return True
+
+    def discard(self, adds: Iterable[Mapping[str, Any]]) -> None:
+        """See :class:`StepLog`."""
+        for add in adds:
+            self._rows.pop(add["path"], None)
+
+    def text(self, kind: str, step: int) -> str | None:
+        """Return the text of the row of a kind and a step, in the lane of heads."""
+        return next(iter(self.texts(kind, step)), None)
+
+    def texts(self, kind: str, step: int | None = None) -> list[str]:
+        """Return the texts of the rows of a kind, of one step or of all."""
+        lane = [file for file in self.files() if file.gen == META_LANE]
+        files = [file for file in lane if step is None or file.may_have("_step", step, step)]
+        rows = self.rows_of(files, _TEXTS).to_pylist()
+        return [
+            row["_body"]
+            for row in rows
+            if row["_kind"] == kind and (step is None or row["_step"] == step)
+        ]
+
+    def _kept(self, gen: int, rows: pa.Table, step: int | None = None) -> LogFile:
+        """Keep rows of one partition, which nobody reads before a commit names them.
+
+        Parameters
+        ----------
+        step : int, optional
+            The step that all of them are of.
+        """
+        ranges = {} if step is None else {"_step": (step, step)}
+        ends = pc.min_max(rows["_seq"]).as_py()
+        if ends["min"] is not None:
+            ranges["_seq"] = (ends["min"], ends["max"])
+        file = LogFile(
+            path=str(next(self._numbers)),
+            gen=gen,
+            size=rows.num_rows,
+            rows=rows.num_rows,
+            ranges=ranges,
+        )
+        self._rows[file.path] = rows
+        return file
+
+
+def _parts(rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+    """Return the rows of each partition."""
+    gens = rows[_PARTITION].to_pylist()
+    # Rows of a partition mostly lie together, and to slice them copies nothing.
+    for gen in sorted(set(gens)):
+        first = gens.index(gen)
+        many = gens.count(gen)
+        if gens[first : first + many] == [gen] * many:
+            yield gen, rows.slice(first, many)
+        else:
+            yield gen, rows.filter(pc.equal(rows[_PARTITION], gen))
+
+
+def _commit(
+    *,
+    step: int | None = None,
+    token: str | None = None,
+    files: Sequence[LogFile] = (),
+    merged: Sequence[LogFile] = (),
+    gone: frozenset[str] = frozenset(),
+    takes_away: bool = False,
+) -> Commit:
+    return Commit(
+        step=step,
+        token=token,
+        files=files,
+        merged=merged,
+        gone=gone,
+        takes_away=takes_away,
+        redefines=False,
+    )
