@@ -57,6 +57,8 @@ if TYPE_CHECKING:
     from spark_queue.queue import DeltaQueue
     from spark_queue.reader import Reader
     from spark_queue.reader_config import ReaderConfig
+    from spark_queue.report.model import ItemReport, Report
+    from spark_queue.report.reading import open_report
     from spark_queue.results import (
         Affected,
         EnqueueResult,
@@ -89,6 +91,7 @@ _HOMES = {
     "FrontOptions": "front.durable",
     "InvalidArgumentError": "errors",
     "InvalidConfigError": "errors",
+    "ItemReport": "report.model",
     "JournalFailedError": "errors",
     "JournaledQueue": "journal.queue",
     "Lag": "results",
@@ -113,6 +116,7 @@ _HOMES = {
     "ReaderHooks": "journal.options",
     "ReaderNotFoundError": "errors",
     "Reject": "errors",
+    "Report": "report.model",
     "ResultMismatchError": "errors",
     "RetryPolicy": "config",
     "SchemaMismatchError": "errors",
@@ -128,6 +132,7 @@ _HOMES = {
     "WriterLockedError": "errors",
     "journaled_queue": "front.journaled",
     "local_session": "session",
+    "open_report": "report.reading",
 }
 
 __all__ = [
@@ -149,6 +154,7 @@ __all__ = [
     "FrontOptions",
     "InvalidArgumentError",
     "InvalidConfigError",
+    "ItemReport",
     "JournalFailedError",
     "JournaledQueue",
     "Lag",
@@ -173,6 +179,7 @@ __all__ = [
     "ReaderHooks",
     "ReaderNotFoundError",
     "Reject",
+    "Report",
     "ResultMismatchError",
     "RetryPolicy",
     "SchemaMismatchError",
@@ -190,6 +197,7 @@ __all__ = [
     "journaled_queue",
     "local_session",
     "open",
+    "open_report",
 ]
 
 

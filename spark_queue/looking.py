@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
@@ -14,6 +14,8 @@ from spark_queue.delta.store.store import Store
 from spark_queue.delta.views import inspect
 from spark_queue.delta.views.cut import cut_at
 from spark_queue.delta.views.ends import AsOf
+from spark_queue.report import reading
+from spark_queue.report.model import HOUR, ItemReport, Report
 from spark_queue.results import Explanation, QueueStats
 
 
@@ -106,6 +108,24 @@ class Looking:
         """Say why an item is not running: by whom it is held, and until when."""
         checks.require_seq("seq", seq)
         return inspect.explain(self._store, seq)
+
+    def report(self, as_of: AsOf = None, window: timedelta = HOUR) -> Report:
+        """Say what whoever operates the queue asks: what is where, what fails, who waits for whom.
+
+        On this machine's disk it is read without a job of Spark.
+
+        Parameters
+        ----------
+        as_of : int or datetime, optional
+            As for :meth:`status`; the errors are the same.
+        window : timedelta
+            How long before that instant counts as now, in rates, waits and failures; above zero.
+        """
+        return reading.read(self._store, as_of, window)
+
+    def report_item(self, seq: int, as_of: AsOf = None) -> ItemReport:
+        """Say what happened to an item, and what it waits for, to the end of the chain."""
+        return reading.read_item(self._store, seq, as_of)
 
     def history(self, seq: int) -> DataFrame:
         """Return every transition of an item, oldest first."""

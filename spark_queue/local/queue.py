@@ -33,10 +33,13 @@ from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.delta.tables.facts import Listener
 from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.delta.views import explaining
+from spark_queue.delta.views.ends import AsOf
 from spark_queue.local import views
 from spark_queue.local.claim import LocalClaim
 from spark_queue.local.working import Worked
 from spark_queue.reader_config import ReaderConfig, require_reader
+from spark_queue.report import reading
+from spark_queue.report.model import HOUR, ItemReport, Report
 from spark_queue.results import Affected, EnqueueResult, Explanation
 from spark_queue.session import DURABILITY
 from spark_queue.tracing import Trace
@@ -288,6 +291,27 @@ class LocalQueue(Worked):
         """Say why an item is not running: by whom it is held, and until when."""
         checks.require_seq("seq", seq)
         return explaining.live(self._store, seq) or views.over(self._store, seq)
+
+    def report(self, as_of: AsOf = None, window: timedelta = HOUR) -> Report:
+        """Say what whoever operates the queue asks: what is where, what fails, who waits for whom.
+
+        Parameters
+        ----------
+        as_of : int or datetime, optional
+            A step of the status log, or an instant, to look back at; now by default.
+        window : timedelta
+            How long before that instant counts as now, in rates, waits and failures.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When the queue has no such step, a time has no offset, or the window is not above zero.
+        """
+        return reading.read(self._store, as_of, window)
+
+    def report_item(self, seq: int, as_of: AsOf = None) -> ItemReport:
+        """Say what happened to an item, and what it waits for, to the end of the chain."""
+        return reading.read_item(self._store, seq, as_of)
 
     def configure(self, **settings: Unpack[LiveSettings]) -> int:
         """Change live settings from the next step on; return that step.

@@ -69,7 +69,7 @@ def over(store: Store, seq: int) -> Explanation:
     """
     refused = _rows_of(store, "queue", seq, ("_duplicate_of",), REFUSED).to_pylist()
     if refused:
-        return _refused(seq, refused[0]["_duplicate_of"])
+        return explaining.refused(seq, refused[0]["_duplicate_of"])
     items = _rows_of(store, "queue", seq, ("_step",)).to_pylist()
     if not items or items[0]["_step"] <= store.registered().since_step:
         return explaining.because(seq, "unknown", "no row of the queue has this seq")
@@ -79,16 +79,7 @@ def over(store: Store, seq: int) -> Explanation:
         raise SparkNeededError(f"to explain an item of {store.name!r}", why)
     last = moves[-1]
     failed = [move["_error"] for move in moves if move["_error"] is not None]
-    error = f": {failed[-1]}" if failed and failed[-1] else ""
-    when = explaining.said(last["_at"])
-    return explaining.because(seq, "finished", f"{last['_state']} at {when}{error}")
-
-
-def _refused(seq: int, holder: int | None) -> Explanation:
-    if holder is None:
-        text = "a reader was full when it came; enqueue it again"
-        return explaining.because(seq, "refused", text)
-    return explaining.because(seq, "duplicate", f"its key is held by item {holder}", by=holder)
+    return explaining.finished(seq, last["_state"], last["_at"], failed[-1] if failed else None)
 
 
 def _rows_of(

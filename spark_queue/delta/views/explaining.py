@@ -138,6 +138,18 @@ def because(
     return Explanation(seq=seq, reason=reason, detail=detail, by=by, until=until)
 
 
+def refused(seq: int, holder: int | None) -> Explanation:
+    """Explain a row that never became an item."""
+    if holder is None:
+        return because(seq, "refused", "a reader was full when it came; enqueue it again")
+    return because(seq, "duplicate", f"its key is held by item {holder}", by=holder)
+
+
+def finished(seq: int, state: str, at: datetime, error: str | None) -> Explanation:
+    """Explain an item that is over."""
+    return because(seq, "finished", f"{state} at {said(at)}{f': {error}' if error else ''}")
+
+
 def said(at: datetime) -> str:
     """Say an instant."""
     return utc(at).isoformat(" ", "seconds")

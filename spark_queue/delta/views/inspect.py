@@ -71,9 +71,7 @@ def _explained_by_spark(store: Store, seq: int) -> Explanation:
     if row is None:
         return _not_an_item(store, seq)
     if row["_state"] in TERMINAL:
-        error = f": {row['_error']}" if row["_error"] else ""
-        when = explaining.said(row["_finished_at"])
-        return explaining.because(seq, "finished", f"{row['_state']} at {when}{error}")
+        return explaining.finished(seq, row["_state"], row["_finished_at"], row["_error"])
     at = _situation(store, items)
     members = _members(items, row, at)
     why = explain_live(explaining.Seen.of(row), members, at)
@@ -88,11 +86,7 @@ def _not_an_item(store: Store, seq: int) -> Explanation:
     row = refused.select("_duplicate_of").first()
     if row is None:
         return explaining.because(seq, "unknown", "no row of the queue has this seq")
-    if row[0] is None:
-        return explaining.because(
-            seq, "refused", "a reader was full when it came; enqueue it again"
-        )
-    return explaining.because(seq, "duplicate", f"its key is held by item {row[0]}", by=row[0])
+    return explaining.refused(seq, row[0])
 
 
 def _situation(store: Store, items: DataFrame) -> Situation:

@@ -1,0 +1,5 @@
+"""One report of a queue, for whoever operates it: what is where, what fails, who waits for whom.
+
+Each panel is one text of SQL (:mod:`spark_queue.report.texts`), which an engine in this process and
+Spark answer alike. Nothing here writes.
+"""

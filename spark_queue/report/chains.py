@@ -1,0 +1,172 @@
+"""One item: its time line, and what it waits for, to the end of the chain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from spark_queue.config import QueueConfig
+from spark_queue.delta.tables.schema import CLAIMED, READY, REFUSED
+from spark_queue.delta.views import explaining
+from spark_queue.report.engine import Answer, Asked, Engine
+from spark_queue.report.model import Transition
+from spark_queue.results import Explanation
+from spark_queue.rules.explain import Situation
+from spark_queue.rules.model import ItemReason
+
+if TYPE_CHECKING:
+    from spark_queue.rules.model import Reason, State
+
+#: Items that a chain has at most: who is in the way works, or waits for its time, so it is short.
+_LONGEST = 20
+
+_TIMES = {1: "once", 2: "twice"}
+_MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """An item of a chain."""
+
+    why: Explanation
+    state: str
+    failures: int = 0
+    error: str | None = None
+    worker: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Chains:
+    """What is asked of an engine about single items.
+
+    Parameters
+    ----------
+    engine : Engine
+        Who answers.
+    asked : Asked
+        What is asked.
+    config : QueueConfig
+        The configuration in force.
+    """
+
+    engine: Engine
+    asked: Asked
+    config: QueueConfig
+
+    def history(self, seq: int) -> tuple[Transition, ...]:
+        """Return what happened to an item, oldest first; nothing where there is none."""
+        rows = self.engine.rows("history", f"seq = {seq}")
+        rows.sort(key=lambda row: (row["log"], row["step"]))
+        return tuple(Transition(**{k: v for k, v in row.items() if k != "seq"}) for row in rows)
+
+    def chain(self, seq: int) -> list[Link]:
+        """Return why an item is not running, then the same of the one in its way, and so on."""
+        links = [self._link(seq)]
+        while (by := links[-1].why.by) is not None and len(links) < _LONGEST:
+            links.append(self._link(by))
+        return links
+
+    def _link(self, seq: int) -> Link:
+        found = self.engine.rows("reasons", f"seq = {seq}")
+        return self._live(found[0]) if found else self._over(seq)
+
+    def _live(self, row: Answer) -> Link:
+        reason: Reason = row["reason"]
+        why = ItemReason(reason=reason, by=row["held_by"], state=row["state"])
+        told = {f"_{name}": value for name, value in row.items()}
+        text = explaining.detail(told, why, self._state_of(row["held_by"]), self._situation(reason))
+        explained = explaining.because(row["seq"], reason, text, by=why.by, until=row["until"])
+        return Link(
+            why=explained,
+            state=row["state"],
+            failures=row["attempts"],
+            error=self._error_of(row),
+            worker=row["worker_id"] or f"lease {row['lease']}",
+        )
+
+    def _error_of(self, row: Answer) -> str | None:
+        if row["failed_step"] is None:
+            return None
+        where = f"seq = {row['seq']} AND step = {row['failed_step']}"
+        return next((move["error"] for move in self.engine.rows("moves", where)), None)
+
+    def _state_of(self, seq: int | None) -> dict[int, State]:
+        if seq is None:
+            return {}
+        (row,) = self.engine.rows("reasons", f"seq = {seq}")
+        return {seq: row["state"]}
+
+    def _situation(self, reason: Reason) -> Situation:
+        at = Situation(
+            config=self.config,
+            paused=self.asked.paused,
+            now=self.asked.now.timestamp(),
+            in_flight=0,
+        )
+        if reason != "limit":
+            return at
+        return replace(at, in_flight=len(self.engine.rows("reasons", f"state = '{CLAIMED}'")))
+
+    def _over(self, seq: int) -> Link:
+        moves = self.history(seq)
+        if not moves:
+            text = "no row of the queue has this seq"
+            return Link(why=explaining.because(seq, "unknown", text), state="")
+        last = moves[-1]
+        if last.state == REFUSED:
+            return Link(why=explaining.refused(seq, last.duplicate_of), state=REFUSED)
+        errors = [move.error for move in moves if move.error is not None]
+        error = errors[-1] if errors else None
+        why = explaining.finished(seq, last.state, last.at, error)
+        return Link(why=why, state=last.state, failures=last.attempts, error=error)
+
+
+def sentence(chain: Sequence[Link], now: datetime) -> str:
+    """Say a chain in one sentence, from the item to the end."""
+    *held, last = chain
+    said = "".join(_waits(link) for link in held)
+    return f"item {chain[0].why.seq} {said}{_end(last, now)}"
+
+
+def _waits(link: Link) -> str:
+    if link.why.reason == "duplicate":
+        return f"was refused, as it has the key of item {link.why.by}, which "
+    return f"waits for item {link.why.by}, which "
+
+
+def _end(link: Link, now: datetime) -> str:
+    """Say of an item what it does, or waits for, that is no other item."""
+    why = link.why
+    ends = "" if why.until is None else f" in {lasting((why.until - now).total_seconds())}"
+    failed = _failed(link)
+    texts: dict[Reason, str] = {
+        "leased": f"is in the hands of {link.worker}, whose lease ends{ends}",
+        "delayed": f"{failed}, next attempt{ends}" if failed else f"is delayed and may run{ends}",
+        "paused": "waits until the queue is resumed",
+        "expired": "is past its time, which the next claim logs",
+        "lease lost": "lost its last lease, which the next claim logs",
+        "limit": "waits until fewer items are in flight",
+        "runnable": f"{failed + ' and ' if failed else ''}may run at the next claim",
+        "finished": f"is {why.detail}",
+        "refused": "was refused, as a reader was full",
+        "unknown": "is none of this queue",
+    }
+    return texts.get(why.reason, why.detail)
+
+
+def _failed(link: Link) -> str:
+    if not link.failures or link.state not in (READY, CLAIMED):
+        return ""
+    times = _TIMES.get(link.failures, f"{link.failures} times")
+    error = (link.error or "").strip().splitlines()
+    return f"failed {times}" + (f" with {error[0]!r}" if error else "")
+
+
+def lasting(seconds: float) -> str:
+    """Say a duration in the largest unit of which it has two."""
+    for unit, name in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min")):
+        if seconds >= 2 * unit:
+            return f"{seconds / unit:,.1f} {name}"
+    return f"{max(0.0, seconds):,.0f} s"

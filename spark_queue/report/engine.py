@@ -1,0 +1,73 @@
+"""Who answers the texts of the panels."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.views.ends import Ends
+from spark_queue.report import texts
+
+#: A row of a panel, by column; its times are instants in UTC.
+Answer = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What is asked of the logs: the row of ``sq_asked``."""
+
+    now: datetime
+    since: datetime
+    since_step: int
+    paused: bool
+    blocking: bool
+    group_limit: int
+    max_in_flight: int | None
+    max_losses: int | None
+    max_age_us: int | None
+
+
+class Engine(ABC):
+    """Answers panels over the logs of one reader, cut at a step of each."""
+
+    def __init__(self) -> None:
+        self._views: set[str] = set()
+
+    def rows(self, view: str, where: str = "true") -> list[Answer]:
+        """Return the rows of a view, in its order."""
+        for name in texts.needed(view):
+            if name not in self._views:
+                self._define(name, texts.text_of(name), is_kept=name in texts.SHARED)
+                self._views.add(name)
+        found = self._asked(f"SELECT * FROM sq_{view} WHERE {where}")  # noqa: S608 - our own names
+        for row in found:
+            if "moment" in row:
+                # A word that not every SQL lets a column have.
+                row["at"] = row.pop("moment")
+        return found
+
+    @abstractmethod
+    def _define(self, name: str, text: str, *, is_kept: bool) -> None:
+        """Make a view; one that is kept is worked out at most once."""
+
+    @abstractmethod
+    def _asked(self, text: str) -> list[Answer]:
+        """Answer a query over the views."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Forget what was kept."""
+
+
+class Engines(ABC):
+    """Makes engines over the logs of one queue."""
+
+    @abstractmethod
+    @contextmanager
+    def over(self, store: Store, ends: Ends, asked: Asked) -> Iterator[Engine]:
+        """Have the logs of a reader, up to a step of each."""

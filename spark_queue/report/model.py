@@ -1,0 +1,335 @@
+"""What a report says: frozen rows, a class for each panel."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, fields, is_dataclass
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from spark_queue.results import Explanation
+
+#: How long before an instant counts as now, where nothing is said.
+HOUR = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """How much is where, what comes and goes, and when it will be done. Durations are seconds."""
+
+    runnable: int
+    """Ready items that nothing but their turn keeps from a claim."""
+    delayed: int
+    """Ready items whose time has not come: delayed at the start, or by a retry."""
+    held_by_group: int
+    """Ready items that one of their group is in the way of."""
+    over_a_limit: int
+    """Ready items that ``max_in_flight`` keeps from a claim."""
+    paused_items: int
+    """Ready items of a paused queue, whatever else is in their way."""
+    past_their_time: int
+    """Ready items that the next claim will log as expired."""
+    claimed: int
+    """Items in flight, those with a lease that ran out included."""
+    late: int
+    """Items of those whose lease ran out."""
+    acked: int
+    dead: int
+    expired: int
+    cancelled: int
+    refused: int
+    """Rows that were refused as duplicates, ever."""
+    oldest_age: float | None
+    """How long the oldest ready item has waited."""
+    enqueued_in_window: int
+    done_in_window: int
+    """Items acked in the window."""
+    enqueued_per_second: float | None
+    """In the window, or since the oldest item where that is later; None where that is no time."""
+    done_per_second: float | None
+    """As above, of items acked."""
+    time_left: float | None
+    """Seconds until nothing is open, if items enter and end as in the window; None where there do
+    not become less."""
+
+    @property
+    def ready(self) -> int:
+        """Items that wait, for whatever reason."""
+        waiting = (self.runnable, self.delayed, self.held_by_group, self.over_a_limit)
+        return sum(waiting) + self.paused_items + self.past_their_time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DepthPoint:
+    """How many items were open at an instant."""
+
+    at: datetime
+    items: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tenant:
+    """A fair key. Durations are seconds."""
+
+    fair_key: str | None
+    ready: int
+    claimed: int
+    dead: int
+    turns: int
+    """Items of it that were claimed in the window."""
+    share: float | None
+    """What part of all turns of the window that is; None where there were none."""
+    wait_p50: float | None
+    """From enqueue to first claim, of items first claimed in the window: half waited no longer."""
+    wait_p95: float | None
+    wait_max: float | None
+    oldest_age: float | None
+    """How long its oldest ready item has waited."""
+    failures: int
+    """In the window."""
+    keys: int
+    """How many keys there are in all; a report names the first hundred."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorGroup:
+    """What fails in the same words, but for ids, paths and numbers."""
+
+    wording: str
+    failures: int
+    """How often, ever."""
+    in_window: int
+    items: int
+    """How many items it has met."""
+    attempts: int
+    """The most failed attempts that one of them had."""
+    dead: int
+    """Items that died of it, and were not redriven since."""
+    first_at: datetime
+    last_at: datetime
+    samples: tuple[int, ...]
+    """Some of the items."""
+    sample: str
+    """One of the errors, as it was."""
+    redrive: str
+    """The command that enqueues its dead items again; empty where there are none."""
+    wordings: int
+    """How many there are in all; a report names the first hundred."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPoint:
+    """A sixtieth of the window."""
+
+    at: datetime
+    """Its begin."""
+    failures: int
+    dead: int
+    """Failures that were the last of an item."""
+    claimed: int
+    claimed_again: int
+    """Claimed items that had failed, or were lost, before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldGroup:
+    """An item that others of its group wait for."""
+
+    group_key: str
+    head: int
+    """Its seq."""
+    why: str
+    """Why it is not done: a reason as ``explain`` has them; ``leased`` while it is worked on."""
+    since: datetime
+    """Since when it is where it is."""
+    until: datetime | None
+    """When its lease, or its delay, ends."""
+    behind: int
+    """How many items wait for it."""
+    oldest_age: float
+    """How many seconds the oldest of these has waited."""
+    attempts: int
+    losses: int
+    worker_id: str | None
+    error: str | None
+    """Its last error."""
+    heads: int
+    """How many such items there are in all; a report names the first hundred."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerLine:
+    """Who holds items, or claimed or lost some in the window."""
+
+    worker_id: str | None
+    items: int
+    """Items that it holds."""
+    leases: int
+    """Claims that they are of."""
+    since: datetime | None
+    """When the oldest of those was made."""
+    until: datetime | None
+    """When the first of those ends."""
+    late: int
+    """Items that it holds by a lease that ran out."""
+    lost: int
+    """Items that were taken from it in the window, or given back in its name."""
+    claimed: int
+    """Items that it got in the window."""
+    last_claim_at: datetime | None
+    """When it claimed last, in the window."""
+    workers: int
+    """How many there are in all; a report names the first hundred."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReaderLine:
+    """How far a reader is behind."""
+
+    reader: str
+    """Its name; empty for the default reader."""
+    streams: bool
+    """Whether it is a stream, which claims nothing."""
+    items: int
+    """Items that it is not done with."""
+    open_items: int
+    """Items in its hands."""
+    oldest_age: float | None
+    """How many seconds the oldest item that waits has waited."""
+    steps: int
+    """Steps of the item log from the oldest item that it is not done with to the newest."""
+    lost: int
+    """Items that it was to see, and that were dropped before it was registered."""
+    last_step_at: datetime | None
+    """When anything was last done for it."""
+    paused: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorStep:
+    """What an operator did."""
+
+    at: datetime
+    log: str
+    """``queue`` or ``status``: whose step it is."""
+    step: int | None
+    """None for what is no step: a purge."""
+    action: str
+    """created, paused, resumed, configured, cancelled, redriven or purged."""
+    items: int
+    """How many items it was about; 0 for settings."""
+    detail: str
+    """What changed of the settings."""
+    who: str | None
+    """Who did it, where that is known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transition:
+    """A row of an item's time line."""
+
+    log: str
+    step: int
+    at: datetime
+    state: str
+    attempts: int
+    losses: int
+    worker_id: str | None
+    until: datetime | None
+    """When the lease, or the delay, ends."""
+    error: str | None
+    origin: int | None
+    """The finished item that it repeats."""
+    duplicate_of: int | None
+    """The item that held its key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemReport:
+    """One item: what happened to it, and what it waits for, to the end of the chain."""
+
+    queue: str
+    reader: str
+    as_of: datetime
+    seq: int
+    history: tuple[Transition, ...]
+    chain: tuple[Explanation, ...]
+    """Why it is not running; then the same of the item that is in its way, and so on."""
+    text: str
+    """The chain in a sentence."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as plain data: times as ISO 8601 in UTC."""
+        return _plain_fields(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """A queue at an instant, as one of its readers sees it."""
+
+    queue: str
+    reader: str
+    """The reader's name; empty for the default reader."""
+    as_of: datetime
+    """The instant that is shown."""
+    window: timedelta
+    """How long before it counts as now."""
+    step: int
+    """The newest step of the reader's status log that is counted."""
+    paused: bool
+    overview: Overview
+    depth: tuple[DepthPoint, ...]
+    """Half hours of the last day, the oldest first."""
+    tenants: tuple[Tenant, ...]
+    """The slow and the noisy first."""
+    errors: tuple[ErrorGroup, ...]
+    """Those of the window first, by how often they are."""
+    retries: tuple[RetryPoint, ...]
+    """The window in sixty parts, the oldest first."""
+    groups: tuple[HeldGroup, ...]
+    """Those that most items wait for first."""
+    workers: tuple[WorkerLine, ...]
+    """Late ones first, then those that lost items."""
+    readers: tuple[ReaderLine, ...]
+    """In the order in which they were registered."""
+    steps: tuple[OperatorStep, ...]
+    """The newest first."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as plain data: times as ISO 8601 in UTC, durations as seconds."""
+        return _plain_fields(self)
+
+
+#: What is between single quotes, and in LIKE stands for itself, or for any one character.
+_ANY_ONE = str.maketrans(dict.fromkeys("'\"\\`$!", "_"))
+_MARKS = ("<id>", "<path>", "<n>")
+
+
+def redrive_command(queue: str, reader: str, wording: str) -> str:
+    """Return the command that enqueues the dead items of an error again, to be pasted in a shell.
+
+    Where the wording has a mark, anything may stand; quotes may be any character, so that no shell
+    and no SQL takes them for its own.
+    """
+    pattern = wording.translate(_ANY_ONE)
+    for mark in _MARKS:
+        pattern = pattern.replace(mark, "%")
+    where = f"_state = 'dead' AND _error LIKE '{pattern}%'"
+    words = ["spark-queue", "redrive", queue, "--where", where]
+    return shlex.join([*words, "--reader", reader] if reader else words)
+
+
+def _plain_fields(value: Any) -> dict[str, Any]:
+    return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, datetime):
+        return value.astimezone(timezone.utc).isoformat()
+    if is_dataclass(value):
+        return _plain_fields(value)
+    if isinstance(value, tuple):
+        return [_plain(one) for one in value]
+    return value

@@ -1,0 +1,46 @@
+"""What operators did: rows of settings, read as what changed, and ends that they made."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from spark_queue.report.engine import Answer
+from spark_queue.report.model import OperatorStep
+
+
+def steps(rows: Iterable[Answer]) -> tuple[OperatorStep, ...]:
+    """Return what operators did, newest first, given rows of the panel in that order."""
+    return tuple(step for row in rows for step in _steps_of(row))
+
+
+def _steps_of(row: Answer) -> Iterator[OperatorStep]:
+    plain = {name: value for name, value in row.items() if not name.startswith("settings")}
+    if row["settings"] is None:
+        yield OperatorStep(**plain, detail="")
+        return
+    for action, detail in _changes(row["settings"], row["settings_before"]):
+        yield OperatorStep(**{**plain, "action": action}, detail=detail)
+
+
+def _changes(text: str, before: str | None) -> Iterator[tuple[str, str]]:
+    """Return what a row of settings did, and how."""
+    if before is None:
+        yield "created", ""
+        return
+    new, old = json.loads(text), json.loads(before)
+    if new["paused"] != old["paused"]:
+        yield "paused" if new["paused"] else "resumed", ""
+    changed = list(_differences(new["config"], old["config"]))
+    if changed:
+        yield "configured", ", ".join(changed)
+
+
+def _differences(new: Mapping[str, Any], old: Mapping[str, Any], at: str = "") -> Iterator[str]:
+    for name in sorted({*new, *old}):
+        value, was = new.get(name), old.get(name)
+        if isinstance(value, Mapping) and isinstance(was, Mapping):
+            yield from _differences(value, was, f"{at}{name}.")
+        elif value != was:
+            yield f"{at}{name} {json.dumps(was)} -> {json.dumps(value)}"

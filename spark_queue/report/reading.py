@@ -1,0 +1,262 @@
+"""A report is read: what is asked of which reader, and what the answers come to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from datetime import datetime, timedelta, timezone
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from spark_queue import checks
+from spark_queue.clock import Clock, SystemClock
+from spark_queue.delta.commands import readers
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.address import QueueAddress
+from spark_queue.delta.tables.facts import LogName
+from spark_queue.delta.tables.heads import Registered
+from spark_queue.delta.tables.wishes import PlainSession
+from spark_queue.delta.views.ends import AsOf, Ends, ends_at
+from spark_queue.errors import InvalidArgumentError
+from spark_queue.report import operators
+from spark_queue.report.chains import Chains, sentence
+from spark_queue.report.engine import Asked, Engine, Engines
+from spark_queue.report.model import (
+    HOUR,
+    DepthPoint,
+    ErrorGroup,
+    HeldGroup,
+    ItemReport,
+    Overview,
+    ReaderLine,
+    Report,
+    RetryPoint,
+    Tenant,
+    WorkerLine,
+    redrive_command,
+)
+
+_LOGS: tuple[LogName, ...] = ("queue", "status")
+
+
+def engines_of(store: Store) -> Engines:
+    """Return who answers for a queue: this process where it reads the logs, or else Spark.
+
+    Raises
+    ------
+    SparkNeededError
+        When only Spark reads them, and the queue was opened without.
+    """
+    is_here = all(store.native(which) is not None for which in _LOGS)
+    name = "duck" if is_here or isinstance(store.session, PlainSession) else "by_spark"
+    engines: Engines = import_module(f"spark_queue.report.{name}").engines()
+    return engines
+
+
+def read(
+    store: Store,
+    as_of: AsOf = None,
+    window: timedelta = HOUR,
+    engines: Engines | None = None,
+) -> Report:
+    """Read a report of a queue as one of its readers sees it.
+
+    Parameters
+    ----------
+    store : Store
+        The queue, as the reader sees it.
+    as_of : int or datetime, optional
+        A step of the status log, or an instant, to look back at; now by default.
+    window : timedelta
+        How long before that instant counts as now.
+    engines : Engines, optional
+        Who answers; by default as :func:`engines_of` says.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When the queue has no such step, a time has no offset, or the window is not above zero.
+    """
+    checks.require_as_of(as_of)
+    checks.require_duration("window", window)
+    ends = ends_at(store, as_of)
+    asked = asked_of(store, ends, window)
+    engines = engines or engines_of(store)
+    with engines.over(store, ends, asked) as engine:
+        return _report(store, engines, engine, ends, asked)
+
+
+def read_item(
+    store: Store, seq: int, as_of: AsOf = None, engines: Engines | None = None
+) -> ItemReport:
+    """Read what happened to an item, and what it waits for; parameters as for :func:`read`."""
+    checks.require_seq("seq", seq)
+    checks.require_as_of(as_of)
+    ends = ends_at(store, as_of)
+    asked = asked_of(store, ends, HOUR)
+    with (engines or engines_of(store)).over(store, ends, asked) as engine:
+        about = Chains(engine, asked, store.settings(ends.head).config)
+        history, chain = about.history(seq), about.chain(seq)
+    return ItemReport(
+        queue=store.name,
+        reader=store.registered().name,
+        as_of=asked.now,
+        seq=seq,
+        history=history,
+        chain=tuple(link.why for link in chain),
+        text=sentence(chain, asked.now),
+    )
+
+
+def open_report(
+    path: str | Path,
+    *,
+    reader: str | None = None,
+    as_of: AsOf = None,
+    window: timedelta = HOUR,
+    clock: Clock | None = None,
+) -> Report:
+    """Read a report of a queue on this machine's disk, without Spark.
+
+    Parameters
+    ----------
+    path : str or Path
+        Where its tables are.
+    reader : str, optional
+        The reader that sees it; the default one if none is named.
+    as_of, window
+        As for :func:`read`; the errors are the same.
+    clock : Clock, optional
+        Asked once; the system's by default.
+
+    Raises
+    ------
+    QueueNotFoundError
+        When there is no queue.
+    ReaderNotFoundError
+        When there is no such reader.
+    SparkNeededError
+        When only Spark reads the tables.
+    """
+    return read(seen_at(path, reader, clock), as_of, window)
+
+
+def seen_at(path: str | Path, reader: str | None = None, clock: Clock | None = None) -> Store:
+    """Return a queue on this machine's disk, as one of its readers sees it; nothing is written."""
+    place = str(path)
+    address = QueueAddress(place if "/" in place else f"./{place}")
+    store = Store.of(PlainSession(), address, clock or SystemClock())
+    store.settings(store.require_exists())
+    return readers.default(store) if reader is None else readers.find(store, reader)
+
+
+def asked_of(store: Store, ends: Ends, window: timedelta, at: datetime | None = None) -> Asked:
+    """Return what a report asks of a reader's logs.
+
+    Parameters
+    ----------
+    ends : Ends
+        The last steps that are looked at.
+    window : timedelta
+        How long before the instant counts as now.
+    at : datetime, optional
+        The instant; by default that of the steps, or now.
+    """
+    now = (at or ends.at or store.clock.now()).astimezone(timezone.utc)
+    settings, age = store.settings(ends.head), store.limits().max_age
+    return Asked(
+        now=now,
+        since=now - window,
+        since_step=store.registered().since_step,
+        paused=settings.paused,
+        blocking=settings.config.on_failure == "block",
+        group_limit=settings.config.group_limit,
+        max_in_flight=settings.config.max_in_flight,
+        max_losses=settings.config.max_losses,
+        max_age_us=None if age is None else age // timedelta(microseconds=1),
+    )
+
+
+def _report(store: Store, engines: Engines, engine: Engine, ends: Ends, asked: Asked) -> Report:
+    name, reader = store.name, store.registered().name
+    (overview,) = engine.rows("overview")
+    return Report(
+        queue=name,
+        reader=reader,
+        as_of=asked.now,
+        window=asked.now - asked.since,
+        step=ends.head.step,
+        paused=asked.paused,
+        overview=Overview(**overview, refused=store.queue_head().refused),
+        depth=tuple(DepthPoint(**row) for row in engine.rows("depth")),
+        tenants=tuple(Tenant(**row) for row in engine.rows("tenants")),
+        errors=tuple(_error(name, reader, row) for row in engine.rows("errors")),
+        retries=tuple(RetryPoint(**row) for row in engine.rows("retries")),
+        groups=tuple(HeldGroup(**row) for row in engine.rows("groups")),
+        workers=tuple(WorkerLine(**row) for row in engine.rows("workers")),
+        readers=tuple(_readers(store, engines, engine, ends, asked)),
+        steps=operators.steps(engine.rows("steps")),
+    )
+
+
+def _error(queue: str, reader: str, row: Mapping[str, Any]) -> ErrorGroup:
+    named = ("first_seq", "last_seq", "newest_seq")
+    rest = {name: value for name, value in row.items() if name not in named}
+    return ErrorGroup(
+        **rest,
+        samples=tuple(dict.fromkeys(row[name] for name in named)),
+        redrive=redrive_command(queue, reader, row["wording"]) if row["dead"] else "",
+    )
+
+
+def _readers(
+    store: Store, engines: Engines, engine: Engine, ends: Ends, asked: Asked
+) -> Iterator[ReaderLine]:
+    """Return how far each reader is; those that came later than what is shown are not."""
+    for number, facts in store.queue_head().readers.items():
+        other = store.of_reader(number)
+        if facts.streams or not other.is_prepared():
+            yield _untouched(other, facts)
+        elif number == store.reader:
+            yield _line(other, engine, ends, asked)
+        else:
+            yield from _other(other, engines, ends, asked)
+
+
+def _other(store: Store, engines: Engines, ends: Ends, asked: Asked) -> Iterator[ReaderLine]:
+    with suppress(InvalidArgumentError):
+        then = ends_at(store, ends.at)
+        about = asked_of(store, then, asked.now - asked.since, asked.now)
+        with engines.over(store, then, about) as engine:
+            yield _line(store, engine, then, about)
+
+
+def _untouched(store: Store, facts: Registered) -> ReaderLine:
+    newest = store.queue_head()
+    return ReaderLine(
+        reader=facts.name,
+        streams=facts.streams,
+        items=newest.items - facts.since_items,
+        open_items=0,
+        oldest_age=None,
+        steps=newest.step - facts.since_step,
+        lost=facts.lost,
+        last_step_at=None,
+        paused=False,
+    )
+
+
+def _line(store: Store, engine: Engine, ends: Ends, asked: Asked) -> ReaderLine:
+    facts, (row,) = store.registered(), engine.rows("behind")
+    first, at = row.pop("first_step"), ends.head.at
+    last = store.queue_head().step if ends.queue_step is None else ends.queue_step
+    return ReaderLine(
+        reader=facts.name,
+        streams=False,
+        **row,
+        steps=0 if first is None else last - first + 1,
+        lost=facts.lost,
+        last_step_at=datetime.fromisoformat(at) if at else None,
+        paused=asked.paused,
+    )

@@ -1,0 +1,56 @@
+-- How much is where, what comes and goes, and how long what is open will take at this pace: seconds,
+-- null where it does not become less.
+WITH waiting AS (
+  SELECT
+    count(CASE WHEN reason = 'runnable' AND state = 'ready' THEN 1 END) AS runnable,
+    count(CASE WHEN reason = 'delayed' THEN 1 END) AS delayed,
+    count(CASE WHEN reason = 'held by group' AND state = 'ready' THEN 1 END) AS held_by_group,
+    count(CASE WHEN reason = 'limit' THEN 1 END) AS over_a_limit,
+    count(CASE WHEN reason = 'paused' AND state = 'ready' THEN 1 END) AS paused_items,
+    count(CASE WHEN reason = 'expired' AND state = 'ready' THEN 1 END) AS past_their_time,
+    count(CASE WHEN state = 'claimed' THEN 1 END) AS claimed,
+    count(CASE WHEN is_lapsed THEN 1 END) AS late,
+    min(CASE WHEN state = 'ready' THEN enqueued_at END) AS oldest
+  FROM sq_reasons
+),
+flow AS (
+  SELECT
+    count(CASE WHEN s.state = 'acked' THEN 1 END) AS acked,
+    count(CASE WHEN s.state = 'dead' THEN 1 END) AS dead,
+    count(CASE WHEN s.state = 'expired' THEN 1 END) AS expired,
+    count(CASE WHEN s.state = 'cancelled' THEN 1 END) AS cancelled,
+    count(CASE WHEN s.state IN ('ready', 'claimed') THEN 1 END) AS open_items,
+    count(CASE WHEN s.enqueued_at > a.since THEN 1 END) AS entered,
+    count(CASE WHEN s.finished_at > a.since THEN 1 END) AS ended,
+    count(CASE WHEN s.finished_at > a.since AND s.state = 'acked' THEN 1 END) AS done,
+    (max(unix_micros(a.now)) - greatest(max(unix_micros(a.since)), min(unix_micros(s.enqueued_at))))
+      / 1e6 AS seconds
+  FROM sq_standing s
+  CROSS JOIN sq_asked a
+)
+SELECT
+  w.runnable,
+  w.delayed,
+  w.held_by_group,
+  w.over_a_limit,
+  w.paused_items,
+  w.past_their_time,
+  w.claimed,
+  w.late,
+  f.acked,
+  f.dead,
+  f.expired,
+  f.cancelled,
+  (unix_micros(a.now) - unix_micros(w.oldest)) / 1e6 AS oldest_age,
+  f.entered AS enqueued_in_window,
+  f.done AS done_in_window,
+  CASE WHEN f.seconds > 0 THEN f.entered / f.seconds END AS enqueued_per_second,
+  CASE WHEN f.seconds > 0 THEN f.done / f.seconds END AS done_per_second,
+  CASE
+    WHEN f.open_items = 0 THEN 0e0
+    WHEN f.ended > f.entered AND f.seconds > 0
+      THEN f.open_items * f.seconds / (f.ended - f.entered)
+  END AS time_left
+FROM waiting w
+CROSS JOIN flow f
+CROSS JOIN sq_asked a

@@ -1,0 +1,104 @@
+-- Why each open item is not running, as `explain` says it: the first of lease, pause, end, delay,
+-- group and limit. `held_by` is the item of its group that is in the way. Of a group that is one that
+-- waits for its time, or else the earliest in flight; what the next claim ends is in nobody's way.
+WITH open_items AS (
+  SELECT
+    s.*,
+    s.state = 'claimed' AND coalesce(s.lease_expires_at <= a.now, false) AS is_lapsed,
+    coalesce(s.expires_at <= a.now, false) AS is_over,
+    coalesce(s.losses + 1 >= a.max_losses, false) AS is_worn,
+    coalesce(s.available_at > a.now, false) AS is_early
+  FROM sq_standing s
+  CROSS JOIN sq_asked a
+  WHERE s.state IN ('ready', 'claimed')
+),
+told AS (
+  SELECT
+    *,
+    CASE WHEN state = 'ready' THEN is_over ELSE is_lapsed AND (is_over OR is_worn) END AS ends
+  FROM open_items
+),
+members AS (
+  SELECT
+    seq,
+    group_key,
+    CASE WHEN NOT ends AND state = 'ready' AND is_early THEN seq END AS waiting,
+    CASE WHEN NOT ends AND state = 'claimed' AND NOT is_lapsed THEN seq END AS held,
+    CASE WHEN NOT ends AND state = 'claimed' AND is_lapsed THEN seq END AS lost,
+    CASE WHEN NOT ends AND state = 'ready' AND NOT is_early THEN seq END AS due
+  FROM told
+  WHERE group_key IS NOT NULL
+),
+seen AS (
+  SELECT
+    seq,
+    min(waiting) OVER everybody AS first_waiting,
+    min(held) OVER everybody AS first_held,
+    min(lost) OVER everybody AS first_lost,
+    min(due) OVER everybody AS first_due,
+    count(held) OVER everybody AS all_held,
+    count(lost) OVER everybody AS all_lost,
+    count(lost) OVER ahead AS lost_ahead,
+    count(due) OVER ahead AS due_ahead
+  FROM members
+  WINDOW
+    everybody AS (PARTITION BY group_key),
+    ahead AS (PARTITION BY group_key ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+),
+in_the_way AS (
+  SELECT
+    t.seq,
+    CASE
+      WHEN a.blocking AND g.first_waiting < t.seq THEN g.first_waiting
+      WHEN t.state = 'claimed' AND g.all_held + g.lost_ahead >= a.group_limit
+        THEN coalesce(g.first_held, g.first_lost)
+      WHEN t.state = 'ready' AND g.all_held + g.all_lost + g.due_ahead >= a.group_limit
+        THEN coalesce(g.first_held, g.first_lost, g.first_due)
+    END AS held_by
+  FROM told t
+  JOIN seen g ON g.seq = t.seq
+  CROSS JOIN sq_asked a
+),
+flight AS (
+  SELECT count(*) AS items FROM told WHERE state = 'claimed' AND NOT ends
+),
+reasoned AS (
+  SELECT
+    t.*,
+    CASE
+      WHEN t.state = 'claimed' AND NOT t.is_lapsed THEN 'leased'
+      WHEN a.paused THEN 'paused'
+      WHEN t.is_over THEN 'expired'
+      WHEN t.state = 'claimed' AND t.is_worn THEN 'lease lost'
+      WHEN t.state = 'ready' AND t.is_early THEN 'delayed'
+      WHEN w.held_by IS NOT NULL THEN 'held by group'
+      WHEN t.state = 'ready' AND coalesce(f.items >= a.max_in_flight, false) THEN 'limit'
+      ELSE 'runnable'
+    END AS reason,
+    w.held_by AS way
+  FROM told t
+  LEFT JOIN in_the_way w ON w.seq = t.seq
+  CROSS JOIN sq_asked a
+  CROSS JOIN flight f
+)
+SELECT
+  seq,
+  state,
+  reason,
+  CASE WHEN reason = 'held by group' THEN way END AS held_by,
+  CASE reason WHEN 'leased' THEN lease_expires_at WHEN 'delayed' THEN available_at END AS until,
+  is_lapsed,
+  fair_key,
+  group_key,
+  enqueued_at,
+  moved_at,
+  available_at,
+  expires_at,
+  attempts,
+  losses,
+  lease,
+  worker_id,
+  claimed_at,
+  lease_expires_at,
+  failed_step
+FROM reasoned

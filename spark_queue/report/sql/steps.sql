@@ -1,0 +1,45 @@
+-- What operators did, newest first. Of settings the row has all of them, and those before; `who` is
+-- there where the row of the step names somebody.
+WITH configured AS (
+  SELECT
+    _step AS step,
+    _at AS moment,
+    _worker_id AS who,
+    _body AS settings,
+    lag(_body) OVER (ORDER BY _step) AS settings_before
+  FROM sq_status_log
+  WHERE _kind = 'config'
+),
+ended AS (
+  SELECT DISTINCT seq FROM sq_moves WHERE state IN ('dead', 'expired', 'cancelled')
+),
+moved AS (
+  SELECT
+    m.step,
+    m.moment,
+    m.state,
+    m.worker_id,
+    m.error,
+    lag(m.state) OVER (PARTITION BY m.seq ORDER BY m.step) AS state_before
+  FROM sq_moves m
+  JOIN ended e ON e.seq = m.seq
+)
+SELECT 'status' AS log, step, moment, 'configured' AS action, who, 0 AS items, settings, settings_before
+FROM configured
+UNION ALL
+SELECT 'status', step, max(moment), 'cancelled', max(worker_id), count(*), NULL, NULL
+FROM moved
+WHERE state = 'cancelled' AND error IS NULL
+GROUP BY step
+UNION ALL
+SELECT 'status', step, max(moment), 'redriven', max(worker_id), count(*), NULL, NULL
+FROM moved
+WHERE state = 'ready' AND state_before IN ('cancelled', 'dead', 'expired')
+GROUP BY step
+UNION ALL
+SELECT 'queue', step, max(enqueued_at), 'redriven', NULL, count(*), NULL, NULL
+FROM sq_items
+WHERE origin IS NOT NULL
+GROUP BY step
+ORDER BY moment DESC, step DESC
+LIMIT 100

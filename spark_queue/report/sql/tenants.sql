@@ -1,0 +1,90 @@
+-- The fair keys: turns in the window and the share of all, how long those waited that got their first
+-- turn in it, failures in it. The slowest and the one that fails most often come first, then the
+-- second of each.
+WITH turns AS (
+  SELECT
+    s.fair_key,
+    count(CASE WHEN m.granted THEN 1 END) AS turns,
+    count(CASE WHEN m.failed THEN 1 END) AS failures
+  FROM sq_moves m
+  JOIN sq_standing s ON s.seq = m.seq
+  CROSS JOIN sq_asked a
+  WHERE m.moment > a.since AND (m.granted OR m.failed)
+  GROUP BY s.fair_key
+),
+waits AS (
+  SELECT
+    s.fair_key,
+    (unix_micros(s.first_claimed_at) - unix_micros(s.enqueued_at)) / 1e6 AS wait
+  FROM sq_standing s
+  CROSS JOIN sq_asked a
+  WHERE s.first_claimed_at > a.since
+),
+waited AS (
+  SELECT
+    fair_key,
+    percentile_disc(0.5) WITHIN GROUP (ORDER BY wait) AS wait_p50,
+    percentile_disc(0.95) WITHIN GROUP (ORDER BY wait) AS wait_p95,
+    max(wait) AS wait_max
+  FROM waits
+  GROUP BY fair_key
+),
+standing AS (
+  SELECT
+    s.fair_key,
+    count(CASE WHEN s.state = 'ready' THEN 1 END) AS ready,
+    count(CASE WHEN s.state = 'claimed' THEN 1 END) AS claimed,
+    count(CASE WHEN s.state = 'dead' THEN 1 END) AS dead,
+    (max(unix_micros(a.now)) - min(CASE WHEN s.state = 'ready' THEN unix_micros(s.enqueued_at) END))
+      / 1e6 AS oldest_age
+  FROM sq_standing s
+  CROSS JOIN sq_asked a
+  GROUP BY s.fair_key
+),
+every_turn AS (
+  SELECT cast(sum(turns) AS bigint) AS turns FROM turns
+),
+joined AS (
+  SELECT
+    s.fair_key,
+    s.ready,
+    s.claimed,
+    s.dead,
+    coalesce(t.turns, 0) AS turns,
+    CASE WHEN e.turns > 0 THEN coalesce(t.turns, 0) / cast(e.turns AS double) END AS share,
+    w.wait_p50,
+    w.wait_p95,
+    w.wait_max,
+    s.oldest_age,
+    coalesce(t.failures, 0) AS failures
+  FROM standing s
+  LEFT JOIN turns t ON t.fair_key IS NOT DISTINCT FROM s.fair_key
+  LEFT JOIN waited w ON w.fair_key IS NOT DISTINCT FROM s.fair_key
+  CROSS JOIN every_turn e
+),
+ranked AS (
+  SELECT
+    *,
+    row_number() OVER (
+      ORDER BY greatest(coalesce(oldest_age, 0e0), coalesce(wait_p95, 0e0)) DESC, fair_key
+    ) AS slow,
+    row_number() OVER (ORDER BY failures DESC, dead DESC, fair_key) AS noisy,
+    count(*) OVER () AS keys
+  FROM joined
+)
+SELECT
+  fair_key,
+  ready,
+  claimed,
+  dead,
+  turns,
+  share,
+  wait_p50,
+  wait_p95,
+  wait_max,
+  oldest_age,
+  failures,
+  keys
+FROM ranked
+ORDER BY least(slow, noisy), slow
+LIMIT 100

@@ -1,0 +1,62 @@
+-- Who holds items now, or got or lost some in the window. `late` are items whose lease ran out;
+-- `lost` counts those that were taken from a holder, or given up for it, in the window.
+WITH held AS (
+  SELECT
+    worker_id,
+    count(*) AS items,
+    count(DISTINCT lease) AS leases,
+    min(claimed_at) AS since,
+    min(lease_expires_at) AS until,
+    count(CASE WHEN is_lapsed THEN 1 END) AS late
+  FROM sq_reasons
+  WHERE state = 'claimed'
+  GROUP BY worker_id
+),
+got AS (
+  SELECT m.worker_id, count(*) AS claimed, max(m.moment) AS last_at
+  FROM sq_moves m
+  CROSS JOIN sq_asked a
+  WHERE m.granted AND m.moment > a.since
+  GROUP BY m.worker_id
+),
+followed AS (
+  SELECT
+    m.moment,
+    m.losses,
+    lag(m.losses) OVER item AS losses_before,
+    lag(m.worker_id) OVER item AS worker_before
+  FROM sq_moves m
+  JOIN (SELECT DISTINCT seq FROM sq_moves WHERE losses > 0) l ON l.seq = m.seq
+  WINDOW item AS (PARTITION BY m.seq ORDER BY m.step)
+),
+lost AS (
+  SELECT f.worker_before AS worker_id, count(*) AS lost
+  FROM followed f
+  CROSS JOIN sq_asked a
+  WHERE f.losses > f.losses_before AND f.moment > a.since
+  GROUP BY f.worker_before
+),
+named AS (
+  SELECT worker_id FROM held
+  UNION
+  SELECT worker_id FROM got
+  UNION
+  SELECT worker_id FROM lost
+)
+SELECT
+  n.worker_id,
+  coalesce(h.items, 0) AS items,
+  coalesce(h.leases, 0) AS leases,
+  h.since,
+  h.until,
+  coalesce(h.late, 0) AS late,
+  coalesce(l.lost, 0) AS lost,
+  coalesce(g.claimed, 0) AS claimed,
+  g.last_at AS last_claim_at,
+  count(*) OVER () AS workers
+FROM named n
+LEFT JOIN held h ON h.worker_id IS NOT DISTINCT FROM n.worker_id
+LEFT JOIN got g ON g.worker_id IS NOT DISTINCT FROM n.worker_id
+LEFT JOIN lost l ON l.worker_id IS NOT DISTINCT FROM n.worker_id
+ORDER BY late DESC, lost DESC, items DESC, n.worker_id
+LIMIT 100

@@ -1,0 +1,72 @@
+"""The panels as texts of SQL, in the words that Spark and the engine in a process share.
+
+Each is a file of ``sql/`` and one SELECT over views of the others' names. Three names they begin
+with: ``sq_queue_log`` and ``sq_status_log``, the rows of the two logs as they are, and
+``sq_asked``, one row that says what is asked:
+
+- ``now``, ``since``: the instant that is shown, and the begin of the window;
+- ``since_step``: the reader sees items of later steps of the item log;
+- ``paused``, ``blocking``, ``group_limit``, ``max_in_flight``, ``max_losses``, ``max_age_us``: what
+  is in force.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib import resources
+
+#: The views, each after those that it is made of.
+VIEWS = (
+    "items",
+    "moves",
+    "touched",
+    "standing",
+    "reasons",
+    "failures",
+    "wordings",
+    "overview",
+    "depth",
+    "tenants",
+    "errors",
+    "retries",
+    "groups",
+    "workers",
+    "steps",
+    "behind",
+    "history",
+)
+
+#: What several others are made of: worth keeping, where an engine would work it out for each.
+SHARED = ("standing", "reasons", "failures", "wordings")
+
+#: The columns that the texts read of each log.
+QUEUE_COLUMNS = (
+    *("_kind", "_step", "_seq", "_priority", "_fair_key", "_group_key", "_available_at"),
+    *("_expires_at", "_enqueued_at", "_duplicate_of", "_origin", "_errors"),
+)
+STATUS_COLUMNS = (
+    *("_kind", "_step", "_seq", "_state", "_lease", "_attempts", "_losses", "_worker_id", "_at"),
+    *("_lease_expires_at", "_available_at", "_error", "_body"),
+)
+
+_NAME = re.compile(r"\bsq_(?=[a-z])")
+
+
+@cache
+def text_of(view: str) -> str:
+    """Return the SELECT of a view, with its comment."""
+    return resources.files(__package__).joinpath("sql", f"{view}.sql").read_text(encoding="utf-8")
+
+
+@cache
+def needed(view: str) -> tuple[str, ...]:
+    """Return the views that a view is made of, directly or not, in order; the last is itself."""
+    named = set(re.findall(r"\bsq_([a-z_]+)", text_of(view)))
+    found = {other for one in VIEWS if one in named for other in needed(one)} | {view}
+    return tuple(one for one in VIEWS if one in found)
+
+
+def prefixed(text: str, prefix: str) -> str:
+    """Return a text over views whose names begin in another way than ``sq_``."""
+    return _NAME.sub(prefix, text)

@@ -1,0 +1,67 @@
+"""A report of one queue, read without Spark and by Spark."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from spark_queue.clock import ManualClock
+from spark_queue.config import QueueConfig, RetryPolicy
+from spark_queue.local.queue import LocalQueue
+from spark_queue.looking import store_of
+from spark_queue.queue import DeltaQueue
+from spark_queue.report import reading
+from spark_queue.report.by_spark import SparkLogs
+from spark_queue.report.duck import ArrowLogs
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_SECOND = timedelta(seconds=1)
+
+
+def _busy_queue(path: str, clock: ManualClock) -> None:
+    """Make a queue to which everything happened that a panel tells of."""
+    config = QueueConfig(
+        dedup_key="id",
+        fair_key="tenant",
+        group_key="path",
+        max_attempts=2,
+        retry=RetryPolicy(delay=20 * _SECOND),
+    )
+    schema = "id string, tenant string, path string"
+    queue = LocalQueue.create(path, schema, config, durability="process", clock=clock)
+    rows = [{"id": str(n), "tenant": "ab"[n % 2], "path": f"/{n % 5}"} for n in range(24)]
+    queue.enqueue([*rows, rows[3], {"id": "x", "tenant": None, "path": None}])
+    errors = ["ValueError: it's row 17 of /x/1.csv", "no 9fceb02d0ae5 at s3://a/b", "first\nsecond"]
+    for n in range(9):
+        claim = queue.claim(2, worker_id=f"w{n % 3}", lease=15 * _SECOND)
+        outcomes = ["nack", "dead", "ack", "release"]
+        for row in claim.rows[: 2 - n % 2]:
+            outcome = outcomes[n % 4]
+            said = (outcome, errors[n % 3]) if outcome in ("nack", "dead") else outcome
+            claim.settle_each({row["_seq"]: said})
+        clock.advance(7 * _SECOND)
+    queue.pause()
+    queue.resume()
+    queue.configure(max_in_flight=2)
+    queue.cancel({"_seq": [20, 21]})
+    queue.redrive({"_state": "dead"})
+    queue.claim(1, worker_id="w9")
+    clock.advance(_SECOND)
+
+
+def test_both_engines_give_one_report(
+    spark: SparkSession, queue_path: str, clock: ManualClock
+) -> None:
+    """Every figure of every panel is the same by Spark and without, and so is an item's chain."""
+    _busy_queue(queue_path, clock)
+    store = store_of(DeltaQueue.open(spark, queue_path, clock=clock))
+    there, here = SparkLogs(), ArrowLogs()
+
+    without = reading.read(store, engines=here)
+
+    assert reading.read(store, engines=there) == without
+    assert min(map(len, (without.errors, without.groups, without.workers, without.steps))) > 1
+    assert reading.read_item(store, 23, engines=there) == reading.read_item(store, 23, engines=here)
+    assert not [one for one in spark.catalog.listTables() if one.name.startswith("sq_")]

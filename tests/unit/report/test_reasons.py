@@ -1,0 +1,113 @@
+"""Why items do not run, asked of all at once, against the rules; and where they stand."""
+
+from __future__ import annotations
+
+import random
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from spark_queue.clock import ManualClock
+from spark_queue.config import RetryPolicy
+from spark_queue.delta.arrow import snapshot
+from spark_queue.delta.views.ends import ends_at
+from spark_queue.errors import LeaseLostError
+from spark_queue.local.handles import store_of
+from spark_queue.local.queue import LocalQueue
+from spark_queue.report.duck import ArrowLogs
+from spark_queue.report.engine import Answer
+from spark_queue.report.model import HOUR
+from spark_queue.report.reading import asked_of
+from tests.unit.report.conftest import Make
+
+_SECONDS = timedelta(seconds=1)
+
+_SETTINGS: list[dict[str, Any]] = [
+    {"group_key": "path", "on_failure": "block"},
+    {"group_key": "path", "on_failure": "skip", "group_limit": 2, "max_losses": 2},
+    {"group_key": "path", "max_in_flight": 3, "max_losses": 1, "max_attempts": 2},
+    {"fair_key": "tenant", "max_in_flight": 2},
+]
+
+
+def rows_of(queue: LocalQueue, view: str) -> dict[int, Answer]:
+    """Return the rows of a view over all items of a queue, by seq."""
+    store = store_of(queue)
+    ends = ends_at(store, None)
+    with ArrowLogs().over(store, ends, asked_of(store, ends, HOUR)) as engine:
+        return {row["seq"]: row for row in engine.rows(view)}
+
+
+def _play(queue: LocalQueue, clock: ManualClock, chance: random.Random) -> None:
+    """Do one thing of those that move items."""
+    held = queue.claim(chance.randint(1, 4), lease=chance.choice([5, 60]) * _SECONDS)
+    for seq in [row["_seq"] for row in held.rows]:
+        outcome = chance.choice(["ack", "nack", "release", "dead", None, None])
+        if outcome is not None:
+            with suppress(LeaseLostError):
+                held.settle_each({seq: (outcome, "failed") if outcome == "nack" else outcome})
+    clock.advance(chance.choice([0, 3, 20]) * _SECONDS)
+    if chance.random() < 0.2:
+        queue.cancel({"_seq": chance.randint(1, 30)})
+
+
+@pytest.mark.parametrize("settings", _SETTINGS)
+@pytest.mark.parametrize("seed", range(1))
+def test_every_item_has_the_reason_that_explain_gives(
+    make: Make, clock: ManualClock, settings: dict[str, Any], seed: int
+) -> None:
+    """Reason, who is in the way and until when are those of ``explain``, whatever was done."""
+    chance = random.Random(seed)  # noqa: S311 - a history that can be played again
+    queue = make(retry=RetryPolicy(delay=10 * _SECONDS), **settings)
+    now = clock.now()
+    for _ in range(3):
+        rows = [
+            {
+                "id": str(n),
+                "tenant": chance.choice("ab"),
+                "path": chance.choice(["x", "y", "z", None]),
+                "available_at": chance.choice([None, None, now + 25 * _SECONDS]),
+                "expires_at": chance.choice([None, None, now + 30 * _SECONDS]),
+            }
+            for n in range(10)
+        ]
+        queue.enqueue(rows)
+        for _ in range(4):
+            _play(queue, clock, chance)
+        queue.pause() if chance.random() < 0.2 else queue.resume()
+        found = rows_of(queue, "reasons")
+        states = dict(
+            zip(*queue.status().select(["_seq", "_state"]).to_pydict().values(), strict=True)
+        )
+        assert set(found) == {seq for seq, state in states.items() if state in {"ready", "claimed"}}
+        for seq, row in found.items():
+            told = queue.explain(seq)
+            assert (row["reason"], row["held_by"], row["until"]) == (
+                told.reason,
+                told.by,
+                told.until,
+            ), (seq, told)
+        link = queue.report_item(min(found, default=1)).chain[0]
+        assert link == queue.explain(min(found, default=1))
+
+
+def test_items_stand_where_status_says(make: Make, clock: ManualClock) -> None:
+    """State, counts and times of each item are those that ``status`` shows."""
+    chance = random.Random(7)  # noqa: S311 - as above
+    queue = make(group_key="path", max_attempts=2, retry=RetryPolicy(delay=5 * _SECONDS))
+    queue.enqueue([{"id": str(n), "tenant": "a", "path": str(n % 4)} for n in range(20)])
+    for _ in range(12):
+        _play(queue, clock, chance)
+    queue.redrive({"_state": "dead"})
+
+    found = pa.Table.from_pylist(list(rows_of(queue, "standing").values())).sort_by("seq")
+
+    expected = snapshot.status(store_of(queue)).sort_by("_seq")
+    for name in (
+        *("state", "attempts", "losses", "available_at", "expires_at", "first_claimed_at"),
+        *("claimed_at", "finished_at", "lease", "worker_id", "lease_expires_at", "origin"),
+    ):
+        assert found[name].to_pylist() == expected[f"_{name}"].to_pylist(), name
