@@ -1,4 +1,4 @@
-"""How an error names what it is about: names that were mistaken, items that are many."""
+"""How texts name things: names that were mistaken, items that are many, counts and durations."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from difflib import get_close_matches
 
 #: How many items an error message names before it says "and N more".
 _NAMED = 10
+
+_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:
@@ -28,3 +30,18 @@ def some_of(seqs: Sequence[int]) -> str:
     shown = ", ".join(str(seq) for seq in seqs[:_NAMED])
     rest = len(seqs) - _NAMED
     return f"{shown} and {rest} more" if rest > 0 else shown
+
+
+def plural(count: int, one: str, many: str | None = None) -> str:
+    """Return a count with its noun."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def duration(seconds: float | None) -> str:
+    """Return a duration in the largest unit of which it has two, empty for ``None``."""
+    if seconds is None:
+        return ""
+    for unit, name in _UNITS:
+        if seconds >= 2 * unit:
+            return f"{seconds / unit:,.1f} {name}"
+    return f"{seconds:.1f} s"

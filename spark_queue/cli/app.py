@@ -7,7 +7,17 @@ from typing import Annotated
 import typer
 
 from spark_queue import __version__
-from spark_queue.cli.commands import admin, ingest, items, readers, replay, settings, streams, views
+from spark_queue.cli.commands import (
+    admin,
+    ingest,
+    items,
+    readers,
+    replay,
+    reports,
+    settings,
+    streams,
+    views,
+)
 
 #: Options that had another name once, which is still understood.
 _FORMER = {"out": "output"}
@@ -53,6 +63,8 @@ _COMMANDS = (
     streams.stream_enqueue,
     streams.stream_dispatch,
     replay.replay,
+    reports.report,
+    reports.top,
     views.status,
     views.stats,
     views.dead,

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.views.ends import Ends
 from spark_queue.report import texts
-from spark_queue.report.engine import Answer, Asked, Engine, Engines
+from spark_queue.report.engine import COMMITS, Answer, Asked, Engine, Engines, Removal
 
 _ASKED = {
     "now": "timestamp",
@@ -80,6 +80,13 @@ class SparkEngine(Engine):
 
 class SparkLogs(Engines):
     """The logs of a queue, wherever they are."""
+
+    def removals(self, store: Store) -> list[Removal]:
+        """See :class:`Engines`."""
+        table = store.queue.address.sql()
+        history = store.spark.sql(f"DESCRIBE HISTORY {table} LIMIT {COMMITS}")
+        rows = history.where("operation = 'DELETE'").select("timestamp", "userName").collect()
+        return [Removal(at=row[0].astimezone(timezone.utc), who=row[1]) for row in rows]
 
     @contextmanager
     def over(self, store: Store, ends: Ends, asked: Asked) -> Iterator[Engine]:

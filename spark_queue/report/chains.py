@@ -15,6 +15,7 @@ from spark_queue.report.model import Transition
 from spark_queue.results import Explanation
 from spark_queue.rules.explain import Situation
 from spark_queue.rules.model import ItemReason
+from spark_queue.wording import duration
 
 if TYPE_CHECKING:
     from spark_queue.rules.model import Reason, State
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 _LONGEST = 20
 
 _TIMES = {1: "once", 2: "twice"}
-_MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,8 +165,5 @@ def _failed(link: Link) -> str:
 
 
 def lasting(seconds: float) -> str:
-    """Say a duration in the largest unit of which it has two."""
-    for unit, name in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min")):
-        if seconds >= 2 * unit:
-            return f"{seconds / unit:,.1f} {name}"
-    return f"{max(0.0, seconds):,.0f} s"
+    """Say how long something still takes, whole numbers without a part."""
+    return duration(max(0.0, seconds)).replace(".0 ", " ")

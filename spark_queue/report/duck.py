@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import timezone
@@ -11,10 +11,16 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue.delta.arrow.rows import rows_of, settings_rows
+from spark_queue.delta.arrow.rows import item_files, log_of, settings_files
 from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.commits import removals
+from spark_queue.delta.tables.facts import LogName
+from spark_queue.delta.tables.files import LogFile
+from spark_queue.delta.tables.log import APP_ID
+from spark_queue.delta.tables.schema import CONFIG, ITEM, REFUSED
+from spark_queue.delta.tables.step_log import StepLog
 from spark_queue.delta.views.ends import Ends
-from spark_queue.report.engine import Answer, Asked, Engine, Engines
+from spark_queue.report.engine import COMMITS, Answer, Asked, Engine, Engines, Removal
 from spark_queue.report.texts import QUEUE_COLUMNS, STATUS_COLUMNS
 
 if TYPE_CHECKING:
@@ -99,11 +105,75 @@ def rows_in_utc(table: pa.Table) -> list[Answer]:
     return found
 
 
+class KeptRows:
+    """Rows of some kinds in a log; what was read once is kept for the next look.
+
+    A file is never changed, so that only those are read that were not there before.
+
+    Parameters
+    ----------
+    which : "queue" or "status"
+        The log.
+    columns : sequence of str
+        What is read of a row.
+    kinds : sequence of str
+        The kinds of the rows.
+    files : callable
+        Returns the files of the log that may have such rows.
+    """
+
+    def __init__(
+        self,
+        which: LogName,
+        columns: Sequence[str],
+        kinds: Sequence[str],
+        files: Callable[[StepLog], list[LogFile]],
+    ) -> None:
+        self._which: LogName = which
+        self._columns = list(columns)
+        self._kinds = pa.array(kinds)
+        self._files = files
+        self._kept: dict[str, pa.Table] = {}
+
+    def rows(self, store: Store) -> pa.Table:
+        """Return the rows that there are now.
+
+        Raises
+        ------
+        SparkNeededError
+            When only Spark reads the log.
+        """
+        log = log_of(store, self._which)
+        try:
+            return self._looked(log)
+        except OSError:
+            # Merged meanwhile: the rows are in other files.
+            return self._looked(log)
+
+    def _looked(self, log: StepLog) -> pa.Table:
+        files = {file.path: file for file in self._files(log)}
+        kept = {path: rows for path, rows in self._kept.items() if path in files}
+        for path, file in files.items():
+            if path not in kept:
+                rows = log.rows_of([file], self._columns)
+                kept[path] = rows.filter(pc.is_in(rows["_kind"], self._kinds))
+        self._kept = kept
+        return pa.concat_tables([log.rows_of([], self._columns), *kept.values()])
+
+
 class ArrowLogs(Engines):
-    """The logs of a queue on this machine's disk, each read once."""
+    """The logs of a queue on this machine's disk, of which each file is read once."""
 
     def __init__(self) -> None:
-        self._items: pa.Table | None = None
+        self._items = KeptRows("queue", QUEUE_COLUMNS, (ITEM, REFUSED), item_files)
+        self._moves: dict[int, KeptRows] = {}
+        self._settings: dict[int, KeptRows] = {}
+
+    def removals(self, store: Store) -> list[Removal]:
+        """See :class:`Engines`."""
+        directory = store.queue.directory()
+        found = [] if directory is None else removals(directory, APP_ID, COMMITS)
+        return [Removal(at=at) for at in found]
 
     @contextmanager
     def over(self, store: Store, ends: Ends, asked: Asked) -> Iterator[Engine]:
@@ -114,18 +184,22 @@ class ArrowLogs(Engines):
         SparkNeededError
             When only Spark reads the logs.
         """
-        last = None if ends.queue_step is None else ends.head.step
-        moves = _up_to(rows_of(store, "status", STATUS_COLUMNS), last)
-        settings = _up_to(settings_rows(store, STATUS_COLUMNS), last)
+        moves, settings = self._of(store.reader)
+        log = pa.concat_tables([moves.rows(store), settings.rows(store)])
         # Read last: whatever a transition names has entered by then.
-        if self._items is None:
-            self._items = rows_of(store, "queue", QUEUE_COLUMNS, kind=None)
-        items = _up_to(self._items, ends.queue_step)
-        engine = DuckEngine(items, pa.concat_tables([moves, settings]), asked)
+        items = _up_to(self._items.rows(store), ends.queue_step)
+        last = None if ends.queue_step is None else ends.head.step
+        engine = DuckEngine(items, _up_to(log, last), asked)
         try:
             yield engine
         finally:
             engine.close()
+
+    def _of(self, reader: int) -> tuple[KeptRows, KeptRows]:
+        if reader not in self._moves:
+            self._moves[reader] = KeptRows("status", STATUS_COLUMNS, (ITEM,), item_files)
+            self._settings[reader] = KeptRows("status", STATUS_COLUMNS, (CONFIG,), settings_files)
+        return self._moves[reader], self._settings[reader]
 
 
 def _up_to(rows: pa.Table, step: int | None) -> pa.Table:

@@ -13,6 +13,9 @@ from spark_queue.delta.store.store import Store
 from spark_queue.delta.views.ends import Ends
 from spark_queue.report import texts
 
+#: Commits that are looked at for what was taken away.
+COMMITS = 1_000
+
 #: A row of a panel, by column; its times are instants in UTC.
 Answer = dict[str, Any]
 
@@ -64,8 +67,20 @@ class Engine(ABC):
         """Forget what was kept."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removal:
+    """Rows of the item log were taken away: by a purge, or by retention."""
+
+    at: datetime
+    who: str | None = None
+
+
 class Engines(ABC):
     """Makes engines over the logs of one queue."""
+
+    @abstractmethod
+    def removals(self, store: Store) -> list[Removal]:
+        """Return when items were taken away, as far as the table still says so."""
 
     @abstractmethod
     @contextmanager

@@ -5,6 +5,8 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime, timedelta, timezone
+from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 from spark_queue.results import Explanation
@@ -215,9 +217,10 @@ class OperatorStep:
     step: int | None
     """None for what is no step: a purge."""
     action: str
-    """created, paused, resumed, configured, cancelled, redriven or purged."""
+    """created, paused, resumed, configured, cancelled, redriven or purged. By a purge, or by
+    retention, which looks the same, rows are gone."""
     items: int
-    """How many items it was about; 0 for settings."""
+    """How many items it was about; 0 for settings, and where that is not known: of a purge."""
     detail: str
     """What changed of the settings."""
     who: str | None
@@ -262,6 +265,13 @@ class ItemReport:
         """Return it as plain data: times as ISO 8601 in UTC."""
         return _plain_fields(self)
 
+    def html(self) -> str:
+        """Return it as one document of HTML, which needs nothing from elsewhere."""
+        return str(_page().item_page(self))
+
+    def _repr_html_(self) -> str:
+        return str(_page().item_fragment(self))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
@@ -299,6 +309,16 @@ class Report:
         """Return it as plain data: times as ISO 8601 in UTC, durations as seconds."""
         return _plain_fields(self)
 
+    def html(self) -> str:
+        """Return it as one document of HTML, which needs nothing from elsewhere.
+
+        It is what a job leaves behind: ``Path("report.html").write_text(queue.report().html())``.
+        """
+        return str(_page().page(self))
+
+    def _repr_html_(self) -> str:
+        return str(_page().fragment(self))
+
 
 #: What is between single quotes, and in LIKE stands for itself, or for any one character.
 _ANY_ONE = str.maketrans(dict.fromkeys("'\"\\`$!", "_"))
@@ -317,6 +337,11 @@ def redrive_command(queue: str, reader: str, wording: str) -> str:
     where = f"_state = 'dead' AND _error LIKE '{pattern}%'"
     words = ["spark-queue", "redrive", queue, "--where", where]
     return shlex.join([*words, "--reader", reader] if reader else words)
+
+
+def _page() -> ModuleType:
+    # What shows a report knows what it is: asked for when it is to be shown.
+    return import_module("spark_queue.report.page")
 
 
 def _plain_fields(value: Any) -> dict[str, Any]:

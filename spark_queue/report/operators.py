@@ -6,13 +6,27 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from spark_queue.report.engine import Answer
+from spark_queue.report.engine import Answer, Removal
 from spark_queue.report.model import OperatorStep
 
 
-def steps(rows: Iterable[Answer]) -> tuple[OperatorStep, ...]:
+def steps(rows: Iterable[Answer], removals: Iterable[Removal]) -> tuple[OperatorStep, ...]:
     """Return what operators did, newest first, given rows of the panel in that order."""
-    return tuple(step for row in rows for step in _steps_of(row))
+    found = [step for row in rows for step in _steps_of(row)]
+    found += [_purge(removal) for removal in removals]
+    return tuple(sorted(found, key=lambda step: step.at, reverse=True))
+
+
+def _purge(removal: Removal) -> OperatorStep:
+    return OperatorStep(
+        at=removal.at,
+        log="queue",
+        step=None,
+        action="purged",
+        items=0,
+        detail="",
+        who=removal.who,
+    )
 
 
 def _steps_of(row: Answer) -> Iterator[OperatorStep]:

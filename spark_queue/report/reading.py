@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from importlib import import_module
@@ -21,7 +21,7 @@ from spark_queue.delta.views.ends import AsOf, Ends, ends_at
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.report import operators
 from spark_queue.report.chains import Chains, sentence
-from spark_queue.report.engine import Asked, Engine, Engines
+from spark_queue.report.engine import Asked, Engine, Engines, Removal
 from spark_queue.report.model import (
     HOUR,
     DepthPoint,
@@ -85,6 +85,16 @@ def read(
     engines = engines or engines_of(store)
     with engines.over(store, ends, asked) as engine:
         return _report(store, engines, engine, ends, asked)
+
+
+def followed(store: Store, window: timedelta = HOUR) -> Callable[[], Report]:
+    """Return what reads a report whenever it is called; only what is new is read of the logs.
+
+    Parameters and errors of a call are those of :func:`read`.
+    """
+    checks.require_duration("window", window)
+    engines = engines_of(store)
+    return lambda: read(store, window=window, engines=engines)
 
 
 def read_item(
@@ -196,8 +206,13 @@ def _report(store: Store, engines: Engines, engine: Engine, ends: Ends, asked: A
         groups=tuple(HeldGroup(**row) for row in engine.rows("groups")),
         workers=tuple(WorkerLine(**row) for row in engine.rows("workers")),
         readers=tuple(_readers(store, engines, engine, ends, asked)),
-        steps=operators.steps(engine.rows("steps")),
+        steps=operators.steps(engine.rows("steps"), _removals(store, engines, ends)),
     )
+
+
+def _removals(store: Store, engines: Engines, ends: Ends) -> list[Removal]:
+    found = engines.removals(store)
+    return [one for one in found if ends.at is None or one.at <= ends.at]
 
 
 def _error(queue: str, reader: str, row: Mapping[str, Any]) -> ErrorGroup:

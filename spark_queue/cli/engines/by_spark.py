@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, cast
@@ -16,8 +17,11 @@ from spark_queue.cli.shown.plain import plain, rows
 from spark_queue.clock import SystemClock
 from spark_queue.config import QueueConfig
 from spark_queue.delta.plans.snapshot import chosen
+from spark_queue.looking import store_of
 from spark_queue.queue import DeltaQueue
 from spark_queue.reader_config import ReaderConfig
+from spark_queue.report import reading
+from spark_queue.report.model import Report
 from spark_queue.results import Affected, EnqueueResult, Maintained, Upgraded
 
 if TYPE_CHECKING:
@@ -158,6 +162,11 @@ def _worst(per_key: DataFrame) -> DataFrame:
 def history(queue: AnyQueue, seq: int) -> list[dict[str, Any]]:
     """See :class:`Engine`."""
     return rows(_seen(queue).history(seq))
+
+
+def reports(queue: AnyQueue, window: timedelta) -> Callable[[], Report]:
+    """See :class:`Engine`."""
+    return reading.followed(store_of(_seen(queue)), window)
 
 
 def readers(queue: AnyQueue) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 from spark_queue.cli.shown.formats import Format
 from spark_queue.config import QueueConfig
 from spark_queue.reader_config import ReaderConfig
+from spark_queue.report.model import Report
 from spark_queue.results import Affected, EnqueueResult, Maintained, Upgraded
 
 if TYPE_CHECKING:
@@ -116,6 +118,9 @@ class Engine(Protocol):
 
     def history(self, queue: AnyQueue, seq: int) -> list[dict[str, Any]]:
         """Return every transition of an item, oldest first."""
+
+    def reports(self, queue: AnyQueue, window: timedelta) -> Callable[[], Report]:
+        """Return what reads a report whenever it is called, and of the logs what is new."""
 
     def readers(self, queue: AnyQueue) -> tuple[str, ...]:
         """Return the names of all readers; the default reader's is empty."""

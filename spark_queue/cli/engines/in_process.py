@@ -5,7 +5,7 @@ What needs Spark is a :class:`~spark_queue.SparkNeededError`, before anything wa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, cast
@@ -33,6 +33,8 @@ from spark_queue.local import handles, items
 from spark_queue.local.lagging import lag
 from spark_queue.local.queue import LocalQueue
 from spark_queue.reader_config import ReaderConfig
+from spark_queue.report import reading
+from spark_queue.report.model import Report
 from spark_queue.results import Affected, EnqueueResult, Maintained, QueueStats, Upgraded
 
 if TYPE_CHECKING:
@@ -223,6 +225,11 @@ def _worst(keys: pa.Table) -> pa.Array:
 def history(queue: AnyQueue, seq: int) -> list[dict[str, Any]]:
     """See :class:`Engine`."""
     return [plain(row) for row in items.history(handles.store_of(_local(queue)), seq)]
+
+
+def reports(queue: AnyQueue, window: timedelta) -> Callable[[], Report]:
+    """See :class:`Engine`."""
+    return reading.followed(handles.store_of(_local(queue)), window)
 
 
 def readers(queue: AnyQueue) -> tuple[str, ...]:

@@ -7,16 +7,24 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Any
 
+from spark_queue.wording import duration, plural
+
+__all__ = [
+    "clipped",
+    "duration",
+    "error",
+    "instant",
+    "is_later",
+    "item",
+    "number",
+    "plural",
+    "size",
+    "tries",
+]
+
 #: How much of one value, and of one error, a line shows; ``--json`` has all of it.
 VALUE_CHARS = 60
 ERROR_CHARS = 400
-
-_MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
-
-
-def plural(count: int, one: str, many: str | None = None) -> str:
-    """Return a count with its noun."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def number(count: int) -> str:
@@ -25,16 +33,6 @@ def number(count: int) -> str:
         if count >= power:
             return f"{count / power:.1f} {name}"
     return f"{count:,}"
-
-
-def duration(seconds: float | None) -> str:
-    """Return a duration in the largest unit of which it has two, empty for ``None``."""
-    if seconds is None:
-        return ""
-    for unit, name in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min")):
-        if seconds >= 2 * unit:
-            return f"{seconds / unit:,.1f} {name}"
-    return f"{seconds:.1f} s"
 
 
 def size(count: int) -> str:

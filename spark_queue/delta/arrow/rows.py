@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.files import LogFile
-from spark_queue.delta.tables.schema import CONFIG, ITEM, META_LANE, OPEN_LANE
+from spark_queue.delta.tables.schema import ITEM, META_LANE, OPEN_LANE
 from spark_queue.delta.tables.step_log import StepLog
 from spark_queue.errors import SparkNeededError
 
@@ -47,7 +47,7 @@ def rows_of(
     columns: Sequence[str],
     may_matter: Callable[[LogFile], bool] | None = None,
     *,
-    kind: str | None = ITEM,
+    kind: str = ITEM,
     most: float = math.inf,
 ) -> pa.Table:
     """Return some columns of the rows of a kind.
@@ -62,8 +62,8 @@ def rows_of(
         The columns; ``_kind`` comes with them.
     may_matter : callable, optional
         Says of a file whether it is to be read.
-    kind : str, optional
-        The kind of the rows; ``None`` for items and what was refused.
+    kind : str
+        The kind of the rows.
     most : float
         Rows up to which the log is read.
 
@@ -78,21 +78,23 @@ def rows_of(
     except OSError:
         # Merged meanwhile: the rows are in other files.
         rows = _read(store, which, wanted, may_matter, most)
-    return rows if kind is None else rows.filter(pc.equal(rows["_kind"], kind))
+    return rows.filter(pc.equal(rows["_kind"], kind))
 
 
-def settings_rows(store: Store, columns: Sequence[str]) -> pa.Table:
-    """Return some columns of the rows by which a queue was configured; the errors are the same.
+def item_files(log: StepLog) -> list[LogFile]:
+    """Return the files of a log that have rows of items, or what was refused."""
+    return [file for file in log.files() if file.gen not in (META_LANE, OPEN_LANE)]
+
+
+def settings_files(log: StepLog) -> list[LogFile]:
+    """Return the files of a status log that may have rows by which a queue was configured.
 
     They lie beside the heads, of which each step has one: a file of one row has only that, unless
     its step has another file there.
     """
-    log = log_of(store, "status")
     files = [file for file in log.files() if file.gen == META_LANE]
     of_steps = Counter(file.ranges.get("_step") for file in files)
-    may_have = [f for f in files if f.rows > 1 or of_steps[f.ranges.get("_step")] > 1]
-    rows = log.rows_of(may_have, list(dict.fromkeys(["_kind", *columns])))
-    return rows.filter(pc.equal(rows["_kind"], CONFIG))
+    return [f for f in files if f.rows > 1 or of_steps[f.ranges.get("_step")] > 1]
 
 
 def _read(
@@ -103,7 +105,7 @@ def _read(
     most: float,
 ) -> pa.Table:
     log = log_of(store, which)
-    files = [file for file in log.files() if file.gen not in (META_LANE, OPEN_LANE)]
+    files = item_files(log)
     if may_matter is not None:
         files = [file for file in files if may_matter(file)]
     if sum(file.rows for file in files) > most:

@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -134,6 +135,27 @@ def commit_of(text: str, app_id: str) -> Commit:
         takes_away=any(act.get("remove", {}).get("dataChange") for act in actions),
         redefines=any("metaData" in act or "protocol" in act for act in actions),
     )
+
+
+def removals(directory: Path, app_id: str, most: int) -> list[datetime]:
+    """Return when rows were taken away, as far as the newest commits say that are still there.
+
+    Parameters
+    ----------
+    most : int
+        How many commits are looked at.
+    """
+    newest, found = newest_version(directory, None), []
+    for version in range(newest or 0, max(-1, (newest or 0) - most), -1):
+        try:
+            text = commit_path(directory, version).read_text(encoding="utf-8")
+        except OSError:
+            break
+        if '"remove"' in text and commit_of(text, app_id).takes_away:
+            lines = [json.loads(line) for line in text.splitlines()]
+            at = next(line["commitInfo"]["timestamp"] for line in lines if "commitInfo" in line)
+            found.append(datetime.fromtimestamp(at / 1000, timezone.utc))
+    return found
 
 
 def name_of(version: int) -> str:

@@ -292,6 +292,8 @@ def test_steps_say_what_operators_did_and_when(make: Make, clock: ManualClock) -
         ("paused", 0),
         ("created", 0),
     ]
+    queue.purge({"_seq": 2})
+    assert [one.action for one in queue.report().steps].count("purged") == 1
     assert told[2].detail == "lease 300.0 -> 60.0, retry.delay 1.0 -> 5.0"
     assert told[0].at == clock.now()
 

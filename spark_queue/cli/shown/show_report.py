@@ -1,0 +1,98 @@
+"""What people see of a report in a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from spark_queue.cli.shown.display import compact_table
+from spark_queue.report import sheets
+from spark_queue.report.model import ItemReport, Report
+from spark_queue.report.sheets import Sheet
+from spark_queue.wording import duration
+
+#: Eighths of a line, from none to all.
+_BARS = " ▁▂▃▄▅▆▇█"
+
+#: Rows of a panel that a terminal shows where many are to fit on it.
+FEW = 5
+
+#: Panels that a terminal shows while it is looked at.
+_LIVE = ("overview", "errors", "tenants", "groups", "workers")
+
+
+def report(shown: Report) -> list[RenderableType]:
+    """Show all panels of a report, what went wrong first."""
+    overview, errors, *others = sheets.sheets(shown)
+    return [
+        sheets.headline(shown),
+        *_titled(overview),
+        *_plots(shown),
+        *_titled(errors),
+        *sheets.redrives(shown),
+        *(part for sheet in others for part in _titled(sheet)),
+    ]
+
+
+def item(shown: ItemReport) -> list[RenderableType]:
+    """Show what happened to an item, and what it waits for."""
+    chain = [f"  item {one.seq}: {one.detail}" for one in shown.chain]
+    head = f"item {shown.seq} of {sheets.headline(shown)}"
+    return [head, shown.text, *chain, "", _table(sheets.history(shown))]
+
+
+def live(shown: Report) -> list[RenderableType]:
+    """Show what changes from one second to the next, the first rows of each panel."""
+    chosen = [sheet for sheet in sheets.sheets(shown) if sheet.name in _LIVE and sheet.rows]
+    parts: list[RenderableType] = [Text(sheets.headline(shown)), *map(Text, _plots(shown))]
+    for sheet in chosen:
+        parts += map(_as_text, _titled(sheet, None if sheet.name == "overview" else FEW))
+    return parts
+
+
+def line(values: Sequence[int]) -> str:
+    """Return numbers as one line of bars: the highest fills it, and none but 0 is left out."""
+    most = max(values, default=0)
+    last = len(_BARS) - 1
+    return "".join(_BARS[-(-value * last // most) if most else 0] for value in values)
+
+
+def _plots(shown: Report) -> list[str]:
+    depth = [point.items for point in shown.depth]
+    failures = [point.failures for point in shown.retries]
+    window = duration(shown.window.total_seconds())
+    lines = [f"open, 1 d     |{line(depth)}| at most {max(depth, default=0):,}"]
+    if any(failures):
+        lines.append(f"failed, {window} |{line(failures)}| at most {max(failures):,}")
+    return ["", *lines]
+
+
+def _titled(sheet: Sheet, most: int | None = None) -> Iterable[RenderableType]:
+    note = f": {sheet.note}" if sheet.note else ""
+    yield ""
+    yield f"{sheet.title}{note}"
+    if sheet.rows:
+        yield _table(sheet, most)
+
+
+def _as_text(part: RenderableType) -> RenderableType:
+    return Text(part) if isinstance(part, str) else part
+
+
+def _table(sheet: Sheet, most: int | None = None) -> Table:
+    table = compact_table()
+    for head, kind in sheet.heads:
+        fold = kind == "fold"
+        table.add_column(
+            head,
+            justify="right" if kind == "right" else "left",
+            overflow="fold" if fold else "ellipsis",
+            no_wrap=not fold,
+            min_width=8 if fold else None,
+        )
+    for row in sheet.rows[:most]:
+        table.add_row(*map(Text, row))
+    return table

@@ -1,0 +1,127 @@
+"""A report as HTML: one text that needs no network, whose every word is escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+from spark_queue.report import sheets
+from spark_queue.report.model import ItemReport, Report
+from spark_queue.report.sheets import Sheet
+from spark_queue.wording import duration
+
+#: What a page may load: nothing. Its style is in it.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+
+_STYLE = """
+.sq{font:14px/1.4 system-ui,sans-serif;color:#1c2330;background:#fff}
+.sq h1{font-size:18px;margin:0 0 4px}
+.sq h2{font-size:15px;margin:20px 0 4px}
+.sq .note{color:#8a4b00}
+.sq .wide{overflow-x:auto}
+.sq table{border-collapse:collapse}
+.sq th,.sq td{padding:2px 10px 2px 0;text-align:left;vertical-align:top;white-space:nowrap}
+.sq th{color:#5b6472;font-weight:600;border-bottom:1px solid #d5dae1}
+.sq .right{text-align:right;font-variant-numeric:tabular-nums}
+.sq .fold{white-space:normal;overflow-wrap:anywhere;min-width:8em}
+.sq code{display:block;background:#f2f4f7;padding:4px 8px;margin:4px 0;overflow-wrap:anywhere}
+.sq svg{display:block;max-width:100%;height:auto}
+.sq svg text{font:11px system-ui,sans-serif;fill:#5b6472}
+"""
+
+#: A plot, in the units of its own.
+_WIDTH, _HEIGHT, _ROOM = 600, 90, 16
+
+
+def page(report: Report) -> str:
+    """Return a whole document, to be written to a file or shown by a browser."""
+    return _document(sheets.headline(report), fragment(report))
+
+
+def item_page(item: ItemReport) -> str:
+    """Return a whole document about one item."""
+    return _document(f"item {item.seq} of {sheets.headline(item)}", item_fragment(item))
+
+
+def fragment(report: Report) -> str:
+    """Return what a notebook shows."""
+    overview, errors, *others = sheets.sheets(report)
+    plots = (
+        _plot("Open items, the last day", [point.items for point in report.depth]),
+        _plot(
+            f"Failures, the last {duration(report.window.total_seconds())}",
+            [point.failures for point in report.retries],
+        ),
+        _plot("of which claimed again", [point.claimed_again for point in report.retries]),
+    )
+    commands = "".join(f"<code>{escape(one)}</code>" for one in sheets.redrives(report))
+    parts = (
+        _heading(sheets.headline(report)),
+        _table(overview),
+        *plots,
+        _table(errors),
+        commands,
+        *map(_table, others),
+    )
+    return _styled("".join(parts))
+
+
+def item_fragment(item: ItemReport) -> str:
+    """Return what a notebook shows of one item."""
+    why = "".join(f"<li>item {one.seq}: {escape(one.detail)}</li>" for one in item.chain)
+    heading = _heading(f"Item {item.seq} of {sheets.headline(item)}")
+    chain = f"<p><b>{escape(item.text)}</b></p><ul>{why}</ul>"
+    return _styled(heading + chain + _table(sheets.history(item)))
+
+
+def _document(title: str, body: str) -> str:
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title)}</title></head><body>{body}</body></html>"
+    )
+
+
+def _styled(body: str) -> str:
+    return f'<style>{_STYLE}</style><div class="sq">{body}</div>'
+
+
+def _heading(text: str) -> str:
+    return f"<h1>{escape(text)}</h1>"
+
+
+def _table(sheet: Sheet) -> str:
+    note = f'<p class="note">{escape(sheet.note)}</p>' if sheet.note else ""
+    title = f"<h2>{escape(sheet.title)}</h2>{note}"
+    if not sheet.rows:
+        return title
+    kinds = [kind for _, kind in sheet.heads]
+    heads = _cells("th", [head for head, _ in sheet.heads], kinds)
+    rows = "".join(f"<tr>{_cells('td', row, kinds)}</tr>" for row in sheet.rows)
+    return f'{title}<div class="wide"><table><tr>{heads}</tr>{rows}</table></div>'
+
+
+def _cells(tag: str, texts: Sequence[str], kinds: Sequence[str]) -> str:
+    cells = zip(texts, kinds, strict=True)
+    return "".join(f'<{tag} class="{kind}">{escape(text)}</{tag}>' for text, kind in cells)
+
+
+def _plot(title: str, values: Sequence[int]) -> str:
+    """Draw bars from the oldest to the newest; the highest says how much it is."""
+    most = max(values, default=0)
+    step = _WIDTH / max(1, len(values))
+    bars = "".join(
+        f'<rect x="{at * step:.1f}" y="{_ROOM + _HEIGHT - height:.1f}" '
+        f'width="{step * 0.85:.1f}" height="{height:.1f}" fill="#3b6fb6">'
+        f"<title>{value:,}</title></rect>"
+        for at, value in enumerate(values)
+        if (height := _HEIGHT * value / most if most else 0) > 0
+    )
+    base = _ROOM + _HEIGHT
+    return (
+        f"<h2>{escape(title)}</h2>"
+        f'<svg viewBox="0 0 {_WIDTH} {base + 2}" width="{_WIDTH}" role="img" '
+        f'aria-label="{escape(title)}"><text x="0" y="11">at most {most:,}</text>{bars}'
+        f'<line x1="0" y1="{base}" x2="{_WIDTH}" y2="{base}" stroke="#d5dae1"/></svg>'
+    )

@@ -1,0 +1,254 @@
+"""A report as tables of texts: what every face of it shows, in the same words and order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeVar
+
+from spark_queue.report.model import (
+    ErrorGroup,
+    HeldGroup,
+    ItemReport,
+    OperatorStep,
+    Overview,
+    ReaderLine,
+    Report,
+    Tenant,
+    Transition,
+    WorkerLine,
+)
+from spark_queue.wording import duration, plural
+
+_Line = TypeVar("_Line")
+
+#: A column: its head, how it is set (``left``, ``right``, or ``fold``, which may be broken), and
+#: what of a line it shows.
+_Column = tuple[str, str, Callable[[Any, datetime], str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sheet:
+    """A panel as a table of texts."""
+
+    name: str
+    title: str
+    heads: tuple[tuple[str, str], ...]
+    """The columns: each its head, and ``left``, ``right`` or ``fold``."""
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+    """What there is to say beside: how many rows are left out, or that there is none."""
+
+
+def headline(report: Report | ItemReport) -> str:
+    """Say which queue is shown, by whom it is seen, and when."""
+    seen = f", as reader {report.reader!r} sees it" if report.reader else ""
+    return f"{report.queue}{seen}, {instant(report.as_of)}"
+
+
+def sheets(report: Report) -> tuple[Sheet, ...]:
+    """Return the panels of a report that are tables; those with nothing in them say so."""
+    now = report.as_of
+    found = (
+        ("errors", "Errors", _ERRORS, report.errors, now, _all(report.errors, "wordings")),
+        ("tenants", "Tenants", _TENANTS, report.tenants, now, _all(report.tenants, "keys")),
+        ("groups", "Held groups", _GROUPS, report.groups, now, _all(report.groups, "heads")),
+        ("workers", "Workers", _WORKERS, report.workers, now, _all(report.workers, "workers")),
+        ("readers", "Readers", _READERS, report.readers, now, 0),
+        ("steps", "What operators did", _STEPS, report.steps, now, 0),
+    )
+    return (_overview(report), *(_sheet(*one) for one in found))
+
+
+def history(item: ItemReport) -> Sheet:
+    """Return the time line of an item."""
+    return _sheet("history", "Time line", _HISTORY, item.history, item.as_of)
+
+
+def redrives(report: Report) -> tuple[str, ...]:
+    """Return the commands that enqueue again what died of the errors that are shown."""
+    return tuple(one.redrive for one in report.errors if one.redrive)
+
+
+def instant(at: datetime | None) -> str:
+    """Say an instant to the second, in UTC."""
+    return "" if at is None else at.isoformat(" ", "seconds").replace("+00:00", "Z")
+
+
+def _sheet(
+    name: str,
+    title: str,
+    columns: Sequence[_Column],
+    lines: Iterable[_Line],
+    now: datetime,
+    total: int = 0,
+) -> Sheet:
+    rows = tuple(tuple(shown(line, now) for _, _, shown in columns) for line in lines)
+    note = "" if rows else "nothing"
+    if total > len(rows):
+        note = f"{len(rows):,} of {total:,}"
+    heads = tuple((head, kind) for head, kind, _ in columns)
+    return Sheet(name=name, title=title, heads=heads, rows=rows, note=note)
+
+
+def _all(lines: Sequence[Any], count: str) -> int:
+    return int(getattr(lines[0], count)) if lines else 0
+
+
+def _apart(at: datetime | None, now: datetime) -> str:
+    """Say how far an instant is from another: ``5.0 min ago``, ``in 20.0 s``."""
+    if at is None:
+        return ""
+    seconds = (now - at).total_seconds()
+    return f"{duration(seconds)} ago" if seconds >= 0 else f"in {duration(-seconds)}"
+
+
+def _lasting(move: Transition) -> str:
+    return "" if move.until is None else duration((move.until - move.at).total_seconds())
+
+
+def _count(value: int) -> str:
+    return f"{value:,}" if value else ""
+
+
+def _first_line(text: str | None) -> str:
+    lines = (text or "").strip().splitlines()
+    return lines[0] if lines else ""
+
+
+def _overview(report: Report) -> Sheet:
+    seen, window = report.overview, duration(report.window.total_seconds())
+    counts = {
+        "runnable": seen.runnable,
+        "delayed": seen.delayed,
+        "held by a group": seen.held_by_group,
+        "over a limit": seen.over_a_limit,
+        "paused": seen.paused_items,
+        "past their time": seen.past_their_time,
+        "claimed": seen.claimed,
+        "dead": seen.dead,
+        "acked": seen.acked,
+        "expired": seen.expired,
+        "cancelled": seen.cancelled,
+        "refused": seen.refused,
+    }
+    notes = {
+        "runnable": _oldest(seen),
+        "claimed": f"{seen.late:,} with a lease that ran out" if seen.late else "",
+        "acked": f"{seen.done_in_window:,} in {window}{_rate(seen.done_per_second)}",
+    }
+    always = ("runnable", "claimed", "dead", "acked")
+    rows = [
+        (name, f"{count:,}", notes.get(name, ""))
+        for name, count in counts.items()
+        if count or name in always
+    ]
+    entered = f"{seen.enqueued_in_window:,} in {window}{_rate(seen.enqueued_per_second)}"
+    rows += [("enqueued", "", entered), ("done in", "", _left(seen))]
+    return Sheet(
+        name="overview",
+        title="Overview",
+        heads=(("state", "left"), ("items", "right"), ("", "fold")),
+        rows=tuple(rows),
+        note="PAUSED: claims get nothing; resume it" if report.paused else "",
+    )
+
+
+def _oldest(seen: Overview) -> str:
+    if seen.oldest_age is None:
+        return ""
+    return f"the oldest that waits has waited for {duration(seen.oldest_age)}"
+
+
+def _rate(per_second: float | None) -> str:
+    return "" if per_second is None else f", {per_second:,.2f} a second"
+
+
+def _left(seen: Overview) -> str:
+    if seen.time_left is None:
+        return "never at this pace: what is open does not become less"
+    return f"{duration(seen.time_left)} at this pace" if seen.time_left else "nothing is open"
+
+
+def _tries(one: Transition) -> str:
+    counts = [plural(one.attempts, "failure")] if one.attempts else []
+    return ", ".join([*counts, plural(one.losses, "loss", "losses")] if one.losses else counts)
+
+
+_ERRORS: Sequence[tuple[str, str, Callable[[ErrorGroup, datetime], str]]] = (
+    ("error", "fold", lambda one, _: one.wording),
+    ("now", "right", lambda one, _: _count(one.in_window)),
+    ("ever", "right", lambda one, _: f"{one.failures:,}"),
+    ("dead", "right", lambda one, _: _count(one.dead)),
+    ("first", "left", lambda one, now: _apart(one.first_at, now)),
+    ("last", "left", lambda one, now: _apart(one.last_at, now)),
+    ("such as", "left", lambda one, _: " ".join(map(str, one.samples))),
+)
+
+_TENANTS: Sequence[tuple[str, str, Callable[[Tenant, datetime], str]]] = (
+    ("tenant", "fold", lambda one, _: "(none)" if one.fair_key is None else one.fair_key),
+    ("oldest", "right", lambda one, _: duration(one.oldest_age)),
+    ("failed", "right", lambda one, _: _count(one.failures)),
+    ("ready", "right", lambda one, _: _count(one.ready)),
+    ("claimed", "right", lambda one, _: _count(one.claimed)),
+    ("dead", "right", lambda one, _: _count(one.dead)),
+    ("turns", "right", lambda one, _: _count(one.turns)),
+    ("share", "right", lambda one, _: "" if one.share is None else f"{one.share:.0%}"),
+    ("p50", "right", lambda one, _: duration(one.wait_p50)),
+    ("p95", "right", lambda one, _: duration(one.wait_p95)),
+    ("max", "right", lambda one, _: duration(one.wait_max)),
+)
+
+_GROUPS: Sequence[tuple[str, str, Callable[[HeldGroup, datetime], str]]] = (
+    ("group", "fold", lambda one, _: one.group_key),
+    ("behind", "right", lambda one, _: f"{one.behind:,}"),
+    ("item", "right", lambda one, _: str(one.head)),
+    ("is", "left", lambda one, _: one.why),
+    ("since", "left", lambda one, now: _apart(one.since, now)),
+    ("until", "left", lambda one, now: _apart(one.until, now)),
+    ("by", "fold", lambda one, _: one.worker_id or _first_line(one.error)),
+)
+
+_WORKERS: Sequence[tuple[str, str, Callable[[WorkerLine, datetime], str]]] = (
+    ("worker", "fold", lambda one, _: one.worker_id or "(unnamed)"),
+    ("items", "right", lambda one, _: _count(one.items)),
+    ("since", "left", lambda one, now: _apart(one.since, now)),
+    ("until", "left", lambda one, now: _apart(one.until, now)),
+    ("late", "right", lambda one, _: _count(one.late)),
+    ("lost", "right", lambda one, _: _count(one.lost)),
+    ("claimed", "right", lambda one, _: _count(one.claimed)),
+    ("last claim", "left", lambda one, now: _apart(one.last_claim_at, now)),
+)
+
+_READERS: Sequence[tuple[str, str, Callable[[ReaderLine, datetime], str]]] = (
+    ("reader", "fold", lambda one, _: (one.reader or "(default)") + " PAUSED" * one.paused),
+    ("behind", "right", lambda one, _: f"{one.items:,}"),
+    ("open", "right", lambda one, _: _count(one.open_items)),
+    ("steps", "right", lambda one, _: _count(one.steps)),
+    ("oldest", "right", lambda one, _: duration(one.oldest_age)),
+    ("lost", "right", lambda one, _: _count(one.lost)),
+    (
+        "last step",
+        "left",
+        lambda one, now: "a stream" if one.streams else _apart(one.last_step_at, now),
+    ),
+)
+
+_STEPS: Sequence[tuple[str, str, Callable[[OperatorStep, datetime], str]]] = (
+    ("when", "left", lambda one, _: instant(one.at)),
+    ("what", "left", lambda one, _: one.action),
+    ("items", "right", lambda one, _: _count(one.items)),
+    ("how", "fold", lambda one, _: one.detail),
+    ("who", "fold", lambda one, _: one.who or ""),
+)
+
+_HISTORY: Sequence[tuple[str, str, Callable[[Transition, datetime], str]]] = (
+    ("when", "left", lambda one, _: instant(one.at)),
+    ("step", "right", lambda one, _: str(one.step)),
+    ("state", "left", lambda one, _: one.state),
+    ("tries", "left", lambda one, _: _tries(one)),
+    ("for", "right", lambda one, _: _lasting(one)),
+    ("worker", "fold", lambda one, _: one.worker_id or ""),
+    ("error", "fold", lambda one, _: _first_line(one.error)),
+)

@@ -1,0 +1,170 @@
+"""The faces of a report: a page, a terminal, JSON."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from rich.console import Console
+
+from spark_queue.cli import main
+from spark_queue.cli.shown import show_report
+from spark_queue.clock import ManualClock
+from spark_queue.delta.tables.files import LogFile
+from spark_queue.delta.tables.native import NativeLog
+from spark_queue.local.handles import store_of
+from spark_queue.local.queue import LocalQueue
+from spark_queue.report import reading
+from tests.unit.report.conftest import Make
+
+_EVIL = "<script>alert('x')</script><img src=http://x/y onerror=alert(1)>\"'&"
+
+
+class _Tags(HTMLParser):
+    """Takes down the tags of a page, what is in them, and its text."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+        self.texts: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+@pytest.fixture
+def evil(make: Make, clock: ManualClock) -> LocalQueue:
+    """Make a queue whose every text would run as a script, if it could."""
+    queue = make(fair_key="tenant", group_key="path")
+    queue.enqueue([{"id": str(n), "tenant": _EVIL, "path": _EVIL} for n in range(3)])
+    queue.claim(1, worker_id=_EVIL).nack(_EVIL)
+    clock.advance(timedelta(minutes=1))
+    queue.claim(1, worker_id=_EVIL)
+    return queue
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """Run a command, and return what it printed on eighty columns."""
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def run(*argv: str) -> str:
+        with pytest.raises(SystemExit) as ended:
+            main(argv)
+        said = capsys.readouterr()
+        assert not ended.value.code, said.err
+        return said.out
+
+    return run
+
+
+def test_no_text_of_a_queue_is_markup_in_a_page(evil: LocalQueue) -> None:
+    """Whatever items and errors say, a page has the tags that we put there, and loads nothing."""
+    report = evil.report()
+    for page in (report.html(), evil.report_item(2).html()):
+        seen = _Tags(page)
+        assert seen.tags <= {
+            *("html", "head", "meta", "title", "body", "style", "div", "h1", "h2", "p", "b"),
+            *("table", "tr", "th", "td", "svg", "rect", "line", "text", "code", "ul", "li"),
+        }
+        assert not {name for name in seen.attributes if name.startswith(("on", "src", "href"))}
+        assert "default-src 'none'" in page
+        assert _EVIL in "".join(seen.texts)
+    assert _Tags(report._repr_html_()).tags.isdisjoint({"html", "body", "script"})
+    assert "<style>" in evil.report_item(2)._repr_html_()
+
+
+def test_a_plot_has_a_bar_for_each_value_above_none(make: Make) -> None:
+    """The newest half hour has the items that are open; an empty queue has no bar."""
+    queue = make()
+    assert queue.report().html().count("<rect") == 0
+    queue.enqueue([{"id": str(n), "tenant": "a", "path": "x"} for n in range(7)])
+
+    page = queue.report().html()
+
+    assert page.count("<rect") == 1
+    assert "<title>7</title>" in page
+
+
+def test_a_terminal_shows_every_panel_in_eighty_columns(evil: LocalQueue) -> None:
+    """What goes wrong comes first, nothing is wider than the screen, markup of rich is text."""
+    evil.enqueue([{"id": "9", "tenant": "[red]x[/red]", "path": "y"}])
+    console = Console(width=80, record=True, color_system=None, file=io.StringIO())
+    for part in show_report.report(evil.report()):
+        console.print(part, markup=False, soft_wrap=False)
+
+    lines = console.export_text().splitlines()
+
+    assert max(map(len, lines)) <= 80
+    titles = ("Overview", "Errors", "Tenants", "Held groups", "Workers", "Readers")
+    places = [next(at for at, line in enumerate(lines) if line.startswith(t)) for t in titles]
+    assert places == sorted(places)
+    assert any("[red]x" in line for line in lines)
+
+
+def test_bars_of_a_line_show_what_is_not_nothing() -> None:
+    """The highest fills its line, whatever is above 0 is seen, and 0 is not."""
+    assert show_report.line([0, 1, 500, 1000]) == " ▁▄█"
+    assert show_report.line([]) == ""
+    assert show_report.line([0, 0]) == "  "
+
+
+def test_the_command_prints_writes_and_tells_of_one_item(
+    evil: LocalQueue, run: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``report`` prints tables or one object of JSON, writes a page and opens it, shows an item."""
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    file = tmp_path / "report.html"
+
+    told = json.loads(run("report", evil.name, "--json", "--as-of", "2026-01-01T00:00:30Z"))
+
+    assert (told["as_of"], told["overview"]["held_by_group"]) == ("2026-01-01T00:00:30+00:00", 2)
+    assert "Held groups" in run("report", evil.name, "--window", "60")
+    assert str(file) in run("report", evil.name, "--html", str(file), "--open")
+    assert file.read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert opened == [file.as_uri()]
+    assert "item 2 waits for item 1" in run("report", evil.name, "--item", "2")
+    with pytest.raises(SystemExit):
+        main(["report", evil.name, "--open"])
+
+
+def test_top_shows_what_was_done_since(
+    evil: LocalQueue, run: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each look sees the steps since the one before, and reads only their files."""
+    read: list[int] = []
+    rows_of = NativeLog.rows_of
+
+    def counted(log: NativeLog, files: list[LogFile], columns: list[str]) -> pa.Table:
+        read.append(len(files))
+        return rows_of(log, files, columns)
+
+    look = reading.followed(store_of(evil))
+    assert look().overview.claimed == 1
+    evil.enqueue([{"id": "9", "tenant": "b", "path": "y"}])
+    evil.claim(1)
+    monkeypatch.setattr(NativeLog, "rows_of", counted)
+
+    second = look()
+
+    assert (second.overview.claimed, second.overview.held_by_group) == (2, 2)
+    assert sum(read) == 2
+    console = Console(width=80, record=True, color_system=None, file=io.StringIO())
+    console.print(*show_report.live(second), sep="\n")
+    assert "held by a group" in console.export_text()
+    lines = run("top", evil.name, "--json", "--looks", "2", "--every", "0.2").splitlines()
+    assert [json.loads(line)["overview"]["claimed"] for line in lines] == [2, 2]
+    assert "Overview" in run("top", evil.name, "--looks", "1")
