@@ -14,6 +14,9 @@ from spark_queue.delta.store.store import Store
 from spark_queue.delta.views import inspect
 from spark_queue.delta.views.cut import cut_at
 from spark_queue.delta.views.ends import AsOf
+from spark_queue.doctor.examine import examine
+from spark_queue.doctor.finding import Checkup
+from spark_queue.doctor.thresholds import Thresholds
 from spark_queue.report import reading
 from spark_queue.report.model import HOUR, ItemReport, Report
 from spark_queue.results import Explanation, QueueStats
@@ -93,6 +96,16 @@ class Looking:
         """Count the items per state and per fair key; ``as_of`` as for :meth:`status`."""
         checks.require_as_of(as_of)
         return inspect.stats(self._store, cut_at(self._store, as_of))
+
+    def doctor(self, limits: Thresholds | None = None) -> Checkup:
+        """Say what is wrong with the queue, since when, how bad it is, and what mends it.
+
+        Parameters
+        ----------
+        limits : Thresholds, optional
+            From where on something is worth a word.
+        """
+        return examine(self._main, limits)
 
     def instant_of(self, step: int) -> datetime:
         """Return when a step of the status log was made.

@@ -28,6 +28,6 @@ def main(argv: Sequence[str] | None = None, *, sessions: Sessions | None = None)
     ------
     SystemExit
         Always: 0 done, 1 failed, 2 wrong usage, data or set-up, 3 another process keeps the
-        queue, 130 and 143 after SIGINT and SIGTERM.
+        queue, 4 and 5 what the doctor found, 130 and 143 after SIGINT and SIGTERM.
     """
     app(args=None if argv is None else list(argv), prog_name="spark-queue", obj=sessions)

@@ -9,6 +9,7 @@ import typer
 from spark_queue import __version__
 from spark_queue.cli.commands import (
     admin,
+    checkup,
     ingest,
     items,
     readers,
@@ -70,6 +71,7 @@ _COMMANDS = (
     views.dead,
     views.explain,
     views.history,
+    checkup.doctor,
     readers.readers,
     readers.add_reader,
     readers.drop_reader,

@@ -31,6 +31,10 @@ class Exit(IntEnum):
     """A wrong argument, data that do not fit, no such queue, or a machine that is not set up."""
     LOCKED = 3
     """Another process keeps the right to write to the queue, or a front of it holds the queue."""
+    WARNED = 4
+    """The doctor found something to look at, or could not make a check."""
+    UNSOUND = 5
+    """The doctor found what keeps a queue from working, or from giving right answers."""
     INTERRUPTED = 130
     """SIGINT; what was claimed is released."""
     TERMINATED = 143

@@ -10,6 +10,9 @@ from spark_queue.delta.input.kinds import Field
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.delta.tables.wishes import PlainSession
+from spark_queue.doctor import examine as examination
+from spark_queue.doctor.finding import Checkup
+from spark_queue.doctor.thresholds import Thresholds
 from spark_queue.local.queue import LocalQueue
 from spark_queue.results import Affected
 
@@ -76,6 +79,18 @@ def droppable(path: str) -> Affected:
     store = Store.of(PlainSession(), QueueAddress(path), SystemClock())
     store.require_exists()
     return foreseeing.dropped(store)
+
+
+def examine(path: str, limits: Thresholds) -> Checkup:
+    """Look for what is wrong with a queue, also with one that does not open.
+
+    Raises
+    ------
+    QueueNotFoundError
+        When there is none.
+    """
+    store = Store.of(PlainSession(), QueueAddress(path), SystemClock())
+    return examination.examine(store, limits)
 
 
 def drop(path: str) -> None:

@@ -15,6 +15,9 @@ from spark_queue.delta.replica.request import EnqueueRules
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import tidying
 from spark_queue.delta.tables.log import Log
+from spark_queue.doctor.examine import examine
+from spark_queue.doctor.finding import Checkup
+from spark_queue.doctor.thresholds import Thresholds
 from spark_queue.local import counting, upkeep
 from spark_queue.results import Affected, Maintained, QueueStats, Upgraded
 
@@ -34,6 +37,16 @@ class Operated(ABC):
     def stats(self) -> QueueStats:
         """Count the items per state and per fair key, as they are now."""
         return counting.stats(self._store)
+
+    def doctor(self, limits: Thresholds | None = None) -> Checkup:
+        """Say what is wrong with the queue, since when, how bad it is, and what mends it.
+
+        Parameters
+        ----------
+        limits : Thresholds, optional
+            From where on something is worth a word.
+        """
+        return examine(self._any_reader, limits)
 
     def cancel(self, where: Where, *, dry_run: bool = False) -> Affected:
         """End every ready or claimed item that is meant.

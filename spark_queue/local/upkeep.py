@@ -6,16 +6,16 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_queue.delta.arrow import moving
 from spark_queue.delta.arrow.needed import needed
-from spark_queue.delta.arrow.rows import log_of, rows_of
+from spark_queue.delta.arrow.rows import log_of
 from spark_queue.delta.arrow.where import Where
-from spark_queue.delta.commands import readers, recovery, trim
+from spark_queue.delta.commands import admin, readers, recovery, trim
 from spark_queue.delta.commands.foreseeing import GONE
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import lives, merging, tidying
@@ -26,6 +26,7 @@ from spark_queue.delta.tables.schema import OPEN_LANE, TERMINAL
 from spark_queue.delta.tables.sweeping import Ages
 from spark_queue.delta.tables.tidying import Tidied
 from spark_queue.delta.upkeep import foreseen, generations, purging
+from spark_queue.delta.upkeep.finished import FinishedByColumns
 from spark_queue.delta.upkeep.generations import Generation
 from spark_queue.delta.upkeep.reader import kept_up
 from spark_queue.results import Affected, Maintained
@@ -37,6 +38,7 @@ IsGone = Callable[[pa.Table], pa.ChunkedArray]
 def maintain(store: Store, retention: timedelta | None) -> Maintained:
     """Do all upkeep of a queue once, for each of its readers."""
     started = time.monotonic()
+    admin.free_of_gone(store)
     every = readers.every(store)
     done = [kept_up(reader, recovery.bury, _drop_old_checkpoints) for reader in every]
     trim.behind(store)
@@ -86,32 +88,8 @@ def _remove(
             (store.queue if which == "queue" else store.status).force()
 
 
-@dataclass(frozen=True, slots=True)
-class _Tables:
+class _Tables(FinishedByColumns):
     """See :class:`~spark_queue.delta.upkeep.generations.Tables`: by columns."""
-
-    store: Store
-
-    def closed(self, before: int) -> list[Generation]:
-        """See :class:`Tables`."""
-        rows = rows_of(self.store, "queue", ("_gen", "_step"))
-        is_old = pc.and_(pc.greater_equal(rows["_gen"], 0), pc.less(rows["_gen"], before))
-        rows = rows.filter(is_old)
-        facts = rows.group_by("_gen").aggregate([("_step", "count"), ("_step", "max")])
-        told = facts.sort_by("_gen").select(["_gen", "_step_count", "_step_max"]).to_pydict()
-        return [Generation(*fact) for fact in zip(*told.values(), strict=True)]
-
-    def needed(self, reader: Store, since: int | None) -> set[int]:
-        """See :class:`Tables`."""
-        return set(pc.unique(needed(reader, since)["_gen"]).to_pylist())
-
-    def ends(self, reader: Store) -> dict[int, datetime]:
-        """See :class:`Tables`."""
-        rows = rows_of(reader, "status", ("_gen", "_state", "_at"))
-        over = pc.is_in(rows["_state"], pa.array(TERMINAL))
-        rows = rows.filter(pc.and_(over, pc.greater_equal(rows["_gen"], 0)))
-        last = rows.group_by("_gen").aggregate([("_at", "max")]).to_pydict()
-        return dict(zip(last["_gen"], last["_at_max"], strict=True))
 
     def keep(self, gen: Generation) -> None:
         """See :class:`Tables`: nobody asks for it here."""

@@ -52,6 +52,6 @@ def test_spark_leaves_what_is_redriven_meanwhile(
 
     assert alone.maintain(retention=3 * _DAY).dropped_items == 0
     clock.advance(4 * _DAY)
-    _redriven_after(monkeypatch, maintain._Tables, "ends", other, 3)
+    _redriven_after(monkeypatch, maintain.GenerationsBySpark, "ends", other, 3)
     assert queue.maintain(retention=_DAY).dropped_items == 0
     assert [row["id"] for row in reader.claim(5).items.collect()] == ["c"]

@@ -17,6 +17,9 @@ from spark_queue.cli.shown.plain import plain, rows
 from spark_queue.clock import SystemClock
 from spark_queue.config import QueueConfig
 from spark_queue.delta.plans.snapshot import chosen
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.address import QueueAddress
+from spark_queue.doctor import examine as examination
 from spark_queue.looking import store_of
 from spark_queue.queue import DeltaQueue
 from spark_queue.reader_config import ReaderConfig
@@ -26,6 +29,8 @@ from spark_queue.results import Affected, EnqueueResult, Maintained, Upgraded
 
 if TYPE_CHECKING:
     from spark_queue.cli.scope import Scope
+    from spark_queue.doctor.finding import Checkup
+    from spark_queue.doctor.thresholds import Thresholds
     from spark_queue.reader import Reader
 
 
@@ -67,6 +72,12 @@ def upgrade(scope: Scope, name: str) -> Upgraded:
 def maintainable(scope: Scope, name: str, retention: timedelta | None) -> Affected:
     """See :class:`Engine`."""
     return scope.queue(name).maintain(retention=retention, dry_run=True)
+
+
+def examine(scope: Scope, name: str, limits: Thresholds) -> Checkup:
+    """See :class:`Engine`."""
+    address = QueueAddress(placed(scope, name))
+    return examination.examine(Store.of(scope.spark, address, SystemClock()), limits)
 
 
 def enqueue(scope: Scope, queue: AnyQueue, source: Source) -> EnqueueResult:

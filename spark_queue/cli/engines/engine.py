@@ -15,6 +15,8 @@ from spark_queue.results import Affected, EnqueueResult, Maintained, Upgraded
 
 if TYPE_CHECKING:
     from spark_queue.cli.scope import Scope
+    from spark_queue.doctor.finding import Checkup
+    from spark_queue.doctor.thresholds import Thresholds
     from spark_queue.local.queue import LocalQueue
     from spark_queue.queue import DeltaQueue
     from spark_queue.reader import Reader
@@ -93,6 +95,9 @@ class Engine(Protocol):
 
     def maintainable(self, scope: Scope, name: str, retention: timedelta | None) -> Affected:
         """Return what the upkeep of a queue would end or drop."""
+
+    def examine(self, scope: Scope, name: str, limits: Thresholds) -> Checkup:
+        """Look for what is wrong with a queue, also with one that does not open."""
 
     def placed(self, scope: Scope, name: str) -> str:
         """Return the name or path of a queue as the library has it."""

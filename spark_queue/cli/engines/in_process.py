@@ -39,6 +39,8 @@ from spark_queue.results import Affected, EnqueueResult, Maintained, QueueStats,
 
 if TYPE_CHECKING:
     from spark_queue.cli.scope import Scope
+    from spark_queue.doctor.finding import Checkup
+    from spark_queue.doctor.thresholds import Thresholds
 
 
 def create(scope: Scope, name: str, schema: str, config: QueueConfig) -> str:
@@ -92,6 +94,12 @@ def maintainable(scope: Scope, name: str, retention: timedelta | None) -> Affect
     """See :class:`Engine`."""
     del scope
     return LocalQueue.open(local_path(name)).maintain(retention=retention, dry_run=True)
+
+
+def examine(scope: Scope, name: str, limits: Thresholds) -> Checkup:
+    """See :class:`Engine`."""
+    del scope
+    return handles.examine(local_path(name), limits)
 
 
 def enqueue(scope: Scope, queue: AnyQueue, source: Source) -> EnqueueResult:

@@ -14,11 +14,12 @@ import pyarrow as pa
 from spark_queue.config import QueueConfig
 from spark_queue.delta.planner import Moved, StagedCheckpoint, planner_of
 from spark_queue.delta.replica.columns import status_table
-from spark_queue.delta.steps import Answer, Step, is_small, on_status
+from spark_queue.delta.steps import Answer, Step, is_small, on_items, on_status
+from spark_queue.delta.store import fencing
 from spark_queue.delta.store.committing import commit_status, require_not_held
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import lock, paths, turnstile
-from spark_queue.delta.tables.heads import StatusHead, following
+from spark_queue.delta.tables.heads import QueueHead, StatusHead, following
 from spark_queue.delta.tables.schema import (
     ACKED,
     CANCELLED,
@@ -157,6 +158,18 @@ def config_row(settings: Settings, now: datetime) -> pa.Table:
     """Return the row of a step from which settings are in force."""
     row = {"_gen": META_LANE, "_kind": CONFIG, "_at": now, "_body": settings.to_json()}
     return status_table([row])
+
+
+def free_of_gone(store: Store) -> None:
+    """Log that nobody holds the queue, where a front does that ended without saying so."""
+    now, directory = store.clock.now(), store.handle.place.directory()
+
+    def decided(before: QueueHead) -> Answer[None]:
+        if not fencing.is_gone(before.hold, now, directory):
+            return Answer(answer=None)
+        return Step(head=fencing.freed(following(before)), counts={}, answer=None)
+
+    on_items(store, "free", decided)
 
 
 def matching(store: Store, where: Any, states: tuple[str, ...]) -> Any:

@@ -21,6 +21,9 @@ from spark_queue.delta.tables.heads import Hold, QueueHead, StatusHead
 
 _Head = TypeVar("_Head", QueueHead, StatusHead)
 
+#: How long after its end nobody renews a hold whose clock may be another.
+_LONG_GONE = timedelta(hours=1)
+
 _lock = threading.Lock()
 _ours: set[str] = set()
 
@@ -73,6 +76,15 @@ def is_over(hold: Hold, now: datetime, directory: Path | None) -> bool:
         if ended is not None:
             return ended or _life(hold) == lives.mine(directory)
     return datetime.fromisoformat(hold.until) <= now
+
+
+def is_gone(hold: Hold, now: datetime, directory: Path | None) -> bool:
+    """Tell whether somebody holds a queue who ended without giving it up.
+
+    On a shared store, where nobody knows who runs, that is one who has not renewed for long.
+    """
+    since = now if directory is not None else now - _LONG_GONE
+    return bool(hold.by) and is_over(hold, since, directory)
 
 
 def is_of_another(hold: Hold, directory: Path) -> bool:

@@ -14,6 +14,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+#: The partition of rows that name none: no step wrote them, and nobody reads them.
+NOBODYS = -99
+
 #: Columns of which the least and the highest value in a file are looked at.
 RANGED = ("_step", "_seq", "_priority", "_round")
 
@@ -48,6 +51,11 @@ class LogFile:
         return at < len(values) and self.may_have(column, values[at], values[at])
 
 
+def gen_of(partition: str | int | None) -> int:
+    """Return the number of a partition, whoever has written to it."""
+    return NOBODYS if partition is None or partition == "" else int(partition)
+
+
 def file_of(add: Mapping[str, Any]) -> LogFile:
     """Return a file from what a commit says of it."""
     stats = json.loads(add.get("stats") or "{}")
@@ -55,7 +63,7 @@ def file_of(add: Mapping[str, Any]) -> LogFile:
     ranges = {name: (least[name], most[name]) for name in RANGED if name in least and name in most}
     return LogFile(
         path=add["path"],
-        gen=int(add["partitionValues"]["_gen"]),
+        gen=gen_of(add["partitionValues"]["_gen"]),
         size=add["size"],
         rows=stats.get("numRecords", math.inf),
         ranges=ranges,
@@ -69,7 +77,7 @@ def files_of(adds: pa.Table) -> Iterator[LogFile]:
         rows = fact.get("num_records")
         yield LogFile(
             path=fact["path"],
-            gen=int(fact["partition._gen"]),
+            gen=gen_of(fact["partition._gen"]),
             size=fact["size_bytes"],
             rows=math.inf if rows is None else rows,
             ranges={name: pair for name, pair in ends.items() if None not in pair},

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from spark_queue.delta.tables import made
-from spark_queue.delta.tables.files import read_file
+from spark_queue.delta.tables.files import gen_of, read_file
 from spark_queue.delta.tables.schema import HEAD, META_LANE
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Glance:
         """Return the highest seq of an item's row; the errors are those of :meth:`head`."""
         if self._facts is None:
             raise LookupError
-        items = [fact for fact in self._facts if int(fact["partition._gen"]) >= 0]
+        items = [fact for fact in self._facts if gen_of(fact["partition._gen"]) >= 0]
         if any(fact.get("max._seq") is None for fact in items):
             raise LookupError
         return max((fact["max._seq"] for fact in items), default=0)

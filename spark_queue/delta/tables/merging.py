@@ -15,13 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_queue.delta.tables import turnstile
-from spark_queue.delta.tables.files import LogFile
+from spark_queue.delta.tables.files import NOBODYS, LogFile
 from spark_queue.delta.tables.native import NativeLog
 from spark_queue.delta.tables.step_log import StepLog
 from spark_queue.errors import StepLostError
 
 #: Bytes up to which a file is merged with others, and that those come to.
-_SMALL = 8 * 1024 * 1024
+SMALL = 8 * 1024 * 1024
 
 #: Rows, and files, that are merged at once: so much is in memory, or lost to who is stopped.
 _ROWS, _FILES = 500_000, 100
@@ -35,7 +35,7 @@ def merging(log: NativeLog) -> Iterator[int]:
     int
         After each file that was read, or written, how many have become one by that.
     """
-    for files in list(_groups(log.files())):
+    for files in list(groups(log.files())):
         yield from _merging(log, files)
 
 
@@ -96,9 +96,9 @@ def _merging(log: NativeLog, files: Sequence[LogFile]) -> Iterator[int]:
     yield len(files) if is_done else 0
 
 
-def _groups(files: Iterable[LogFile]) -> Iterator[list[LogFile]]:
-    """Return files that become one: of one partition, in the order of their steps."""
-    small = [file for file in files if file.size < _SMALL]
+def groups(files: Iterable[LogFile]) -> Iterator[list[LogFile]]:
+    """Return small files that are to become one: of one partition, in the order of their steps."""
+    small = [file for file in files if file.size < SMALL and file.gen != NOBODYS]
     for _, of_gen in groupby(sorted(small, key=_place), key=lambda file: file.gen):
         group: list[LogFile] = []
         for file in of_gen:
@@ -117,7 +117,7 @@ def _has_room(group: Sequence[LogFile], file: LogFile) -> bool:
     whole = (*group, file)
     return (
         len(whole) <= _FILES
-        and sum(one.size for one in whole) <= _SMALL
+        and sum(one.size for one in whole) <= SMALL
         and sum(one.rows for one in whole) <= _ROWS
     )
 

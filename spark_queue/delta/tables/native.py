@@ -130,6 +130,11 @@ class NativeLog:
         version, step = self._newest
         return version if step == head.step else None
 
+    @property
+    def interval(self) -> int:
+        """After how many commits somebody should sum them up."""
+        return self._each
+
     def file_count(self) -> int:
         """Return how many files the table has."""
         return len(self.files())

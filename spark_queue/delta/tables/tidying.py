@@ -18,7 +18,7 @@ from spark_queue.delta.tables.resting import resting
 from spark_queue.delta.tables.sweeping import Ages, sweep
 
 #: Files from which on they are merged: each costs whoever opens the table a millisecond.
-_MANY = 500
+MANY = 500
 
 
 @dataclass(slots=True)
@@ -61,7 +61,7 @@ def _due(directory: Path) -> Iterator[int]:
         if not log.is_plain() or not log.sum_up():
             return
         yield 0
-        if len(log.files()) > _MANY:
+        if len(log.files()) > MANY:
             yield from merging(log)
             sweep(directory)
 

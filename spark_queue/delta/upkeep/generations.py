@@ -31,8 +31,8 @@ class Generation:
     """When the last of its items finished; ``None`` where no reader ever saw one."""
 
 
-class Tables(Protocol):
-    """Who looks at the tables of a queue, and takes whole generations out of them."""
+class Finished(Protocol):
+    """Who looks in the tables of a queue for what is over."""
 
     def closed(self, before: int) -> list[Generation]:
         """Return the generations below a number that have items, oldest first."""
@@ -45,6 +45,10 @@ class Tables(Protocol):
 
     def ends(self, reader: Store) -> dict[int, datetime]:
         """Return when the last item of each generation finished for a reader."""
+
+
+class Tables(Finished, Protocol):
+    """Who also takes whole generations out of the tables of a queue."""
 
     def keep(self, gen: Generation) -> None:
         """Keep the items of a generation elsewhere, where that is asked for; twice is as once."""
@@ -70,7 +74,7 @@ def dropped(store: Store, retention: timedelta, tables: Tables) -> list[Generati
     return _drop_all(store, due, seen, tables) if due else []
 
 
-def due(store: Store, retention: timedelta, tables: Tables) -> list[Generation]:
+def due(store: Store, retention: timedelta, tables: Finished) -> list[Generation]:
     """Return the generations that :func:`dropped` would drop; nothing is written."""
     if _keeps_all(store, retention):
         return []
@@ -98,7 +102,7 @@ def _close(store: Store, now: datetime, retention: timedelta) -> None:
     on_items(store, "close generation", decided)
 
 
-def _due(store: Store, tables: Tables, before: datetime, newest: int) -> list[Generation]:
+def _due(store: Store, tables: Finished, before: datetime, newest: int) -> list[Generation]:
     """Return the generations below a number with whose items all readers were done by then.
 
     Oldest first; the oldest one that is kept ends the list, so that what is kept is all of the
@@ -114,7 +118,7 @@ def _unneeded(gens: Iterable[Generation], needed: Collection[int]) -> list[Gener
     return list(takewhile(lambda gen: gen.number not in needed, gens))
 
 
-def _needed(store: Store, tables: Tables, seen: Seen) -> set[int]:
+def _needed(store: Store, tables: Finished, seen: Seen) -> set[int]:
     """Return the generations of items that some reader is not done with; see :meth:`Tables`."""
     live: set[int] = set()
     for reader in standstill.registered(store):
@@ -122,7 +126,7 @@ def _needed(store: Store, tables: Tables, seen: Seen) -> set[int]:
     return live
 
 
-def _last_ends(store: Store, tables: Tables) -> dict[int, datetime]:
+def _last_ends(store: Store, tables: Finished) -> dict[int, datetime]:
     """Return when the last item of each generation finished, by the last reader to finish it."""
     ends: dict[int, datetime] = {}
     for reader in readers.every(store):

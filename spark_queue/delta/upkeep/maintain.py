@@ -36,6 +36,7 @@ def maintain(
 ) -> Maintained:
     """Do all upkeep of a queue once, for each of its readers."""
     started = time.monotonic()
+    admin.free_of_gone(store)
     every = readers.every(store)
     done = [kept_up(reader, rescue.bury, _drop_old_checkpoints) for reader in every]
     trim.behind(store)
@@ -55,7 +56,7 @@ def maintain(
 
 def maintainable(store: Store, retention: timedelta | None) -> Affected:
     """Return what that would end or drop; nothing is written."""
-    return foreseen.maintained(store, retention, _Tables(store, None))
+    return foreseen.maintained(store, retention, GenerationsBySpark(store))
 
 
 def compact(store: Store) -> None:
@@ -77,16 +78,16 @@ def drop_finished(store: Store, retention: timedelta, archive_to: str | None) ->
 
     With ``archive_to`` the items go to another table before.
     """
-    dropped = generations.dropped(store, retention, _Tables(store, archive_to))
+    dropped = generations.dropped(store, retention, GenerationsBySpark(store, archive_to))
     return len(dropped), sum(gen.items for gen in dropped)
 
 
 @dataclass(frozen=True, slots=True)
-class _Tables:
+class GenerationsBySpark:
     """See :class:`~spark_queue.delta.upkeep.generations.Tables`: by queries."""
 
     store: Store
-    archive_to: str | None
+    archive_to: str | None = None
 
     def closed(self, before: int) -> list[Generation]:
         """See :class:`Tables`."""

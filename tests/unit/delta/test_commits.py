@@ -117,7 +117,7 @@ def test_many_files_are_merged_beside_a_checkpoint(
     queue: LocalQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A queue of many steps stays one of few files, and goes on from them."""
-    monkeypatch.setattr(tidying, "_MANY", 50)
+    monkeypatch.setattr(tidying, "MANY", 50)
     for n in range(120):
         queue.enqueue({"n": n})
     assert tidying.wait(30)

@@ -11,7 +11,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from spark_queue.clock import ManualClock
 from spark_queue.delta.store import memory
@@ -155,6 +157,18 @@ def test_a_file_that_no_commit_names_is_nothing(queue: LocalQueue, again: Again)
     (log_of(queue, "queue") / "_gen=0" / "foreign.parquet").write_bytes(b"?")
 
     assert [row["id"] for row in anew(again).claim(9).rows] == ["b", "c"]
+
+
+def test_rows_that_somebody_appends_are_nobodys(queue: LocalQueue, again: Again) -> None:
+    """Rows in the table of items that name no step are not read, and not merged with others."""
+    rows = pa.table({"id": ["x"]})
+    write_deltalake(log_of(queue, "queue"), rows, mode="append", schema_mode="merge")
+
+    assert [row["id"] for row in queue.claim(1).rows] == ["b"]
+    assert [row["id"] for row in anew(again).claim(9).rows] == ["c"]
+    assert queue.enqueue({"id": "d"}).inserted == 1
+    assert queue.maintain().merged_files > 0
+    assert queue.status().num_rows == 4
 
 
 def test_a_table_of_the_future_is_left_alone(queue: LocalQueue, again: Again) -> None:

@@ -1,0 +1,77 @@
+"""The doctor: what is wrong with some queues, and an exit code that a deploy can wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from typer import Argument, Option
+
+from spark_queue.checks import seconds
+from spark_queue.cli.command import command
+from spark_queue.cli.exits import Exit
+from spark_queue.cli.scope import Scope
+from spark_queue.cli.shown import show_findings
+from spark_queue.cli.shown.plain import plain
+
+if TYPE_CHECKING:
+    from spark_queue.doctor.finding import Checkup
+    from spark_queue.doctor.thresholds import Thresholds
+
+
+@dataclass(frozen=True, slots=True)
+class LimitOptions:
+    """From where on something is worth a word; in seconds where it is a time."""
+
+    oldest: Annotated[
+        float | None, Option(help="Seconds that an item may wait; for ever if not given.")
+    ] = None
+    retention: Annotated[
+        float | None, Option(help="Seconds that finished items are kept; for ever if not given.")
+    ] = None
+    window: Annotated[
+        float | None, Option(help="Seconds that failures and dead letters are looked back at.")
+    ] = None
+
+    def thresholds(self) -> Thresholds:
+        """Return them, with defaults for what is not given."""
+        from spark_queue.doctor.thresholds import Thresholds  # noqa: PLC0415 - help is quick
+
+        usual = Thresholds()
+        return Thresholds(
+            oldest=None if self.oldest is None else seconds("oldest", self.oldest),
+            retention=None if self.retention is None else seconds("retention", self.retention),
+            window=usual.window if self.window is None else seconds("window", self.window),
+        )
+
+
+@command
+def doctor(
+    scope: Scope,
+    queues: Annotated[list[str], Argument(help="Queues: paths, or table names of the catalog.")],
+    *,
+    limits: LimitOptions,
+) -> None:
+    """Say what is wrong with queues, since when, and which command mends it; write nothing.
+
+    The exit code is 0 where nothing is, 4 after a warning or where a check could not be made, and
+    5 after an error.
+    """
+    asked = limits.thresholds()
+    found = [scope.engine(name).examine(scope, name, asked) for name in queues]
+    code = int(exit_of(found))
+    shown = {"exit": code, "queues": [plain(one) for one in found]}
+    scope.display.show(shown, *show_findings.checkups(shown))
+    if code:
+        raise typer.Exit(code)
+
+
+def exit_of(found: Sequence[Checkup]) -> Exit:
+    """Return what a deploy is told: the worst of all queues."""
+    worst = {checkup.worst for checkup in found}
+    if "error" in worst:
+        return Exit.UNSOUND
+    left = any(checkup.unchecked for checkup in found)
+    return Exit.WARNED if "warning" in worst or left else Exit.OK

@@ -1,0 +1,35 @@
+"""What people see of findings: how bad, what, since when, and the command to paste."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+
+from spark_queue.cli.shown import words
+from spark_queue.cli.shown.plain import Plain
+
+
+def checkups(data: Plain) -> list[RenderableType]:
+    """Show what was found of each queue, the worst first."""
+    return [line for checkup in data["queues"] for line in _checkup(checkup)]
+
+
+def _checkup(data: Plain) -> Iterator[str]:
+    found, left = data["findings"], data["unchecked"]
+    count = words.plural(len(found), "finding") if found else "nothing found"
+    yield f"{data['queue']}: {count}"
+    for finding in found:
+        yield from _finding(finding)
+    for why in dict.fromkeys(left.values()):
+        names = ", ".join(name for name, said in left.items() if said == why)
+        yield f"  not checked: {names}"
+        yield f"    {why}"
+
+
+def _finding(data: Plain) -> Iterator[str]:
+    since = f", since {words.instant(data['since'])}" if data["since"] else ""
+    reader = f", reader {data['reader']}" if data["reader"] else ""
+    yield f"  {data['severity']}: {data['id']}{reader}{since}"
+    yield f"    {data['what']}"
+    yield f"    $ {data['command']}"

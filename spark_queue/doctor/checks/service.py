@@ -1,0 +1,110 @@
+"""Whether a queue gives out its items: the pause, a front that is gone, the format, the session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from spark_queue.delta.store import fencing
+from spark_queue.delta.tables.schema import FORMAT_VERSION
+from spark_queue.delta.tables.wishes import STALENESS, PlainSession, is_fresh, promises_disk
+from spark_queue.doctor.finding import Finding, Severity
+from spark_queue.doctor.subject import Seen, Subject
+from spark_queue.errors import FormatVersionError, UnsafeSessionError
+from spark_queue.session import DURABILITY
+
+#: A session's setting by which a task, and the handler in it, may run twice at the same time.
+_SPECULATION = "spark.speculation"
+
+
+def paused(subject: Subject) -> Iterator[Finding]:
+    """Find readers that are paused."""
+    for reader in subject.readers:
+        if reader.settings.paused:
+            waiting = reader.store.outstanding(reader.head) - reader.head.claimed
+            yield Finding(
+                id="paused",
+                severity="warning",
+                what=f"claims get nothing: it was paused, and {waiting:,} item(s) wait",
+                since=_paused_since(subject, reader),
+                command=subject.command("resume", reader=reader.name),
+                reader=reader.name,
+            )
+
+
+def _paused_since(subject: Subject, reader: Seen) -> datetime | None:
+    """Return when the first of the newest configurations came that are all paused."""
+    since = None
+    for configured in subject.table_of(reader).configured():
+        if not configured.paused:
+            since = None
+        elif since is None:
+            since = configured.at
+    return since
+
+
+def front_gone(subject: Subject) -> Iterator[Finding]:
+    """Find a front that held the queue for itself, and ended without giving it up."""
+    head = subject.store.queue_head()
+    directory = subject.store.handle.place.directory()
+    if fencing.is_gone(head.hold, subject.now, directory):
+        yield Finding(
+            id="front-gone",
+            severity="warning",
+            what=f"the front {head.hold.by} held the queue, and is gone without giving it up",
+            since=datetime.fromisoformat(head.at),
+            command=subject.command("maintain"),
+        )
+
+
+def format_newer(subject: Subject) -> Iterator[Finding]:
+    """Find a format that this release does not read."""
+    try:
+        _ = subject.readers
+    except FormatVersionError as exc:
+        yield Finding(
+            id="format-newer",
+            severity="error",
+            what=str(exc),
+            command="pip install --upgrade spark-queue",
+        )
+
+
+def format_older(subject: Subject) -> Iterator[Finding]:
+    """Find a format that later releases have replaced."""
+    formats = {reader.settings.format for reader in subject.readers}
+    if formats and min(formats) < FORMAT_VERSION:
+        yield Finding(
+            id="format-older",
+            severity="info",
+            what=f"it has format version {min(formats)}, and this release writes {FORMAT_VERSION}",
+            command=subject.command("upgrade"),
+        )
+
+
+def unsafe_session(subject: Subject) -> Iterator[Finding]:
+    """Find settings of the session by which work is lost or repeated, or read late."""
+    session = subject.store.session
+    if session.conf.get(DURABILITY, None) is not None and not promises_disk(session):
+        what = "a power cut may take back steps that were told"
+        yield _setting(DURABILITY, "info", what, f'spark.conf.set("{DURABILITY}", "disk")')
+    if isinstance(session, PlainSession):
+        return
+    if not is_fresh(session):
+        yield _setting(STALENESS, "warning", "tables are read as they were some time ago")
+    try:
+        subject.store.queue.require_own_transactions()
+    except UnsafeSessionError as exc:
+        yield _setting(exc.setting, "error", "every write carries it, and most would vanish")
+    if str(session.conf.get(_SPECULATION, "false")).lower() == "true":
+        what = "a handler would run twice for one lease"
+        yield _setting(_SPECULATION, "error", what, f"spark-submit --conf {_SPECULATION}=false")
+
+
+def _setting(name: str, severity: Severity, why: str, command: str = "") -> Finding:
+    return Finding(
+        id="unsafe-session",
+        severity=severity,
+        what=f"{name} is set in this session: {why}",
+        command=command or f'spark.conf.unset("{name}")',
+    )

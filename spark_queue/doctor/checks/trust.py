@@ -1,0 +1,202 @@
+"""Whether what the tables say can be believed: commits, files, positions, rows, clocks."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta, timezone
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables import whole
+from spark_queue.delta.tables.facts import LogName
+from spark_queue.delta.tables.log import APP_ID, Log
+from spark_queue.delta.tables.traces import trace
+from spark_queue.doctor.finding import Finding
+from spark_queue.doctor.subject import Subject
+from spark_queue.doctor.table import Logged, Table, Written
+from spark_queue.errors import LogDamagedError, QueueNotFoundError
+
+#: Steps whose clocks are looked at, from the newest back; and how many it takes to tell that the
+#: files are of another clock, and not of a copy.
+_CLOCKED, _ENOUGH = 100, 3
+
+
+def damaged(subject: Subject) -> Iterator[Finding]:
+    """Find a log that is not all that was written to it."""
+    which: LogName = "queue"
+    reader = subject.store
+    try:
+        _require_whole(reader, which)
+        which = "status"
+        _require_whole(reader, which)
+        reader.require_exists()
+        for seen in subject.readers:
+            reader = seen.store
+            _require_whole(reader, which)
+    except (LogDamagedError, OSError) as exc:
+        named = exc.log if isinstance(exc, LogDamagedError) else which
+        yield _damage(reader, "queue" if named == "queue" else "status", str(exc))
+
+
+def _damage(store: Store, which: LogName, what: str) -> Finding:
+    log = store.queue if which == "queue" else store.status
+    directory = _directory(store, which)
+    if directory is None:
+        since, command = None, ""
+    else:
+        since, command = _changed(directory / "_delta_log"), _without_cut(directory)
+    return Finding(
+        id="damaged",
+        severity="error",
+        what=what,
+        since=since,
+        command=command or f"DESCRIBE HISTORY {log.address.sql()}",
+    )
+
+
+def _require_whole(store: Store, which: LogName) -> None:
+    log: Log[Any] = store.queue if which == "queue" else store.status
+    directory = _directory(store, which)
+    if directory is None:
+        return
+    if not directory.exists():
+        raise QueueNotFoundError(store.name)
+    whole.require_uncut(store.name, which, directory)
+    head = log.head()
+    if head is not None:
+        whole.require_end(store.name, which, log, directory, head.step)
+
+
+def _directory(store: Store, which: LogName) -> Path | None:
+    return store.handle.place.directory_of(store.queue if which == "queue" else store.status)
+
+
+def _changed(log: Path) -> datetime:
+    """Return when somebody made or removed a commit last."""
+    return datetime.fromtimestamp(log.stat().st_mtime, timezone.utc)
+
+
+def _without_cut(directory: Path) -> str:
+    """Return what takes away a commit that a power cut has left; empty where there is none."""
+    log, cut = directory / "_delta_log", trace(directory, APP_ID).cut
+    if not cut:
+        return ""
+    left = [log / cut, log / f".{cut}.crc", log / f"{cut[:-5]}.crc", directory / "_newest_commit"]
+    return shlex.join(["rm", "-f", *map(str, left)])
+
+
+def files_gone(subject: Subject) -> Iterator[Finding]:
+    """Find files of rows that commits name, and that are gone or cut."""
+    for table in subject.tables:
+        gone = table.files().gone
+        if gone:
+            more = f", and {len(gone) - 1} more" if len(gone) > 1 else ""
+            yield Finding(
+                id="files-gone",
+                severity="error",
+                what=f"rows of the {table.which} log are lost: {gone[0]}{more}",
+                command=f"RESTORE TABLE {table.place} TO VERSION AS OF <before they were written>",
+                reader=table.reader,
+            )
+
+
+def position_gone(subject: Subject) -> Iterator[Finding]:
+    """Find readers whose status log is gone: they begin again, and get what they have done."""
+    for reader in subject.lost:
+        name = reader.registered().name
+        yield Finding(
+            id="position-gone",
+            severity="error",
+            what=f"the position of reader {name!r} is gone; it would begin where it once did",
+            command=subject.command("drop-reader", name),
+            reader=name,
+        )
+
+
+def foreign_rows(subject: Subject) -> Iterator[Finding]:
+    """Find rows that were put into a table by somebody else than the library."""
+    for table in subject.tables:
+        commits = [commit for commit in table.written() if commit.is_foreign]
+        rows = table.strangers()
+        if not commits and not rows.count:
+            continue
+        number = f"{rows.count} row(s)" if rows.count else "rows, in place of others"
+        named = ", ".join(str(commit.version) for commit in commits[-5:])
+        by = f", by version {named} of the table" if commits else ""
+        delete = f"DELETE FROM {table.place} WHERE {rows.where}"  # noqa: S608 - to be read first
+        yield Finding(
+            id="foreign-rows",
+            severity="error",
+            what=f"the {table.which} log has {number} that no step of the library wrote{by}",
+            since=commits[0].at if commits else None,
+            command=delete if rows.where else f"DESCRIBE HISTORY {table.place}",
+            reader=table.reader,
+        )
+
+
+def clocks_differ(subject: Subject) -> Iterator[Finding]:
+    """Find steps whose times do not fit this machine's clock, their files', or each other."""
+    for table in subject.tables:
+        commits = table.written()[-_CLOCKED:]
+        first = max(1, _last_step(subject, table) - _CLOCKED + 1)
+        what = _disagreement(subject, table.logged(first), commits)
+        if what:
+            said, at = what
+            yield Finding(
+                id="clocks-differ",
+                severity="warning",
+                what=f"{said} ({table.which} log)",
+                since=at,
+                command="timedatectl set-ntp true",
+                reader=table.reader,
+            )
+
+
+def _last_step(subject: Subject, table: Table) -> int:
+    if table.which == "queue":
+        return subject.store.queue_head().step
+    return next(seen.head.step for seen in subject.readers if seen.name == table.reader)
+
+
+def _disagreement(
+    subject: Subject, steps: Sequence[Logged], commits: Sequence[Written]
+) -> tuple[str, datetime] | None:
+    """Say by how much clocks differ, and the first step that shows it."""
+    skew = subject.limits.clock_skew
+    for step in steps:
+        if step.at > subject.now + skew:
+            ahead = _seconds(step.at - subject.now)
+            return f"step {step.step} is of {ahead} after this machine's time", step.at
+    for before, step in pairwise(steps):
+        if step.at < before.at - skew:
+            back = _seconds(before.at - step.at)
+            return f"step {step.step} is of {back} before the step that it follows", step.at
+    return _beside_files(steps, {one.token: one.at for one in commits if one.token}, skew)
+
+
+def _beside_files(
+    steps: Sequence[Logged], files: Mapping[str, datetime], skew: timedelta
+) -> tuple[str, datetime] | None:
+    """Compare steps with their commits: a step is decided before its file is written, not after.
+
+    Long before is a clock that is behind only where it is so of all, and by about as much: files
+    of a copy are late as well, and so is what took long to write.
+    """
+    late = [(files[step.token] - step.at, step) for step in steps if step.token in files]
+    for delay, step in late:
+        if delay < -skew:
+            return f"step {step.step} is of {_seconds(-delay)} after its file was written", step.at
+    delays = [delay for delay, _ in late]
+    if len(late) < _ENOUGH or min(delays) <= skew or max(delays) - min(delays) > skew:
+        return None
+    if late[-1][1].at - late[0][1].at <= skew:
+        return None
+    least = _seconds(min(delays))
+    return f"steps are of {least} before their files were written, all of them", late[0][1].at
+
+
+def _seconds(duration: timedelta) -> str:
+    return f"{duration.total_seconds():,.0f} s"

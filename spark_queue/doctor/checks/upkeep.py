@@ -1,0 +1,116 @@
+"""What upkeep is due: checkpoints, files that could be fewer, items that nobody needs any more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from spark_queue.delta.commands.checkpoint import LONG_FOLD
+from spark_queue.delta.tables import tidying
+from spark_queue.delta.tables.wishes import PlainSession
+from spark_queue.delta.upkeep import generations
+from spark_queue.delta.upkeep.finished import FinishedByColumns
+from spark_queue.delta.upkeep.generations import Finished
+from spark_queue.doctor.finding import Finding
+from spark_queue.doctor.subject import Seen, Subject
+
+#: How many times the commits after which they are summed up may be there: a process does it beside
+#: its steps, and gets to it a little later.
+_LATE = 3
+
+
+def checkpoint_due(subject: Subject) -> Iterator[Finding]:
+    """Find status logs with many rows since their checkpoint, which whoever begins has to read."""
+    for reader in subject.readers:
+        rows = reader.head.log_rows
+        if rows > subject.limits.checkpoint_rows:
+            yield Finding(
+                id="checkpoint-due",
+                severity="error" if rows > LONG_FOLD else "warning",
+                what=f"{rows:,} rows of the status log are of no checkpoint; who begins reads them",
+                since=_first_step_since(subject, reader),
+                command=subject.command("maintain"),
+                reader=reader.name,
+            )
+
+
+def _first_step_since(subject: Subject, reader: Seen) -> datetime | None:
+    later = subject.table_of(reader).logged(reader.head.checkpoint.step + 1)
+    return later[0].at if later else None
+
+
+def commits_unsummed(subject: Subject) -> Iterator[Finding]:
+    """Find tables whose commits nobody sums up: each is read by whoever opens them."""
+    for table in subject.tables:
+        count, interval = table.unsummed()
+        if count > _LATE * interval:
+            commits = table.written()
+            yield Finding(
+                id="commits-unsummed",
+                severity="warning",
+                what=f"{count:,} commits of the {table.which} log were not summed up",
+                since=commits[max(0, len(commits) - count)].at if commits else None,
+                command=subject.command("maintain"),
+                reader=table.reader,
+            )
+
+
+def compaction_due(subject: Subject) -> Iterator[Finding]:
+    """Find tables with so many files that processes should have merged them beside their steps."""
+    for table in subject.tables:
+        files = table.files()
+        if files.count > tidying.MANY and files.could_be < files.count:
+            yield Finding(
+                id="compaction-due",
+                severity="warning",
+                what=f"{files.count:,} files of the {table.which} log could be {files.could_be:,}",
+                since=files.since,
+                command=subject.command("maintain"),
+                reader=table.reader,
+            )
+
+
+def small_files(subject: Subject) -> Iterator[Finding]:
+    """Find tables whose files could be far fewer, before it is time to merge them."""
+    for table in subject.tables:
+        files = table.files()
+        most = subject.limits.small_files
+        if most <= files.count - files.could_be and files.count <= tidying.MANY:
+            yield Finding(
+                id="small-files",
+                severity="info",
+                what=f"{files.count:,} small files of the {table.which} log could be "
+                f"{files.could_be:,}",
+                since=files.since,
+                command=subject.command("maintain"),
+                reader=table.reader,
+            )
+
+
+def retention_due(subject: Subject) -> Iterator[Finding]:
+    """Find items that finished longer ago than they are to be kept, and could be dropped."""
+    retention = subject.limits.retention
+    if retention is None:
+        return
+    subject.require_positions()
+    due = generations.due(subject.store, retention, _tables(subject))
+    items = sum(gen.items for gen in due)
+    if items:
+        ends = [gen.last for gen in due if gen.last is not None]
+        seconds = f"{retention.total_seconds():g}"
+        yield Finding(
+            id="retention-due",
+            severity="info",
+            what=f"{items:,} item(s) finished more than {retention} ago, and could be dropped",
+            since=max(ends) + retention if ends else None,
+            command=subject.command("maintain", "--retention", seconds),
+        )
+
+
+def _tables(subject: Subject) -> Finished:
+    store = subject.store
+    if store.native("queue") is not None or isinstance(store.session, PlainSession):
+        return FinishedByColumns(store)
+    from spark_queue.delta.upkeep.maintain import GenerationsBySpark  # noqa: PLC0415 - takes Spark
+
+    return GenerationsBySpark(store)

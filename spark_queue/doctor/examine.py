@@ -1,0 +1,60 @@
+"""All checks of a queue, made one after the other."""
+
+from __future__ import annotations
+
+from spark_queue.delta.store.store import Store
+from spark_queue.doctor.finding import Checkup, Finding, how_bad
+from spark_queue.doctor.registry import CHECKS, Check
+from spark_queue.doctor.subject import Subject
+from spark_queue.doctor.thresholds import Thresholds
+from spark_queue.errors import InvalidArgumentError, QueueNotFoundError, SparkQueueError
+
+
+def examine(store: Store, limits: Thresholds | None = None) -> Checkup:
+    """Make all checks of a queue; nothing is written.
+
+    Parameters
+    ----------
+    store : Store
+        The queue, whoever reads it. It need not be one that opens: why it does not is a finding.
+    limits : Thresholds, optional
+        From where on something is worth a word.
+
+    Raises
+    ------
+    QueueNotFoundError
+        When there is no queue.
+    """
+    subject = Subject(store, _required(limits))
+    findings: list[Finding] = []
+    unchecked: dict[str, str] = {}
+    for name, check in CHECKS.items():
+        found, why = _made(check, subject)
+        findings += found
+        if why:
+            unchecked[name] = why
+    return Checkup(
+        queue=store.name,
+        at=subject.now,
+        findings=tuple(sorted(findings, key=how_bad)),
+        unchecked=unchecked,
+    )
+
+
+def _made(check: Check, subject: Subject) -> tuple[list[Finding], str]:
+    """Make a check; return what it finds, or why it cannot be made."""
+    try:
+        return list(check(subject)), ""
+    except QueueNotFoundError:
+        raise
+    except (SparkQueueError, OSError) as exc:
+        # What makes it impossible is mostly a finding of another check.
+        return [], str(exc) or type(exc).__name__
+
+
+def _required(limits: object) -> Thresholds:
+    if limits is None:
+        return Thresholds()
+    if not isinstance(limits, Thresholds):
+        raise InvalidArgumentError(f"limits is {limits!r}: it must be Thresholds")
+    return limits

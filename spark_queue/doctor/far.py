@@ -1,0 +1,124 @@
+"""A table on a shared store, or in a catalog, as a session of Spark shows it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.facts import LogName
+from spark_queue.delta.tables.log import Log
+from spark_queue.delta.tables.merging import SMALL
+from spark_queue.delta.tables.schema import CONFIG, HEAD, ITEM, META_LANE
+from spark_queue.delta.tables.settings import Settings
+from spark_queue.doctor.table import (
+    RECENT,
+    Configured,
+    Files,
+    Logged,
+    Strangers,
+    Written,
+    logged,
+    where_of,
+)
+
+#: What Delta calls commits that put rows into a table, of those that the library makes as steps.
+_ADDING = ("WRITE", "STREAMING UPDATE", "UPDATE", "COPY INTO")
+
+#: Unknown steps that are brought here.
+_FEW = 20
+
+
+@dataclass(frozen=True)
+class TableFar:
+    """See :class:`~spark_queue.doctor.table.Table`, as of all that follows."""
+
+    store: Store
+    which: LogName
+    reader: str
+
+    @property
+    def place(self) -> str:
+        """See :class:`Table`."""
+        return self._log.address.sql()
+
+    @property
+    def _log(self) -> Log[Any]:
+        return self.store.queue if self.which == "queue" else self.store.status
+
+    def written(self) -> Sequence[Written]:
+        """See :class:`Table`."""
+        history = self.store.spark.sql(f"DESCRIBE HISTORY {self.place} LIMIT {RECENT}")
+        rows = history.select("version", "timestamp", "operation", "userMetadata").collect()
+        return [
+            Written(
+                version=row["version"],
+                at=_utc(row["timestamp"]),
+                token=row["userMetadata"],
+                is_foreign=row["operation"] in _ADDING and row["userMetadata"] is None,
+            )
+            for row in sorted(rows, key=lambda row: int(row["version"]))
+        ]
+
+    def logged(self, since: int) -> Sequence[Logged]:
+        """See :class:`Table`."""
+        return [logged(self._log.parse(row["_body"])) for row in self._meta(HEAD, since)]
+
+    def configured(self) -> Sequence[Configured]:
+        """See :class:`Table`."""
+        return [
+            Configured(
+                step=row["_step"],
+                at=_utc(row["_at"]),
+                paused=Settings.from_json(self.store.name, row["_body"]).paused,
+            )
+            for row in self._meta(CONFIG, 0, "_at")
+        ]
+
+    def _meta(self, kind: str, since: int, *columns: str) -> list[Any]:
+        lane = self._rows().where((F.col("_gen") == META_LANE) & (F.col("_kind") == kind))
+        wanted = lane.where(F.col("_step") >= since).select("_step", "_body", *columns)
+        return list(wanted.orderBy("_step").collect())
+
+    def _rows(self) -> DataFrame:
+        rows: DataFrame = self._log.read()
+        return rows
+
+    def files(self) -> Files:
+        """See :class:`Table`; what is small is worked out from the mean."""
+        detail = self.store.spark.sql(f"DESCRIBE DETAIL {self.place}")
+        (row,) = detail.select("numFiles", "sizeInBytes").collect()
+        lanes = self._rows().select("_gen").distinct().count()
+        could_be = min(row["numFiles"], math.ceil(row["sizeInBytes"] / SMALL) + lanes)
+        return Files(count=row["numFiles"], could_be=could_be, since=None)
+
+    def strangers(self) -> Strangers:
+        """See :class:`Table`."""
+        rows = self._rows()
+        steps = rows.where(F.col("_kind") == HEAD).select("_step").distinct()
+        others = rows.join(steps, "_step", "left_anti")
+        some = others.groupBy("_step").count().orderBy("_step").limit(_FEW + 1).collect()
+        unknown = [row["_step"] for row in some if row["_step"] is not None]
+        where = where_of(unknown, has_none=len(unknown) < len(some))
+        twice = self._repeated() if self.which == "queue" else 0
+        return Strangers(count=(others.count() if some else 0) + twice, where=where)
+
+    def _repeated(self) -> int:
+        items = self._rows().where(F.col("_kind") == ITEM)
+        (row,) = items.select(F.count("_seq") - F.count_distinct("_seq")).collect()
+        return int(row[0])
+
+    def unsummed(self) -> tuple[int, int]:
+        """See :class:`Table`: Spark sums up what it commits."""
+        return 0, 1
+
+
+def _utc(local: datetime) -> datetime:
+    """Read a collected time, which is naive and in this process's zone."""
+    return local.astimezone(timezone.utc)

@@ -1,0 +1,157 @@
+"""A table on this machine's disk, as its files and commits show it: without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables import merging
+from spark_queue.delta.tables.commits import CommitsHere, commit_path, summed_up
+from spark_queue.delta.tables.facts import LogName
+from spark_queue.delta.tables.files import LogFile
+from spark_queue.delta.tables.log import APP_ID, Log
+from spark_queue.delta.tables.native import NativeLog
+from spark_queue.delta.tables.schema import CONFIG, HEAD, ITEM, META_LANE
+from spark_queue.delta.tables.settings import Settings
+from spark_queue.doctor.table import (
+    RECENT,
+    Configured,
+    Files,
+    Logged,
+    Strangers,
+    Written,
+    logged,
+    where_of,
+)
+
+
+@dataclass(frozen=True)
+class TableHere:
+    """See :class:`~spark_queue.doctor.table.Table`, as of all that follows."""
+
+    store: Store
+    which: LogName
+    reader: str
+    log: NativeLog
+
+    @property
+    def place(self) -> str:
+        """See :class:`Table`."""
+        return self._log.address.sql()
+
+    @property
+    def _log(self) -> Log[Any]:
+        return self.store.queue if self.which == "queue" else self.store.status
+
+    def written(self) -> Sequence[Written]:
+        """See :class:`Table`."""
+        directory = self.log.directory
+        newest = CommitsHere(directory).newest(None)
+        if newest is None:
+            return ()
+        first = max(0, newest - RECENT + 1)
+        at_hand = [at for at in range(first, newest + 1) if commit_path(directory, at).exists()]
+        return [_written(directory, version) for version in at_hand]
+
+    def logged(self, since: int) -> Sequence[Logged]:
+        """See :class:`Table`."""
+        return [logged(self._log.parse(row["_body"])) for row in self._meta(HEAD, since)]
+
+    def configured(self) -> Sequence[Configured]:
+        """See :class:`Table`."""
+        return [
+            Configured(
+                step=row["_step"],
+                at=row["_at"],
+                paused=Settings.from_json(self.store.name, row["_body"]).paused,
+            )
+            for row in self._meta(CONFIG, 0, "_at")
+        ]
+
+    def _meta(self, kind: str, since: int, *columns: str) -> list[dict[str, Any]]:
+        """Return the rows of a kind in the lane of heads, from a step on, in order."""
+        files = [file for file in self._files if file.gen == META_LANE]
+        files = [file for file in files if file.may_have("_step", since)]
+        rows = self.log.rows_of(files, ["_kind", "_step", "_body", *columns])
+        wanted = pc.and_(pc.equal(rows["_kind"], kind), pc.greater_equal(rows["_step"], since))
+        found: list[dict[str, Any]] = rows.filter(wanted).sort_by("_step").to_pylist()
+        return found
+
+    def files(self) -> Files:
+        """See :class:`Table`."""
+        groups = list(merging.groups(self._files))
+        small = [file for group in groups for file in group]
+        return Files(
+            count=len(self._files),
+            could_be=len(self._files) - len(small) + len(groups),
+            since=min((at for file in small if (at := self._written_at(file))), default=None),
+            gone=list(self._gone()),
+        )
+
+    def _written_at(self, file: LogFile) -> datetime | None:
+        try:
+            return _moment(self._path(file))
+        except FileNotFoundError:
+            return None
+
+    def _gone(self) -> Iterator[str]:
+        for file in self._files:
+            path = self._path(file)
+            if not path.exists():
+                yield f"{file.path} is gone"
+            elif (found := path.stat().st_size) != file.size:
+                yield f"{file.path} has {found} of {file.size} bytes"
+
+    def _path(self, file: LogFile) -> Path:
+        return self.log.directory / unquote(file.path)
+
+    def strangers(self) -> Strangers:
+        """See :class:`Table`."""
+        rows = self.log.rows_of(self._files, ["_kind", "_step", "_seq"])
+        steps = rows.filter(pc.equal(rows["_kind"], HEAD))["_step"].combine_chunks()
+        is_of_a_step = pc.is_in(rows["_step"], value_set=steps)
+        others = rows.filter(pc.invert(is_of_a_step))["_step"]
+        twice = _repeated(rows) if self.which == "queue" else 0
+        unknown = [step for step in pc.unique(others).to_pylist() if step is not None]
+        return Strangers(
+            count=len(others) + twice,
+            where=where_of(unknown, has_none=others.null_count > 0),
+        )
+
+    def unsummed(self) -> tuple[int, int]:
+        """See :class:`Table`."""
+        newest = CommitsHere(self.log.directory).newest(None) or 0
+        return newest - (summed_up(self.log.directory) or 0), self.log.interval
+
+    @cached_property
+    def _files(self) -> list[LogFile]:
+        return self.log.files()
+
+
+def _written(directory: Path, version: int) -> Written:
+    commit = CommitsHere(directory).at(version, APP_ID)
+    return Written(
+        version=version,
+        at=_moment(commit_path(directory, version)),
+        token=commit.token if commit.step is not None else None,
+        is_foreign=commit.step is None and bool(commit.files) and not commit.takes_away,
+    )
+
+
+def _moment(path: Path) -> datetime:
+    return datetime.fromtimestamp(path.stat().st_mtime, timezone.utc)
+
+
+def _repeated(rows: pa.Table) -> int:
+    """Return how many rows of items have the number of another."""
+    seqs = rows.filter(pc.equal(rows["_kind"], ITEM))["_seq"]
+    return len(seqs) - int(pc.count_distinct(seqs, mode="all").as_py())

@@ -1,0 +1,30 @@
+"""All checks, by what they find, in the order in which they are made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from spark_queue.doctor.checks import service, trust, upkeep
+from spark_queue.doctor.finding import Finding
+from spark_queue.doctor.subject import Subject
+
+#: Looks at a queue, and yields what it finds.
+Check = Callable[[Subject], Iterator[Finding]]
+
+CHECKS: Mapping[str, Check] = {
+    "damaged": trust.damaged,
+    "format-newer": service.format_newer,
+    "format-older": service.format_older,
+    "files-gone": trust.files_gone,
+    "position-gone": trust.position_gone,
+    "foreign-rows": trust.foreign_rows,
+    "clocks-differ": trust.clocks_differ,
+    "unsafe-session": service.unsafe_session,
+    "paused": service.paused,
+    "front-gone": service.front_gone,
+    "checkpoint-due": upkeep.checkpoint_due,
+    "commits-unsummed": upkeep.commits_unsummed,
+    "compaction-due": upkeep.compaction_due,
+    "small-files": upkeep.small_files,
+    "retention-due": upkeep.retention_due,
+}

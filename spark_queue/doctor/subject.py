@@ -1,0 +1,124 @@
+"""A queue that is looked at: its readers, its tables, the instant, and how commands name it."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from spark_queue.delta.arrow.rows import log_of
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables import paths
+from spark_queue.delta.tables.facts import LogName
+from spark_queue.delta.tables.heads import Registered, StatusHead
+from spark_queue.delta.tables.native import NativeLog
+from spark_queue.delta.tables.settings import Settings
+from spark_queue.delta.tables.wishes import PlainSession
+from spark_queue.doctor.here import TableHere
+from spark_queue.doctor.thresholds import Thresholds
+from spark_queue.errors import InvalidArgumentError, LogDamagedError
+
+if TYPE_CHECKING:
+    from spark_queue.doctor.table import Table
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A reader of the queue that claims."""
+
+    store: Store
+    facts: Registered
+    head: StatusHead
+    settings: Settings
+
+    @property
+    def name(self) -> str:
+        """Its name; empty for the default reader."""
+        return self.facts.name
+
+
+class Subject:
+    """A queue under examination. Whatever is asked of it is read once.
+
+    Parameters
+    ----------
+    store : Store
+        The queue, whoever reads it.
+    limits : Thresholds
+        From where on something is worth a word.
+    """
+
+    def __init__(self, store: Store, limits: Thresholds) -> None:
+        self.store = store
+        self.limits = limits
+        self.now: datetime = store.clock.now()
+
+    @cached_property
+    def readers(self) -> list[Seen]:
+        """The readers that claim, whose positions are there."""
+        return [self._seen(reader) for reader in self._claiming if not is_lost(reader)]
+
+    @cached_property
+    def lost(self) -> list[Store]:
+        """Readers whose status log is gone."""
+        return [reader for reader in self._claiming if is_lost(reader)]
+
+    @cached_property
+    def _claiming(self) -> list[Store]:
+        facts = self.store.queue_head().readers
+        return [self.store.of_reader(number) for number in facts if not facts[number].streams]
+
+    def _seen(self, reader: Store) -> Seen:
+        head = reader.status_head()
+        return Seen(reader, reader.registered(), head, reader.settings(head))
+
+    @cached_property
+    def tables(self) -> list[Table]:
+        """The tables of the queue: its items, and the status log of each reader."""
+        return [self._table(self.store, "queue"), *map(self.table_of, self.readers)]
+
+    def table_of(self, reader: Seen) -> Table:
+        """Return the status log of a reader."""
+        return self._table(reader.store, "status", reader.name)
+
+    def _table(self, store: Store, which: LogName, reader: str = "") -> Table:
+        if store.native(which) is not None or isinstance(store.session, PlainSession):
+            return TableHere(store, which, reader, _on_disk(store, which))
+        from spark_queue.doctor.far import TableFar  # noqa: PLC0415 - takes Spark
+
+        return TableFar(store, which, reader)
+
+    def require_positions(self) -> None:
+        """Raise where the position of a reader is gone: whoever asked for it would make it anew.
+
+        Raises
+        ------
+        LogDamagedError
+            It names the reader.
+        """
+        for reader in self.lost:
+            why = f"the position of reader {reader.registered().name!r} is gone"
+            raise LogDamagedError(reader.name, "status", 1, why)
+
+    def command(self, verb: str, *words: str, reader: str = "") -> str:
+        """Return a command on the queue, to be pasted into a shell."""
+        of = ("--reader", reader) if reader else ()
+        return shlex.join(["spark-queue", verb, self.store.name, *words, *of])
+
+
+def _on_disk(store: Store, which: LogName) -> NativeLog:
+    log = log_of(store, which)
+    if not isinstance(log, NativeLog):
+        raise InvalidArgumentError(
+            f"{store.name!r} is kept in memory: a doctor looks at tables, of which it has none"
+        )
+    return log
+
+
+def is_lost(reader: Store) -> bool:
+    """Tell whether a reader is registered whose status log is gone."""
+    directory = paths.directory_of(reader.session, reader.status.address)
+    there = paths.has_log(directory) if directory is not None else reader.status.exists()
+    return not there

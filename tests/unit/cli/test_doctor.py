@@ -1,0 +1,100 @@
+"""The doctor on the command line: what it prints, and what a deploy is told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_queue.cli import main
+from spark_queue.cli.app import app
+from spark_queue.local.queue import LocalQueue
+
+#: Runs the doctor on this process's engine: ``(exit code, what it printed)``.
+Run = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run the doctor without a session."""
+
+    def run(*argv: str) -> tuple[int, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(["doctor", *argv])
+        said = capsys.readouterr()
+        return int(ended.value.code or 0), said.out or said.err
+
+    return run
+
+
+def _queue(place: Path, name: str) -> LocalQueue:
+    made = LocalQueue.create(place / name, "id string", durability="process")
+    made.enqueue({"id": "a"})
+    return made
+
+
+def test_a_healthy_queue_lets_a_deploy_go_on(run: Run, tmp_path: Path) -> None:
+    """Nothing is found in a line, and the code is 0."""
+    place = _queue(tmp_path, "well").name
+
+    assert run(place) == (0, f"{place}: nothing found\n")
+
+
+def test_findings_are_shown_with_what_mends_them(run: Run, tmp_path: Path) -> None:
+    """A warning is 4, an error 5; of several queues the worst counts, and each has its lines."""
+    paused, cut = _queue(tmp_path, "paused"), _queue(tmp_path, "cut")
+    paused.pause()
+    code, said = run(paused.name)
+    lines = said.splitlines()
+    assert (code, lines[0]) == (4, f"{paused.name}: 1 finding")
+    assert lines[1].startswith("  warning: paused, since 20")
+    assert lines[3] == f"    $ spark-queue resume {paused.name}"
+
+    Path(cut.name, "status", "_delta_log", f"{2:020}.json").touch()
+    cut.close()
+    code, said = run(paused.name, cut.name)
+    assert code == 5
+    assert "error: damaged" in said
+    assert "not checked: " in said
+
+
+def test_a_program_gets_one_object(run: Run, tmp_path: Path) -> None:
+    """It has the exit code, and of each queue the findings and what was not checked."""
+    queue = _queue(tmp_path, "q")
+    queue.pause()
+
+    code, said = run(queue.name, "--json")
+
+    found: dict[str, Any] = json.loads(said)
+    assert found["exit"] == code == 4
+    (one,) = found["queues"]
+    assert (one["queue"], one["unchecked"]) == (queue.name, {})
+    (finding,) = one["findings"]
+    assert {"id", "severity", "what", "since", "command", "reader"} == set(finding)
+
+
+def test_what_is_no_queue_and_no_time_is_wrong_usage(run: Run, tmp_path: Path) -> None:
+    """A place without a queue, and a threshold that is none, are 2."""
+    assert run(str(tmp_path / "none"))[0] == 2
+    assert run(_queue(tmp_path, "q").name, "--oldest", "-1")[0] == 2
+
+
+def test_what_only_spark_can_look_at_is_a_warning(run: Run, tmp_path: Path) -> None:
+    """Where checks are not made a deploy does not go on as if they were."""
+    queue = _queue(tmp_path, "q")
+    log = Path(queue.name, "queue", "_delta_log")
+    (log / f"{2:020}.json").write_text('{"protocol":{"minReaderVersion":1,"minWriterVersion":5}}\n')
+    queue.close()
+
+    code, said = run(queue.name, "--engine", "local")
+
+    assert code == 4
+    assert "not checked: foreign-rows" in said.replace("files-gone, ", "")
+
+
+def test_the_doctor_is_a_command() -> None:
+    """It is among those that help shows."""
+    assert "doctor" in {info.callback.__name__ for info in app.registered_commands if info.callback}

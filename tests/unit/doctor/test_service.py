@@ -1,0 +1,149 @@
+"""Whether the doctor sees why a queue gives nothing out, or should not be relied upon."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+
+import pyarrow as pa
+from deltalake import DeltaTable, write_deltalake
+
+from spark_queue.clock import ManualClock
+from spark_queue.delta.tables.schema import FORMAT_VERSION
+from spark_queue.doctor.checks.service import unsafe_session
+from spark_queue.doctor.subject import Subject
+from spark_queue.doctor.thresholds import Thresholds
+from spark_queue.local.queue import LocalQueue
+from tests.unit.doctor.conftest import Make, anew, only, paste
+
+MINUTE = timedelta(minutes=1)
+
+#: Holds a queue as a front does, and ends in the middle of that.
+_DIES = """
+import os, sys, spark_queue
+from spark_queue.delta.steps import Step, on_items
+from spark_queue.delta.store import fencing
+from spark_queue.delta.tables.heads import following
+store = spark_queue.open(sys.argv[1])._store
+token = store.handle.holder = fencing.new_holder(store.handle.place.directory())
+
+def taken(before):
+    return Step(head=fencing.held(following(before), token, store.clock.now()), answer=None)
+
+on_items(store, "take over", taken)
+os._exit(9)
+"""
+
+
+def test_a_pause_is_found_with_its_beginning(queue: LocalQueue, clock: ManualClock) -> None:
+    """It is dated from the pause on, whatever was configured since, and ended by its command."""
+    queue.pause()
+    queue.resume()
+    clock.advance(MINUTE)
+    queue.pause()
+    begun = clock.now()
+    clock.advance(MINUTE)
+    queue.configure(lease=MINUTE)
+
+    found = only(queue.doctor(), "paused")
+
+    assert (found.severity, found.since, found.reader) == ("warning", begun, "")
+    assert "2 item(s) wait" in found.what
+    paste(found)
+    assert found.id not in queue.doctor().ids()
+
+
+def test_a_pause_of_one_reader_is_its_own(queue: LocalQueue) -> None:
+    """The reader is named, and so it is in the command."""
+    queue.reader("first")
+    second = queue.reader("second odd one", start="beginning")
+    second.pause()
+
+    found = only(queue.doctor(), "paused")
+
+    assert found.reader == "second odd one"
+    assert found.command.endswith("--reader 'second odd one'")
+    paste(found)
+    assert not second.paused
+
+
+def test_a_front_that_died_is_found(queue: LocalQueue) -> None:
+    """Its process is named, and upkeep notes that nobody holds the queue any more."""
+    program = [sys.executable, "-c", _DIES, queue.name]
+    assert subprocess.run(program, check=False).returncode == 9  # noqa: S603 - our own package
+
+    found = only(queue.doctor(), "front-gone")
+
+    holder = queue._any_reader.queue_head().hold.by
+    assert holder
+    assert holder in found.what
+    paste(found)
+    assert found.id not in queue.doctor().ids()
+    assert len(queue.claim(9).rows) == 2
+
+
+def _written_in_format(queue: LocalQueue, version: int) -> None:
+    """Write the configuration of a queue as a release with another format would have."""
+    place = Path(queue.name, "status")
+    rows = pa.table(DeltaTable(place).to_pyarrow_table())
+    bodies = [
+        body if kind != "config" else json.dumps({**json.loads(body), "format": version})
+        for kind, body in zip(rows["_kind"].to_pylist(), rows["_body"].to_pylist(), strict=True)
+    ]
+    column = rows.column_names.index("_body")
+    write_deltalake(place, rows.set_column(column, "_body", pa.array(bodies)), mode="overwrite")
+
+
+def test_a_format_of_a_later_release_is_refused_by_name(make: Make, clock: ManualClock) -> None:
+    """Both versions are said, and a newer release is advised."""
+    queue = make()
+    _written_in_format(queue, FORMAT_VERSION + 1)
+
+    found = only(anew(queue, clock).doctor(), "format-newer")
+
+    assert found.severity == "error"
+    assert f"format version {FORMAT_VERSION + 1}" in found.what
+    assert f"reads up to {FORMAT_VERSION}" in found.what
+
+
+def test_a_format_of_an_earlier_release_is_good_to_know(make: Make, clock: ManualClock) -> None:
+    """Such a queue works, and an upgrade is advised."""
+    queue = make()
+    _written_in_format(queue, FORMAT_VERSION - 1)
+
+    found = only(anew(queue, clock).doctor(), "format-older")
+
+    assert found.severity == "info"
+    assert found.command == f"spark-queue upgrade {queue.name}"
+
+
+def test_a_promise_that_ends_with_the_process_is_good_to_know(
+    queue: LocalQueue, clock: ManualClock
+) -> None:
+    """Whoever gave up power cuts by themselves is told once more, and nobody else."""
+    hasty = LocalQueue.open(queue.name, durability="process", clock=clock)
+
+    found = only(hasty.doctor(), "unsafe-session")
+
+    assert (found.severity, found.command) == (
+        "info",
+        'spark.conf.set("spark.sparkQueue.durability", "disk")',
+    )
+    assert queue.doctor().findings == ()
+
+
+def test_a_session_that_runs_tasks_twice_is_found(queue: LocalQueue) -> None:
+    """A handler would run twice for one lease: that is an error, and the setting is named."""
+    subject = Subject(queue._any_reader, Thresholds())
+    conf = {"spark.speculation": "true"}
+    log = SimpleNamespace(require_own_transactions=lambda: None)
+    subject.store = SimpleNamespace(session=SimpleNamespace(conf=conf), queue=log)  # type: ignore[assignment]
+
+    (found,) = unsafe_session(subject)
+
+    assert (found.severity, found.what.split()[0]) == ("error", "spark.speculation")
+    assert found.command == "spark-submit --conf spark.speculation=false"

@@ -1,0 +1,99 @@
+"""Whether the doctor sees what upkeep is due."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from spark_queue.clock import ManualClock
+from spark_queue.delta.tables import tidying
+from spark_queue.local.queue import LocalQueue
+from tests.unit.doctor.conftest import AGO, Make, anew, only, paste, with_limits
+
+DAY = timedelta(days=1)
+
+
+def test_a_checkpoint_is_due(queue: LocalQueue, clock: ManualClock) -> None:
+    """The rows since the last one are counted, and dated from the first of them on."""
+    assert queue.maintain().checkpoint
+    clock.advance(DAY)
+    begun = clock.now()
+    for _ in range(3):
+        queue.claim(2).release()
+        clock.advance(DAY)
+
+    found = only(with_limits(queue, checkpoint_rows=11), "checkpoint-due")
+
+    assert (found.severity, found.since) == ("warning", begun)
+    assert "12 rows" in found.what
+    paste(found)
+    assert "checkpoint-due" not in with_limits(queue, checkpoint_rows=1).ids()
+
+
+def test_a_log_that_nobody_sums_up_is_found(
+    queue: LocalQueue, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Commits of processes that end too early are counted, and upkeep sums them up."""
+    table = DeltaTable(Path(queue.name, "queue"))
+    table.alter.set_table_properties({"delta.checkpointInterval": "3"})
+    monkeypatch.setattr(tidying, "look_after", lambda _log: None)
+    seen = anew(queue, clock)
+    for name in "defghi":
+        seen.enqueue({"id": name})
+
+    found = only(seen.doctor(), "commits-unsummed")
+
+    assert "10 commits of the queue log" in found.what
+    assert found.since is not None
+    paste(found)
+    assert "commits-unsummed" not in anew(queue, clock).doctor().ids()
+
+
+def test_files_that_are_due_to_be_merged_are_found(
+    queue: LocalQueue, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From some on it is good to know, from where processes merge them a warning."""
+    assert "could be 2" in only(with_limits(queue, small_files=4), "small-files").what
+
+    monkeypatch.setattr(tidying, "MANY", 5)
+    checkup = with_limits(queue, small_files=4)
+
+    found = only(checkup, "compaction-due")
+    assert (found.severity, checkup.worst) == ("warning", "warning")
+    assert "6 files of the queue log could be 2" in found.what
+    assert found.since is not None
+    assert abs(found.since - clock.now() - AGO) < DAY
+    paste(found)
+    assert found.id not in anew(queue, clock).doctor().ids()
+
+
+def test_items_that_are_kept_too_long_are_found(make: Make, clock: ManualClock) -> None:
+    """What upkeep would drop is counted, and dated from when it could."""
+    queue = make()
+    queue.enqueue([{"id": "a"}, {"id": "b"}])
+    clock.advance(8 * DAY)
+    queue.claim(2).ack()
+    over = clock.now()
+    clock.advance(30 * DAY)
+
+    assert with_limits(queue, retention=31 * DAY).findings == ()
+    found = only(with_limits(queue, retention=7 * DAY), "retention-due")
+
+    assert (found.severity, found.since) == ("info", over + 7 * DAY)
+    assert "2 item(s)" in found.what
+    assert found.command.endswith("maintain " + queue.name + " --retention 604800")
+    queue.maintain(retention=7 * DAY)
+    assert with_limits(queue, retention=7 * DAY).findings == ()
+
+
+def test_items_that_keys_need_are_not_kept_too_long(make: Make, clock: ManualClock) -> None:
+    """Where a key is taken for ever its item stays, and nothing is due."""
+    queue = make(dedup_key="id", dedup_scope="forever")
+    queue.enqueue({"id": "a"})
+    queue.claim().ack()
+    clock.advance(30 * DAY)
+
+    assert with_limits(queue, retention=7 * DAY).findings == ()
