@@ -16,7 +16,9 @@ from spark_queue.delta.tables.heads import Registered, StatusHead
 from spark_queue.delta.tables.native import NativeLog
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.delta.tables.wishes import PlainSession
+from spark_queue.doctor import panels
 from spark_queue.doctor.here import TableHere
+from spark_queue.doctor.panels import Panels
 from spark_queue.doctor.thresholds import Thresholds
 from spark_queue.errors import InvalidArgumentError, LogDamagedError
 
@@ -54,6 +56,7 @@ class Subject:
         self.store = store
         self.limits = limits
         self.now: datetime = store.clock.now()
+        self._panels: dict[int, Panels] = {}
 
     @cached_property
     def readers(self) -> list[Seen]:
@@ -89,6 +92,12 @@ class Subject:
         from spark_queue.doctor.far import TableFar  # noqa: PLC0415 - takes Spark
 
         return TableFar(store, which, reader)
+
+    def panels(self, reader: Seen) -> Panels:
+        """Return what a report says of a reader."""
+        if reader.store.reader not in self._panels:
+            self._panels[reader.store.reader] = panels.read(reader.store, self.limits.window)
+        return self._panels[reader.store.reader]
 
     def require_positions(self) -> None:
         """Raise where the position of a reader is gone: whoever asked for it would make it anew.

@@ -27,10 +27,9 @@ class Thresholds:
     """How long a lease may be over before somebody should have taken its item."""
     oldest: timedelta | None = None
     """How long an item may wait that could run; ``None`` (default): as long as it likes."""
-    starving: timedelta = timedelta(minutes=15)
-    """How long a tenant or a group may wait while others get turns, or a group for its head."""
     window: timedelta = timedelta(hours=1)
-    """How far failures and dead letters are looked back at."""
+    """How far failures and dead letters are looked back at, and how long a tenant may get no turn
+    while others do, or a group wait for one of its own."""
     failures: int = 60
     """Failures within the window from which on they are a storm, if successes are no more."""
     dead: int = 1

@@ -34,6 +34,7 @@ VIEWS = (
     "workers",
     "steps",
     "behind",
+    "starving",
     "history",
 )
 

@@ -1,0 +1,168 @@
+"""Whether the doctor sees that items do not get done, on queues to which that really happens."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from spark_queue.clock import ManualClock
+from spark_queue.config import RetryPolicy
+from tests.unit.doctor.conftest import Make, only, paste, with_limits
+
+SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
+
+
+def test_leases_that_ran_out_are_found(make: Make, clock: ManualClock) -> None:
+    """They are counted, dated from the end of the first, and their holder is named."""
+    queue = make(lease=5 * MINUTE)
+    queue.enqueue([{"id": name} for name in "abc"])
+    queue.claim(2, worker_id="crew 7")
+    over = clock.now() + 5 * MINUTE
+    clock.advance(5 * MINUTE + 59 * SECOND)
+    assert queue.doctor().findings == ()
+
+    clock.advance(SECOND)
+    found = only(queue.doctor(), "leases-overdue")
+
+    assert (found.severity, found.since) == ("warning", over)
+    assert "2 lease(s) ran out, of crew 7" in found.what
+    assert found.command == f"spark-queue process {queue.name} MODULE:FUNCTION"
+    queue.claim(2)
+    assert queue.doctor().findings == ()
+
+
+def test_items_that_wait_longer_than_they_may_are_found(make: Make, clock: ManualClock) -> None:
+    """The oldest is named with what keeps it, dated from when it was too old."""
+    queue = make()
+    begun = clock.now()
+    queue.enqueue([{"id": "a"}, {"id": "b"}])
+    clock.advance(MINUTE)
+
+    assert with_limits(queue, oldest=MINUTE).findings == ()
+    found = only(with_limits(queue, oldest=MINUTE - SECOND), "items-too-old")
+
+    assert found.since == begun + MINUTE - SECOND
+    assert "item 1 has waited for 1 min, and is runnable" in found.what
+    paste(found)
+
+
+def test_a_storm_of_retries_is_found(make: Make, clock: ManualClock) -> None:
+    """Many failures, and fewer successes, are dated from their first minute; the error is named."""
+    queue = make(max_attempts=None, retry=RetryPolicy(backoff="fixed", delay=SECOND))
+    queue.enqueue([{"id": name} for name in "abcd"])
+    queue.claim(1).ack()
+    clock.advance(10 * MINUTE)
+    begun = clock.now()
+    for attempt in range(3):
+        queue.claim(3).nack(f"no host 10.0.0.{attempt}")
+        clock.advance(MINUTE)
+
+    assert with_limits(queue, failures=10).findings == ()
+    found = only(with_limits(queue, failures=9), "retry-storm")
+
+    assert found.since is not None
+    assert begun - MINUTE < found.since <= begun
+    assert "9 attempts failed in 1 h, and 1 went well; 9 with: no host" in found.what
+    paste(found)
+    assert queue.paused
+
+
+def test_a_storm_that_is_over_is_none(make: Make, clock: ManualClock) -> None:
+    """What failed before the window counts no more."""
+    queue = make(max_attempts=None, retry=RetryPolicy(backoff="fixed", delay=timedelta(0)))
+    queue.enqueue({"id": "a"})
+    for _ in range(3):
+        queue.claim().nack("no host")
+    assert with_limits(queue, failures=3).ids() == ["retry-storm"]
+
+    clock.advance(HOUR + SECOND)
+    assert with_limits(queue, failures=3).findings == ()
+
+
+def test_dead_letters_that_grow_are_found(make: Make, clock: ManualClock) -> None:
+    """They are counted, with the error of the most and the command that enqueues them again."""
+    queue = make(max_attempts=1)
+    queue.enqueue([{"id": name} for name in "abc"])
+    clock.advance(10 * MINUTE)
+    queue.claim(2).nack("no such table: 'files'")
+    queue.claim(1).ack()
+
+    assert with_limits(queue, dead=3).findings == ()
+    found = only(queue.doctor(), "dead-growing")
+
+    assert found.since is not None
+    assert clock.now() - MINUTE < found.since + MINUTE <= clock.now() + MINUTE
+    assert "2 item(s) died in 1 h; of the most: no such table" in found.what
+    assert found.command.startswith(f"spark-queue redrive {queue.name} --where ")
+    clock.advance(HOUR + SECOND)
+    assert queue.doctor().findings == ()
+
+
+def test_a_tenant_that_gets_no_turn_is_found(make: Make, clock: ManualClock) -> None:
+    """One of too small a weight gets it back by the command; a delayed or a new one is none."""
+    queue = make("id string, tenant string", fair_key="tenant", weights={"slow": 0.001})
+    queue.enqueue([{"id": "x", "tenant": "slow"}])
+    begun = clock.now()
+    queue.enqueue([{"id": str(n), "tenant": "quick"} for n in range(20)])
+    later = {"id": "y", "tenant": "later", "available_at": clock.now() + 9 * HOUR}
+    queue.enqueue([later])
+    for _ in range(9):
+        clock.advance(10 * MINUTE)
+        queue.claim(1).ack()
+
+    found = only(queue.doctor(), "tenant-starves")
+
+    assert (found.severity, found.since) == ("warning", begun)
+    assert "tenant 'slow' got no turn in 1 h, others 6; 1 of its items could run" in found.what
+    assert found.command == f"spark-queue configure {queue.name} --weight slow=1"
+    paste(found)
+    with queue.claim(2) as claim:
+        assert "slow" in [row["tenant"] for row in claim.rows]
+    assert "tenant-starves" not in queue.doctor().ids()
+
+
+def test_a_tenant_of_low_priority_that_starves_is_explained(make: Make, clock: ManualClock) -> None:
+    """Where no weight is in the way the command tells what is."""
+    queue = make("p int, tenant string", fair_key="tenant", priority="p")
+    queue.enqueue([{"p": 1, "tenant": "b"}, *({"p": 2, "tenant": "a"} for _ in range(9))])
+    for _ in range(8):
+        clock.advance(10 * MINUTE)
+        queue.claim(1).ack()
+
+    found = only(queue.doctor(), "tenant-starves")
+
+    assert found.command == f"spark-queue explain {queue.name} 1"
+    queue.pause()
+    assert queue.doctor().ids() == ["paused"]
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_group_that_waits_for_its_head_is_found(
+    make: Make, clock: ManualClock, *, fails: bool
+) -> None:
+    """A head that fails again and again, or goes on and on, is named; without it others go on."""
+    queue = make(group_key="id", lease=9 * HOUR, max_attempts=None)
+    queue.enqueue([{"id": "g"}, {"id": "g"}, {"id": "g"}])
+    begun = clock.now()
+    if fails:
+        queue.claim().nack("no lock")
+        queue.configure(retry=RetryPolicy(delay=9 * HOUR, cap=9 * HOUR))
+        clock.advance(MINUTE)
+        queue.claim().nack("no lock")
+    else:
+        queue.claim()
+    clock.advance(HOUR - 2 * MINUTE)
+    assert queue.doctor().findings == ()
+    clock.advance(2 * MINUTE)
+
+    found = only(queue.doctor(), "group-starves")
+
+    assert found.since is not None
+    assert abs(found.since - begun) < SECOND
+    why = "delayed, failed with: no lock" if fails else "leased"
+    assert f"2 item(s) of group 'g' wait for item 1, which is {why}" in found.what
+    assert found.command == f"spark-queue cancel {queue.name} --where '_seq = 1'"
+    queue.cancel({"_seq": 1})
+    assert queue.doctor().findings == ()
+    assert [row["_seq"] for row in queue.claim().rows] == [2]
