@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from spark_queue.config import QueueConfig, RetryPolicy
     from spark_queue.delta.keys import DeltaIdempotencyKeyStore
     from spark_queue.delta.tables.facts import StepFacts
+    from spark_queue.doctor.finding import Checkup, Finding
+    from spark_queue.doctor.thresholds import Thresholds
     from spark_queue.errors import (
         AbortedError,
         DeadlockError,
@@ -76,6 +78,7 @@ _HOMES = {
     "SMALL_STEPS_CONF": "session",
     "AbortedError": "errors",
     "AioDurableQueue": "front.durable",
+    "Checkup": "doctor.finding",
     "Claim": "claim",
     "DeadlockError": "errors",
     "Delivery": "front.consumer",
@@ -87,6 +90,7 @@ _HOMES = {
     "EnqueueResult": "results",
     "Explanation": "results",
     "FencedError": "errors",
+    "Finding": "doctor.finding",
     "FormatVersionError": "errors",
     "FrontOptions": "front.durable",
     "InvalidArgumentError": "errors",
@@ -127,6 +131,7 @@ _HOMES = {
     "StepFacts": "delta.tables.facts",
     "StepLostError": "errors",
     "TaskExpiredError": "errors",
+    "Thresholds": "doctor.thresholds",
     "UnsafeSessionError": "errors",
     "Upgraded": "results",
     "WriterLockedError": "errors",
@@ -140,6 +145,7 @@ __all__ = [
     "AbortedError",
     "Affected",
     "AioDurableQueue",
+    "Checkup",
     "Claim",
     "DeadlockError",
     "Delivery",
@@ -150,6 +156,7 @@ __all__ = [
     "EnqueueResult",
     "Explanation",
     "FencedError",
+    "Finding",
     "FormatVersionError",
     "FrontOptions",
     "InvalidArgumentError",
@@ -190,6 +197,7 @@ __all__ = [
     "StepFacts",
     "StepLostError",
     "TaskExpiredError",
+    "Thresholds",
     "UnsafeSessionError",
     "Upgraded",
     "WriterLockedError",

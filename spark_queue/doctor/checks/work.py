@@ -32,11 +32,21 @@ def leases_overdue(subject: Subject) -> Iterator[Finding]:
                 id="leases-overdue",
                 severity="warning",
                 what=f"{sum(one.late for one in late):,} lease(s) ran out, of {named}, and nobody "
-                "has claimed their items since: no worker is there",
+                f"gets their items: {_why_nobody(reader)}",
                 since=min(one.until for one in late if one.until),
-                command=subject.command("process", "MODULE:FUNCTION", reader=reader.name),
+                command=_worker(subject, reader),
                 reader=reader.name,
             )
+
+
+def _why_nobody(reader: Seen) -> str:
+    return "it is paused" if reader.settings.paused else "no worker claims any"
+
+
+def _worker(subject: Subject, reader: Seen) -> str:
+    if reader.settings.paused:
+        return subject.command("resume", reader=reader.name)
+    return subject.command("process", "MODULE:FUNCTION", reader=reader.name)
 
 
 def items_too_old(subject: Subject) -> Iterator[Finding]:
