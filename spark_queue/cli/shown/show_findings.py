@@ -32,4 +32,11 @@ def _finding(data: Plain) -> Iterator[str]:
     reader = f", reader {data['reader']}" if data["reader"] else ""
     yield f"  {data['severity']}: {data['id']}{reader}{since}"
     yield f"    {data['what']}"
-    yield f"    $ {data['command']}"
+    yield f"    {_prompt(data['command'])} {data['command']}"
+
+
+def _prompt(command: str) -> str:
+    """Return before what a command is typed: a shell, SQL, or a session of Python."""
+    if command.startswith("spark.conf."):
+        return ">>>"
+    return "SQL>" if command.startswith(("DELETE ", "DESCRIBE ")) else "$"

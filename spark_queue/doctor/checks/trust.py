@@ -98,7 +98,7 @@ def files_gone(subject: Subject) -> Iterator[Finding]:
                 id="files-gone",
                 severity="error",
                 what=f"rows of the {table.which} log are lost: {gone[0]}{more}",
-                command=f"RESTORE TABLE {table.place} TO VERSION AS OF <before they were written>",
+                command=f"DESCRIBE HISTORY {table.place}",
                 reader=table.reader,
             )
 

@@ -11,6 +11,7 @@ import pytest
 
 from spark_queue.cli import main
 from spark_queue.cli.app import app
+from spark_queue.cli.shown.show_findings import checkups
 from spark_queue.local.queue import LocalQueue
 
 #: Runs the doctor on this process's engine: ``(exit code, what it printed)``.
@@ -58,6 +59,7 @@ def test_findings_are_shown_with_what_mends_them(run: Run, tmp_path: Path) -> No
     code, said = run(paused.name, cut.name)
     assert code == 5
     assert "error: damaged" in said
+    assert "\n    $ rm -f " in said
     assert "not checked: " in said
 
 
@@ -74,6 +76,24 @@ def test_a_program_gets_one_object(run: Run, tmp_path: Path) -> None:
     assert (one["queue"], one["unchecked"]) == (queue.name, {})
     (finding,) = one["findings"]
     assert {"id", "severity", "what", "since", "command", "reader"} == set(finding)
+
+
+@pytest.mark.parametrize(
+    ("command", "prompt"),
+    [
+        ("spark-queue resume q", "$"),
+        ("DESCRIBE HISTORY delta.`q`", "SQL>"),
+        ('spark.conf.unset("x")', ">>>"),
+    ],
+)
+def test_a_command_shows_where_it_is_typed(command: str, prompt: str) -> None:
+    """What is SQL or Python is not pasted into a shell."""
+    finding = {"severity": "info", "id": "x", "what": "it is", "since": None, "reader": "r"}
+    found = {"queue": "q", "findings": [{**finding, "command": command}], "unchecked": {}}
+
+    lines = checkups({"queues": [found]})
+
+    assert lines[1:] == ["  info: x, reader r", "    it is", f"    {prompt} {command}"]
 
 
 def test_what_is_no_queue_and_no_time_is_wrong_usage(run: Run, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,15 @@ def test_a_checkup_shows_itself_in_a_notebook() -> None:
     assert "&lt;b&gt;it&lt;/b&gt;" in said
     assert "1 check(s) could not be made" in said
     assert "2026-01-01 00:00:00" in said
+
+
+def test_every_finding_has_a_test_that_makes_it_true() -> None:
+    """Each id is what some test has found on a queue."""
+    tests = "".join(file.read_text() for file in Path(__file__).parent.glob("test_*.py"))
+    found = set(re.findall(r'only\([^"]*"([a-z-]+)"\)', tests)) | {"files-gone"}
+
+    assert found == set(CHECKS)
+    assert '"files-gone"} if damage' in tests
 
 
 def test_every_check_has_a_name_of_its_own() -> None:

@@ -10,6 +10,7 @@ from deltalake import DeltaTable
 
 from spark_queue.clock import ManualClock
 from spark_queue.delta.tables import tidying
+from spark_queue.doctor.checks import upkeep
 from spark_queue.local.queue import LocalQueue
 from tests.unit.doctor.conftest import AGO, Make, anew, only, paste, with_limits
 
@@ -31,6 +32,15 @@ def test_a_checkpoint_is_due(queue: LocalQueue, clock: ManualClock) -> None:
     assert "12 rows" in found.what
     paste(found)
     assert "checkpoint-due" not in with_limits(queue, checkpoint_rows=1).ids()
+
+
+def test_a_checkpoint_that_is_long_due_keeps_others_from_working(
+    queue: LocalQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From where a process without Spark reads no such log on, it is an error."""
+    monkeypatch.setattr(upkeep, "LONG_FOLD", 1)
+
+    assert only(with_limits(queue, checkpoint_rows=1), "checkpoint-due").severity == "error"
 
 
 def test_a_log_that_nobody_sums_up_is_found(
