@@ -22,6 +22,7 @@ from spark_queue.delta.tables.log import APP_ID, Log
 from spark_queue.delta.tables.native import NativeLog
 from spark_queue.delta.tables.schema import CONFIG, HEAD, ITEM, META_LANE
 from spark_queue.delta.tables.settings import Settings
+from spark_queue.delta.tables.step_log import StepLog
 from spark_queue.doctor.table import (
     RECENT,
     Configured,
@@ -32,6 +33,7 @@ from spark_queue.doctor.table import (
     logged,
     where_of,
 )
+from spark_queue.errors import SparkNeededError
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class TableHere:
     store: Store
     which: LogName
     reader: str
-    log: NativeLog
+    log: StepLog
 
     @property
     def place(self) -> str:
@@ -52,9 +54,16 @@ class TableHere:
     def _log(self) -> Log[Any]:
         return self.store.queue if self.which == "queue" else self.store.status
 
+    @cached_property
+    def _directory(self) -> Path:
+        found = self.store.handle.place.directory_of(self._log)
+        if found is None:
+            raise SparkNeededError(f"to look at {self.store.name!r}", "it is on no disk")
+        return found
+
     def written(self) -> Sequence[Written]:
         """See :class:`Table`."""
-        directory = self.log.directory
+        directory = self._directory
         newest = CommitsHere(directory).newest(None)
         if newest is None:
             return ()
@@ -112,7 +121,7 @@ class TableHere:
                 yield f"{file.path} has {found} of {file.size} bytes"
 
     def _path(self, file: LogFile) -> Path:
-        return self.log.directory / unquote(file.path)
+        return self._directory / unquote(file.path)
 
     def strangers(self) -> Strangers:
         """See :class:`Table`."""
@@ -129,8 +138,9 @@ class TableHere:
 
     def unsummed(self) -> tuple[int, int]:
         """See :class:`Table`."""
-        newest = CommitsHere(self.log.directory).newest(None) or 0
-        return newest - (summed_up(self.log.directory) or 0), self.log.interval
+        newest = CommitsHere(self._directory).newest(None) or 0
+        interval = self.log.interval if isinstance(self.log, NativeLog) else 1
+        return newest - (summed_up(self._directory) or 0), interval
 
     @cached_property
     def _files(self) -> list[LogFile]:

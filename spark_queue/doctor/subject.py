@@ -79,7 +79,12 @@ class Subject:
 
     @cached_property
     def tables(self) -> list[Table]:
-        """The tables of the queue: its items, and the status log of each reader."""
+        """The tables of the queue: its items, and the status log of each reader.
+
+        Of a queue in memory there is nothing to look after.
+        """
+        if self.store.queue.kept() is not None:
+            return []
         return [self._table(self.store, "queue"), *map(self.table_of, self.readers)]
 
     def table_of(self, reader: Seen) -> Table:

@@ -85,7 +85,7 @@ def format_older(subject: Subject) -> Iterator[Finding]:
 def unsafe_session(subject: Subject) -> Iterator[Finding]:
     """Find settings of the session by which work is lost or repeated, or read late."""
     session = subject.store.session
-    if session.conf.get(DURABILITY, None) is not None and not promises_disk(session):
+    if not promises_disk(session) and subject.store.queue.kept() is None:
         what = "a power cut may take back steps that were told"
         yield _setting(DURABILITY, "info", what, f'spark.conf.set("{DURABILITY}", "disk")')
     if isinstance(session, PlainSession):

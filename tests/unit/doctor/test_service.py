@@ -18,6 +18,7 @@ from spark_queue.doctor.checks.service import unsafe_session
 from spark_queue.doctor.subject import Subject
 from spark_queue.doctor.thresholds import Thresholds
 from spark_queue.local.queue import LocalQueue
+from spark_queue.testing import memory_queue
 from tests.unit.doctor.conftest import Make, anew, only, paste
 
 MINUTE = timedelta(minutes=1)
@@ -147,3 +148,18 @@ def test_a_session_that_runs_tasks_twice_is_found(queue: LocalQueue) -> None:
 
     assert (found.severity, found.what.split()[0]) == ("error", "spark.speculation")
     assert found.command == "spark-submit --conf spark.speculation=false"
+
+
+def test_a_queue_in_memory_is_examined(clock: ManualClock) -> None:
+    """It has no files to look at; what is asked of its items is asked there, too."""
+    queue = memory_queue("id string", clock=clock)
+    queue.enqueue({"id": "a"})
+    queue.claim(worker_id="w")
+    queue.pause()
+    clock.advance(60 * MINUTE)
+
+    checkup = queue.doctor()
+
+    assert checkup.ids() == ["paused", "leases-overdue"]
+    assert checkup.findings[0].since == clock.now() - 60 * MINUTE
+    assert checkup.unchecked == {}
