@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import pyarrow as pa
 
@@ -25,7 +25,7 @@ from spark_queue.local.claim import LocalClaim
 from spark_queue.local.handles import store_of
 from spark_queue.local.queue import LocalQueue
 from spark_queue.processing.alone import LocalAsked
-from spark_queue.processing.handlers import AnyHandler
+from spark_queue.processing.handlers import AnyHandler, BatchHandler, ItemHandler, TableT
 from spark_queue.processing.loop import ProcessResult, processed
 
 #: Calls of a handler after which a queue is not one that a test drains.
@@ -33,6 +33,30 @@ _MOST = 10_000
 
 #: The shortest time that a clock can be moved by.
 _A_MOMENT = timedelta(microseconds=1)
+
+
+@overload
+def drain(
+    queue: LocalQueue,
+    handler: ItemHandler | None = None,
+    *,
+    per: Literal["item"] = "item",
+    limit: int = 1,
+    through_delays: bool = False,
+    raising: bool = False,
+) -> ProcessResult: ...
+
+
+@overload
+def drain(
+    queue: LocalQueue,
+    handler: BatchHandler[TableT],
+    *,
+    per: Literal["batch"],
+    limit: int = 1,
+    through_delays: bool = False,
+    raising: bool = False,
+) -> ProcessResult: ...
 
 
 def drain(

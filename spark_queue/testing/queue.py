@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import weakref
 from itertools import count
 
+from spark_queue import checks
 from spark_queue.clock import Clock, SystemClock
 from spark_queue.config import QueueConfig
 from spark_queue.delta.store import memory
@@ -12,10 +14,13 @@ from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.delta.tables.facts import Listener
 from spark_queue.delta.tables.wishes import PlainSession
+from spark_queue.errors import InvalidArgumentError
 from spark_queue.local.handles import create_in
 from spark_queue.local.queue import LocalQueue
 from spark_queue.session import DURABILITY
 from spark_queue.testing.tables import KeptTables
+
+_NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 _numbers = count(1)
 
@@ -24,6 +29,7 @@ def memory_queue(
     schema: str,
     config: QueueConfig | None = None,
     *,
+    name: str | None = None,
     clock: Clock | None = None,
     listener: Listener | None = None,
 ) -> LocalQueue:
@@ -39,6 +45,9 @@ def memory_queue(
         The columns of an item, as DDL: ``"path string, tenant string"``.
     config : QueueConfig, optional
         Keys, limits and retries. Default: one line, first in, first out.
+    name : str, optional
+        What messages call it, of letters, digits, ``_`` and ``-``: ``"files"`` is
+        ``memory:/files``. By default a number. It finds nobody: two of a name are two queues.
     clock : Clock, optional
         Asked once an operation; the system's by default. A
         :class:`~spark_queue.testing.ManualClock` is moved by hand.
@@ -47,6 +56,8 @@ def memory_queue(
 
     Raises
     ------
+    InvalidArgumentError
+        When the name has another character.
     InvalidConfigError
         When a key is no expression over the columns.
     SparkNeededError
@@ -63,9 +74,12 @@ def memory_queue(
     >>> queue.counts()["acked"]
     1
     """
+    checks.optional(checks.require_text, "name", name)
+    if name is not None and not _NAME.fullmatch(name):
+        raise InvalidArgumentError(f"name is {name!r}: use letters, digits, _ and -")
     tables = KeptTables()
     session = PlainSession({DURABILITY: "process"}, tables)
-    address = QueueAddress(f"memory:/{next(_numbers)}")
+    address = QueueAddress(f"memory:/{name or next(_numbers)}")
     store = Store.of(session, address, clock or SystemClock(), listener)
     queue = create_in(store, schema, config)
     weakref.finalize(tables, memory.forget, store.handle.place.identity())

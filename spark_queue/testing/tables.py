@@ -10,6 +10,7 @@ import json
 import threading
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import count
 from typing import Any, TypeVar
 
@@ -161,7 +162,7 @@ class KeptRows:
 
     def __init__(self, schema: str) -> None:
         self._columns = schema
-        self._schema = arrow.schema_of(kinds.read(schema))
+        self._schema = _arrow(schema)
         self._lock = threading.RLock()
         self._numbers = count(1)
         self._files: dict[str, LogFile] = {}
@@ -294,6 +295,12 @@ class KeptRows:
         )
         self._rows[file.path] = rows
         return file
+
+
+@lru_cache(maxsize=16)
+def _arrow(schema: str) -> pa.Schema:
+    """Return the columns as Arrow has them; those of the status log are the same for all queues."""
+    return arrow.schema_of(kinds.read(schema))
 
 
 def _parts(rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:

@@ -12,7 +12,23 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_queue import DeltaQueue, LocalQueue, Reader, RetryPolicy
+from spark_queue import (
+    DeltaQueue,
+    LocalQueue,
+    ProcessResult,
+    QueueConfig,
+    Reader,
+    RetryPolicy,
+)
+from spark_queue.testing import (
+    ManualClock,
+    assert_done,
+    assert_order,
+    drain,
+    fail_next,
+    lose_lease,
+    memory_queue,
+)
 
 
 class _TypedTable:
@@ -82,3 +98,18 @@ def streams_take_the_same_handlers(queue: DeltaQueue) -> None:
     queue.process_stream(_of_a_table, "./checkpoint", per="batch")
     queue.process_stream(_of_a_table, "./checkpoint")  # type: ignore[arg-type]
     queue.process_stream(_of_an_item, "./checkpoint", per="batch")  # type: ignore[call-overload]
+
+
+def queues_of_a_test_are_queues(mails: LocalQueue) -> None:
+    """What is driven and asserted in memory is a ``LocalQueue``, and items are dictionaries."""
+    queue: LocalQueue = memory_queue("n int", QueueConfig(dedup_key="n"), clock=ManualClock())
+    result: ProcessResult = drain(queue, _of_an_item, through_delays=True)
+    drain(mails, _of_a_table, per="batch", limit=10)
+    fail_next(queue, 2, error=ValueError("no"), n=[1, 2])
+    lost: int = lose_lease(queue.claim()) + lose_lease(queue, n=1)
+    paths: list[Any] = [item["n"] for item in assert_done(queue, {"n": 1}, count=result.acked)]
+    assert_order(queue, n=paths)
+    assert_order(queue, n=lost)  # type: ignore[arg-type]
+    assert_done(queue, count="2")  # type: ignore[arg-type]
+    drain(queue, _of_a_table)  # type: ignore[arg-type]
+    drain(queue, _of_an_item, per="batch")  # type: ignore[call-overload]

@@ -14,7 +14,13 @@ _SCHEMA = STATUS_COLUMNS.arrow
 
 def status_table(rows: Sequence[Row]) -> pa.Table:
     """Return rows as a table; columns that they leave out are null."""
+    named = frozenset[str]().union(*rows)
     return pa.table(
-        [pa.array([row.get(field.name) for row in rows], field.type) for field in _SCHEMA],
+        [
+            pa.array([row.get(field.name) for row in rows], field.type)
+            if field.name in named
+            else pa.nulls(len(rows), field.type)
+            for field in _SCHEMA
+        ],
         schema=_SCHEMA,
     )

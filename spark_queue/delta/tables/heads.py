@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
 #: Where an order of service stands at one priority: the highest (turn, seq) handed out.
@@ -147,7 +147,12 @@ class StatusHead:
 
 def to_json(head: Any) -> str:
     """Write a head as the text of its row."""
-    return json.dumps(asdict(head), separators=(",", ":"))
+    return json.dumps(head, separators=(",", ":"), default=_plain)
+
+
+def _plain(part: Any) -> dict[str, Any]:
+    # As ``asdict``, which copies all that is in it, for each step.
+    return {one.name: getattr(part, one.name) for one in fields(part)}
 
 
 def queue_head(text: str) -> QueueHead:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 
 import pytest
 
@@ -103,3 +104,15 @@ def test_the_head_of_the_states_is_read_as_it_was_written() -> None:
     )
 
     assert status_head(to_json(head)) == head
+
+
+def test_a_head_is_written_whole() -> None:
+    """Its text has every field, those of what is in it included, as plain data."""
+    head = QueueHead(
+        step=3,
+        tops={0: 1.5},
+        readers={2: Registered(name="b", config={"max_items": 5}, pointers={1: (2.0, 7)})},
+        hold=Hold(by="me", until="then"),
+    )
+
+    assert to_json(head) == json.dumps(dataclasses.asdict(head), separators=(",", ":"))

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
 import doctest
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -28,4 +32,29 @@ def test_pages_with_examples_are_found() -> None:
         "journal",
         "queue-broker",
         "singular-update-queue",
+        "testing",
     }
+
+
+def test_tests_on_the_page_about_tests_pass(tmp_path: Path) -> None:
+    """They are a file of pytest as they are printed, one after the other, with the fixtures."""
+    page = (_DOCS / "testing.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(?!>>> )(.*?)```", page, re.DOTALL)
+    (tmp_path / "test_page.py").write_text("\n\n".join(blocks), encoding="utf-8")
+    plugin = ("-p", "spark_queue.testing.plugin", "-p", "no:cacheprovider")
+    env = {"PYTHONPATH": str(_DOCS.parent), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    env["PYTEST_ADDOPTS"] = ""
+
+    ran = subprocess.run(  # noqa: S603 - our own
+        [sys.executable, "-m", "pytest", *plugin, "-W", "error", "test_page.py"],
+        cwd=tmp_path,
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    count = sum(block.count("\ndef test_") + block.startswith("def test_") for block in blocks)
+    assert count >= 7, page
+    assert f"{count} passed" in ran.stdout, ran.stdout
+    assert ran.returncode == 0

@@ -153,7 +153,7 @@ def test_options_of_drain_are_checked(make: Make) -> None:
         with pytest.raises(InvalidArgumentError):
             drain(queue, **options)
     with pytest.raises(InvalidArgumentError):
-        drain(queue, "handler")  # type: ignore[arg-type]
+        drain(queue, "handler")  # type: ignore[call-overload]
     assert queue.counts()["ready"] == 1
 
 

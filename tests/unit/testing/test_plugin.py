@@ -39,9 +39,10 @@ def test_a_failure_is_shown(spark_queue_memory):
 """
 
 
-def _run(place: Path, *args: str, **env: str) -> subprocess.CompletedProcess[str]:
-    """Run Python elsewhere."""
-    whole = {**os.environ, "PYTHONPATH": os.pathsep.join((str(_ROOT), str(place))), **env}
+def _run(place: Path, *args: str) -> subprocess.CompletedProcess[str]:
+    """Run Python elsewhere, and not as this run of pytest was asked for."""
+    path = os.pathsep.join((str(_ROOT), str(place)))
+    whole = {**os.environ, "PYTHONPATH": path, "PYTEST_ADDOPTS": ""}
     return subprocess.run(  # noqa: S603 - our own
         [sys.executable, *args], cwd=place, env=whole, capture_output=True, text=True, check=False
     )

@@ -21,6 +21,7 @@ from spark_queue.config import QueueConfig
 from spark_queue.delta.store import memory
 from spark_queue.delta.tables.facts import StepFacts
 from spark_queue.errors import (
+    InvalidArgumentError,
     InvalidConfigError,
     LeaseLostError,
     QueueNotFoundError,
@@ -275,3 +276,15 @@ def test_a_listener_is_told_of_its_steps(clock: ManualClock) -> None:
     queue.claim().ack()
 
     assert told == ["enqueue", "claim", "settle"]
+
+
+def test_a_name_is_what_messages_call_it(clock: ManualClock) -> None:
+    """Two of one name are two queues, and what no name can be is refused."""
+    first, second = (memory_queue("path string", name="files", clock=clock) for _ in range(2))
+    put(first, "a")
+
+    assert first.name == "memory:/files"
+    assert second.counts()["ready"] == 0
+    for name in ("", "a/b", "a:b", "a b", 7):
+        with pytest.raises(InvalidArgumentError, match="name is"):
+            memory_queue("path string", name=name)  # type: ignore[arg-type]
