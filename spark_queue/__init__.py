@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from spark_queue.journal.queue import JournaledQueue
     from spark_queue.local.claim import LocalClaim
     from spark_queue.local.queue import LocalQueue
+    from spark_queue.metrics.listening import Metrics
     from spark_queue.processing.loop import ProcessResult
     from spark_queue.queue import DeltaQueue
     from spark_queue.reader import Reader
@@ -104,6 +105,7 @@ _HOMES = {
     "LocalQueue": "local.queue",
     "LogDamagedError": "errors",
     "Maintained": "results",
+    "Metrics": "metrics.listening",
     "PlannersDifferError": "errors",
     "ProcessResult": "processing.loop",
     "PutResult": "front.producer",
@@ -170,6 +172,7 @@ __all__ = [
     "LocalQueue",
     "LogDamagedError",
     "Maintained",
+    "Metrics",
     "PlannersDifferError",
     "ProcessResult",
     "PutResult",

@@ -53,6 +53,10 @@ class Step(Answer[_T], Generic[_Head, _T]):
     """What is told of the step; ``None`` where nobody is told."""
     small: bool = True
     """Whether the rows are written as one file."""
+    lease: int = 0
+    """The claim that it is about, as :attr:`StepFacts.lease` tells it."""
+    failed: int = 0
+    """Items that failed and are ready again."""
 
 
 #: Decides a step on the newest head, or answers without one.
@@ -127,6 +131,9 @@ def report(
     counts: Mapping[str, int],
     started: float,
     tries: int = 1,
+    *,
+    lease: int = 0,
+    failed: int = 0,
 ) -> None:
     """Tell the logger and the listener what a step did; ``started`` is a monotonic time.
 
@@ -141,6 +148,8 @@ def report(
         counts=dict(counts),
         seconds=time.monotonic() - started,
         tries=tries,
+        lease=lease,
+        failed=failed,
     )
     tell(done, store.listener)
 
@@ -200,4 +209,5 @@ def _tell(
     store: Store, log: LogName, action: str, done: Answer[_T], started: float, tries: int
 ) -> None:
     if isinstance(done, Step) and done.counts is not None:
-        report(store, log, done.head.step, action, done.counts, started, tries)
+        about = {"lease": done.lease, "failed": done.failed}
+        report(store, log, done.head.step, action, done.counts, started, tries, **about)

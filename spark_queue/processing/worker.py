@@ -21,6 +21,7 @@ from spark_queue.delta.commands.settle import SettledStep, Verdict
 from spark_queue.delta.replica.request import Request
 from spark_queue.delta.steps import is_small
 from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.describing import described
 from spark_queue.delta.views import items
 from spark_queue.errors import InvalidArgumentError, UnsafeSessionError
 from spark_queue.processing import interrupts
@@ -106,7 +107,8 @@ class SparkHands:
 
     def _handled(self, claim: Claim) -> DataFrame:
         store, work, learnt = self._store, self._work, self._learnt
-        with interrupts.cancelled_first(store.spark):
+        about = f"queue {store.name}: handle items, claim {claim.id}, lease {claim.lease}"
+        with interrupts.cancelled_first(store.spark), described(store.spark, about):
             leased = items.leased(store, claim.lease)
             apart = learnt.apart(leased.losses)
             try:

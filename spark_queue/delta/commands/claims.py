@@ -62,6 +62,7 @@ def _claimed(store: Store, request: Request) -> GrantedClaim:
             rows=stage.table(),
             small=is_small(stage.total()),
             counts=stage.by_state(),
+            lease=after.step,
             answer=granted(stage, request, now, after.step),
         )
 

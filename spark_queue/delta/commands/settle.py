@@ -96,6 +96,8 @@ def settle(store: Store, lease: int, verdict: Verdict, *, action: str = "settle"
             rows=stage.rows,
             small=is_small(stage.total()),
             counts=stage.counts,
+            lease=lease,
+            failed=stage.failed,
             answer=told(stage, after.step),
         )
 

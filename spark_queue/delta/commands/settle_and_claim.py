@@ -60,7 +60,7 @@ def settle_and_claim(
             _check(store, head, lease, verdict, request, now, both)
         if both is None or not both.fits(head):
             return _NEITHER
-        return both.step(request, now)
+        return replace(both.step(request, now), lease=lease)
 
     return once_on_status(store, "settle and claim", decided)
 

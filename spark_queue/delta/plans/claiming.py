@@ -15,6 +15,7 @@ from spark_queue.delta.replica.claiming import LEASE_LOST
 from spark_queue.delta.replica.request import Choice, GrantedClaim, Request
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import recent
+from spark_queue.delta.tables.describing import named
 from spark_queue.delta.tables.heads import StatusHead
 from spark_queue.delta.tables.schema import CLAIMED, DEAD, ITEM, READY, SCHEDULE
 from spark_queue.delta.tables.settings import Settings
@@ -60,17 +61,18 @@ class SparkChooser:
     """What Spark chooses for a claim: carried over the steps to which a try was lost."""
 
     def __init__(self, store: Store, request: Request, now: datetime) -> None:
-        self._store = store
+        self.store = store
         self._request = request
         self._now = now
         self._stage: StagedClaim | None = None
         self._basis: StatusHead | None = None
 
+    @named("claim")
     def at(self, head: StatusHead, settings: Settings) -> PlannedClaim | None:
         """Choose as of a step; ``None`` where there is nothing to write."""
-        stage = _rebased(self._store, self._basis, head, settings, self._stage)
+        stage = _rebased(self.store, self._basis, head, settings, self._stage)
         if stage is None or stage.total() == 0:
-            stage = candidates.staged(self._store, head, settings, self._request, self._now)
+            stage = candidates.staged(self.store, head, settings, self._request, self._now)
         self._stage, self._basis = stage, head
         return None if stage is None else PlannedClaim.of(stage, head, self._request, self._now)
 

@@ -16,6 +16,7 @@ from spark_queue.delta.plans.refusals import refused
 from spark_queue.delta.plans.stage import Stage, collected, evaluated, staged
 from spark_queue.delta.replica.request import EnqueueFacts, EnqueueRules
 from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.describing import named
 from spark_queue.delta.tables.heads import Pointer, QueueHead
 from spark_queue.delta.tables.schema import ITEM, QUEUE_COLUMNS, REFUSED, TRACE
 from spark_queue.delta.tables.settings import Settings
@@ -29,7 +30,7 @@ class SparkFrame:
     """A frame that was evaluated, as whoever decides its step needs it."""
 
     def __init__(self, store: Store, marked: DataFrame, *, is_decidable: bool) -> None:
-        self._store = store
+        self.store = store
         self._marked = marked
         self._stage: Stage | None = None
         self.rows = collected(marked, _FEW) if is_decidable else None
@@ -45,6 +46,7 @@ class SparkFrame:
             self._stage = staged(self._marked)
         return self._stage
 
+    @named("enqueue")
     def entered(
         self,
         before: QueueHead,
@@ -55,7 +57,7 @@ class SparkFrame:
         now: datetime,
     ) -> tuple[DataFrame, EnqueueFacts]:
         """See :class:`~spark_queue.delta.planner.Frame`."""
-        store, stage = self._store, self.stage()
+        store, stage = self.store, self.stage()
         left_out = refused(store, stage, settings, before, now, rules, readers)
         rows, tops = placing.rows(
             store, stage, left_out.rows, pointers, settings, before, now, readers

@@ -26,6 +26,7 @@ from spark_queue.delta.plans.claiming import PlannedClaim, SparkChooser
 from spark_queue.delta.plans.entering import SparkFrame
 from spark_queue.delta.replica.request import GrantedClaim, Request
 from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.describing import named
 from spark_queue.delta.tables.heads import StatusHead
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.delta.verdicts import StagedSettle, Verdict
@@ -45,6 +46,7 @@ class SparkPlanner:
 
     store: Store
 
+    @named("read what is enqueued")
     def frame(
         self,
         df: object,
@@ -72,16 +74,19 @@ class SparkPlanner:
         """See :class:`Planner`."""
         return candidates.nearest(settings, request)
 
+    @named("look for a claim")
     def granted(self, claim_id: str) -> GrantedClaim | None:
         """See :class:`Planner`."""
         return claiming.granted(self.store, claim_id)
 
+    @named("settle")
     def settled(
         self, head: StatusHead, lease: int, verdict: Verdict, now: datetime
     ) -> StagedSettle:
         """See :class:`Planner`."""
         return settling.staged(self.store, head, lease, verdict, now)
 
+    @named("settle and claim")
     def chosen_after(
         self,
         head: StatusHead,
@@ -93,6 +98,7 @@ class SparkPlanner:
         """See :class:`Planner`."""
         return claiming.chosen_after(self.store, head, done, settled, request, now)
 
+    @named("checkpoint")
     def checkpoint(
         self,
         head: StatusHead,
@@ -119,6 +125,7 @@ class SparkPlanner:
         """See :class:`Planner`."""
         return ending.affected(self.store, found, becomes)
 
+    @named("look at what waits")
     def coming(self, head: StatusHead, settings: Settings, now: datetime) -> Coming:
         """See :class:`Planner`."""
         return coming.coming(self.store, head, settings, now)
@@ -127,26 +134,32 @@ class SparkPlanner:
         """See :class:`Planner`."""
         return ending.due(self.store, now)
 
+    @named("count what waits")
     def outstanding_bytes(self) -> int:
         """See :class:`Planner`."""
         return capacity.outstanding_bytes(self.store)
 
+    @named("look for the oldest")
     def oldest(self, most: int) -> DataFrame:
         """See :class:`Planner`."""
         return ending.oldest(self.store, most)
 
+    @named("look for the oldest")
     def oldest_by_bytes(self, most: int) -> DataFrame:
         """See :class:`Planner`."""
         return ending.oldest_by_bytes(self.store, most)
 
+    @named("end items")
     def ended(self, found: DataFrame, state: str, now: datetime, error: str | None) -> Moved:
         """See :class:`Planner`."""
         return ending.ended(found, state, now, error)
 
+    @named("redrive")
     def revived(self, found: DataFrame, now: datetime) -> Moved:
         """See :class:`Planner`."""
         return ending.revived(found, now)
 
+    @named("forward items")
     def leaving(
         self, limits: ReaderConfig, target: str, since: int, head: StatusHead
     ) -> DataFrame | None:

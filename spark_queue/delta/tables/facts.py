@@ -33,6 +33,12 @@ class StepFacts:
     """How long the operation took, staging and lost tries included."""
     tries: int
     """How many step numbers were tried; 1 where nobody else wrote."""
+    lease: int = 0
+    """The claim that it granted, settled or renewed, by the step that granted it; 0 for none. A
+    step that settles a claim and grants the next names the settled one; the next has its own
+    number."""
+    failed: int = 0
+    """Of the items that it made ready again, how many failed: the others were given back."""
 
 
 def tell(facts: StepFacts, listener: Listener | None) -> None:
@@ -43,7 +49,7 @@ def tell(facts: StepFacts, listener: Listener | None) -> None:
     """
     counted = " ".join(f"{name}={count}" for name, count in facts.counts.items())
     logger.info(
-        "%s %s %s step %d: %s in %.2f s, try %d",
+        "%s %s %s step %d: %s in %.2f s, try %d%s",
         facts.queue,
         facts.action,
         facts.log,
@@ -51,6 +57,7 @@ def tell(facts: StepFacts, listener: Listener | None) -> None:
         counted or "nothing",
         facts.seconds,
         facts.tries,
+        f", lease {facts.lease}" if facts.lease else "",
     )
     if listener is None:
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import TypeVar
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ from pyspark.sql.types import StructType
 
 from spark_queue.delta.tables import paths
 from spark_queue.delta.tables.address import TableAddress
+from spark_queue.delta.tables.describing import described
 from spark_queue.delta.tables.far_commits import FarCommits
 from spark_queue.delta.tables.heads import to_json
 from spark_queue.delta.tables.log import APP_ID, Head, Log, newest_token
@@ -107,7 +109,8 @@ class SparkLog(Log[_Head]):
     def head(self, since: int = 0) -> _Head | None:
         """Return the newest head whose step is at least ``since``."""
         rows = self._heads().where(F.col("_step") >= since)
-        newest = rows.agg(F.max_by("_body", "_step")).collect()[0][0]
+        with self._for("look for the newest step"):
+            newest = rows.agg(F.max_by("_body", "_step")).collect()[0][0]
         return None if newest is None else self.parse(newest)
 
     def head_at(self, step: int) -> _Head | None:
@@ -128,7 +131,8 @@ class SparkLog(Log[_Head]):
 
     def compact(self) -> None:
         """Merge small files. It never loses to appends, nor they to it."""
-        self.spark.sql(f"OPTIMIZE {self.address.sql()}")
+        with self._for("merge small files"):
+            self.spark.sql(f"OPTIMIZE {self.address.sql()}")
 
     def add_text(self, name: str) -> None:
         """Give the table one more column, of texts, which is null in all rows that are there."""
@@ -137,7 +141,8 @@ class SparkLog(Log[_Head]):
 
     def delete(self, predicate: str) -> None:
         """Delete rows of a partition, which the predicate names by a literal."""
-        self.spark.sql(f"DELETE FROM {self.address.sql()} WHERE {predicate}")  # noqa: S608
+        with self._for("drop rows"):
+            self.spark.sql(f"DELETE FROM {self.address.sql()} WHERE {predicate}")  # noqa: S608
         self.force()
 
     def remove(self, seqs: DataFrame) -> None:
@@ -164,6 +169,17 @@ class SparkLog(Log[_Head]):
     ) -> bool:
         """Append a step, and tell whether it is ours: as :meth:`Log.commit` says."""
         self.require_own_transactions()
+        with self._for(f"write step {head.step}"):
+            return self._appended(head, rows, is_told, small=small)
+
+    def _appended(
+        self,
+        head: _Head,
+        rows: DataFrame | pa.Table | None,
+        is_told: Callable[[], bool],
+        *,
+        small: bool,
+    ) -> bool:
         step = self._with_head(head, rows, small=small)
         writer = step.write.format("delta").mode("append")
         writer = writer.option("txnAppId", APP_ID).option("txnVersion", head.step)
@@ -184,6 +200,10 @@ class SparkLog(Log[_Head]):
     def texts(self, kind: str) -> list[str]:
         """Return the texts of all rows of a kind, in the lane of heads."""
         return [row[0] for row in self._of_kind(kind).select("_body").collect()]
+
+    def _for(self, what: str) -> AbstractContextManager[None]:
+        """Describe the jobs of a block by the table."""
+        return described(self.session, f"queue table {self.address.target}: {what}")
 
     def _heads(self) -> DataFrame:
         return self._of_kind(HEAD)

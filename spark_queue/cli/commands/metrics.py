@@ -1,0 +1,42 @@
+"""What a queue looks like in numbers, for whoever collects them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+from typer import Option
+
+from spark_queue.cli.command import Name, command
+from spark_queue.cli.scope import Scope
+
+if TYPE_CHECKING:
+    from spark_queue.metrics.reading import AnyQueue
+
+
+@command
+def metrics(
+    scope: Scope,
+    name: Name,
+    textfile: Annotated[
+        Path | None, Option(help="Where to write them, whole; standard output if nowhere.")
+    ] = None,
+    keys: Annotated[int, Option(help="How many fair keys are told one by one.")] = 20,
+) -> None:
+    """Tell what is where in a queue, in the text format of Prometheus."""
+    # Help works without Arrow.
+    from spark_queue.metrics import reading  # noqa: PLC0415
+    from spark_queue.metrics import textfile as written  # noqa: PLC0415
+
+    queue = cast("AnyQueue", scope.opened(name)[1])
+    found = reading.samples(queue, keys=keys)
+    if textfile is None:
+        plain = [
+            {"name": one.metric.prometheus, "labels": dict(one.labels), "value": one.value}
+            for one in found
+        ]
+        scope.display.show({"samples": plain}, written.text(found).rstrip())
+        return
+    count = written.write(found, textfile)
+    said = f"{count} samples written to {textfile}"
+    scope.display.show({"textfile": str(textfile), "samples": count}, said)

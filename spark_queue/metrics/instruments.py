@@ -1,0 +1,105 @@
+"""The metrics of a queue: the one list of their names, which exporters and documents go by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+#: How a metric behaves: a number that goes up and down, one that only goes up, or many durations.
+Kind = Literal["gauge", "counter", "histogram"]
+
+#: The label of keys beyond those that are told one by one.
+REST = "(rest)"
+
+#: The label of items that have no fair key.
+NO_KEY = "(none)"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric."""
+
+    name: str
+    """As OpenTelemetry names it: with dots, and without its unit."""
+    kind: Kind
+    unit: str
+    """``s``, or in braces what is counted."""
+    labels: tuple[str, ...]
+    help: str
+
+    @property
+    def prometheus(self) -> str:
+        """Its name as Prometheus has it, which is what an exporter of OpenTelemetry makes of it."""
+        unit = "_seconds" if self.unit == "s" else ""
+        end = "_total" if self.kind == "counter" else ""
+        return self.name.replace(".", "_") + unit + end
+
+
+_STEP = ("queue", "action")
+_READER = ("queue", "reader")
+
+#: Told of each step, by who makes it.
+STEPS = Metric("spark_queue.step.count", "counter", "{step}", (*_STEP, "log"), "Steps made.")
+STEP_SECONDS = Metric(
+    "spark_queue.step.duration", "histogram", "s", _STEP, "How long a step took, lost tries too."
+)
+LOST_STEPS = Metric(
+    "spark_queue.step.lost", "counter", "{try}", _STEP, "Tries that other writers were ahead of."
+)
+ITEMS = Metric(
+    "spark_queue.items",
+    "counter",
+    "{item}",
+    (*_STEP, "outcome"),
+    "Items by what a step made of them; failed ones are tried again.",
+)
+WORK = Metric(
+    "spark_queue.work.duration", "histogram", "s", ("queue",), "From a claim to its settling."
+)
+
+#: Seen by a look at the queue.
+DEPTH = Metric("spark_queue.depth", "gauge", "{item}", (*_READER, "state"), "Items by state.")
+OLDEST = Metric(
+    "spark_queue.oldest_age", "gauge", "s", _READER, "How long the oldest ready item has waited."
+)
+LAG = Metric("spark_queue.lag", "gauge", "{item}", _READER, "Items that a reader is not done with.")
+PAUSED = Metric("spark_queue.paused", "gauge", "{queue}", _READER, "1 where claims get nothing.")
+KEY_DEPTH = Metric(
+    "spark_queue.key.depth",
+    "gauge",
+    "{item}",
+    (*_READER, "key", "state"),
+    "Ready and claimed items of the fair keys with the most of them; the rest together.",
+)
+KEY_OLDEST = Metric(
+    "spark_queue.key.oldest_age",
+    "gauge",
+    "s",
+    (*_READER, "key"),
+    "How long the oldest ready item of such a key has waited.",
+)
+KEY_WAIT = Metric(
+    "spark_queue.key.wait",
+    "gauge",
+    "s",
+    (*_READER, "key", "quantile"),
+    "From enqueue to first claim: half of a key's items, 19 of 20, and all, waited no longer.",
+)
+ACCEPTED = Metric("spark_queue.accepted", "counter", "{item}", ("queue",), "Items ever accepted.")
+REFUSED = Metric(
+    "spark_queue.refused", "counter", "{row}", ("queue",), "Rows ever refused as duplicates."
+)
+FINISHED = Metric(
+    "spark_queue.finished", "counter", "{item}", (*_READER, "state"), "Items ever over, by how."
+)
+LOG_STEPS = Metric(
+    "spark_queue.log.steps", "counter", "{step}", (*_READER, "log"), "Steps that a log has."
+)
+FORMAT = Metric("spark_queue.format", "gauge", "{version}", ("queue",), "The format it is kept in.")
+
+LISTENED = (STEPS, STEP_SECONDS, LOST_STEPS, ITEMS, WORK)
+LOOKED_AT = (
+    *(DEPTH, OLDEST, LAG, PAUSED, KEY_DEPTH, KEY_OLDEST, KEY_WAIT),
+    *(ACCEPTED, REFUSED, FINISHED, LOG_STEPS, FORMAT),
+)
+ALL = (*LISTENED, *LOOKED_AT)

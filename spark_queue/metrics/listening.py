@@ -1,0 +1,202 @@
+"""Instruments of OpenTelemetry: told of each step as it is made, and of a queue when asked."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from spark_queue import checks
+from spark_queue.delta.tables.facts import StepFacts, logger
+from spark_queue.delta.tables.schema import CLAIMED, READY
+from spark_queue.errors import SetupError
+from spark_queue.metrics import instruments as named
+from spark_queue.metrics.instruments import Metric
+from spark_queue.metrics.reading import KEYS, AnyQueue, Sample, samples
+
+if TYPE_CHECKING:
+    from opentelemetry.metrics import CallbackOptions, Meter, MeterProvider, Observation
+
+#: Seconds at which a histogram is cut: a step takes milliseconds, a handler up to hours.
+_BOUNDS = (
+    *(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0),
+    *(30.0, 60.0, 300.0, 900.0, 3600.0),
+)
+
+#: Claims in flight of which it is known when they were granted.
+_MOST = 10_000
+
+
+class Metrics:
+    """The instruments of queues, in whatever the program exports its metrics to.
+
+    It is a listener: give it to ``open`` or ``create``, and each step that this handle makes is
+    counted. :meth:`watch` adds what a look at the queue shows. One of it may serve many queues.
+
+    Parameters
+    ----------
+    provider : opentelemetry.metrics.MeterProvider, optional
+        Where the instruments are made; the program's own by default.
+    clock : callable
+        Tells monotonic seconds.
+
+    Raises
+    ------
+    SetupError
+        When ``opentelemetry-api`` is not installed.
+
+    Examples
+    --------
+    >>> metrics = spark_queue.Metrics()                            # doctest: +SKIP
+    >>> queue = spark_queue.open("/data/files", listener=metrics)  # doctest: +SKIP
+    >>> metrics.watch(queue)                                       # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        provider: MeterProvider | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._meter = _meter(provider)
+        self._clock = clock
+        self._steps = _counter(self._meter, named.STEPS)
+        self._lost = _counter(self._meter, named.LOST_STEPS)
+        self._items = _counter(self._meter, named.ITEMS)
+        self._seconds = _histogram(self._meter, named.STEP_SECONDS)
+        self._work = _histogram(self._meter, named.WORK)
+        self._claims: OrderedDict[tuple[str, int], float] = OrderedDict()
+        self._lock = threading.Lock()
+        self._watched: list[_Watched] = []
+
+    def __call__(self, facts: StepFacts) -> None:
+        """Count a step."""
+        about = {"queue": facts.queue, "action": facts.action}
+        self._steps.add(1, {**about, "log": facts.log})
+        self._seconds.record(facts.seconds, about)
+        if facts.tries > 1:
+            self._lost.add(facts.tries - 1, about)
+        for outcome, count in _outcomes(facts):
+            self._items.add(count, {**about, "outcome": outcome})
+        if facts.lease or CLAIMED in facts.counts:
+            self._note_claims(facts)
+
+    def watch(
+        self, queue: AnyQueue, *, keys: int = KEYS, every: timedelta = timedelta(seconds=15)
+    ) -> None:
+        """Also tell what a look at a queue shows, each time that metrics are collected.
+
+        Parameters
+        ----------
+        queue : LocalQueue or DeltaQueue
+            The queue; it is looked at on the thread that collects.
+        keys : int
+            How many fair keys are told one by one; the rest are told together.
+        every : timedelta
+            How old a look may be before there is another: it costs as much as ``stats()``.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When ``keys`` is below 1, or ``every`` is no duration above zero.
+        """
+        checks.require_count("keys", keys)
+        checks.require_duration("every", every)
+        with self._lock:
+            if not self._watched:
+                self._make_gauges()
+            self._watched.append(_Watched(queue, keys, every.total_seconds(), self._clock))
+
+    def _note_claims(self, facts: StepFacts) -> None:
+        """Note when a claim was granted, or how long it took until it was settled."""
+        now, step = self._clock(), (facts.queue, facts.step)
+        lease = (facts.queue, facts.lease)
+        with self._lock:
+            granted = None if facts.action == "renew" else self._claims.pop(lease, None)
+            if CLAIMED in facts.counts and facts.action != "renew":
+                self._claims[step] = now
+            if len(self._claims) > _MOST:
+                self._claims.popitem(last=False)
+        if granted is not None:
+            self._work.record(now - granted, {"queue": facts.queue})
+
+    def _make_gauges(self) -> None:
+        for metric in named.LOOKED_AT:
+            make: Callable[..., object] = self._meter.create_observable_gauge
+            if metric.kind == "counter":
+                make = self._meter.create_observable_counter
+            make(metric.name, [self._observer(metric)], metric.unit, metric.help)
+
+    def _observer(self, metric: Metric) -> Callable[[CallbackOptions], Iterable[Observation]]:
+        from opentelemetry.metrics import Observation  # noqa: PLC0415 - an extra
+
+        def observe(_options: CallbackOptions) -> Iterable[Observation]:
+            for watched in tuple(self._watched):
+                for one in watched.seen().get(metric, ()):
+                    yield Observation(one.value, one.labels)
+
+        return observe
+
+
+class _Watched:
+    """A queue, and what the last look at it has shown."""
+
+    def __init__(
+        self, queue: AnyQueue, keys: int, every: float, clock: Callable[[], float]
+    ) -> None:
+        self._queue, self._keys, self._every, self._clock = queue, keys, every, clock
+        self._lock = threading.Lock()
+        self._until = float("-inf")
+        self._seen: Mapping[Metric, list[Sample]] = {}
+
+    def seen(self) -> Mapping[Metric, list[Sample]]:
+        """Return the samples of each metric; none where the queue cannot be looked at."""
+        with self._lock:
+            if self._clock() >= self._until:
+                self._seen = self._looked()
+                self._until = self._clock() + self._every
+            return self._seen
+
+    def _looked(self) -> Mapping[Metric, list[Sample]]:
+        found: dict[Metric, list[Sample]] = {}
+        try:
+            for one in samples(self._queue, keys=self._keys):
+                found.setdefault(one.metric, []).append(one)
+        except Exception:  # noqa: BLE001 - whoever collects has other metrics to collect
+            logger.exception("%s: cannot be looked at for metrics", self._queue.name)
+        return found
+
+
+def _outcomes(facts: StepFacts) -> Iterable[tuple[str, int]]:
+    """Return what a step made of items: of those that are ready again, why they are."""
+    for state, count in facts.counts.items():
+        if state != READY or not facts.lease:
+            yield state, count
+            continue
+        if facts.failed:
+            yield "failed", facts.failed
+        if count > facts.failed:
+            yield "released", count - facts.failed
+
+
+def _meter(provider: MeterProvider | None) -> Meter:
+    try:
+        from opentelemetry import metrics  # noqa: PLC0415 - an extra
+    except ModuleNotFoundError as exc:
+        raise SetupError(
+            "opentelemetry-api is not installed; pip install 'spark-queue[otel]'"
+        ) from exc
+    return metrics.get_meter("spark_queue", meter_provider=provider)
+
+
+def _counter(meter: Meter, metric: Metric) -> Any:
+    return meter.create_counter(metric.name, metric.unit, metric.help)
+
+
+def _histogram(meter: Meter, metric: Metric) -> Any:
+    return meter.create_histogram(
+        metric.name, metric.unit, metric.help, explicit_bucket_boundaries_advisory=_BOUNDS
+    )

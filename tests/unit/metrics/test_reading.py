@@ -1,0 +1,178 @@
+"""A look at a queue as samples, and as a file that Prometheus reads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from spark_queue import LocalQueue, QueueConfig
+from spark_queue.cli import main
+from spark_queue.clock import ManualClock
+from spark_queue.delta.commands import readers
+from spark_queue.delta.tables.schema import FORMAT_VERSION
+from spark_queue.errors import InvalidArgumentError, SetupError
+from spark_queue.metrics import instruments, textfile
+from spark_queue.metrics.reading import Sample, samples
+
+Key = tuple[tuple[str, str], ...]
+
+
+@pytest.fixture
+def queue(queue_path: str, clock: ManualClock) -> LocalQueue:
+    """Make a queue with items of six tenants in all states, one of them without a name."""
+    config = QueueConfig(fair_key="t", dedup_key="id", max_attempts=1)
+    made = LocalQueue.create(
+        queue_path, "id string, t string", config, durability="process", clock=clock
+    )
+    tenants = ["a", "b", "b", "c", "c", "c", "d", 'e"\\', None]
+    made.enqueue([{"id": str(at), "t": tenant} for at, tenant in enumerate(tenants)])
+    made.enqueue({"id": "0", "t": "a"})
+    clock.advance(timedelta(seconds=10))
+    made.claim(1).ack()
+    made.claim(1).nack("broken")
+    made.claim(1)
+    made.pause()
+    return made
+
+
+def _by_name(found: list[Sample]) -> dict[str, dict[Key, float]]:
+    names: dict[str, dict[Key, float]] = {}
+    for one in found:
+        key = tuple((name, one.labels[name]) for name in one.metric.labels if name != "queue")
+        names.setdefault(one.metric.name.removeprefix("spark_queue."), {})[key] = one.value
+    return names
+
+
+def test_a_look_tells_what_is_where(queue: LocalQueue) -> None:
+    """States, ages, what ever was, and each fair key; with the labels that the metric has."""
+    found = samples(queue)
+
+    assert all(set(one.labels) == set(one.metric.labels) for one in found)
+    assert {one.labels["queue"] for one in found} == {queue.name}
+    told = _by_name(found)
+    states = {dict(key)["state"]: value for key, value in told["depth"].items()}
+    assert states == {
+        "ready": 6,
+        "claimed": 1,
+        "acked": 1,
+        "dead": 1,
+        "expired": 0,
+        "cancelled": 0,
+    }
+    assert told["oldest_age"] == {(("reader", ""),): 10.0}
+    assert told["lag"] == {(("reader", ""),): 7}
+    assert told["paused"] == {(("reader", ""),): 1}
+    assert told["accepted"] == {(): 9}
+    assert told["refused"] == {(): 1}
+    assert told["format"] == {(): FORMAT_VERSION}
+    assert told["finished"] == {
+        (("reader", ""), ("state", "acked")): 1,
+        (("reader", ""), ("state", "dead")): 1,
+    }
+    steps = {dict(key)["log"]: value for key, value in told["log.steps"].items()}
+    assert steps == {"queue": 2, "status": queue._store.status_head().step}
+    waits = [value for key, value in told["key.wait"].items() if dict(key)["quantile"] == "1"]
+    assert waits == [10.0] * 3
+
+
+def test_keys_beyond_the_first_are_told_together(queue: LocalQueue) -> None:
+    """Those with the most open items by their names, the rest as one; no key has a name, too."""
+    told = _by_name(samples(queue, keys=2))
+
+    ready = {
+        dict(key)["key"]: value
+        for key, value in told["key.depth"].items()
+        if dict(key)["state"] == "ready"
+    }
+    assert len(ready) == 3
+    assert set(ready) == {"c", "b", instruments.REST}
+    assert sum(ready.values()) == 6
+    assert {dict(key)["key"] for key in told["key.depth"]} == set(ready)
+    everyone = {dict(key)["key"] for key in _by_name(samples(queue))["key.depth"]}
+    assert instruments.NO_KEY in everyone
+    assert instruments.REST not in everyone
+    with pytest.raises(InvalidArgumentError, match="keys is 0"):
+        samples(queue, keys=0)
+
+
+def test_each_reader_is_told_of(queue_path: str, clock: ManualClock) -> None:
+    """Its depth and lag are its own; one that reads a stream has a lag, and no states."""
+    queue = LocalQueue.create(queue_path, "id string", durability="process", clock=clock)
+    queue.enqueue([{"id": "a"}, {"id": "b"}])
+    queue.reader("mail").claim(1).ack()
+    queue.reader("audit", start="beginning")
+    readers.register(queue._any_reader, "stream", None, "beginning", streams=True)
+
+    told = _by_name(samples(queue))
+
+    assert told["lag"] == {
+        (("reader", "mail"),): 1,
+        (("reader", "audit"),): 2,
+        (("reader", "stream"),): 2,
+    }
+    assert {dict(key)["reader"] for key in told["depth"]} == {"mail", "audit"}
+
+
+def test_the_file_is_what_prometheus_reads(queue: LocalQueue, tmp_path: Path) -> None:
+    """Each sample is in it once, with its labels escaped, and the old file gives way at once."""
+    file = tmp_path / "queue.prom"
+    file.write_text("old")
+    found = samples(queue)
+
+    assert textfile.write(found, file) == len(found)
+    families = list(text_string_to_metric_families(file.read_text()))
+    read = {
+        (one.name, *sorted(one.labels.items())): one.value for f in families for one in f.samples
+    }
+    given = {(one.metric.prometheus, *sorted(one.labels.items())): one.value for one in found}
+    assert read == given
+    assert [path.name for path in tmp_path.iterdir() if path != file] in ([], ["queue"])
+    assert file.stat().st_size > 1_000
+    with pytest.raises(InvalidArgumentError, match=r"textfile is .*No such file"):
+        textfile.write(found, tmp_path / "none" / "queue.prom")
+
+
+def test_without_the_library_its_name_is_told(
+    queue: LocalQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is to be installed stands in the error."""
+    found = samples(queue)
+    monkeypatch.setitem(__import__("sys").modules, "prometheus_client", None)
+
+    with pytest.raises(SetupError, match=r"spark-queue\[prometheus\]"):
+        textfile.text(found)
+
+
+@pytest.fixture
+def said(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Run a command without Spark, and return what it prints."""
+
+    def run(*argv: str) -> str:
+        with pytest.raises(SystemExit) as ended:
+            main([*argv, "--engine", "local"])
+        out = capsys.readouterr()
+        assert not ended.value.code, out.err
+        return out.out
+
+    return run
+
+
+def test_the_command_writes_or_prints(
+    queue: LocalQueue, tmp_path: Path, said: Callable[..., str]
+) -> None:
+    """The same samples go to a file, to standard output, and into JSON."""
+    file = tmp_path / "queue.prom"
+    count = len(samples(queue))
+
+    assert f"{count} samples written" in said("metrics", queue.name, "--textfile", str(file))
+    assert 'spark_queue_depth{queue="' in file.read_text()
+    assert "# TYPE spark_queue_depth gauge" in said("metrics", queue.name)
+    plain: list[dict[str, Any]] = json.loads(said("metrics", queue.name, "--json"))["samples"]
+    assert len(plain) == count
+    assert {"name", "labels", "value"} == set(plain[0])
