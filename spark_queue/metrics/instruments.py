@@ -39,9 +39,8 @@ _STEP = ("queue", "action")
 _READER = ("queue", "reader")
 
 #: Told of each step, by who makes it.
-STEPS = Metric("spark_queue.step.count", "counter", "{step}", (*_STEP, "log"), "Steps made.")
 STEP_SECONDS = Metric(
-    "spark_queue.step.duration", "histogram", "s", _STEP, "How long a step took, lost tries too."
+    "spark_queue.step.duration", "histogram", "s", _STEP, "How long steps took, lost tries too."
 )
 LOST_STEPS = Metric(
     "spark_queue.step.lost", "counter", "{try}", _STEP, "Tries that other writers were ahead of."
@@ -97,7 +96,7 @@ LOG_STEPS = Metric(
 )
 FORMAT = Metric("spark_queue.format", "gauge", "{version}", ("queue",), "The format it is kept in.")
 
-LISTENED = (STEPS, STEP_SECONDS, LOST_STEPS, ITEMS, WORK)
+LISTENED = (STEP_SECONDS, LOST_STEPS, ITEMS, WORK)
 LOOKED_AT = (
     *(DEPTH, OLDEST, LAG, PAUSED, KEY_DEPTH, KEY_OLDEST, KEY_WAIT),
     *(ACCEPTED, REFUSED, FINISHED, LOG_STEPS, FORMAT),

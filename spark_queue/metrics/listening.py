@@ -63,7 +63,6 @@ class Metrics:
     ) -> None:
         self._meter = _meter(provider)
         self._clock = clock
-        self._steps = _counter(self._meter, named.STEPS)
         self._lost = _counter(self._meter, named.LOST_STEPS)
         self._items = _counter(self._meter, named.ITEMS)
         self._seconds = _histogram(self._meter, named.STEP_SECONDS)
@@ -75,7 +74,6 @@ class Metrics:
     def __call__(self, facts: StepFacts) -> None:
         """Count a step."""
         about = {"queue": facts.queue, "action": facts.action}
-        self._steps.add(1, {**about, "log": facts.log})
         self._seconds.record(facts.seconds, about)
         if facts.tries > 1:
             self._lost.add(facts.tries - 1, about)
@@ -172,14 +170,11 @@ class _Watched:
 
 def _outcomes(facts: StepFacts) -> Iterable[tuple[str, int]]:
     """Return what a step made of items: of those that are ready again, why they are."""
-    for state, count in facts.counts.items():
-        if state != READY or not facts.lease:
-            yield state, count
-            continue
-        if facts.failed:
-            yield "failed", facts.failed
-        if count > facts.failed:
-            yield "released", count - facts.failed
+    counts = {**facts.counts}
+    if facts.lease and READY in counts:
+        counts["failed"] = facts.failed
+        counts["released"] = counts.pop(READY) - facts.failed
+    return ((outcome, count) for outcome, count in counts.items() if count)
 
 
 def _meter(provider: MeterProvider | None) -> Meter:

@@ -47,6 +47,8 @@ run("history", "./q", "1")
 run("configure", "./q", "--lease", "60")
 run("maintain", "./q", "--retention", "60")
 run("upgrade", "./q")
+run("metrics", "./q")
+run("metrics", "./q", "--textfile", "q.prom")
 run("add-reader", "./q", "mail")
 run("add-reader", "./q", "audit", "--start", "beginning")
 run("drop-reader", "./q", "audit")
@@ -88,7 +90,7 @@ def test_a_local_queue_is_worked_with_where_there_is_no_spark(tmp_path: Path) ->
     ends = [line for line in done.stdout.splitlines() if line.startswith("ended ")]
     assert done.stderr == ""
     assert [line for line in ends if not line.endswith(" 0")] == []
-    assert len(ends) == 34
+    assert len(ends) == 36
     assert "3 items enqueued, step 1" in done.stdout
     assert list(tmp_path.glob("q/*_log")) == []
 
