@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from spark_queue.doctor.thresholds import Thresholds
     from spark_queue.errors import (
         AbortedError,
+        CannotUndoError,
         DeadlockError,
         DuplicateItemError,
         FencedError,
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
         Lag,
         Maintained,
         QueueStats,
+        Undone,
         Upgraded,
     )
     from spark_queue.session import SMALL_STEPS_CONF, local_session
@@ -100,6 +102,7 @@ _HOMES = {
     "JournalFailedError": "errors",
     "JournaledQueue": "journal.queue",
     "Lag": "results",
+    "CannotUndoError": "errors",
     "LeaseLostError": "errors",
     "LocalClaim": "local.claim",
     "LocalQueue": "local.queue",
@@ -116,6 +119,7 @@ _HOMES = {
     "QueueOptions": "journal.options",
     "QueueShutDownError": "errors",
     "QueueStats": "results",
+    "Undone": "results",
     "Reader": "reader",
     "ReaderConfig": "reader_config",
     "ReaderFullError": "errors",
@@ -147,6 +151,7 @@ __all__ = [
     "AbortedError",
     "Affected",
     "AioDurableQueue",
+    "CannotUndoError",
     "Checkup",
     "Claim",
     "DeadlockError",
@@ -201,6 +206,7 @@ __all__ = [
     "StepLostError",
     "TaskExpiredError",
     "Thresholds",
+    "Undone",
     "UnsafeSessionError",
     "Upgraded",
     "WriterLockedError",

@@ -230,6 +230,26 @@ class LeaseLostError(SparkQueueError):
         self.seqs = tuple(seqs)
 
 
+class CannotUndoError(SparkQueueError):
+    """Raised when what a step did is not among what can be taken back; nothing was written.
+
+    Attributes
+    ----------
+    queue : str
+        The queue.
+    step : int
+        The step of its status log.
+    what : str
+        What it was.
+    """
+
+    def __init__(self, queue: str, step: int, what: str, why: str) -> None:
+        super().__init__(f"step {step} of queue {queue!r} {what}: {why}")
+        self.queue = queue
+        self.step = step
+        self.what = what
+
+
 class LogDamagedError(SparkQueueError):
     """Raised when a table of a queue is not what its own steps have made of it.
 

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING
 
 from spark_queue import checks
 from spark_queue.config import LiveSettings
-from spark_queue.delta.commands import admin, enqueue, foreseeing
-from spark_queue.delta.planner import planner_of
-from spark_queue.delta.replica.request import EnqueueRules
+from spark_queue.delta.commands import admin, foreseeing, redriving, undoing
 from spark_queue.looking import Looking
-from spark_queue.results import Affected
+from spark_queue.results import Affected, Undone
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -19,6 +17,9 @@ if TYPE_CHECKING:
 
 class Operating(Looking):
     """A queue in the hands of an operator."""
+
+    _is_one_of_many = False
+    """Whether it is seen by a reader that was asked for by name."""
 
     def cancel(self, where: str, *, dry_run: bool = False) -> Affected:
         """End every ready or claimed item for which a SQL predicate is true.
@@ -62,12 +63,7 @@ class Operating(Looking):
         store = self._store
         if dry_run:
             return foreseeing.redriven(store, where, again=again)
-        since = store.queue_head().step
-        frame = planner_of(store).again(admin.redrivable(store, where, again=again))
-        rules = EnqueueRules(redriven_since=None if again else since)
-        return enqueue.redriven(
-            enqueue.enqueue(store, frame, order_by=None, rules=rules, extra=("_origin",))
-        )
+        return redriving.redrive(store, where, again=again)
 
     def configure(self, **settings: Unpack[LiveSettings]) -> int:
         """Change live settings (see ``LIVE_SETTINGS``) from the next step on.
@@ -95,3 +91,31 @@ class Operating(Looking):
     def resume(self) -> int:
         """Give out items again. Returns the step it is in force from."""
         return admin.configure(self._store, lambda old, _: replace(old, paused=False), "resume")
+
+    def undo(self, step: int) -> Undone:
+        """Take back what an operator did in a step of the status log, as far as that can be.
+
+        Cancelled items come back as new ones that name the old, at the places that they had; a
+        pause or a changed configuration is put back to what was before. It is a step of its own,
+        and done twice it is done once.
+
+        Parameters
+        ----------
+        step : int
+            The step: ``cancel`` answers with it (:class:`Affected`), and so do ``pause``,
+            ``resume`` and ``configure``.
+
+        Returns
+        -------
+        Undone
+            What came back, and what did not: a key that was taken since keeps its item out.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When the log has no such step.
+        CannotUndoError
+            When it was something that is not taken back; it says what, and why not.
+        """
+        checks.require_count("step", step)
+        return undoing.undo(self._store, step, for_itself=self._is_one_of_many)

@@ -267,6 +267,8 @@ class Reader(Working):
     What it claims, settles, pauses and configures is its own; the items are shared.
     """
 
+    _is_one_of_many = True
+
     @property
     def reader(self) -> str:
         """The reader's name; empty for the default reader."""

@@ -201,6 +201,35 @@ class Affected(int):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Undone:
+    """What was taken back of a step."""
+
+    undone: int
+    """The step that was taken back."""
+    what: str
+    """What it was: ``cancel``, ``pause``, ``resume`` or ``configure``."""
+    step: int
+    """The step by which it was: of the item log where new items came, else of the status log; 0
+    where nothing was left to take back."""
+    restored: int = 0
+    """Items that are back."""
+    taken: int = 0
+    """Items that are not, as another one has their key by now."""
+    holders: Sequence[tuple[int, int]] = ()
+    """Of these, up to a thousand: the item, and who has its key."""
+    left: int = 0
+    """Items that came back before, or are gone from the queue."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Settings that are again what they were, as plain data; ``paused`` among them."""
+
+    def _repr_html_(self) -> str:
+        said = f"{self.restored} item(s) back, {self.taken} whose key is taken, {self.left} left"
+        if self.what != "cancel":
+            said = ", ".join(f"{name} is {value!r}" for name, value in self.settings.items())
+        return f"step {self.undone} ({self.what}): {escape(said or 'nothing is left to take back')}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Maintained:
     """What maintenance did."""
 

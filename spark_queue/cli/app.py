@@ -80,6 +80,7 @@ _COMMANDS = (
     items.redrive,
     items.cancel,
     items.purge,
+    items.undo,
     admin.pause,
     admin.resume,
     admin.maintain,

@@ -10,9 +10,9 @@ from typing import NoReturn
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue.delta.arrow import checkpoint, coming, moving
+from spark_queue.delta.arrow import checkpoint, coming, moving, taking_back
 from spark_queue.delta.arrow.where import Where
-from spark_queue.delta.planner import Coming, Moved, StagedCheckpoint
+from spark_queue.delta.planner import Coming, Made, Moved, StagedCheckpoint
 from spark_queue.delta.replica import reading
 from spark_queue.delta.replica.request import GrantedClaim, Request
 from spark_queue.delta.replica.rules import in_force
@@ -137,6 +137,22 @@ class AlonePlanner:
     def again(self, found: pa.Table) -> pa.Table:
         """See :class:`Planner`."""
         return moving.again(self.store, found)
+
+    def made(self, step: int) -> Made:
+        """See :class:`Planner`."""
+        return taking_back.made(self.store, step)
+
+    def cancelled_in(self, step: int) -> pa.Table:
+        """See :class:`Planner`."""
+        return taking_back.cancelled_in(self.store, step)
+
+    def restored(self, found: pa.Table, *, keeps_place: bool) -> pa.Table:
+        """See :class:`Planner`."""
+        return taking_back.restored(self.store, found, keeps_place=keeps_place)
+
+    def taken(self, step: int) -> list[tuple[int, int]]:
+        """See :class:`Planner`."""
+        return taking_back.taken(self.store, step)
 
     def affected(self, found: pa.Table, becomes: str) -> Affected:
         """See :class:`Planner`."""

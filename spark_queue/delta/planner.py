@@ -19,6 +19,7 @@ from spark_queue.delta.replica.request import (
 )
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import Pointer, QueueHead, StatusHead
+from spark_queue.delta.tables.schema import ITEM
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.delta.verdicts import StagedSettle, Verdict
@@ -67,6 +68,30 @@ class Coming:
     """Items that wait for a time of their own."""
     due: datetime | None = None
     """When the first of these is over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """What a step of a status log has written, by kind and state, and how often."""
+
+    rows: Mapping[tuple[str, str | None], int]
+    dropped: int = 0
+    """Cancelled items of which it is said why: a limit dropped them."""
+
+    def has(self, kind: str) -> bool:
+        """Tell whether there is a row of a kind."""
+        return any(one == kind for one, _ in self.rows)
+
+    def items(self) -> dict[str, int]:
+        """Return how many items came to which state."""
+        return {str(state): n for (kind, state), n in self.rows.items() if kind == ITEM}
+
+
+#: The columns of the log that an item has which comes back as it was.
+RESTORED = ("_origin", "_round", "_errors")
+
+#: How many items are named whose keys are taken.
+TAKEN = 1_000
 
 
 class EvidenceFirst(Exception):  # noqa: N818 - what is to be done; it is not shown to users
@@ -239,6 +264,25 @@ class Planner(Protocol[_Found]):
 
     def again(self, found: _Found) -> _Found:
         """Return items as rows to enqueue again, each with ``_origin``: the item that it was."""
+
+    def made(self, step: int) -> Made:
+        """Return what a step of the reader's log has written."""
+
+    def cancelled_in(self, step: int) -> _Found:
+        """Return the items that a cancel of a step ended, and that are cancelled since."""
+
+    def restored(self, found: _Found, *, keeps_place: bool) -> _Found:
+        """Return items as rows to enqueue again, as they were: with their times and failures.
+
+        They have the columns of the log that :data:`RESTORED` names; ``_round`` is null where an
+        item keeps no place.
+        """
+
+    def taken(self, step: int) -> list[tuple[int, int]]:
+        """Return items that a step of the item log refused to enqueue again, and who has their key.
+
+        The first thousand.
+        """
 
     def affected(self, found: _Found, becomes: str) -> Affected:
         """Count items by their state, and show the first; nothing is written."""

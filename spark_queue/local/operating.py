@@ -7,11 +7,8 @@ from datetime import timedelta
 from typing import Any, Literal, overload
 
 from spark_queue import checks
-from spark_queue.delta.arrow import moving
 from spark_queue.delta.arrow.where import Where, require_where
-from spark_queue.delta.commands import admin, enqueue, foreseeing, rows, upgrade
-from spark_queue.delta.commands.rows import MarkedRows
-from spark_queue.delta.replica.request import EnqueueRules
+from spark_queue.delta.commands import admin, foreseeing, redriving, undoing, upgrade
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import tidying
 from spark_queue.delta.tables.log import Log
@@ -19,7 +16,7 @@ from spark_queue.doctor.examine import examine
 from spark_queue.doctor.finding import Checkup
 from spark_queue.doctor.thresholds import Thresholds
 from spark_queue.local import counting, upkeep
-from spark_queue.results import Affected, Maintained, QueueStats, Upgraded
+from spark_queue.results import Affected, Maintained, QueueStats, Undone, Upgraded
 
 
 class Operated(ABC):
@@ -104,13 +101,35 @@ class Operated(ABC):
             return foreseeing.revived(store, where) if dry_run else admin.revive(store, where)
         if dry_run:
             return foreseeing.redriven(store, where, again=again)
-        # Nobody redrives the same meanwhile.
-        with store.writing("queue"):
-            found = moving.again(store, admin.redrivable(store, where, again=again))
-            given = rows.checked(store, found.drop_columns(["_origin"]))
-            named = given.rows.append_column("_origin", found["_origin"])
-            frame = MarkedRows(store, given.given, named)
-            return enqueue.redriven(enqueue.entered(store, frame, EnqueueRules()))
+        return redriving.redrive(store, where, again=again)
+
+    def undo(self, step: int) -> Undone:
+        """Take back what an operator did in a step of the status log, as far as that can be.
+
+        Cancelled items come back as new ones that name the old, at the places that they had; a
+        pause or a changed configuration is put back to what was before. It is a step of its own,
+        and done twice it is done once.
+
+        Parameters
+        ----------
+        step : int
+            The step: ``cancel`` answers with it (:class:`Affected`), and so do ``pause``,
+            ``resume`` and ``configure``.
+
+        Returns
+        -------
+        Undone
+            What came back, and what did not: a key that was taken since keeps its item out.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When the log has no such step.
+        CannotUndoError
+            When it was something that is not taken back; it says what, and why not.
+        """
+        checks.require_count("step", step)
+        return undoing.undo(self._store, step, for_itself=self._is_one_of_many)
 
     def purge(self, where: Where, *, dry_run: bool = False) -> Affected:
         """Remove finished items that are meant, with their history; as :meth:`cancel`.

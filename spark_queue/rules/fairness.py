@@ -160,11 +160,18 @@ class Turns:
         level = self.levels.get(priority)
         return level is not None and fair_key in level.accounts
 
-    def stamp(self, account: Account, cost: float, floor: float | None) -> float:
-        """Give out the tag of a new item, not below ``floor``, and return it as it is stored."""
-        tag = account.next_tag(cost)
-        if floor is None or floor <= tag:
-            return account.raw_last
+    def stamp(
+        self, account: Account, cost: float, floor: float | None, kept: float | None = None
+    ) -> float:
+        """Give out the tag of a new item, not below ``floor``, and return it as it is stored.
+
+        One that is kept is the item's own: the key's next goes on from where it was.
+        """
+        if kept is None:
+            account.next_tag(cost)
+        raw = account.raw_last if kept is None else kept
+        if floor is None or floor <= account.tag(raw):
+            return raw
         # The raised tag is not the key's last: a later item of the key in no group, or in another,
         # must not wait for a group that belongs to another key.
         return account.raw(floor)

@@ -53,6 +53,8 @@ class NewItem:
     """Not claimed before; None: at once."""
     expires_at: float | None = None
     """Not claimed from then on; None: never expires."""
+    tag: float | None = None
+    """The place that it had before, as it was stored; it keeps that where no group forbids it."""
 
     def __post_init__(self) -> None:
         if not 0 < self.cost <= LARGEST:

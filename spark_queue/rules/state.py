@@ -176,7 +176,7 @@ class SchedulerState:
             new=new,
             priority=priority,
             account=account,
-            raw_tag=self.turns.stamp(account, new.cost, floor),
+            raw_tag=self.turns.stamp(account, new.cost, floor, new.tag),
             enqueued_at=self.clock,
             available_at=new.available_at,
             origin=origin,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
@@ -69,6 +70,46 @@ def test_random_histories_are_decided_alike(by_both: SparkSession, place: str, j
     assert report.differences == []
     assert report.steps == 20 * len(_SEEDS)
     assert {"enqueue", "claim", "settle", "settle and claim"} <= set(report.compared)
+
+
+def test_an_undo_is_decided_alike(
+    by_both: SparkSession, queue_path: str, clock: ManualClock
+) -> None:
+    """Items keep their places in lines and groups, and are refused, by whoever decides it."""
+    config = QueueConfig(dedup_key="id", fair_key="t", group_key="g", weights={"x": 2.0})
+    queue = DeltaQueue.create(
+        by_both, queue_path, "id int, t string, g string", config, clock=clock
+    )
+    groups = {4: "one", 5: "one", 6: "two"}
+    rows = [(n, "xy"[n % 2], groups.get(n)) for n in range(10)]
+    queue.enqueue(by_both.createDataFrame(rows, "id int, t string, g string"))
+    queue.claim(3).ack()
+    step = queue.cancel("id IN (1, 4, 6, 7, 8)").step
+    queue.enqueue(by_both.createDataFrame([(7, "x", None)], "id int, t string, g string"))
+
+    done = queue.undo(step)
+
+    cancelled = queue.status().where("_state = 'cancelled'").orderBy("_seq")
+    ended = cancelled.select("_seq", "_round", "_group_key").collect()
+    rounds = {row["_origin"]: row["_round"] for row in queue.status().collect() if row["_origin"]}
+    assert (done.restored, done.taken, len(done.holders)) == (len(ended) - 1, 1, 1)
+    free = [row for row in ended if row["_group_key"] is None and row["_seq"] in rounds]
+    assert {row["_seq"]: row["_round"] for row in free}.items() <= rounds.items()
+    assert rounds.keys() == {row["_seq"] for row in ended} - {done.holders[0][0]}
+    assert queue.undo(step).restored == 0
+    told = queue.cancel("true", dry_run=True)
+    assert (told.states, len(told.sample)) == ({"ready": int(told)}, min(int(told), 5))
+    with by_both_off(by_both):
+        again = queue.cancel("t = 'x'")
+        assert queue.undo(again.step).restored == again
+
+
+@contextmanager
+def by_both_off(spark: SparkSession) -> Iterator[None]:
+    """Have Spark alone decide."""
+    spark.conf.set(SMALL_STEPS, "spark")
+    yield
+    spark.conf.set(SMALL_STEPS, "verify")
 
 
 def _served_backwards(turns: DataFrame, limit: int, rank: order.RankColumns) -> DataFrame:

@@ -185,6 +185,22 @@ def purge(scope: Scope, name: Name, where: _Where, *, dry_run: DryRun = False) -
     show_affected(scope.display, "purged", count, dry_run=dry_run)
 
 
+@command
+def undo(
+    scope: Scope,
+    name: Name,
+    step: Annotated[int, Argument(min=1, help="The step of the status log.")],
+    reader: ReaderOption = None,
+) -> None:
+    """Take back what a step did: a cancel, a pause, a resume, or a configuration.
+
+    Cancelled items come back as new ones that name the old, at their places; one whose key was
+    taken since does not. Done twice it is done once.
+    """
+    done = plain(scope.opened(name, reader)[1].undo(step))
+    scope.display.show(done, *show_counts.undone(done))
+
+
 def load_handler(spec: str) -> Callable[..., Any]:
     """Return the function that ``module:function`` names; modules here come first.
 

@@ -118,6 +118,28 @@ def claim_line(data: Plain) -> str:
     return f"claim {data['claim']}: {counts}, after {words.duration(data['seconds'])}"
 
 
+def undone(data: Plain) -> list[RenderableType]:
+    """Show what was taken back, and what was not."""
+    if data["what"] != "cancel":
+        lines = [f"{name} is {value} again" for name, value in data["settings"].items()]
+        since = f"in force from step {data['step']} on"
+        return [*lines, since if data["step"] else "nothing is left to take back"]
+    back = f", step {data['step']}" if data["restored"] else ""
+    lines = [f"{words.plural(data['restored'], 'item')} back{back}"]
+    if data["taken"]:
+        first = data["holders"][:SHOWN_HOLDERS]
+        named = ", ".join(f"item {seq} by item {holder}" for seq, holder in first)
+        more = ", …" if data["taken"] > len(first) else ""
+        lines.append(f"{data['taken']:,} not, whose key is taken: {named}{more}")
+    if data["left"]:
+        lines.append(f"{data['left']:,} came back before, or are gone from the queue")
+    return [*lines]
+
+
+#: How many items are named whose key is taken.
+SHOWN_HOLDERS = 10
+
+
 def maintained(data: Plain) -> list[RenderableType]:
     """Show what maintenance did."""
     dropped = words.plural(data["dropped_items"], "item")

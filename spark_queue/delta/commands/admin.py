@@ -133,12 +133,19 @@ def drop(store: Store) -> None:
         store.status.drop()
 
 
-def configure(store: Store, change: Change, action: str = "configure") -> int:
-    """Log another configuration, in force from this step on; return the step."""
+def configure(
+    store: Store, change: Change, action: str = "configure", *, only_changes: bool = False
+) -> int:
+    """Log another configuration, in force from this step on; return the step.
 
-    def decided(before: StatusHead) -> Step[StatusHead, tuple[int, Settings]]:
+    With ``only_changes`` nothing is logged where it is in force already: then 0 is returned.
+    """
+
+    def decided(before: StatusHead) -> Answer[tuple[int, Settings]]:
         old = store.settings(before)
         new = change(old, before)
+        if only_changes and new == old:
+            return Answer(answer=(0, old))
         row, head = config_row(new, store.clock.now()), following(before)
         stage = StagedCheckpoint(rows=row, head=head)
         if new.stretches != old.stretches:
@@ -150,7 +157,8 @@ def configure(store: Store, change: Change, action: str = "configure") -> int:
     # Asked before: what is made anew in this place later is another queue.
     at = store.position()
     step, settings = on_status(store, action, decided)
-    at.settings[step] = settings
+    if step:
+        at.settings[step] = settings
     return step
 
 

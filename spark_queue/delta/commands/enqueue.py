@@ -26,11 +26,10 @@ from spark_queue.delta.store import replicas
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import logger
 from spark_queue.delta.tables.heads import QueueHead, StatusHead, following
-from spark_queue.delta.tables.schema import ITEM, READY, REFUSED
+from spark_queue.delta.tables.schema import ITEM, REFUSED
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.delta.verify import Plan
 from spark_queue.errors import DuplicateItemError
-from spark_queue.results import Affected
 from spark_queue.tracing import Traces
 
 if TYPE_CHECKING:
@@ -67,6 +66,9 @@ class Enqueued:
 #: What became of a row; who was full is known only where Spark has decided.
 _OUTCOMES = {ITEM: "inserted", REFUSED: "duplicate"}
 
+#: What rows may have beside the user's columns, and be decided here: what they were, before.
+DECIDABLE = frozenset({"_origin", "_round", "_errors"})
+
 _NOTHING = Enqueued(step=0, inserted=0, duplicates=0)
 
 
@@ -92,6 +94,7 @@ def enqueue(
     extra: Sequence[str] = (),
     batch: StreamBatch | None = None,
     trace: Traces = None,
+    action: str = "enqueue",
 ) -> Enqueued:
     """Append the rows of a frame to the item log as one step.
 
@@ -102,7 +105,7 @@ def enqueue(
     started = time.monotonic()
     settings = store.settings(store.status_head())
     # What comes from another queue is compared with what is in the tables.
-    is_decidable = set(extra) <= {"_origin"} and replicas.is_possible(store)
+    is_decidable = set(extra) <= DECIDABLE and replicas.is_possible(store)
     frame: Frame | None = None
     if is_decidable and not extra:
         here = rows.checked_here(store, df, order_by)
@@ -111,7 +114,7 @@ def enqueue(
         frame = planner_of(store).frame(
             df, order_by, settings, extra, is_decidable=is_decidable, trace=_carried(store, trace)
         )
-    return entered(store, frame, rules, batch=batch, started=started)
+    return entered(store, frame, rules, batch=batch, started=started, action=action)
 
 
 def entered(
@@ -121,6 +124,7 @@ def entered(
     *,
     batch: StreamBatch | None = None,
     started: float | None = None,
+    action: str = "enqueue",
 ) -> Enqueued:
     """Append rows that were checked to the item log, as one step; as :func:`enqueue`."""
     now = store.clock.now()
@@ -129,7 +133,7 @@ def entered(
     if frame.is_empty():
         return _NOTHING
     command = _Enqueue(store, frame, status, store.settings(status), now, rules, batch)
-    done = on_items(store, "enqueue", command.decided, started=started)
+    done = on_items(store, action, command.decided, started=started)
     if done.step:
         _trim(store)
     return done
@@ -250,12 +254,6 @@ def _facts_of(found: Entered) -> EnqueueFacts:
 
 def _higher(a: Mapping[int, float], b: Mapping[int, float]) -> dict[int, float]:
     return {p: max(a.get(p, 0.0), b.get(p, 0.0)) for p in {*a, *b}}
-
-
-def redriven(done: Enqueued) -> Affected:
-    """Return what an enqueue of items that were before did."""
-    made = {READY: done.inserted} if done.inserted else {}
-    return Affected(done.inserted, step=done.step, becomes=made)
 
 
 def told(done: Enqueued) -> list[tuple[int, str, int | None]]:

@@ -98,6 +98,15 @@ def checked(
     return MarkedRows(store, table, marked(table, columns, settings.config))
 
 
+def checked_again(store: Store, given: pa.Table, extra: Sequence[str]) -> MarkedRows:
+    """Check rows that were items before, with some columns of the log as they had them then."""
+    frame = checked(store, given.drop_columns(list(extra)))
+    named = frame.rows
+    for name in extra:
+        named = named.append_column(name, given[name])
+    return MarkedRows(store, frame.given, named)
+
+
 def checked_here(store: Store, given: object, order_by: object) -> MarkedRows | None:
     """Check few rows that are in this process already; ``None`` where Spark has to.
 

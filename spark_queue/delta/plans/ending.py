@@ -30,7 +30,7 @@ def not_redriven(store: Store, found: DataFrame) -> DataFrame:
 def again(store: Store, found: DataFrame) -> DataFrame:
     """Return items as a frame to enqueue again, with ``_origin``: the item that each row was."""
     return found.orderBy("_seq").select(
-        *_quoted(store.user_columns()), F.col("_seq").alias("_origin"), F.col("_cost").alias("cost")
+        *quoted(store.user_columns()), F.col("_seq").alias("_origin"), F.col("_cost").alias("cost")
     )
 
 
@@ -40,7 +40,7 @@ def affected(store: Store, found: DataFrame, becomes: str) -> Affected:
     states = {row[0]: row[1] for row in found.groupBy("_state").count().orderBy("_state").collect()}
     total = sum(states.values())
     shown = found.orderBy("_seq").limit(SAMPLES)
-    shown = shown.select(*_quoted([*store.user_columns(), *SAMPLED]))
+    shown = shown.select(*quoted([*store.user_columns(), *SAMPLED]))
     return Affected(
         total,
         states=states,
@@ -49,7 +49,8 @@ def affected(store: Store, found: DataFrame, becomes: str) -> Affected:
     )
 
 
-def _quoted(names: Sequence[str]) -> list[Column]:
+def quoted(names: Sequence[str]) -> list[Column]:
+    """Return columns, whatever is in their names."""
     return [F.col(f"`{name.replace('`', '``')}`") for name in names]
 
 

@@ -47,7 +47,8 @@ def rows(
         others = stage.rows.join(left_out, "_pos").withColumns(
             {**logged, "_gen": F.lit(REFUSED_LANE), "_kind": F.lit(REFUSED)}
         )
-        step = step.unionByName(others.drop("_pos"), allowMissingColumns=True)
+        # Whoever is refused has no place, not even the one that it had.
+        step = step.unionByName(others.drop("_pos", "_round"), allowMissingColumns=True)
     for frame in placed.ends():
         step = step.unionByName(frame, allowMissingColumns=True)
     return step, _tops(placed, settings, before.last_seq + stage.count)
@@ -112,10 +113,13 @@ def _tagged(
     settings: Settings,
     before: QueueHead,
 ) -> _Placed:
+    keeps = "_round" in accepted.columns
     if settings.config.fair_key is None:
         # One line, whose tag is the seq and whose end need not be kept.
-        seq = F.col("_pos") + before.last_seq
-        return _Placed(accepted.withColumn("_round", seq.cast("double")))
+        seq = (F.col("_pos") + before.last_seq).cast("double")
+        return _Placed(accepted.withColumn("_round", F.coalesce("_round", seq) if keeps else seq))
+    if keeps:
+        return _beside_kept(accepted, rows, log, pointers, settings, before)
     spans = tags.key_spans(accepted, log, settings, pointers).localCheckpoint()
     tagged = tags.tagged(accepted, spans, rows)
     if not is_small(rows):
@@ -123,6 +127,21 @@ def _tagged(
         return _Placed(tagged, spans)
     tagged = tagged.localCheckpoint()
     return _Placed(tagged, tags.ends_of(tagged).localCheckpoint())
+
+
+def _beside_kept(
+    accepted: DataFrame,
+    rows: int,
+    log: DataFrame,
+    pointers: Mapping[int, Pointer],
+    settings: Settings,
+    before: QueueHead,
+) -> _Placed:
+    """Tag the rows that have no place yet; the others keep theirs, which ends no line."""
+    new = accepted.where("_round is null").drop("_round")
+    placed = _tagged(new, rows, log, pointers, settings, before)
+    kept = accepted.where("_round is not null")
+    return replace(placed, items=placed.items.unionByName(kept, allowMissingColumns=True))
 
 
 def _last_members(items: DataFrame, before: QueueHead) -> DataFrame:

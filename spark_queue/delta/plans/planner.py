@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from spark_queue.delta.input.columns import OrderBy
-from spark_queue.delta.planner import Coming, Moved, Planner, StagedCheckpoint
+from spark_queue.delta.planner import Coming, Made, Moved, Planner, StagedCheckpoint
 from spark_queue.delta.plans import (
     candidates,
     capacity,
@@ -21,6 +21,7 @@ from spark_queue.delta.plans import (
     entering,
     forwarding,
     settling,
+    taking_back,
 )
 from spark_queue.delta.plans.claiming import PlannedClaim, SparkChooser
 from spark_queue.delta.plans.entering import SparkFrame
@@ -120,6 +121,22 @@ class SparkPlanner:
     def again(self, found: DataFrame) -> DataFrame:
         """See :class:`Planner`."""
         return ending.again(self.store, found)
+
+    def made(self, step: int) -> Made:
+        """See :class:`Planner`."""
+        return taking_back.made(self.store, step)
+
+    def cancelled_in(self, step: int) -> DataFrame:
+        """See :class:`Planner`."""
+        return taking_back.cancelled_in(self.store, step)
+
+    def restored(self, found: DataFrame, *, keeps_place: bool) -> DataFrame:
+        """See :class:`Planner`."""
+        return taking_back.restored(self.store, found, keeps_place=keeps_place)
+
+    def taken(self, step: int) -> list[tuple[int, int]]:
+        """See :class:`Planner`."""
+        return taking_back.taken(self.store, step)
 
     def affected(self, found: DataFrame, becomes: str) -> Affected:
         """See :class:`Planner`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -84,7 +84,9 @@ def entered(
         for row, answer in zip(given, admitted, strict=True)
     ]
     accepted = [row for row in log if row["_kind"] == ITEM]
-    ends = [] if config.fair_key is None else _line_ends(scheduler, accepted)
+    # Who keeps a place is not the last of its line.
+    tagged = [row["_seq"] for row, was in zip(log, given, strict=True) if was.get("_round") is None]
+    ends = [] if config.fair_key is None else _line_ends(scheduler, _only(accepted, tagged))
     meta = [*ends, *_group_ends(config, accepted)]
     return Entered(
         rows=pa.concat_tables([_table(frame, log), *_meta(meta)], promote_options="default"),
@@ -143,6 +145,7 @@ def _new(row: Row, config: QueueConfig) -> NewItem:
         group_key=row["_group_key"],
         priority=row["_priority"],
         cost=1.0 if config.fair_key is None else row["_cost"],
+        tag=row.get("_round"),
     )
 
 
@@ -158,9 +161,15 @@ def _row(
     item = scheduler.item(answer.seq)
     if item is None:
         return {**logged, "_gen": REFUSED_LANE, "_kind": REFUSED, "_round": None}
-    tag = float(answer.seq) if config.fair_key is None else scheduler.stored_tag(answer.seq)
+    is_seq = config.fair_key is None and row.get("_round") is None
+    tag = float(answer.seq) if is_seq else scheduler.stored_tag(answer.seq)
     placed = {"_priority": item.priority, "_round": tag}
     return {**logged, **placed, "_gen": before.gen, "_kind": ITEM}
+
+
+def _only(rows: list[Row], seqs: Collection[int]) -> list[Row]:
+    wanted = frozenset(seqs)
+    return [row for row in rows if row["_seq"] in wanted]
 
 
 def _line_ends(scheduler: Scheduler, accepted: list[Row]) -> list[Row]:

@@ -1,0 +1,170 @@
+"""Take back what an operator did in a step: as a step of its own, and once however often."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+from spark_queue.config import QueueConfig
+from spark_queue.delta.commands import admin, redriving
+from spark_queue.delta.planner import RESTORED, Made, planner_of
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.heads import StatusHead
+from spark_queue.delta.tables.schema import (
+    ACKED,
+    CANCELLED,
+    CLAIMED,
+    CONFIG,
+    DEAD,
+    EXPIRED,
+    OPEN,
+    READY,
+    SERVED,
+)
+from spark_queue.delta.tables.settings import Settings
+from spark_queue.errors import CannotUndoError, InvalidArgumentError
+from spark_queue.results import Undone
+
+_AGAIN = "what was done may be seen elsewhere; enqueue the items again to have it done once more"
+
+#: What a step was whose items came to a state, and why that is not taken back; the first counts.
+_NOT_TAKEN_BACK = {
+    ACKED: ("settled items as done", _AGAIN),
+    DEAD: ("settled items as dead", "redrive them: they come as new items"),
+    EXPIRED: ("logged that items expired", "their time is over; redrive them as new items"),
+    CLAIMED: ("leased items", "their holder gives them back (release); or cancel them"),
+    READY: ("gave items back, or made them ready again", "cancel those that are not to run"),
+}
+
+
+def undo(store: Store, step: int, *, for_itself: bool) -> Undone:
+    """Take back what a step of a reader's log did.
+
+    Parameters
+    ----------
+    store : Store
+        The queue as the reader sees it.
+    step : int
+        The step.
+    for_itself : bool
+        Whether the reader is one of several: then its items are ready again for it alone, and
+        nobody else gets new ones.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When there is no such step.
+    CannotUndoError
+        When what it did is not taken back.
+    """
+    newest = store.status_head().step
+    if not 1 <= step <= newest:
+        raise InvalidArgumentError(
+            f"step is {step}: the status log of {store.name!r} has the steps 1 to {newest}"
+        )
+    made = planner_of(store).made(step)
+    if made.has(CONFIG):
+        return _reconfigured(store, step)
+    states = made.items()
+    _require_cancel(store, step, made, states)
+    return (_revived if for_itself else _restored)(store, step, states[CANCELLED])
+
+
+def _require_cancel(store: Store, step: int, made: Made, states: dict[str, int]) -> None:
+    for state, (what, why) in _NOT_TAKEN_BACK.items():
+        if state in states:
+            raise CannotUndoError(store.name, step, what, why)
+    if made.dropped:
+        why = "they were too many; raise the limit, and redrive them"
+        raise CannotUndoError(store.name, step, "dropped items over a reader's limit", why)
+    if CANCELLED in states:
+        return
+    if made.has(OPEN) or made.has(SERVED):
+        raise CannotUndoError(store.name, step, "wrote a checkpoint", "it changed nothing")
+    why = "nothing of it is left in the log; what it was about was purged, or is past its retention"
+    raise CannotUndoError(store.name, step, "ended, or moved, items that are gone", why)
+
+
+def _restored(store: Store, step: int, cancelled: int) -> Undone:
+    """Enqueue what a step cancelled as new items, at their places."""
+    planner = planner_of(store)
+    config = store.settings(store.status_head()).config
+    # A group lowers the priority of a member, and with it goes the line that a place is one of.
+    keeps_place = config.group_key is None or config.priority is None
+    done = redriving.enqueued_again(
+        store,
+        lambda: planner.restored(
+            planner.not_redriven(planner.cancelled_in(step)), keeps_place=keeps_place
+        ),
+        RESTORED,
+        action="undo",
+    )
+    return Undone(
+        undone=step,
+        what="cancel",
+        step=done.step,
+        restored=done.inserted,
+        taken=done.duplicates,
+        holders=planner.taken(done.step) if done.duplicates else (),
+        left=max(0, cancelled - done.inserted - done.duplicates),
+    )
+
+
+def _revived(store: Store, step: int, cancelled: int) -> Undone:
+    """Make what a step cancelled ready again, for one of several readers alone."""
+    planner = planner_of(store)
+    done = admin.revive_all(store, "undo", lambda: planner.cancelled_in(step))
+    left = cancelled - done
+    return Undone(undone=step, what="cancel", step=done.step, restored=int(done), left=left)
+
+
+def _reconfigured(store: Store, step: int) -> Undone:
+    """Put the settings back that a step changed, and no others."""
+    before = store.status.head_at(step - 1) if step > 1 else None
+    if before is None or not before.config_step:
+        why = "drop the queue, or the reader, to be rid of it"
+        raise CannotUndoError(store.name, step, "is the first one", why)
+    old, new = store.settings(before), store.settings(_head_at(store, step))
+    changed = _changes(old, new)
+    what = _name_of(changed)
+
+    def change(now: Settings, at: StatusHead) -> Settings:
+        for name, value in _changes(old, now).items():
+            if name in changed and value != changed[name]:
+                why = f"{name} was changed again by now; undo that first, or configure it"
+                raise CannotUndoError(store.name, step, f"changed {name}", why)
+        backed = {name: getattr(old.config, name) for name in changed if name != _PAUSED}
+        config = replace(now.config, **backed)
+        paused = old.paused if _PAUSED in changed else now.paused
+        return replace(now.reconfigured(config, at.pointers), paused=paused)
+
+    written = admin.configure(store, change, "undo", only_changes=True)
+    plain = old.config.to_dict() | {_PAUSED: old.paused}
+    settings = {name: plain[name] for name in changed} if written else {}
+    return Undone(undone=step, what=what, step=written, settings=settings)
+
+
+_PAUSED = "paused"
+
+
+def _changes(old: Settings, new: Settings) -> dict[str, Any]:
+    """Return the settings of the new ones that differ from the old."""
+    found = {
+        field.name: getattr(new.config, field.name)
+        for field in fields(QueueConfig)
+        if getattr(new.config, field.name) != getattr(old.config, field.name)
+    }
+    return found if old.paused == new.paused else {**found, _PAUSED: new.paused}
+
+
+def _name_of(changed: dict[str, Any]) -> str:
+    if set(changed) != {_PAUSED}:
+        return "configure"
+    return "pause" if changed[_PAUSED] else "resume"
+
+
+def _head_at(store: Store, step: int) -> StatusHead:
+    head: StatusHead | None = store.status.head_at(step)
+    if head is None:
+        raise InvalidArgumentError(f"step is {step}: the status log of {store.name!r} has no head")
+    return head

@@ -1,0 +1,254 @@
+"""What an operator did is taken back: by a step of its own, once, and as far as that can be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from spark_queue.cli import main
+from spark_queue.clock import ManualClock
+from spark_queue.delta.tables.facts import StepFacts
+from spark_queue.errors import CannotUndoError, InvalidArgumentError
+from spark_queue.local.queue import LocalQueue
+from tests.unit.local.conftest import Make
+
+Again = Callable[[], LocalQueue]
+
+
+def _put(queue: LocalQueue, ids: str, **columns: object) -> None:
+    queue.enqueue([{"id": name, **columns} for name in ids])
+
+
+def _order(queue: LocalQueue, limit: int = 100) -> str:
+    return "".join(row["id"] for row in queue.claim(limit).rows)
+
+
+@pytest.mark.parametrize("is_kept_up", [False, True])
+def test_cancelled_items_come_back_to_their_places(
+    make: Make, again: Again, *, is_kept_up: bool
+) -> None:
+    """As new items that name the old ones, served where the old would have been."""
+    queue = make()
+    _put(queue, "abcdefg")
+    assert _order(queue, 2) == "ab"
+    step = queue.cancel("id IN ('b', 'c', 'e')").step
+    if is_kept_up:
+        queue.maintain()
+
+    done = queue.undo(step)
+
+    assert (done.what, done.restored, done.taken, done.left) == ("cancel", 3, 0, 0)
+    names = {row["id"]: row["_origin"] for row in queue.status().to_pylist() if row["_origin"]}
+    assert names == {"b": 2, "c": 3, "e": 5}
+    if is_kept_up:
+        queue.maintain()
+    other = again()
+    assert _order(other, 1) == "b"
+    _put(queue, "h")
+    assert _order(queue) == "cdefgh"
+
+
+def test_it_is_done_once(make: Make) -> None:
+    """A second time, and after a redrive of some, only what is left comes back."""
+    queue = make()
+    _put(queue, "abc")
+    step = queue.cancel("true").step
+    assert queue.redrive("id = 'a'") == 1
+
+    first, second = queue.undo(step), queue.undo(step)
+
+    assert (first.restored, first.left) == (2, 1)
+    assert (second.step, second.restored, second.left) == (0, 0, 3)
+    assert queue.counts()["ready"] == 3
+
+
+def test_a_key_keeps_its_turns(make: Make) -> None:
+    """Items of a fair key have the turns that they had, and its next ones those that follow."""
+    queue = make("id string, t string", fair_key="t")
+    _put(queue, "abcdef", t="x")
+    _put(queue, "uvwxyz", t="y")
+    assert sorted(_order(queue, 2)) == ["a", "u"]
+    step = queue.cancel("t = 'x'").step
+    queue.undo(step)
+    _put(queue, "g", t="x")
+
+    served = [row["id"] for row in queue.claim(100).rows]
+
+    assert served[0] == "a"
+    assert served[1:] == list("vbwcxdyezfg")
+
+
+def test_a_group_forbids_to_overtake(make: Make) -> None:
+    """A member that comes back is behind those that stayed, as it is the youngest now."""
+    queue = make("id string, g string", group_key="g", group_limit=10)
+    _put(queue, "abc", g="one")
+    _put(queue, "xy", g="two")
+    _put(queue, "z", g=None)
+    step = queue.cancel("id IN ('a', 'x', 'y', 'z')").step
+
+    queue.undo(step)
+
+    assert queue.config.group_limit == 10
+    assert [row["id"] for row in queue.claim(10, run=10).rows] == list("bcaxyz")
+
+
+def test_keys_that_were_taken_are_reported(make: Make, clock: ManualClock) -> None:
+    """Their items stay as they are, until the key is free; the others come back at once."""
+    queue = make(dedup_key="id")
+    _put(queue, "abc")
+    step = queue.cancel("true").step
+    clock.advance(timedelta(seconds=1))
+    _put(queue, "b")
+
+    done = queue.undo(step)
+
+    assert (done.restored, done.taken, done.holders) == (2, 1, [(2, 4)])
+    queue.cancel("_seq = 4")
+    assert queue.undo(step).restored == 1
+    assert queue.counts()["ready"] == 3
+
+
+def test_an_item_comes_back_as_it_was(make: Make, clock: ManualClock) -> None:
+    """With its failures, its delay, its deadline and its cost; whoever held it lost it."""
+    queue = make("id string, t string", fair_key="t", max_attempts=2)
+    soon, later = (clock.now() + timedelta(hours=hours) for hours in (1, 2))
+    queue.enqueue({"id": "a", "t": "x", "cost": 3.0, "available_at": soon, "expires_at": later})
+    queue.enqueue({"id": "b", "t": "x"})
+    queue.claim(1).settle_each({2: ("nack", "bad")})
+    clock.advance(timedelta(minutes=30))
+
+    queue.undo(queue.cancel("true").step)
+
+    rows = {row["id"]: row for row in queue.status().to_pylist() if row["_origin"]}
+    assert (rows["a"]["_available_at"], rows["a"]["_expires_at"]) == (soon, later)
+    assert (rows["a"]["_cost"], rows["a"]["_attempts"], rows["b"]["_attempts"]) == (3.0, 0, 1)
+    queue.claim(1).settle_each({4: ("nack", "worse")})
+    assert queue.counts()["dead"] == 1
+
+
+def test_a_pause_and_a_configuration_are_put_back(make: Make, again: Again) -> None:
+    """What the step changed is as it was before, and what others changed since stays."""
+    queue = make("id string, t string", fair_key="t", weights={"a": 2.0})
+    paused = queue.pause()
+    changed = queue.configure(weights={"a": 9.0}, max_in_flight=3)
+    queue.configure(max_attempts=7)
+
+    assert queue.undo(paused).what == "pause"
+    done = queue.undo(changed)
+
+    assert (done.what, done.settings) == (
+        "configure",
+        {"weights": {"a": 2.0}, "max_in_flight": None},
+    )
+    for one in (queue, again()):
+        assert not one.paused
+        assert (one.config.weights, one.config.max_attempts) == ({"a": 2.0}, 7)
+    assert queue.undo(changed).step == 0
+    assert queue.undo(done.step).settings == {"weights": {"a": 9.0}, "max_in_flight": 3}
+
+
+def test_one_of_several_readers_takes_back_for_itself(make: Make) -> None:
+    """Its items are ready again at their places; the other reader sees nothing of it."""
+    queue = make()
+    _put(queue, "abc")
+    first, second = queue.reader("first"), queue.reader("second", start="beginning")
+    step = first.cancel("id <> 'c'").step
+
+    done = first.undo(step)
+
+    assert (done.restored, first.undo(step).restored) == (2, 0)
+    assert _order(first) == "abc"
+    assert second.status().num_rows == 3
+
+
+@pytest.mark.parametrize(
+    ("act", "why"),
+    [
+        (lambda queue: queue.claim(1).ack(), "settled items as done"),
+        (lambda queue: queue.claim(1).settle_each({1: ("dead", "bad")}), "redrive them"),
+        (lambda queue: queue.claim(1).release(), "gave items back"),
+        (lambda queue: queue.claim(1), "leased items"),
+        (lambda queue: queue.maintain(), "expired"),
+        (lambda queue: (queue.claim(1), queue.maintain()), "wrote a checkpoint"),
+        (lambda queue: (queue.cancel("true"), queue.purge("true")), "purged"),
+        (lambda queue: queue.configure(max_in_flight=1), "changed again"),
+        (lambda _queue: None, "is the first one"),
+    ],
+)
+def test_what_is_not_taken_back_is_said(
+    make: Make, clock: ManualClock, act: Callable[[LocalQueue], Any], why: str
+) -> None:
+    """With what the step was, and what there is to do instead; nothing was written."""
+    told: list[StepFacts] = []
+    queue = make()
+    queue.enqueue({"id": "a", "expires_at": clock.now() + timedelta(days=1)})
+    if why == "expired":
+        clock.advance(timedelta(days=2))
+    if why == "changed again":
+        queue.configure(max_in_flight=2)
+    act(queue)
+    steps = {"expired": 2, "purged": 2, "wrote a checkpoint": 3, "changed again": 2}
+    last = steps.get(why, queue._store.status_head().step)
+    queue._store.handle.listener = told.append
+
+    with pytest.raises(CannotUndoError, match=why) as refused:
+        queue.undo(last)
+
+    assert (refused.value.step, told) == (last, [])
+
+
+@pytest.mark.parametrize("step", [0, -1, 5, "2", True])
+def test_a_step_that_is_none_is_refused(make: Make, step: Any) -> None:
+    """It is named, with the steps that there are."""
+    queue = make()
+
+    with pytest.raises(InvalidArgumentError, match="step is"):
+        queue.undo(step)
+
+
+def test_the_command_says_what_is_back(
+    make: Make, queue_path: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And what is not, and why; what cannot be taken back is an error with a line."""
+    queue = make(dedup_key="id")
+    _put(queue, "ab")
+    step = queue.cancel("true").step
+    _put(queue, "b")
+    paused = queue.pause()
+
+    said = []
+    for argv in ((step,), (step, "--json"), (paused,), (paused,), (1,), (99,)):
+        with pytest.raises(SystemExit) as ended:
+            main(["undo", queue_path, *map(str, argv), "--engine", "local"])
+        told = capsys.readouterr()
+        said.append((ended.value.code, told.out + told.err))
+
+    assert said[0] == (0, "1 item back, step 3\n1 not, whose key is taken: item 2 by item 3\n")
+    assert json.loads(said[1][1])["left"] == 1
+    assert said[2] == (0, "paused is False again\nin force from step 4 on\n")
+    assert said[3] == (0, "nothing is left to take back\n")
+    assert "is the first one" in said[4][1]
+    assert (said[4][0], said[5][0]) == (1, 2)
+
+
+def test_it_is_told_like_any_step(make: Make) -> None:
+    """A listener hears of it under its own name."""
+    told: list[StepFacts] = []
+    queue = make()
+    _put(queue, "ab")
+    step, paused = queue.cancel("true").step, queue.pause()
+    queue._store.handle.listener = told.append
+
+    queue.undo(step)
+    queue.undo(paused)
+
+    kept = [replace(facts, seconds=0.0, tries=1) for facts in told]
+    assert [(facts.action, facts.log, dict(facts.counts)) for facts in kept] == [
+        ("undo", "queue", {"inserted": 2, "duplicates": 0}),
+        ("undo", "status", {}),
+    ]
