@@ -28,7 +28,7 @@ from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.delta.tables.facts import Listener
 from spark_queue.delta.tables.schema import fields_of
-from spark_queue.delta.upkeep import maintain
+from spark_queue.delta.upkeep import cloning, maintain
 from spark_queue.reader import Reader, Working
 from spark_queue.reader_config import ReaderConfig, require_reader
 from spark_queue.results import Affected, EnqueueResult, Maintained, Upgraded
@@ -469,6 +469,40 @@ class DeltaQueue(Working):
         require_reader(reader, start)
         self._default = None
         return Reader(readers.register(self._main, reader, None, start, streams=True)).stream()
+
+    def clone(self, name_or_path: str) -> DeltaQueue:
+        """Make a queue with all that this one has, to try workers, weights and limits on it.
+
+        It has the items, states, places and settings as of one instant. From then on the two know
+        nothing of each other: what is done to one is not seen by the other.
+
+        Parameters
+        ----------
+        name_or_path : str
+            As for :meth:`create`; of the same store as this one.
+
+        Returns
+        -------
+        DeltaQueue
+            The clone. What was in flight is ready there, uncharged: its holder holds it here. No
+            front holds the clone, and its readers send nothing on (``expire_to``, ``punt_to``,
+            ``punt_many_to``): that would reach the queues that the original's go to.
+
+        Raises
+        ------
+        QueueExistsError
+            When there is something in its place.
+        InvalidArgumentError
+            When it would be inside of this one, or on another store.
+
+        Notes
+        -----
+        On this machine's disk the files of the rows are shared by hard links. Elsewhere the tables
+        are shallow clones of Delta's: they read the files of this queue, and what a VACUUM of its
+        tables removes is missing in the clone. Be done with that before.
+        """
+        checks.require_text("name_or_path", name_or_path)
+        return DeltaQueue(cloning.clone(self._main, name_or_path))
 
     def close(self) -> None:
         """Forget what this process remembers of the queue; what is claimed stays claimed."""

@@ -85,6 +85,7 @@ _COMMANDS = (
     admin.resume,
     admin.maintain,
     admin.upgrade,
+    admin.clone,
 )
 
 for _command in _COMMANDS:

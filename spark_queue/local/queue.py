@@ -32,6 +32,7 @@ from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.delta.tables.facts import Listener
 from spark_queue.delta.tables.wishes import PlainSession
+from spark_queue.delta.upkeep import cloning
 from spark_queue.delta.views import explaining
 from spark_queue.delta.views.ends import AsOf
 from spark_queue.local import views
@@ -353,6 +354,39 @@ class LocalQueue(Worked):
         """Return the names of all readers; the default reader's is empty."""
         return tuple(facts.name for facts in self._any_reader.queue_head().readers.values())
 
+    def clone(self, path: str | Path) -> LocalQueue:
+        """Make a queue with all that this one has, to try workers, weights and limits on it.
+
+        It has the items, states, places and settings as of one instant. From then on the two know
+        nothing of each other: what is done to one is not seen by the other.
+
+        Parameters
+        ----------
+        path : str or Path
+            Where it is to be.
+
+        Returns
+        -------
+        LocalQueue
+            The clone. What was in flight is ready there, uncharged: its holder holds it here. No
+            front holds the clone, and its readers send nothing on (``expire_to``, ``punt_to``,
+            ``punt_many_to``): that would reach the queues that the original's go to.
+
+        Raises
+        ------
+        QueueExistsError
+            When there is something in its place.
+        InvalidArgumentError
+            When it would be inside of this one, or on another store.
+
+        Notes
+        -----
+        The files of the rows are shared by hard links, or copied to another file system; so it
+        takes the time of a step or two, during which nobody writes to this one.
+        """
+        checks.require_text("path", str(path))
+        return LocalQueue(cloning.clone(self._any_reader, _as_path(path)))
+
     def drop(self, *, dry_run: bool = False) -> Affected | None:
         """Remove the queue and everything in it.
 
@@ -387,8 +421,11 @@ def _store(
     path: str | Path, durability: Durability, clock: Clock | None, listener: Listener | None
 ) -> Store:
     checks.require_choice("durability", durability, ("disk", "process"))
-    place = str(path)
-    # A name without a / is a table of a catalog elsewhere; here everything is a path.
-    address = QueueAddress(place if "/" in place else f"./{place}")
     session = PlainSession({DURABILITY: durability})
-    return Store.of(session, address, clock or SystemClock(), listener)
+    return Store.of(session, QueueAddress(_as_path(path)), clock or SystemClock(), listener)
+
+
+def _as_path(path: str | Path) -> str:
+    """Return a path: a name without a / is a table of a catalog elsewhere; here it is a path."""
+    place = str(path)
+    return place if "/" in place else f"./{place}"

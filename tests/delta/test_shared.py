@@ -177,3 +177,19 @@ def test_where_commits_are_not_to_be_read_spark_decides(
     claim = queue.claim(2)
     claim.ack()
     assert (claim.count, queue.stats().acked, queries) == (1, 1, [])
+
+
+def test_a_clone_beside_it_is_a_queue_of_its_own(spark: SparkSession, far: str) -> None:
+    """Its tables are shallow; what is in flight here is ready there, and steps go on from there."""
+    queue = DeltaQueue.create(spark, far, _SCHEMA, _CONFIG)
+    _enqueue(spark, queue, "a", "b")
+    held = queue.claim(1)
+
+    clone = queue.clone(f"{far}_clone")
+
+    assert _enqueue(spark, clone, "a", "c") == 1
+    assert sorted(_paths(clone.claim(5))) == ["a", "b", "c"]
+    held.ack()
+    stats, theirs = queue.stats(), clone.stats()
+    assert (stats.ready, stats.acked, stats.claimed) == (1, 1, 0)
+    assert (theirs.ready, theirs.acked, theirs.claimed) == (0, 0, 3)

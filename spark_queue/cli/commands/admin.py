@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer import Option
+from typer import Argument, Option
 
 from spark_queue.cli.command import DryRun, Name, ReaderOption, command
 from spark_queue.cli.commands.items import show_affected
@@ -124,6 +124,21 @@ def upgrade(scope: Scope, name: Name) -> None:
     done = plain(scope.engine(name).upgrade(scope, name))
     said = f"format {done['now']}, was {done['was']}, from step {done['step']} on"
     scope.display.show(done, said if done["step"] else f"format {done['now']} already")
+
+
+def clone(
+    scope: Scope,
+    name: Name,
+    to: Annotated[str, Argument(help="The clone: a path, or a table name of the catalog.")],
+) -> None:
+    """Make a queue once more, to try workers, weights and limits on a real backlog.
+
+    What is in flight is ready in the clone. The two know nothing of each other from then on.
+    """
+    engine = scope.engine(name)
+    made = engine.clone(scope, name, to)
+    shown = {"clone": made.name, "of": engine.placed(scope, name)}
+    scope.display.show(shown, f"cloned {shown['of']} as {shown['clone']}")
 
 
 @command

@@ -59,6 +59,11 @@ def droppable(scope: Scope, place: str) -> Affected:
     return cast("Affected", DeltaQueue.drop(scope.spark, place, dry_run=True))
 
 
+def clone(scope: Scope, name: str, to: str) -> AnyQueue:
+    """See :class:`Engine`."""
+    return scope.queue(name).clone(scope.placed(to))
+
+
 def maintain(scope: Scope, name: str, retention: timedelta | None) -> Maintained:
     """See :class:`Engine`."""
     return scope.queue(name).maintain(retention=retention)

@@ -87,6 +87,9 @@ class Engine(Protocol):
     def droppable(self, scope: Scope, place: str) -> Affected:
         """Return what is in a queue that would be removed."""
 
+    def clone(self, scope: Scope, name: str, to: str) -> AnyQueue:
+        """Make a queue once more, and return the clone."""
+
     def maintain(self, scope: Scope, name: str, retention: timedelta | None) -> Maintained:
         """Do the upkeep of a queue."""
 

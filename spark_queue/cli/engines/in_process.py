@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_queue.cli.engines import files
-from spark_queue.cli.engines.choice import local_path
+from spark_queue.cli.engines.choice import is_local, local_path
 from spark_queue.cli.engines.engine import LETTER, SHOWN, Added, AnyQueue, Past, Source, Start
 from spark_queue.cli.shown.plain import plain
 from spark_queue.clock import SystemClock
@@ -76,6 +76,14 @@ def droppable(scope: Scope, place: str) -> Affected:
     """See :class:`Engine`."""
     del scope
     return handles.droppable(local_path(place))
+
+
+def clone(scope: Scope, name: str, to: str) -> AnyQueue:
+    """See :class:`Engine`."""
+    del scope
+    if not is_local(to):
+        raise SparkNeededError(f"a clone in {to!r}", "it is not on this machine's disk")
+    return LocalQueue.open(local_path(name)).clone(local_path(to))
 
 
 def maintain(scope: Scope, name: str, retention: timedelta | None) -> Maintained:

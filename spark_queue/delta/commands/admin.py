@@ -243,6 +243,26 @@ def _step(head: StatusHead, moved: Moved, state: str, answer: _T) -> Step[Status
     )
 
 
+def give_back(store: Store, action: str) -> int:
+    """Make all items in flight ready again, uncharged, and nobody their holder; return how many.
+
+    It is logged where there are any, or where a front holds the log.
+    """
+
+    def decided(before: StatusHead) -> Answer[int]:
+        if not before.claimed and not before.hold.by:
+            return Answer(answer=0)
+        planner = planner_of(store)
+        moved = planner.ended(matching(store, "true", (CLAIMED,)), READY, store.clock.now(), None)
+        total = moved.total()
+        head = following(
+            before, claimed=0, log_rows=before.log_rows + total, hold=type(before.hold)()
+        )
+        return _step(head, moved, READY, total)
+
+    return on_status(store, action, decided)
+
+
 def finished(store: Store, where: str) -> DataFrame:
     """Return the finished items for which a predicate is true."""
     found: DataFrame = matching(store, where, TERMINAL)

@@ -97,6 +97,30 @@ class Appending:
         ]
         return _linked(self.directory / "_delta_log", version, actions, is_synced=is_synced)
 
+    def adopt(
+        self,
+        version: int,
+        adds: Sequence[Mapping[str, Any]],
+        *,
+        transaction: tuple[str, int],
+        metadata: str,
+        is_synced: bool = True,
+    ) -> bool:
+        """Make files part of the table that lie in its directories already; as :meth:`commit`.
+
+        Parameters
+        ----------
+        adds : sequence of mapping
+            What a commit says of them.
+        """
+        number = {"appId": transaction[0], "version": transaction[1], "lastUpdated": _millis()}
+        actions: list[dict[str, Any]] = [
+            {"commitInfo": self._info(metadata)},
+            {"txn": number},
+            *({"add": dict(add)} for add in adds),
+        ]
+        return _linked(self.directory / "_delta_log", version, actions, is_synced=is_synced)
+
     def replace(
         self,
         version: int,
@@ -334,6 +358,19 @@ def _plain(value: Any) -> Any:
     if isinstance(value, str):
         return value if len(value) <= _LONGEST else None
     return value if isinstance(value, int) else None
+
+
+def written_statistics(count: int, *columns: Mapping[str, Any] | None) -> str:
+    """Return statistics of a file as a commit has them: the least, the highest, and the nulls."""
+    least, highest, nulls = (column or {} for column in columns)
+    ends = {"minValues": least, "maxValues": highest}
+    told = {
+        name: {key: _plain(value) for key, value in values.items() if _plain(value) is not None}
+        for name, values in ends.items()
+    }
+    counted = {key: value for key, value in nulls.items() if value is not None}
+    stats = {"numRecords": count, **told, "nullCount": counted}
+    return json.dumps(stats, separators=(",", ":"))
 
 
 def _millis() -> int:

@@ -61,6 +61,7 @@ run("redrive", "./q", "--where", "_state = 'cancelled'")
 run("redrive", "./q", "--reader", "mail")
 run("dead", "./q", "--where", "tenant IS NOT NULL")
 run("purge", "./q", "--where", "_state = 'acked'")
+run("clone", "./q", "./q2")
 run("drop", "./q", "--yes")
 """
 
@@ -91,7 +92,7 @@ def test_a_local_queue_is_worked_with_where_there_is_no_spark(tmp_path: Path) ->
     ends = [line for line in done.stdout.splitlines() if line.startswith("ended ")]
     assert done.stderr == ""
     assert [line for line in ends if not line.endswith(" 0")] == []
-    assert len(ends) == 37
+    assert len(ends) == 38
     assert "3 items enqueued, step 1" in done.stdout
     assert list(tmp_path.glob("q/*_log")) == []
 

@@ -1,0 +1,106 @@
+"""A log on this machine's disk made twice: another table, with an id of its own, of the same files.
+
+The files of rows never change, so both may have them under two names; where that cannot be, on
+another file system, they are copied. What one of them removes later is gone for that one alone.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+from spark_queue.delta.tables.appending import (
+    Appending,
+    sync_commits,
+    sync_directory,
+    sync_file,
+    written_statistics,
+)
+from spark_queue.delta.tables.heads import QueueHead, StatusHead
+from spark_queue.delta.tables.log import APP_ID
+from spark_queue.delta.tables.native import opened
+from spark_queue.errors import InvalidArgumentError
+
+#: The last versions of Delta's protocol without a list of features.
+_PLAIN_READER, _PLAIN_WRITER = 1, 2
+
+_PARTITION = "_gen"
+
+
+def copy(directory: Path, to: Path, head: QueueHead | StatusHead, *, is_synced: bool) -> None:
+    """Make a table of the files of another one, as it is now.
+
+    Whoever calls has the right to write to the one that is there.
+
+    Parameters
+    ----------
+    directory : Path
+        Where that is.
+    to : Path
+        Where the new one is to be.
+    head : QueueHead or StatusHead
+        The newest head of the log, whose step is the new table's, too.
+    is_synced : bool
+        Whether it survives a power cut when this returns.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When the table has features of Delta's that a second one would not have.
+    """
+    from deltalake import DeltaTable  # noqa: PLC0415 - takes a while
+
+    table = opened(directory)
+    protocol = table.protocol()
+    if protocol.min_reader_version > _PLAIN_READER or protocol.min_writer_version > _PLAIN_WRITER:
+        raise InvalidArgumentError(
+            f"the table at {str(directory)!r} has features of Delta's, and cannot be cloned here: "
+            "copy its rows into a new queue"
+        )
+    DeltaTable.create(
+        str(to),
+        table.schema(),
+        mode="error",
+        partition_by=[_PARTITION],
+        configuration=dict(table.metadata().configuration),
+    )
+    adds = [_add(fact) for fact in pa.table(table.get_add_actions()).to_pylist()]
+    for add in adds:
+        _share(directory / unquote(add["path"]), to / unquote(add["path"]), is_synced=is_synced)
+    appending = Appending(directory=to, partition=_PARTITION, ranged=())
+    step = (APP_ID, head.step)
+    appending.adopt(1, adds, transaction=step, metadata=head.token, is_synced=is_synced)
+    if is_synced:
+        sync_commits(to)
+
+
+def _add(fact: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a commit says of a file, as the table that has it knows it."""
+    count = fact["num_records"]
+    stats = written_statistics(count, *(fact.get(name) for name in ("min", "max", "null_count")))
+    return {
+        "path": fact["path"],
+        "partitionValues": {_PARTITION: str(fact["partition"][_PARTITION])},
+        "size": fact["size_bytes"],
+        "modificationTime": fact["modification_time"],
+        "dataChange": True,
+        **({} if count is None else {"stats": stats}),
+    }
+
+
+def _share(file: Path, to: Path, *, is_synced: bool) -> None:
+    """Give a file a second name, or else make a second file."""
+    to.parent.mkdir(exist_ok=True)
+    try:
+        os.link(file, to)
+    except OSError:
+        shutil.copyfile(file, to)
+        if is_synced:
+            sync_file(to)
+            sync_directory(to.parent)

@@ -1,0 +1,149 @@
+"""A queue made twice, to try on the one what is not to happen to the other.
+
+The clone has the items, states, positions and settings of a queue as of one instant, and shares its
+files as long as neither rewrites them; from then on the two know nothing of each other. Nothing of
+a clone may reach what belongs to the original: so in its first steps, before anybody can see it,
+all claims are given back (whoever settles a claim of a holder that is gone asks the output of the
+claim, and shuts the holder out there), no front holds it, and no reader sends items on.
+"""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from spark_queue.delta.commands import admin, readers
+from spark_queue.delta.steps import Answer, Step, on_items
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables import copying, paths, tidying
+from spark_queue.delta.tables.address import QueueAddress
+from spark_queue.delta.tables.appending import sync_directory
+from spark_queue.delta.tables.heads import Hold, QueueHead, Registered, StatusHead, following
+from spark_queue.delta.tables.log import Log
+from spark_queue.delta.tables.wishes import PlainSession, promises_disk
+from spark_queue.delta.upkeep.standstill import standstill
+from spark_queue.errors import InvalidArgumentError, QueueExistsError, SparkNeededError
+
+_ACTION = "clone"
+
+#: Where a reader sends what it does not keep.
+_TARGETS = ("expire_to", "punt_to", "punt_many_to")
+
+
+def clone(store: Store, to: str) -> Store:
+    """Make a queue with all that another one has, and return it.
+
+    Parameters
+    ----------
+    store : Store
+        The queue, which nobody writes to meanwhile.
+    to : str
+        The name or path of the clone.
+
+    Raises
+    ------
+    QueueExistsError
+        When there is something in its place.
+    InvalidArgumentError
+        When the queue's tables are such as cannot be had twice.
+    SparkNeededError
+        When they are not on this machine's disk, or would not be, and there is no session.
+    """
+    made = Store.of(store.session, QueueAddress(to), store.clock)
+    if made.exists() or made.queue.exists():
+        raise QueueExistsError(made.name)
+    source, target = _home(store), _home(made)
+    if source is not None and target is not None:
+        _on_disk(store, source, target)
+        return Store.of(store.session, QueueAddress(to), store.clock)
+    if isinstance(store.session, PlainSession):
+        raise SparkNeededError(f"to clone {store.name!r}", "a table is not on this machine's disk")
+    if (source is None) != (target is None):
+        raise InvalidArgumentError(
+            f"a clone of {store.name!r} in {made.name!r} would be on another store: a shallow "
+            "clone is beside its files"
+        )
+    with standstill(store):
+        import_module("spark_queue.delta.plans.cloning").shallow(store, made, _numbers(store))
+    _begin(made)
+    return made
+
+
+def _home(store: Store) -> Path | None:
+    """Return the directory of a queue by path that is, or would be, on this machine's disk."""
+    status = paths.directory_of(store.session, store.handle.address.status)
+    return None if status is None else status.parent
+
+
+def _on_disk(store: Store, source: Path, target: Path) -> None:
+    if target == source or source in target.parents:
+        raise InvalidArgumentError(f"the clone {str(target)!r} would be inside of the queue")
+    if target.exists() and any(target.iterdir()):
+        raise QueueExistsError(str(target), "the directory is there, and not empty")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    # Nobody finds it before it is whole.
+    begun = target.with_name(f".{target.name}-{uuid.uuid4().hex}")
+    begun.mkdir()
+    try:
+        with standstill(store):
+            _copy(store, begun)
+        made = Store.of(store.session, QueueAddress(str(begun)), store.clock)
+        _begin(made)
+        _leave(made)
+        begun.rename(target)
+        sync_directory(target.parent)
+    except BaseException:
+        shutil.rmtree(begun, ignore_errors=True)
+        raise
+
+
+def _copy(store: Store, to: Path) -> None:
+    is_synced = promises_disk(store.session)
+    seen = [store.of_reader(number) for number in _numbers(store)]
+    logs: list[tuple[Log[Any], QueueHead | StatusHead]] = [(store.queue, store.queue_head())]
+    logs += [(reader.status, reader.status_head()) for reader in seen]
+    for log, head in logs:
+        directory = store.handle.place.directory_of(log)
+        if directory is not None:
+            copying.copy(directory, to / directory.name, head, is_synced=is_synced)
+
+
+def _numbers(store: Store) -> list[int]:
+    """Return the readers that have a log; the first one's has the configuration of the queue."""
+    named = sorted({0, *store.queue_head().readers}, reverse=True)
+    return [number for number in named if store.of_reader(number).status.exists()]
+
+
+def _leave(made: Store) -> None:
+    """Have nothing more done, in this process, where a clone is made."""
+    logs: list[Log[Any]] = [made.queue]
+    logs += [made.of_reader(number).status for number in _numbers(made)]
+    for log in logs:
+        directory = made.handle.place.directory_of(log)
+        if directory is not None:
+            tidying.leave(directory)
+    made.forget()
+
+
+def _begin(made: Store) -> None:
+    """Make a clone a queue of its own, by its first steps."""
+    # Those of the front that held the original are no steps of somebody else here.
+    made.handle.holder = made.queue_head().hold.by
+    on_items(made, _ACTION, _freed)
+    made.handle.holder = ""
+    for reader in readers.every(made):
+        admin.give_back(reader, _ACTION)
+
+
+def _freed(before: QueueHead) -> Answer[None]:
+    kept = {number: _sends_nothing(facts) for number, facts in before.readers.items()}
+    return Step(head=following(before, hold=Hold(), readers=kept), counts={}, answer=None)
+
+
+def _sends_nothing(facts: Registered) -> Registered:
+    kept = {name: value for name, value in facts.config.items() if name not in _TARGETS}
+    return replace(facts, config=kept)

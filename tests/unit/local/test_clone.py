@@ -1,0 +1,231 @@
+"""A queue made twice: the clone goes on where it was, and neither knows of the other."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+import pytest
+from deltalake import DeltaTable
+
+from spark_queue.cli import main
+from spark_queue.clock import ManualClock
+from spark_queue.delta.tables.facts import StepFacts
+from spark_queue.delta.upkeep import cloning
+from spark_queue.errors import InvalidArgumentError, QueueExistsError, SparkNeededError
+from spark_queue.front.durable import DurableQueue
+from spark_queue.local.queue import LocalQueue
+from spark_queue.reader_config import ReaderConfig
+from tests.unit.local.conftest import Make, Worker
+
+
+@pytest.fixture
+def busy(make: Make) -> LocalQueue:
+    """Make a queue in which something of everything is."""
+    queue = make("id string, t string", fair_key="t", dedup_key="id", weights={"x": 2.0})
+    queue.enqueue([{"id": f"{t}{n}", "t": t} for n in range(6) for t in "xy"])
+    queue.claim(2).settle_each({1: "ack", 2: ("nack", "bad")})
+    queue.cancel("id = 'y5'")
+    queue.maintain()
+    queue.configure(max_in_flight=5)
+    return queue
+
+
+def _ids(queue: LocalQueue, limit: int = 100) -> list[str]:
+    return [row["id"] for row in queue.claim(limit).rows]
+
+
+def test_a_clone_goes_on_where_the_queue_was(busy: LocalQueue, place: str) -> None:
+    """The same items in the same order under the same settings; what was in flight is ready."""
+    held = busy.claim(2)
+    clone = busy.clone(f"{place}/clone")
+
+    assert clone.config == busy.config
+    was = {row["_seq"]: row["_state"] for row in busy.status().to_pylist()}
+    states = {row["_seq"]: row["_state"] for row in clone.status().to_pylist()}
+    assert states == {seq: "ready" if s == "claimed" else s for seq, s in was.items()}
+    assert (clone.counts()["claimed"], busy.counts()["claimed"]) == (0, 2)
+    assert held.release().released == 2
+    ours, theirs = busy.claim(100), clone.claim(100)
+    assert theirs.rows[0]["_attempts"] == 0
+    assert [row["id"] for row in theirs.rows] == [row["id"] for row in ours.rows]
+    assert theirs.count == 5
+    assert clone.history(1).num_rows == busy.history(1).num_rows
+    assert clone.enqueue({"id": "x5", "t": "x"}).duplicates == 1
+
+
+def test_neither_sees_what_is_done_to_the_other(
+    busy: LocalQueue, place: str, clock: ManualClock
+) -> None:
+    """Items, settings, upkeep and removal are each queue's own, and so is its table's id."""
+    busy.claim(2)
+    clone = busy.clone(f"{place}/clone")
+    before = clone.counts()
+
+    busy.enqueue({"id": "new", "t": "x"})
+    busy.pause()
+    clock.advance(timedelta(days=30))
+    busy.maintain(retention=timedelta(days=1))
+    assert (clone.counts(), clone.paused) == (before, False)
+    clone.claim(100).ack()
+    clone.maintain(retention=timedelta(days=1))
+    assert busy.counts()["ready"] == 9
+    ids = {DeltaTable(f"{one.name}/status").metadata().id for one in (busy, clone)}
+    assert len(ids) == 2
+    busy.drop()
+    assert LocalQueue.open(clone.name, clock=clock).counts() == clone.counts()
+
+
+def test_files_are_shared_where_they_can_be(
+    busy: LocalQueue, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By links on one disk; where the system refuses them they are copied."""
+    linked, link = busy.clone(f"{place}/linked"), os.link
+    with monkeypatch.context() as patch:
+        patch.setattr("os.link", lambda new, to: _refused() if _is_rows(new) else link(new, to))
+        copied = busy.clone(f"{place}/copied")
+
+    def shared(queue: LocalQueue) -> set[int]:
+        files = Path(queue.name).rglob("*.parquet")
+        return {file.stat().st_ino for file in files if "_delta_log" not in str(file)}
+
+    assert len(shared(linked) & shared(busy)) > 5
+    assert not shared(copied) & shared(busy)
+    assert copied.counts() == linked.counts()
+
+
+def _is_rows(file: Path) -> bool:
+    return file.suffix == ".parquet"
+
+
+def _refused(*_paths: object) -> None:
+    raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+
+
+def test_each_reader_is_cloned_and_sends_nothing_on(make: Make, place: str) -> None:
+    """With its place and its claims given back; what it would send elsewhere stays."""
+    queue = make()
+    queue.enqueue([{"id": name} for name in "abc"])
+    limits = ReaderConfig(max_age=timedelta(days=1))
+    first, second = queue.reader("first", config=limits), queue.reader("second", start="beginning")
+    first.claim(2).ack()
+    second.claim(1)
+    head = queue._any_reader.queue_head()
+    config = {**head.readers[0].config, "expire_to": f"{place}/other"}
+    readers = {**head.readers, 0: type(head.readers[0])(name="first", config=config)}
+
+    clone = queue.clone(f"{place}/clone")
+
+    assert clone.readers() == ("first", "second")
+    assert _ids(clone.reader("first")) == ["c"]
+    assert _ids(clone.reader("second")) == ["a", "b", "c"]
+    step: Any = cloning._freed(type(head)(step=head.step, readers=readers))
+    assert "expire_to" not in step.head.readers[0].config
+    assert step.head.readers[0].config["max_age"] == 86_400
+
+
+def test_an_output_of_the_original_is_not_asked(make: Make, place: str, clock: ManualClock) -> None:
+    """A claim whose holder is gone is nobody's in the clone: the holder here can still write."""
+    out = f"{place}/out"
+    queue = make()
+    queue.enqueue([{"id": name} for name in "ab"])
+    clones: list[LocalQueue] = []
+
+    def handle(item: dict[str, Any]) -> dict[str, Any]:
+        if not clones:
+            clones.append(queue.clone(f"{place}/clone"))
+            clock.advance(10 * queue.config.lease)
+            clones[0].maintain()
+            assert clones[0].claim(2).ack().acked == 2
+        return {"n": len(item["id"])}
+
+    done = queue.process(handle, returns="n int", output=out, limit=2)
+
+    assert (done.acked, DeltaTable(out).to_pyarrow_table().num_rows) == (2, 2)
+
+
+def test_what_a_dead_process_held_is_ready_uncharged(
+    make: Make, place: str, start: Callable[..., Worker]
+) -> None:
+    """Also where nobody has noticed yet that it is dead."""
+    queue = make()
+    queue.enqueue([{"id": name} for name in "ab"])
+    worker = start()
+    assert worker.says("queue.claim(1).count") == "1"
+    worker.kill()
+
+    clone = queue.clone(f"{place}/clone")
+
+    rows = clone.claim(2).rows
+    assert [(row["id"], row["_losses"]) for row in clone.status().to_pylist()] == [
+        ("a", 0),
+        ("b", 0),
+    ]
+    assert len(rows) == 2
+
+
+def test_a_clone_of_a_held_queue_is_free(make: Make, place: str) -> None:
+    """A front keeps others from the original, and nobody from the clone."""
+    queue = make()
+    with DurableQueue(queue) as front:
+        front.put({"id": "a"}).result(timeout=60)
+        clone = queue.clone(f"{place}/clone")
+        assert clone.enqueue({"id": "b"}).inserted == 1
+        assert len(_ids(clone)) == 2
+        with front.receive(timeout=60) as delivery:
+            assert delivery.item["id"] == "a"
+
+
+@pytest.mark.parametrize(
+    ("to", "error", "why"),
+    [
+        ("queue", QueueExistsError, "exists"),
+        ("queue/inner", InvalidArgumentError, "inside"),
+        ("other", QueueExistsError, "not empty"),
+    ],
+)
+def test_a_place_that_is_no_place_is_refused(
+    busy: LocalQueue, place: str, to: str, error: type[Exception], why: str
+) -> None:
+    """What is there stays as it is, and nothing is left of what was begun."""
+    Path(place, "other").mkdir()
+    Path(place, "other", "notes").write_text("mine")
+    before = sorted(os.listdir(place))  # noqa: PTH208 - names
+
+    with pytest.raises(error, match=why):
+        busy.clone(f"{place}/{to}")
+    with pytest.raises(SparkNeededError, match="this machine's disk"):
+        busy.clone("s3a://bucket/clone")
+
+    assert sorted(os.listdir(place)) == before  # noqa: PTH208 - names
+
+
+def test_one_that_fails_half_way_leaves_nothing(
+    busy: LocalQueue, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody ever finds a clone that is not whole."""
+    busy.claim(2)
+    monkeypatch.setattr("spark_queue.delta.commands.admin.give_back", _refused)
+
+    with pytest.raises(OSError, match="cross-device"):
+        busy.clone(f"{place}/clone")
+
+    assert not [name for name in os.listdir(place) if "clone" in name]  # noqa: PTH208 - names
+    assert pc.sum(pc.equal(busy.status()["_state"], "claimed")).as_py() == 2
+
+
+def test_the_steps_of_the_original_stay_as_they_are(busy: LocalQueue, place: str) -> None:
+    """Nothing is written to it; the command does the same."""
+    told: list[StepFacts] = []
+    busy.claim(2)
+    busy._any_reader.handle.listener = told.append
+    with pytest.raises(SystemExit) as ended:
+        main(["clone", busy.name, f"{place}/clone", "--engine", "local"])
+
+    assert (ended.value.code, told) == (0, [])
+    assert LocalQueue.open(f"{place}/clone").counts()["claimed"] == 0
