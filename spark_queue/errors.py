@@ -16,6 +16,7 @@
     ├── SetupError               install what the command needs
     ├── SparkNeededError         open the queue with a session of Spark
     ├── LeaseLostError           drop the work: someone else holds the items now
+    ├── CannotUndoError          do what it says instead: this is not taken back
     ├── LogDamagedError          restore the tables of the queue
     ├── PlannersDifferError      report it: a step was decided in two ways
     ├── FencedError              drop the work: someone else has taken over

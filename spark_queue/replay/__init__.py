@@ -1,8 +1,10 @@
-"""A trace of real work, played in different orders of service: who waits for whom."""
+"""Real work, of a trace or of a queue, played in other orders of service: who waits for whom."""
 
 from __future__ import annotations
 
+from spark_queue.replay.history import Past, PastItem, history
 from spark_queue.replay.play import ORDERS, Order, Run, play
+from spark_queue.replay.rehearsal import Rehearsal, Tenant, rehearse
 from spark_queue.replay.summary import OrderSummary, Replay, UserSummary, replay
 from spark_queue.replay.trace import Job, read_swf
 
@@ -11,10 +13,16 @@ __all__ = [
     "Job",
     "Order",
     "OrderSummary",
+    "Past",
+    "PastItem",
+    "Rehearsal",
     "Replay",
     "Run",
+    "Tenant",
     "UserSummary",
+    "history",
     "play",
     "read_swf",
+    "rehearse",
     "replay",
 ]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from heapq import heappop, heappush
-from typing import Literal, cast
+from typing import Generic, Literal, TypeVar, cast
 
 from spark_queue.config import QueueConfig
 from spark_queue.errors import InvalidArgumentError
@@ -20,17 +21,20 @@ Order = Literal["fifo", "fair", "weighted", "cost"]
 ORDERS: tuple[Order, ...] = ("fifo", "fair", "weighted", "cost")
 
 #: Longer than any trace: nothing here loses its lease.
-_NEVER = timedelta(days=36_500)
+NEVER = timedelta(days=36_500)
 
 #: The cost of a job that took no time at all: a turn costs more than nothing.
 _LEAST = 1.0
 
 
+_AnyJob = TypeVar("_AnyJob", bound=Job)
+
+
 @dataclass(frozen=True, slots=True)
-class Run:
+class Run(Generic[_AnyJob]):
     """When a job began to run."""
 
-    job: Job
+    job: _AnyJob
     began: float
 
     @property
@@ -51,7 +55,7 @@ def play(
     *,
     weights: Mapping[str, float] | None = None,
     on_progress: Callable[[int], None] | None = None,
-) -> list[Run]:
+) -> list[Run[Job]]:
     """Run jobs on servers, each of which runs one job at a time, to its end.
 
     Parameters
@@ -78,13 +82,31 @@ def play(
     InvalidArgumentError
         When there is no server, or the order is unknown.
     """
-    if servers < 1:
-        raise InvalidArgumentError(f"servers is {servers}: it must be at least 1")
     if order not in ORDERS:
         raise InvalidArgumentError(f"order is {order!r}: use one of {', '.join(ORDERS)}")
-    scheduler = _scheduler(order, weights or {})
+    return run(jobs, servers, _scheduler(order, weights or {}), partial(_item, order), on_progress)
+
+
+def run(
+    jobs: Sequence[_AnyJob],
+    servers: int,
+    scheduler: Scheduler,
+    item_of: Callable[[_AnyJob], NewItem],
+    on_progress: Callable[[int], None] | None = None,
+) -> list[Run[_AnyJob]]:
+    """Run jobs on servers as a scheduler says; as :func:`play`.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+        An empty one, which says what is next.
+    item_of : callable
+        Returns what a job is to it; the payload is the job.
+    """
+    if servers < 1:
+        raise InvalidArgumentError(f"servers is {servers}: it must be at least 1")
     running: list[tuple[float, int, int]] = []
-    runs: list[Run] = []
+    runs: list[Run[_AnyJob]] = []
     came = 0
     while came < len(jobs) or running:
         now = min(
@@ -95,11 +117,11 @@ def play(
             _, seq, lease = heappop(running)
             scheduler.settle(lease, {seq: Ack()}, now)
         until = _first_after(jobs, came, now)
-        scheduler.admit([_item(job, order) for job in jobs[came:until]], now)
+        scheduler.admit([item_of(job) for job in jobs[came:until]], now)
         came = until
         grant = scheduler.claim(now, servers - len(running))
         for item in grant.items:
-            job = cast("Job", item.payload)
+            job = cast("_AnyJob", item.payload)
             runs.append(Run(job, now))
             heappush(running, (now + job.runs_for, item.seq, grant.lease))
         if on_progress is not None and grant.items:
@@ -110,11 +132,11 @@ def play(
 def _scheduler(order: Order, weights: Mapping[str, float]) -> Scheduler:
     fair = order != "fifo"
     used = dict(weights) if order in ("weighted", "cost") else {}
-    config = QueueConfig(fair_key="user" if fair else None, weights=used, lease=_NEVER)
+    config = QueueConfig(fair_key="user" if fair else None, weights=used, lease=NEVER)
     return Scheduler(config, keep_finished=False)
 
 
-def _item(job: Job, order: Order) -> NewItem:
+def _item(order: Order, job: Job) -> NewItem:
     cost = max(job.runs_for, _LEAST) if order == "cost" else 1.0
     return NewItem(payload=job, fair_key=job.user, cost=cost)
 

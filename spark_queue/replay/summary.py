@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from math import ceil
+from typing import TypeVar
 
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.replay.play import ORDERS, Order, Run, play
@@ -14,6 +15,8 @@ from spark_queue.replay.trace import Job
 #: A job shorter than this counts as this long in a slowdown, as is usual for batch jobs: a second
 #: of waiting is nothing to a job of no time.
 _SHORTEST = 10.0
+
+_AnyJob = TypeVar("_AnyJob", bound=Job)
 
 #: How many users a table shows.
 SHOWN = 10
@@ -139,24 +142,29 @@ def lighter_half(jobs: Sequence[Job]) -> dict[str, float]:
     return weights
 
 
-def summarised(order: Order, runs: Sequence[Run]) -> OrderSummary:
-    """Sum up the runs of one order."""
-    by_user: dict[str, list[Run]] = {}
+def by_user(runs: Iterable[Run[_AnyJob]]) -> tuple[UserSummary, ...]:
+    """Sum up the runs of each user, by name."""
+    found: dict[str, list[Run[_AnyJob]]] = {}
     for run in runs:
-        by_user.setdefault(run.job.user, []).append(run)
-    users = tuple(_user(name, by_user[name]) for name in sorted(by_user))
+        found.setdefault(run.job.user, []).append(run)
+    return tuple(_user(name, found[name]) for name in sorted(found))
+
+
+def summarised(order: Order, runs: Sequence[Run[Job]]) -> OrderSummary:
+    """Sum up the runs of one order."""
+    users = by_user(runs)
     return OrderSummary(
         order=order,
         users=users,
         work=sum(run.job.runs_for for run in runs),
         makespan=max(run.ended for run in runs) - min(run.job.submitted for run in runs),
-        median_p95=_percentile(sorted(user.wait_p95 for user in users), 0.5),
+        median_p95=percentile(sorted(user.wait_p95 for user in users), 0.5),
         worst_p95=max(user.wait_p95 for user in users),
         mean_slowdown=sum(user.slowdown for user in users) / len(users),
     )
 
 
-def _user(name: str, runs: Sequence[Run]) -> UserSummary:
+def _user(name: str, runs: Sequence[Run[_AnyJob]]) -> UserSummary:
     waits = sorted(run.waited for run in runs)
     slowdowns = [
         max(1.0, (run.waited + run.job.runs_for) / max(run.job.runs_for, _SHORTEST)) for run in runs
@@ -164,14 +172,14 @@ def _user(name: str, runs: Sequence[Run]) -> UserSummary:
     return UserSummary(
         user=name,
         jobs=len(runs),
-        wait_p50=_percentile(waits, 0.5),
-        wait_p95=_percentile(waits, 0.95),
+        wait_p50=percentile(waits, 0.5),
+        wait_p95=percentile(waits, 0.95),
         wait_max=waits[-1],
         slowdown=sum(slowdowns) / len(slowdowns),
     )
 
 
-def _percentile(ordered: Sequence[float], share: float) -> float:
+def percentile(ordered: Sequence[float], share: float) -> float:
     """Return the nearest rank: the smallest value that so large a share is not above."""
     return ordered[max(0, ceil(share * len(ordered)) - 1)]
 

@@ -1,18 +1,22 @@
-"""``spark-queue replay``: a trace of real work in different orders of service."""
+"""``spark-queue replay``: real work, of a trace or of a queue, in other orders of service."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from typer import Argument, Option
 
-from spark_queue.cli.command import command
+from spark_queue.cli.command import ReaderOption, command
+from spark_queue.cli.commands.settings import changes, given, read_weights
 from spark_queue.cli.scope import Scope
+from spark_queue.cli.shown import show_counts
 from spark_queue.cli.shown.display import compact_table
+from spark_queue.cli.shown.plain import plain
 from spark_queue.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -24,20 +28,68 @@ _FIGURES = (("p50", "wait_p50"), ("p95", "wait_p95"), ("max", "wait_max"), ("slo
 @command
 def replay(
     scope: Scope,
-    trace: Annotated[Path, Argument(help="A trace in the standard workload format.")],
-    servers: Annotated[int, Option(min=1, help="How many jobs run at a time.")] = 2,
-    weight: Annotated[
-        list[str] | None, Option(help="USER=WEIGHT; may be given several times.")
+    work: Annotated[
+        str, Argument(help="A trace in the standard workload format, or a queue with a past.")
+    ],
+    servers: Annotated[
+        int | None,
+        Option(min=1, help="How many run at a time: 2 of a trace, of a queue as many as ever did."),
     ] = None,
-    plot: Annotated[Path | None, Option(help="Write a picture to this file (.png).")] = None,
-    users: Annotated[int, Option(min=1, help="How many users to show.")] = 10,
+    weight: Annotated[
+        list[str] | None,
+        Option(help="USER=WEIGHT, of a queue KEY=WEIGHT; may be given several times."),
+    ] = None,
+    max_in_flight: Annotated[
+        str | None, Option(metavar="<int>|none", help="Of a queue: items that may be in flight.")
+    ] = None,
+    group_limit: Annotated[
+        int | None, Option(help="Of a queue: items of a group that may be in flight.")
+    ] = None,
+    reader: ReaderOption = None,
+    plot: Annotated[
+        Path | None, Option(help="Write a picture of a trace to this file (.png).")
+    ] = None,
+    users: Annotated[int, Option(min=1, help="How many users, or keys, to show.")] = 10,
 ) -> None:
-    """Play a trace as it came, fair, weighted, and by cost, and compare what its users waited.
+    """Play what came once more, in other orders or under other limits, and compare the waits.
 
-    Arrivals and run times are those of the trace; time is simulated. The users shown are those who
-    waited longest in the order in which the jobs came. Without weights, those who asked for little
-    count double in the weighted order.
+    A trace is played as it came, fair, weighted, and by cost; without weights, those who asked for
+    little count double in the weighted order. A queue is played under its own configuration and
+    under another one, with the arrivals and the work that its logs have; nothing is written. Time
+    is simulated. Shown are those who waited longest.
     """
+    if Path(work).is_file() or work.endswith((".swf", ".gz")):
+        if max_in_flight is not None or group_limit is not None or reader is not None:
+            raise InvalidArgumentError(f"{work!r} is a trace: it has no limits, groups or readers")
+        _trace(scope, Path(work), servers or 2, weight, plot, users)
+        return
+    if plot is not None:
+        raise InvalidArgumentError("a picture is drawn of a trace: leave --plot out")
+    limits = {"max_in_flight": max_in_flight, "group_limit": group_limit}
+    asked = given({**limits, "weights": read_weights(weight)})
+    _rehearse(scope, work, reader, servers, asked, users)
+
+
+def _rehearse(
+    scope: Scope,
+    name: str,
+    reader: str | None,
+    servers: int | None,
+    asked: Mapping[str, Any],
+    shown: int,
+) -> None:
+    from spark_queue.replay import history, rehearse  # noqa: PLC0415 - help is quick
+
+    queue = scope.opened(name, reader)[1]
+    past = history(queue)
+    settings = changes(past.config, asked)
+    done = rehearse(past, workers=servers, **settings)
+    scope.display.show(done, *show_counts.rehearsed(plain(done), shown))
+
+
+def _trace(
+    scope: Scope, trace: Path, servers: int, weight: list[str] | None, plot: Path | None, users: int
+) -> None:
     from spark_queue.replay import ORDERS, read_swf  # noqa: PLC0415 - help is quick
     from spark_queue.replay import replay as run  # noqa: PLC0415 - as above
 

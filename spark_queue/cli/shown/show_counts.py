@@ -136,6 +136,39 @@ def undone(data: Plain) -> list[RenderableType]:
     return [*lines]
 
 
+def rehearsed(data: Plain, count: int) -> list[RenderableType]:
+    """Show what keys waited, and would have: those first that would wait longest."""
+    tenants = sorted(data["tenants"], key=_longest)
+    figures = {f"{which}\n{name}": "right" for which in ("was", "before", "after") for name in _P}
+    table = compact_table(key="fold", items="right", **figures)
+    for one in tenants[:count]:
+        was = (one["was_p50"], one["was_p95"])
+        played = (one[which][f"wait_{name}"] for which in ("before", "after") for name in _P)
+        cells = (words.duration(wait) for wait in (*was, *played))
+        table.add_row(Text(one["key"]), f"{one['items']:,}", *cells)
+    first = f", the first {count}" if count < len(tenants) else ""
+    before = words.plural(data["workers_before"], "worker")
+    lines: list[RenderableType] = [
+        f"{words.plural(data['items'], 'item')} of {words.plural(len(tenants), 'key')}{first}",
+        table,
+        *(f"after: {name} is {value}" for name, value in data["changed"].items()),
+        f"before: {before}; after: {data['workers_after']:,}; was: what the queue has seen",
+    ]
+    if data["guessed"]:
+        lines.append(f"{data['guessed']:,} not worked on yet: they take the mean of their key")
+    if data["left_out"]:
+        lines.append(f"{data['left_out']:,} left out, which ended without having been worked on")
+    return lines
+
+
+#: The waits that are shown of a key.
+_P = ("p50", "p95")
+
+
+def _longest(tenant: Plain) -> tuple[float, str]:
+    return -max(tenant["before"]["wait_p95"], tenant["after"]["wait_p95"]), tenant["key"]
+
+
 #: How many items are named whose key is taken.
 SHOWN_HOLDERS = 10
 

@@ -1,0 +1,182 @@
+"""A queue's own past under other weights and limits: who would have waited how long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from spark_queue import checks
+from spark_queue.config import QueueConfig
+from spark_queue.replay.history import Past, PastItem
+from spark_queue.replay.play import NEVER, Run, run
+from spark_queue.replay.summary import SHOWN, UserSummary, by_user, percentile
+from spark_queue.rules import NewItem, Scheduler
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from spark_queue.config import LiveSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tenant:
+    """How the items of a fair key fared, and would have. Times are seconds."""
+
+    key: str
+    items: int
+    was_p50: float | None
+    """What half of those that were claimed waited no longer than, as it was."""
+    was_p95: float | None
+    was_max: float | None
+    before: UserSummary
+    """Played under the configuration in force."""
+    after: UserSummary
+    """Played under the other one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rehearsal:
+    """The past of a queue played twice."""
+
+    items: int
+    guessed: int
+    """Items that nobody has worked on yet: they take the mean of their key, or of all."""
+    left_out: int
+    """Items that ended without having been worked on."""
+    workers_before: int
+    workers_after: int
+    changed: dict[str, Any]
+    """The settings that differ, as plain data, with what they would be."""
+    tenants: tuple[Tenant, ...]
+    """By key."""
+
+    def worst(self, count: int = SHOWN) -> list[Tenant]:
+        """Return the keys that would wait longest under either configuration."""
+        longest = sorted(
+            self.tenants, key=lambda one: (-max(one.before.wait_p95, one.after.wait_p95), one.key)
+        )
+        return longest[:count]
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{escape(one.key)}</td><td>{one.items:,}</td>"
+            f"<td>{'' if one.was_p95 is None else f'{one.was_p95:,.1f}'}</td>"
+            f"<td>{one.before.wait_p95:,.1f}</td><td>{one.after.wait_p95:,.1f}</td></tr>"
+            for one in self.worst()
+        )
+        return (
+            f"<b>{self.items:,}</b> items, {self.workers_before} workers, then "
+            f"{self.workers_after}; what 95 % of the items of a key wait, in seconds<table><tr>"
+            f"<th>key</th><th>items</th><th>was</th><th>before</th><th>after</th></tr>{rows}"
+            "</table>"
+        )
+
+
+def rehearse(
+    past: Past,
+    *,
+    workers: int | None = None,
+    on_progress: Callable[[str, int], None] | None = None,
+    **settings: Unpack[LiveSettings],
+) -> Rehearsal:
+    """Play the past of a queue under its configuration, and again under another one.
+
+    Time is simulated, and nothing is written. Each worker has one item at a time; items come when
+    they came and take what they took, whoever works on them: retries, delays of failures, and keys
+    that are taken do not come again.
+
+    Parameters
+    ----------
+    past : Past
+        What :func:`history` has read.
+    workers : int, optional
+        How many items are worked on at a time in the second play; in the first, and by default, as
+        many as claims were held at once.
+    on_progress : callable, optional
+        Gets ``"before"`` or ``"after"``, and how many items have begun, now and then.
+    **settings
+        What is to be changed: ``weights``, ``max_in_flight``, ``group_limit`` (see
+        ``LIVE_SETTINGS``; others make no difference here).
+
+    Raises
+    ------
+    InvalidConfigError
+        When a setting is unknown, fixed at creation, or out of its range.
+    InvalidArgumentError
+        When ``workers`` is below 1.
+    """
+    checks.optional(checks.require_count, "workers", workers)
+    changed = past.config.changed(**settings)
+    after = past.workers if workers is None else workers
+    plays = (("before", past.config, past.workers), ("after", changed, after))
+    found = [
+        _played(past, config, count, None if on_progress is None else _named(on_progress, name))
+        for name, config, count in plays
+    ]
+    old, new = past.config.to_dict(), changed.to_dict()
+    return Rehearsal(
+        items=len(past.items),
+        guessed=past.guessed,
+        left_out=past.left_out,
+        workers_before=past.workers,
+        workers_after=after,
+        changed={name: value for name, value in new.items() if value != old[name]},
+        tenants=_tenants(past.items, *map(by_user, found)),
+    )
+
+
+def _played(
+    past: Past, config: QueueConfig, workers: int, on_progress: Callable[[int], None] | None
+) -> list[Run[PastItem]]:
+    rules = QueueConfig(
+        fair_key=config.fair_key,
+        group_key=config.group_key,
+        priority=config.priority,
+        weights=config.weights,
+        group_limit=config.group_limit,
+        max_in_flight=config.max_in_flight,
+        lease=NEVER,
+    )
+    scheduler = Scheduler(rules, keep_finished=False)
+    return run(past.items, workers, scheduler, _item, on_progress)
+
+
+def _item(past: PastItem) -> NewItem:
+    return NewItem(
+        payload=past,
+        fair_key=past.user,
+        group_key=past.group_key,
+        priority=past.priority,
+        cost=past.cost,
+    )
+
+
+def _tenants(
+    items: Sequence[PastItem], before: Sequence[UserSummary], after: Sequence[UserSummary]
+) -> tuple[Tenant, ...]:
+    waits: dict[str, list[float]] = {}
+    for item in items:
+        if item.waited is not None:
+            waits.setdefault(item.user, []).append(item.waited)
+    return tuple(
+        _tenant(sorted(waits.get(one.user, ())), one, other)
+        for one, other in zip(before, after, strict=True)
+    )
+
+
+def _tenant(waits: list[float], before: UserSummary, after: UserSummary) -> Tenant:
+    return Tenant(
+        key=before.user,
+        items=before.jobs,
+        was_p50=percentile(waits, 0.5) if waits else None,
+        was_p95=percentile(waits, 0.95) if waits else None,
+        was_max=waits[-1] if waits else None,
+        before=before,
+        after=after,
+    )
+
+
+def _named(on_progress: Callable[[str, int], None], name: str) -> Callable[[int], None]:
+    return lambda begun: on_progress(name, begun)

@@ -1,0 +1,202 @@
+"""A queue's own past under other weights and limits, by hand and on a real queue."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from spark_queue.cli import main
+from spark_queue.clock import ManualClock
+from spark_queue.config import QueueConfig
+from spark_queue.errors import InvalidArgumentError, InvalidConfigError
+from spark_queue.local.queue import LocalQueue
+from spark_queue.replay import Past, PastItem, Rehearsal, history, rehearse
+
+SECOND = timedelta(seconds=1)
+
+
+def _make(path: str, clock: ManualClock, **settings: Any) -> LocalQueue:
+    config = QueueConfig(**settings)
+    columns = "id string, t string, g string"
+    return LocalQueue.create(path, columns, config, durability="process", clock=clock)
+
+
+def _put(queue: LocalQueue, tenant: str, count: int, group: str | None = None) -> None:
+    queue.enqueue([{"id": f"{tenant}{n}", "t": tenant, "g": group} for n in range(count)])
+
+
+def _worked_off(queue: LocalQueue, clock: ManualClock, seconds: int = 10) -> None:
+    """Have one worker work all off, one after another."""
+    while (claim := queue.claim(1)).count:
+        clock.advance(seconds * SECOND)
+        claim.ack()
+
+
+def _p95(done: Rehearsal) -> dict[str, tuple[float, float]]:
+    return {one.key: (one.before.wait_p95, one.after.wait_p95) for one in done.tenants}
+
+
+def test_the_past_is_what_happened(queue_path: str, clock: ManualClock) -> None:
+    """Arrivals, work and waits are those of the logs; a play under the same settings repeats it."""
+    queue = _make(queue_path, clock, fair_key="t")
+    _put(queue, "a", 4)
+    clock.advance(5 * SECOND)
+    _put(queue, "b", 1)
+    _worked_off(queue, clock)
+
+    past = history(queue)
+
+    assert (len(past.items), past.workers, past.guessed, past.left_out) == (5, 1, 0, 0)
+    assert [item.submitted for item in past.items] == [0, 0, 0, 0, 5]
+    assert {item.runs_for for item in past.items} == {10.0}
+    assert {item.number: item.waited for item in past.items} == {1: 5, 5: 10, 2: 25, 3: 35, 4: 45}
+    # Nobody had come before the worker did: in the play it is there from the beginning.
+    done = rehearse(past)
+    assert [one.before for one in done.tenants] == [one.after for one in done.tenants]
+    assert done.changed == {}
+    assert {one.key: one.was_max for one in done.tenants} == {"a": 45, "b": 10}
+
+
+def test_a_weight_shifts_waits(queue_path: str, clock: ManualClock) -> None:
+    """Who gets more turns waits less, and the others more; the work stays the same."""
+    queue = _make(queue_path, clock, fair_key="t")
+    _put(queue, "a", 9)
+    _put(queue, "b", 9)
+    _worked_off(queue, clock)
+    past = history(queue)
+
+    found = _p95(rehearse(past, weights={"b": 3.0}))
+
+    assert found["b"][1] < found["b"][0]
+    assert found["a"][1] >= found["a"][0]
+
+
+def test_limits_and_workers_count(queue_path: str, clock: ManualClock) -> None:
+    """More workers wait for a limit of the queue, or of a group, as they would have to."""
+    queue = _make(queue_path, clock, fair_key="t", group_key="g")
+    _put(queue, "a", 4, "one")
+    _worked_off(queue, clock)
+    past = history(queue)
+
+    def longest(**settings: Any) -> float:
+        return rehearse(past, **settings).tenants[0].after.wait_max
+
+    assert longest() == 30
+    assert longest(workers=4) == 30
+    assert longest(workers=4, group_limit=2) == 10
+    assert longest(workers=4, group_limit=4) == 0
+    assert longest(workers=4, group_limit=4, max_in_flight=2) == 10
+
+
+def test_a_claim_is_worked_off_item_by_item(queue_path: str, clock: ManualClock) -> None:
+    """What was settled together took equally long; a lost lease is no work; waiting is guessed."""
+    queue = _make(queue_path, clock, max_losses=5)
+    _put(queue, "a", 6)
+    claim = queue.claim(3)
+    clock.advance(4 * SECOND)
+    claim.settle_each({1: "ack"})
+    clock.advance(20 * SECOND)
+    claim.ack()
+    lost = queue.claim(1)
+    clock.advance(lost.lease_expires_at - clock.now() + SECOND)
+    again = queue.claim(2)
+    clock.advance(6 * SECOND)
+    again.settle_each({4: "ack", 5: ("nack", "bad")})
+    queue.cancel("_seq = 6")
+    _put(queue, "b", 1)
+
+    past = history(queue)
+
+    works = {item.number: item.runs_for for item in past.items}
+    assert works == {1: 4, 2: 10, 3: 10, 4: 3, 5: 3, 7: 6}
+    assert (past.guessed, past.left_out, past.workers) == (1, 1, 1)
+    assert {item.user for item in past.items} == {"(none)"}
+
+
+def test_workers_are_counted_by_their_claims(queue_path: str, clock: ManualClock) -> None:
+    """As many as held one at the same time; one after another they are one."""
+    queue = _make(queue_path, clock)
+    _put(queue, "a", 5)
+    _worked_off(queue, clock)
+    _put(queue, "b", 3)
+    claims = [queue.claim(1) for _ in range(3)]
+    clock.advance(SECOND)
+    for claim in claims:
+        claim.ack()
+
+    assert history(queue).workers == 3
+
+
+@pytest.mark.parametrize(
+    ("settings", "error"),
+    [
+        ({"weights": {"a": 0}}, InvalidConfigError),
+        ({"dedup_key": "id"}, InvalidConfigError),
+        ({"workers": 0}, InvalidArgumentError),
+    ],
+)
+def test_what_cannot_be_is_refused(settings: Any, error: type[Exception]) -> None:
+    """Settings are checked as those of a queue are."""
+    item = PastItem(1, "a", 0.0, 1.0)
+    config = QueueConfig(fair_key="t")
+    past = Past(items=(item,), config=config, workers=1, guessed=0, left_out=0)
+
+    with pytest.raises(error):
+        rehearse(past, **settings)
+
+
+def test_a_queue_without_a_past_is_none(queue_path: str, clock: ManualClock) -> None:
+    """Nothing can be said of work that nobody has done."""
+    queue = _make(queue_path, clock)
+    _put(queue, "a", 1)
+
+    with pytest.raises(InvalidArgumentError, match="no past"):
+        history(queue)
+
+
+def test_the_command_plays_a_queue(
+    queue_path: str, clock: ManualClock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Beside what was it shows both plays, and what was changed; weights are changed key by key."""
+    queue = _make(queue_path, clock, fair_key="t", weights={"c": 2.0})
+    _put(queue, "a", 6)
+    _put(queue, "b", 6)
+    _worked_off(queue, clock)
+
+    said = []
+    for options in (
+        ("--weight", "b=4"),
+        ("--weight", "b=4", "--json"),
+        ("--max-in-flight", "none", "--servers", "3"),
+        ("--plot", "x.png"),
+        ("--weight", "b"),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            main(["replay", queue_path, *options, "--engine", "local"])
+        told = capsys.readouterr()
+        said.append((ended.value.code, told.out + told.err))
+
+    assert [code for code, _ in said] == [0, 0, 0, 2, 2]
+    assert "after: weights is {'c': 2.0, 'b': 4.0}" in said[0][1]
+    assert max(len(line) for line in said[0][1].splitlines()) <= 80
+    found = json.loads(said[1][1])
+    b = next(one for one in found["tenants"] if one["key"] == "b")
+    assert b["after"]["wait_p95"] < b["before"]["wait_p95"]
+    assert "before: 1 worker; after: 3" in said[2][1]
+
+
+def test_progress_is_told_of_both(queue_path: str, clock: ManualClock) -> None:
+    """First of the one play, then of the other, and never backwards."""
+    queue = _make(queue_path, clock)
+    _put(queue, "a", 5)
+    _worked_off(queue, clock)
+    told: list[tuple[str, int]] = []
+
+    rehearse(history(queue), on_progress=lambda name, begun: told.append((name, begun)))
+
+    assert [name for name, _ in told] == ["before"] * 5 + ["after"] * 5
+    assert all(one < other for one, other in pairwise(begun for _, begun in told[:5]))
