@@ -8,7 +8,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from spark_queue import checks
-from spark_queue.config import QueueConfig
 from spark_queue.delta.plans import snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.views import inspect
@@ -17,41 +16,14 @@ from spark_queue.delta.views.ends import AsOf
 from spark_queue.doctor.examine import examine
 from spark_queue.doctor.finding import Checkup
 from spark_queue.doctor.thresholds import Thresholds
+from spark_queue.opened import Opened
 from spark_queue.report import reading
 from spark_queue.report.model import HOUR, ItemReport, Report
 from spark_queue.results import Explanation, QueueStats
 
 
-class Looking:
+class Looking(Opened):
     """What one of its readers sees of a queue: nothing here writes."""
-
-    def __init__(self, store: Store) -> None:
-        self._seen = store
-
-    @property
-    def _store(self) -> Store:
-        """The queue as the reader sees it."""
-        return self._seen
-
-    @property
-    def _main(self) -> Store:
-        """The queue whoever reads it."""
-        return self._store
-
-    @property
-    def name(self) -> str:
-        """The queue's name or path."""
-        return self._main.name
-
-    @property
-    def config(self) -> QueueConfig:
-        """The configuration in force."""
-        return self._main.settings(self._main.status_head()).config
-
-    @property
-    def paused(self) -> bool:
-        """Whether claims get nothing."""
-        return self._store.settings(self._store.status_head()).paused
 
     @property
     def schema(self) -> StructType:
@@ -146,11 +118,11 @@ class Looking:
         return snapshot.history(self._store, seq)
 
 
-def store_of(seen: Looking) -> Store:
+def store_of(seen: Opened) -> Store:
     """Return the logs behind what is seen, for rooms of the library that step over it."""
     return seen._store  # noqa: SLF001
 
 
-def main_store_of(seen: Looking) -> Store:
+def main_store_of(seen: Opened) -> Store:
     """Return the logs behind a queue, whoever reads it, for such rooms."""
     return seen._main  # noqa: SLF001

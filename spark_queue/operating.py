@@ -1,25 +1,16 @@
-"""What an operator does to a queue as one of its readers sees it: cancel, redrive, configure."""
+"""What an operator does to a queue as one of its readers sees it: cancel and redrive."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
-
 from spark_queue import checks
-from spark_queue.config import LiveSettings
 from spark_queue.delta.commands import admin, foreseeing, redriving, undoing
 from spark_queue.looking import Looking
+from spark_queue.opened import Configured
 from spark_queue.results import Affected, Undone
 
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
-
-class Operating(Looking):
+class Operating(Configured, Looking):
     """A queue in the hands of an operator."""
-
-    _is_one_of_many = False
-    """Whether it is seen by a reader that was asked for by name."""
 
     def cancel(self, where: str, *, dry_run: bool = False) -> Affected:
         """End every ready or claimed item for which a SQL predicate is true.
@@ -64,33 +55,6 @@ class Operating(Looking):
         if dry_run:
             return foreseeing.redriven(store, where, again=again)
         return redriving.redrive(store, where, again=again)
-
-    def configure(self, **settings: Unpack[LiveSettings]) -> int:
-        """Change live settings (see ``LIVE_SETTINGS``) from the next step on.
-
-        Returns
-        -------
-        int
-            The step from which they are in force: a claim after it sees them.
-
-        Raises
-        ------
-        InvalidConfigError
-            When a setting is unknown, fixed at creation, or out of its range.
-        """
-        self.config.changed(**settings)
-        return admin.configure(
-            self._store,
-            lambda old, at: old.reconfigured(old.config.changed(**settings), at.pointers),
-        )
-
-    def pause(self) -> int:
-        """Stop giving out items; what is claimed goes on. Returns the step it is in force from."""
-        return admin.configure(self._store, lambda old, _: replace(old, paused=True), "pause")
-
-    def resume(self) -> int:
-        """Give out items again. Returns the step it is in force from."""
-        return admin.configure(self._store, lambda old, _: replace(old, paused=False), "resume")
 
     def undo(self, step: int) -> Undone:
         """Take back what an operator did in a step of the status log, as far as that can be.

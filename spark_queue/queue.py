@@ -58,21 +58,6 @@ class DeltaQueue(Working):
     ...     claim.items.write.saveAsTable("batch")
     """
 
-    def __init__(self, store: Store) -> None:
-        self._any_reader = store
-        self._default: Store | None = None
-
-    @property
-    def _main(self) -> Store:
-        return self._any_reader
-
-    @property
-    def _store(self) -> Store:
-        """The queue as its default reader sees it."""
-        if self._default is None:
-            self._default = readers.default(self._main)
-        return self._default
-
     @classmethod
     def create(
         cls,
@@ -404,7 +389,7 @@ class DeltaQueue(Working):
         require_reader(name, start, config)
         if config is not None:
             config = forwarding.with_targets(self._main, config)
-        self._default = None
+        self._reader = None
         return Reader(readers.register(self._main, name, config, start))
 
     def open_reader(self, name: str) -> Reader:
@@ -444,7 +429,7 @@ class DeltaQueue(Working):
         checks.require_flag("dry_run", dry_run)
         if dry_run:
             return foreseeing.unread(readers.find(self._main, name))
-        self._default = None
+        self._reader = None
         readers.drop(self._main, name)
         return None
 
@@ -467,7 +452,7 @@ class DeltaQueue(Working):
             A stream with the user's columns, ``_seq`` and ``_step``, each item once.
         """
         require_reader(reader, start)
-        self._default = None
+        self._reader = None
         return Reader(readers.register(self._main, reader, None, start, streams=True)).stream()
 
     def clone(self, name_or_path: str) -> DeltaQueue:

@@ -16,6 +16,7 @@ from spark_queue.claim import Claim, claimed
 from spark_queue.delta.commands import admin, claims, foreseeing, readers, recovery
 from spark_queue.delta.plans import snapshot
 from spark_queue.delta.store import news
+from spark_queue.delta.store.store import Store
 from spark_queue.delta.views import lag
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.operating import Operating
@@ -267,7 +268,8 @@ class Reader(Working):
     What it claims, settles, pauses and configures is its own; the items are shared.
     """
 
-    _is_one_of_many = True
+    def __init__(self, store: Store) -> None:
+        super().__init__(store, store)
 
     @property
     def reader(self) -> str:

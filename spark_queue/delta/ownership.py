@@ -5,20 +5,23 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
-from typing import TypeVar
+from datetime import timedelta
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+import pyarrow as pa
 
-from spark_queue.delta.plans import fold
 from spark_queue.delta.steps import Answer, Step, on_items, on_status, once_on_items
 from spark_queue.delta.store import fencing
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import logger
 from spark_queue.delta.tables.heads import QueueHead, StatusHead, following
-from spark_queue.delta.tables.schema import CLAIMED, ITEM, READY, SCHEDULE
 from spark_queue.errors import FencedError, WriterLockedError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+#: Rows of a status log, and how many they are.
+GivenBack: TypeAlias = "tuple[DataFrame | pa.Table, int]"
 
 _Head = TypeVar("_Head", QueueHead, StatusHead)
 
@@ -39,6 +42,8 @@ class Ownership:
     ----------
     store : Store
         The queue; the token of its owner is written into it.
+    given_back : callable
+        Returns the rows that give back what is claimed as of a step of a reader's log.
     hold : timedelta
         How long the queue is held without renewing, where other processes can write to it.
     sleep : callable
@@ -46,9 +51,15 @@ class Ownership:
     """
 
     def __init__(
-        self, store: Store, *, hold: timedelta = HOLD, sleep: Callable[[float], None] = time.sleep
+        self,
+        store: Store,
+        given_back: Callable[[Store, StatusHead], GivenBack],
+        *,
+        hold: timedelta = HOLD,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._store = store
+        self._given_back = given_back
         self._hold = hold
         self._sleep = sleep
         self._token = fencing.new_holder(store.handle.place.directory())
@@ -118,8 +129,7 @@ class Ownership:
         """Log the holder in a reader's log; what was claimed there is ready again, uncharged."""
 
         def decided(before: StatusHead) -> Step[StatusHead, None]:
-            rows = _claimed(place, before)
-            count = 0 if rows is None else rows.count()
+            rows, count = self._given_back(place, before) if before.claimed else (None, 0)
             head = following(before, claimed=0, log_rows=before.log_rows + count)
             return Step(head=self.renewed(head), rows=rows, answer=None)
 
@@ -185,15 +195,3 @@ class Ownership:
     def _lose(self) -> None:
         self._over.set()
         fencing.leave(self._token)
-
-
-def _claimed(place: Store, head: StatusHead) -> DataFrame | None:
-    """Return rows that give claimed items back, in nobody's name; ``None`` for none."""
-    if not head.claimed:
-        return None
-    claimed = fold.touched(place.recent(head)).where(F.col("_state") == CLAIMED)
-    rows = claimed.select("_seq", "_gen", "_attempts", "_losses", *SCHEDULE)
-    at: datetime = place.clock.now()
-    return rows.withColumns(
-        {"_kind": F.lit(ITEM), "_state": F.lit(READY), "_at": F.lit(at)}
-    ).localCheckpoint()

@@ -10,11 +10,11 @@ from spark_queue.claim import Claim
 from spark_queue.delta.commands import enqueue, recovery
 from spark_queue.delta.commands.rows import checked
 from spark_queue.delta.replica.request import EnqueueRules
-from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import TRACE
 from spark_queue.errors import SparkNeededError
 from spark_queue.front.ends import Inlet, Outlet, Told, Watched
 from spark_queue.local.claim import LocalClaim
+from spark_queue.local.handles import store_of
 from spark_queue.local.queue import LocalQueue
 
 #: What is full takes what fits, as of a queue with Spark; without it a limit is refused.
@@ -31,7 +31,7 @@ class LocalInlet:
     """
 
     def __init__(self, into: LocalQueue) -> None:
-        self._store = _store_of(into)
+        self._store = store_of(into)
 
     def misfits(self, items: Sequence[Any]) -> list[Exception | None]:
         """See :class:`~spark_queue.front.ends.Inlet`: one by one where not all of them fit."""
@@ -67,7 +67,7 @@ class LocalOutlet(Watched):
     """
 
     def __init__(self, source: LocalQueue) -> None:
-        super().__init__(_store_of(source))
+        super().__init__(store_of(source))
         self._source = source
 
     def recover(self) -> object:
@@ -90,8 +90,3 @@ class LocalOutlet(Watched):
 def ends(into: LocalQueue, source: LocalQueue) -> tuple[Inlet, Outlet]:
     """Return where a front puts items into a queue, and takes them by one of its readers."""
     return LocalInlet(into), LocalOutlet(source)
-
-
-def _store_of(queue: LocalQueue) -> Store:
-    """Return the logs behind a queue, as its reader sees them."""
-    return queue._store  # noqa: SLF001

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from spark_queue.claim import Claim
+from spark_queue.clock import Clock, SystemClock
 from spark_queue.delta.commands import recovery
-from spark_queue.delta.input import values
+from spark_queue.delta.input import measures, values
+from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import rows
 from spark_queue.delta.tables.schema import OPTIONAL_COLUMNS
 from spark_queue.delta.tables.spark_types import struct_of
 from spark_queue.delta.views import items
-from spark_queue.errors import SchemaMismatchError
+from spark_queue.errors import QueueExistsError, QueueNotFoundError, SchemaMismatchError
 from spark_queue.front.ends import Inlet, Outlet, Told, Watched
-from spark_queue.looking import store_of
+from spark_queue.looking import main_store_of, store_of
 from spark_queue.processing.terms import worker_id
 from spark_queue.queue import DeltaQueue
 from spark_queue.reader import Working
@@ -53,7 +57,7 @@ class SparkInlet:
 
     def _misfit(self, item: Mapping[str, Any]) -> Exception | None:
         try:
-            values.require_fit(item, self._measures, OPTIONAL_COLUMNS.names)
+            measures.require_fit(item, self._measures, OPTIONAL_COLUMNS.names)
             _require_cost(item.get("cost"))
         except Exception as exc:  # noqa: BLE001 - whatever an item does that is none of ours
             return exc
@@ -64,7 +68,7 @@ class SparkInlet:
         columns = {
             name: [item.get(name) for item in items] for name in (*self._schema.names, *given)
         }
-        return rows.table(len(items), columns, self._columns)
+        return rows.table(columns, self._columns)
 
 
 class SparkOutlet(Watched):
@@ -96,6 +100,24 @@ class SparkOutlet(Watched):
 def ends(into: DeltaQueue, source: Working) -> tuple[Inlet, Outlet]:
     """Return where a front puts items into a queue, and takes them by one of its readers."""
     return SparkInlet(into), SparkOutlet(source)
+
+
+def is_queue(source: object) -> bool:
+    """Tell whether this is a queue, and not a session."""
+    return isinstance(source, DeltaQueue)
+
+
+def opened(
+    spark: SparkSession, name_or_path: str, schema: StructType | str, clock: Clock | None
+) -> Store:
+    """Return the logs of a queue, which is made where it is missing."""
+    now = clock or SystemClock()
+    with suppress(QueueNotFoundError):
+        return main_store_of(DeltaQueue.open(spark, name_or_path, clock=now))
+    # Somebody else may make it at this very moment.
+    with suppress(QueueExistsError):
+        return main_store_of(DeltaQueue.create(spark, name_or_path, schema, clock=now))
+    return main_store_of(DeltaQueue.open(spark, name_or_path, clock=now))
 
 
 def _require_cost(cost: float | None) -> None:

@@ -1,31 +1,36 @@
-"""A journaled queue whose journal is a queue on Delta."""
+"""A journaled queue whose journal is a queue on Delta, with Spark or without."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import timedelta
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import SparkSession
-from pyspark.sql.types import StructType
-
-from spark_queue.clock import Clock, SystemClock
-from spark_queue.delta.journal import DeltaJournal
-from spark_queue.errors import QueueExistsError, QueueNotFoundError
+from spark_queue.clock import Clock
+from spark_queue.delta.journal.journal import DeltaJournal
+from spark_queue.delta.store.handle import Handle
+from spark_queue.delta.store.store import Store
+from spark_queue.errors import InvalidArgumentError
 from spark_queue.journal import JournaledQueue, QueueOptions, ReaderHooks
 from spark_queue.journal.options import require_name
-from spark_queue.looking import main_store_of
-from spark_queue.queue import DeltaQueue
+from spark_queue.local.handles import main_store_of
+from spark_queue.local.queue import LocalQueue
 from spark_queue.reader_config import ReaderConfig
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+    from spark_queue.queue import DeltaQueue
 
 #: How often a front checkpoints its positions unless it is told otherwise.
 _CHECKPOINTS = timedelta(minutes=1)
 
 
 def journaled_queue(
-    spark: SparkSession,
-    name_or_path: str,
+    source: SparkSession | DeltaQueue | LocalQueue,
+    name_or_path: str | None = None,
     schema: StructType | str = "data binary",
     *,
     options: QueueOptions | None = None,
@@ -37,18 +42,19 @@ def journaled_queue(
     native: bool = False,
     clock: Clock | None = None,
 ) -> JournaledQueue[Any]:
-    """Open a queue in memory with many readers, durable in Delta; make it where it is missing.
+    """Open a queue in memory with many readers, durable in Delta.
 
     Parameters
     ----------
-    spark : SparkSession
-        The caller's session, with Delta.
-    name_or_path : str
-        The queue, as :meth:`DeltaQueue.open` names it. While this one is open nobody else writes to
-        it; who reads its tables always may.
+    source : DeltaQueue, LocalQueue or SparkSession
+        The queue, with Spark or without; or the caller's session with Delta, in which the queue is
+        opened, or made where it is missing. While the front is open nobody else writes to the
+        queue, not even by the handle that is given here; who reads its tables always may.
+    name_or_path : str, optional
+        With a session the queue, as :meth:`DeltaQueue.open` names it.
     schema : StructType or str
-        The columns of an item. With one column an item is its value (bytes, by default), with
-        several it is a mapping. A queue that is there has its own.
+        With a session the columns of a queue that is made. With one column an item is its value
+        (bytes, by default), with several it is a mapping.
     options : QueueOptions, optional
         Durability, groups and memory. By default a put's future waits for its group, and positions
         are checkpointed, and small files merged, from time to time.
@@ -61,14 +67,14 @@ def journaled_queue(
     retention : timedelta, optional
         How long items are kept that all readers are done with; for ever by default.
     archive_to : str, optional
-        The table that gets them when they are dropped.
+        The table that gets them when they are dropped; Spark writes it.
     native : bool
-        Whether steps are written without Spark, by the Delta library of Rust (``deltalake``): a
-        commit takes milliseconds instead of most of a second. For a queue on this machine's disk.
-        Meanwhile nothing but this library may write to its tables: no ``OPTIMIZE`` or ``VACUUM``
-        by hand.
+        Whether all steps are written without Spark, as they are without a session: for a queue on
+        this machine's disk. Meanwhile nothing but this library may write to its tables: no
+        ``OPTIMIZE`` or ``VACUUM`` by hand.
     clock : Clock, optional
-        Tells when items were put, and when they expire; the machine's by default.
+        With a session, tells when items were put, and when they expire; the machine's by default.
+        A queue has its own.
 
     Returns
     -------
@@ -81,15 +87,17 @@ def journaled_queue(
     InvalidArgumentError
         When the queue is distinct, fair, grouped or has priorities: for those there is
         :class:`DurableQueue`. When ``native`` is not possible.
+    SparkNeededError
+        When there is no session, and only Spark can read the tables, or write ``archive_to``.
     WriterLockedError
         When a front of another process, which lives, holds a queue on this machine's disk.
     """
-    now = clock or SystemClock()
-    name = require_name(_name_of(name_or_path))
-    queue = _opened(spark, name_or_path, schema, now)
-    journal = DeltaJournal(
-        main_store_of(queue), retention=retention, archive_to=archive_to, native=native
-    )
+    given = _store_of(source, name_or_path, schema, clock)
+    name = require_name(_name_of(given.name))
+    # By a handle of its own: whoever has the other one is not the front.
+    mine = given.handle
+    store = Store(Handle(mine.session, mine.address, mine.clock, mine.listener))
+    journal = DeltaJournal(store, retention=retention, archive_to=archive_to, native=native)
     return JournaledQueue(
         journal,
         name,
@@ -98,19 +106,37 @@ def journaled_queue(
         hooks=hooks,
         size_of=journal.size_of,
         queues=queues,
-        clock=now,
+        clock=store.clock,
     )
 
 
-def _opened(
-    spark: SparkSession, name_or_path: str, schema: StructType | str, clock: Clock
-) -> DeltaQueue:
-    with suppress(QueueNotFoundError):
-        return DeltaQueue.open(spark, name_or_path, clock=clock)
-    # Somebody else may make it at this very moment.
-    with suppress(QueueExistsError):
-        return DeltaQueue.create(spark, name_or_path, schema, clock=clock)
-    return DeltaQueue.open(spark, name_or_path, clock=clock)
+def _store_of(
+    source: object, name_or_path: str | None, schema: StructType | str, clock: Clock | None
+) -> Store:
+    """Return the logs of a queue; nothing of Spark is imported for one that was opened without."""
+    if isinstance(source, LocalQueue):
+        _require_no_other(name_or_path, clock)
+        return main_store_of(source)
+    home = import_module("spark_queue.front.by_spark")
+    if home.is_queue(source):
+        _require_no_other(name_or_path, clock)
+        of_queue: Store = home.main_store_of(source)
+        return of_queue
+    if name_or_path is None:
+        raise InvalidArgumentError(
+            f"name_or_path is None: with {type(source).__name__} for a session, say which queue"
+        )
+    made: Store = home.opened(source, name_or_path, schema, clock)
+    return made
+
+
+def _require_no_other(name_or_path: str | None, clock: Clock | None) -> None:
+    """Refuse what is said of a queue that is open already."""
+    for name, value in (("name_or_path", name_or_path), ("clock", clock)):
+        if value is not None:
+            raise InvalidArgumentError(
+                f"{name} is {value!r}, and the queue is open already: leave it out"
+            )
 
 
 def _name_of(name_or_path: str) -> str:

@@ -33,6 +33,11 @@ def store_of(queue: LocalQueue) -> Store:
     return queue._store  # noqa: SLF001 - it is no user's business
 
 
+def main_store_of(queue: LocalQueue) -> Store:
+    """Return the logs behind a queue, whoever reads it."""
+    return queue._main  # noqa: SLF001 - as above
+
+
 def columns_of(queue: LocalQueue) -> tuple[Field, ...]:
     """Return the user's columns.
 
@@ -41,7 +46,7 @@ def columns_of(queue: LocalQueue) -> tuple[Field, ...]:
     SparkNeededError
         When only Spark reads the tables.
     """
-    return _columns_of(queue._any_reader)  # noqa: SLF001 - as above
+    return _columns_of(queue._main)  # noqa: SLF001 - as above
 
 
 def open_reader(queue: LocalQueue, name: str) -> LocalQueue:
@@ -52,10 +57,8 @@ def open_reader(queue: LocalQueue, name: str) -> LocalQueue:
     ReaderNotFoundError
         When there is none of the name.
     """
-    seen = LocalQueue(queue._any_reader)  # noqa: SLF001 - as above
-    seen._reader = readers.find(queue._any_reader, name)  # noqa: SLF001 - as above
-    seen._is_one_of_many = True  # noqa: SLF001 - as above
-    return seen
+    main = queue._main  # noqa: SLF001 - as above
+    return LocalQueue(main, readers.find(main, name))
 
 
 def drop_reader(queue: LocalQueue, name: str) -> None:
@@ -66,12 +69,12 @@ def drop_reader(queue: LocalQueue, name: str) -> None:
     ReaderNotFoundError
         When there is none of the name.
     """
-    readers.drop(queue._any_reader, name)  # noqa: SLF001 - as above
+    readers.drop(queue._main, name)  # noqa: SLF001 - as above
 
 
 def unread(queue: LocalQueue, name: str) -> Affected:
     """Return what a reader is not done with; the error is that of :func:`drop_reader`."""
-    return foreseeing.unread(readers.find(queue._any_reader, name))  # noqa: SLF001 - as above
+    return foreseeing.unread(readers.find(queue._main, name))  # noqa: SLF001 - as above
 
 
 def droppable(path: str) -> Affected:

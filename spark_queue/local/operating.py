@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from datetime import timedelta
 from typing import Any, Literal, overload
 
 from spark_queue import checks
 from spark_queue.delta.arrow.where import Where, require_where
 from spark_queue.delta.commands import admin, foreseeing, redriving, undoing, upgrade
-from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import tidying
 from spark_queue.delta.tables.log import Log
+from spark_queue.delta.upkeep import by_columns
 from spark_queue.doctor.examine import examine
 from spark_queue.doctor.finding import Checkup
 from spark_queue.doctor.thresholds import Thresholds
-from spark_queue.local import counting, upkeep
+from spark_queue.local import counting
+from spark_queue.opened import Configured
 from spark_queue.results import Affected, Maintained, QueueStats, Undone, Upgraded
 
 
-class Operated(ABC):
+class Operated(Configured):
     """A queue in the hands of an operator."""
-
-    _any_reader: Store
-    _is_one_of_many = False
-    """Whether it is seen by a reader that was asked for by name."""
-
-    @property
-    @abstractmethod
-    def _store(self) -> Store:
-        """The queue as its reader sees it."""
 
     def stats(self) -> QueueStats:
         """Count the items per state and per fair key, as they are now."""
@@ -43,7 +34,7 @@ class Operated(ABC):
         limits : Thresholds, optional
             From where on something is worth a word.
         """
-        return examine(self._any_reader, limits)
+        return examine(self._main, limits)
 
     def cancel(self, where: Where, *, dry_run: bool = False) -> Affected:
         """End every ready or claimed item that is meant.
@@ -138,8 +129,8 @@ class Operated(ABC):
         """
         _require(where, dry_run=dry_run)
         if dry_run:
-            return upkeep.purgeable(self._any_reader, where)
-        return upkeep.purge(self._any_reader, where)
+            return by_columns.purgeable(self._main, where)
+        return by_columns.purge(self._main, where)
 
     @overload
     def maintain(
@@ -176,19 +167,19 @@ class Operated(ABC):
         checks.require_upkeep(retention, None)
         checks.require_flag("dry_run", dry_run)
         if dry_run:
-            return upkeep.maintainable(self._any_reader, retention)
-        return upkeep.maintain(self._any_reader, retention)
+            return by_columns.maintainable(self._main, retention)
+        return by_columns.maintain(self._main, retention)
 
     def upgrade(self) -> Upgraded:
         """Bring the queue to the format of this release, as :meth:`DeltaQueue.upgrade` does."""
-        return upgrade.upgrade(self._any_reader)
+        return upgrade.upgrade(self._main)
 
     def close(self) -> None:
         """Forget what this process remembers of the queue; what is claimed stays claimed.
 
         Upkeep under way in this process is given two seconds to come to its end, for each log.
         """
-        store = self._any_reader
+        store = self._main
         # Of a log that this process never looked at nothing is under way.
         known = list(store.cache().positions)
         logs: list[Log[Any]] = [store.queue, *(store.of_reader(at).status for at in known)]

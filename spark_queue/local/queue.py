@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -47,9 +46,6 @@ from spark_queue.tracing import Trace
 
 if TYPE_CHECKING:
     import pandas as pd
-    from typing_extensions import Unpack
-
-    from spark_queue.config import LiveSettings
 
 #: What a step survives when it is told.
 Durability = Literal["disk", "process"]
@@ -83,10 +79,6 @@ class LocalQueue(Worked):
     >>> queue.counts()["acked"]
     1
     """
-
-    def __init__(self, store: Store) -> None:
-        self._any_reader = store
-        self._reader: Store | None = None
 
     @classmethod
     def create(
@@ -157,29 +149,6 @@ class LocalQueue(Worked):
         store.settings(store.require_exists())
         return cls(store)
 
-    @property
-    def name(self) -> str:
-        """The queue's path."""
-        return self._any_reader.name
-
-    @property
-    def config(self) -> QueueConfig:
-        """The configuration in force."""
-        store = self._any_reader
-        return store.settings(store.status_head()).config
-
-    @property
-    def paused(self) -> bool:
-        """Whether claims get nothing."""
-        return self._store.settings(self._store.status_head()).paused
-
-    @property
-    def _store(self) -> Store:
-        """The queue as its reader sees it."""
-        if self._reader is None:
-            self._reader = readers.default(self._any_reader)
-        return self._reader
-
     def enqueue(
         self,
         rows: Rows,
@@ -210,7 +179,7 @@ class LocalQueue(Worked):
         SparkNeededError
             When a reader of the queue has limits, or reads a stream.
         """
-        store = self._any_reader
+        store = self._main
         given: object = [dict(rows)] if isinstance(rows, Mapping) else rows
         traces = tracing.given(trace)
         frame = checked(store, given, order_by=order_by)
@@ -314,28 +283,6 @@ class LocalQueue(Worked):
         """Say what happened to an item, and what it waits for, to the end of the chain."""
         return reading.read_item(self._store, seq, as_of)
 
-    def configure(self, **settings: Unpack[LiveSettings]) -> int:
-        """Change live settings from the next step on; return that step.
-
-        Raises
-        ------
-        InvalidConfigError
-            When a setting is unknown, fixed at creation, or out of its range.
-        """
-        self.config.changed(**settings)
-        return admin.configure(
-            self._store,
-            lambda old, at: old.reconfigured(old.config.changed(**settings), at.pointers),
-        )
-
-    def pause(self) -> int:
-        """Stop giving out items; what is claimed goes on. Returns the step it is in force from."""
-        return admin.configure(self._store, lambda old, _: replace(old, paused=True), "pause")
-
-    def resume(self) -> int:
-        """Give out items again. Returns the step it is in force from."""
-        return admin.configure(self._store, lambda old, _: replace(old, paused=False), "resume")
-
     def reader(
         self, name: str, *, start: Start | None = None, config: ReaderConfig | None = None
     ) -> LocalQueue:
@@ -345,14 +292,11 @@ class LocalQueue(Worked):
         """
         require_reader(name, start, config)
         self._reader = None
-        seen = LocalQueue(self._any_reader)
-        seen._reader = readers.register(self._any_reader, name, config, start)
-        seen._is_one_of_many = True
-        return seen
+        return LocalQueue(self._main, readers.register(self._main, name, config, start))
 
     def readers(self) -> tuple[str, ...]:
         """Return the names of all readers; the default reader's is empty."""
-        return tuple(facts.name for facts in self._any_reader.queue_head().readers.values())
+        return tuple(facts.name for facts in self._main.queue_head().readers.values())
 
     def clone(self, path: str | Path) -> LocalQueue:
         """Make a queue with all that this one has, to try workers, weights and limits on it.
@@ -385,7 +329,7 @@ class LocalQueue(Worked):
         takes the time of a step or two, during which nobody writes to this one.
         """
         checks.require_text("path", str(path))
-        return LocalQueue(cloning.clone(self._any_reader, _as_path(path)))
+        return LocalQueue(cloning.clone(self._main, _as_path(path)))
 
     def drop(self, *, dry_run: bool = False) -> Affected | None:
         """Remove the queue and everything in it.
@@ -409,8 +353,8 @@ class LocalQueue(Worked):
         """
         checks.require_flag("dry_run", dry_run)
         if dry_run:
-            return foreseeing.dropped(self._any_reader)
-        admin.drop(self._any_reader)
+            return foreseeing.dropped(self._main)
+        admin.drop(self._main)
         return None
 
     def __repr__(self) -> str:

@@ -63,7 +63,7 @@ def samples(queue: AnyQueue, *, keys: int = KEYS) -> list[Sample]:
         When ``keys`` is below 1.
     """
     checks.require_count("keys", keys)
-    store = queue._any_reader  # noqa: SLF001 - it is no user's business
+    store = queue._main  # noqa: SLF001 - it is no user's business
     count = counting.stats if isinstance(queue, LocalQueue) else _by_spark
     found = list(_of_items(store))
     for reader in readers.every(store):

@@ -211,6 +211,17 @@ class KeptRows:
             raise FileNotFoundError(str(exc)) from exc
         return pa.concat_tables(parts) if parts else self._schema.empty_table().select(wanted)
 
+    def parts_of(
+        self,
+        files: Iterable[LogFile],
+        columns: Sequence[str],
+        may_matter: Callable[[LogFile], bool] | None,
+    ) -> Iterator[pa.Table]:
+        """See :class:`StepLog`."""
+        for file in files:
+            if may_matter is None or may_matter(file):
+                yield self.rows_of([file], columns)
+
     def schema(self) -> str:
         """See :class:`StepLog`."""
         return self._columns

@@ -19,6 +19,7 @@ from spark_queue.delta.upkeep import maintain
 from spark_queue.errors import FencedError, InvalidArgumentError, SchemaMismatchError
 from spark_queue.front.journaled import journaled_queue
 from spark_queue.journal import JournaledQueue, QueueOptions
+from spark_queue.local.queue import LocalQueue
 from spark_queue.looking import main_store_of, store_of
 from spark_queue.queue import DeltaQueue
 from spark_queue.reader_config import ReaderConfig
@@ -90,23 +91,6 @@ def test_what_is_durable_is_there_for_the_next(
     after.close()
 
 
-@both_lanes
-def test_the_former_front_is_fenced(
-    spark: SparkSession, jobs: JournaledQueue[bytes], queue_path: str, clock: ManualClock
-) -> None:
-    """Whoever opens a queue takes it over: the one before delivers nothing, and its puts fail."""
-    jobs.put(b"one").result(PATIENCE)
-    after = _again(spark, queue_path, clock)
-
-    with pytest.raises(FencedError):
-        jobs.reader("").get(timeout=0)
-    with pytest.raises(FencedError):
-        jobs.put(b"two").result(PATIENCE)
-    assert _drained(after) == [b"one"]
-    after.close()
-
-
-@both_lanes
 def test_nobody_else_writes_while_a_front_holds_the_queue(
     spark: SparkSession, jobs: JournaledQueue[bytes], queue_path: str, clock: ManualClock
 ) -> None:
@@ -161,6 +145,25 @@ def test_one_directory_is_one_queue(
     assert store_of(queue).handle.place.location() != store_of(other).handle.place.location()
 
 
+def test_a_front_goes_on_where_one_without_spark_was(
+    jobs: JournaledQueue[bytes], queue_path: str, clock: ManualClock
+) -> None:
+    """What either kind of front told durable is there for the other, positions and all."""
+    for item in (b"one", b"two", b"three"):
+        jobs.put(item).result(PATIENCE)
+    reader = jobs.reader("")
+    reader.ack(reader.get(timeout=0))
+    jobs.sync()
+    alone = LocalQueue.open(queue_path, clock=clock)
+    with journaled_queue(alone) as after:
+        with pytest.raises(FencedError):
+            jobs.put(b"four").result(PATIENCE)
+        taken = after.reader("").get(timeout=0)
+        assert (taken.item, after.items, after.bytes) == (b"two", 2, 8)
+        after.reader("").nack(taken)
+    assert alone.claim(2).rows[0]["_attempts"] == 1
+
+
 def test_readers_are_those_of_the_queue(
     spark: SparkSession, jobs: JournaledQueue[bytes], queue_path: str, clock: ManualClock
 ) -> None:
@@ -204,59 +207,21 @@ def test_memory_is_bounded(spark: SparkSession, queue_path: str, clock: ManualCl
     front.close()
 
 
-def test_a_replacement_is_evidence(
-    spark: SparkSession, jobs: JournaledQueue[bytes], queue_path: str, clock: ManualClock
-) -> None:
-    """KP-32: after ``replace`` only the new item is there, for this front and the next."""
-    jobs.put(b"one").result(PATIENCE)
-    reader = jobs.reader("")
-    replaced = reader.replace(reader.get(timeout=0), b"two")
-    assert replaced is not None
-    replaced.result(PATIENCE)
-
-    after = _again(spark, queue_path, clock)
-
-    assert _drained(after) == [b"two"]
-    after.close()
-
-
-def test_expiry_and_limits_are_logged(
-    spark: SparkSession, jobs: JournaledQueue[bytes], queue_path: str, clock: ManualClock
-) -> None:
-    """JQ-29, JQ-38: what expired or was dropped stays so for the next front."""
-    reader = jobs.reader("r", config=ReaderConfig(max_items=3, full_policy="drop_oldest"))
-    for number in range(5):
-        jobs.put(bytes([number]), expires_at=clock.now() + (number + 1) * MINUTE)
-    clock.advance(3 * MINUTE)
-
-    assert reader.get(timeout=0).item == b"\x03"
-    jobs.sync()
-    stats = DeltaQueue.open(spark, queue_path, clock=clock).reader("r").stats()
-    assert (stats.ready, stats.expired, stats.cancelled) == (2, 1, 2)
-    after = _again(spark, queue_path, clock)
-    assert _drained(after, "r") == [b"\x03", b"\x04"]
-    after.close()
-
-
-@both_lanes
 def test_a_front_keeps_its_tables_small(
     spark: SparkSession,
     place: str,
     queue_path: str,
     clock: ManualClock,
     monkeypatch: pytest.MonkeyPatch,
-    *,
-    native: bool,
 ) -> None:
     """JN-22, JQ-30: what all readers have passed for long enough is archived, while it is open."""
-    monkeypatch.setattr("spark_queue.delta.journal._MANY", 1)
+    monkeypatch.setattr("spark_queue.delta.journal.journal._MANY", 1)
     front = journaled_queue(
         spark,
         queue_path,
         clock=clock,
         retention=MINUTE,
         archive_to=f"{place}/archive",
-        native=native,
     )
     front.put(b"1").result(PATIENCE)
     clock.advance(MINUTE)

@@ -13,7 +13,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from spark_queue.delta.journal import DeltaJournal
+from spark_queue.delta.journal.journal import DeltaJournal
 from spark_queue.journal import Group
 from spark_queue.looking import main_store_of
 from spark_queue.queue import DeltaQueue

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_queue.delta.arrow.fold import gathered, recent
 from spark_queue.delta.arrow.rows import log_of
 from spark_queue.delta.planner import StagedCheckpoint
 from spark_queue.delta.store.store import Store
@@ -31,7 +32,6 @@ from spark_queue.delta.tables.schema import (
     STATUS_COLUMNS,
 )
 from spark_queue.delta.tables.settings import Settings
-from spark_queue.delta.tables.step_log import StepLog
 
 #: How far ahead of the pointer an item may be that another weight puts behind it: a last digit.
 _NEAR = 1e-3
@@ -85,8 +85,7 @@ class _Fold:
 
     def kept(self) -> tuple[pa.Table, pa.ChunkedArray]:
         """Return the rows of touched items that still count, and the seqs of all of these."""
-        log = log_of(self.store, "status")
-        rows = _gathered(self._recent(log, _NARROW), _NARROW)
+        rows = gathered(self._recent(_NARROW), _NARROW)
         rows = rows.filter(pc.is_in(rows["_kind"], pa.array([ITEM, OPEN])))
         newest = rows.group_by("_seq").aggregate([("_step", "max")])
         # Of an item a step has one row.
@@ -95,7 +94,7 @@ class _Fold:
         ahead = turns.are_ahead(rows, turns.turns_of(rows, self.after), self.head.pointers)
         live = pc.is_in(rows["_state"], pa.array([READY, CLAIMED]))
         counts = rows.filter(pc.or_(live, pc.fill_null(ahead, False))).select(["_seq", "_step"])
-        return self._whole(log, counts), newest["_seq"]
+        return self._whole(counts), newest["_seq"]
 
     def passed(self, touched: pa.ChunkedArray) -> pa.Table:
         """Return items that nothing has touched, and the order has passed."""
@@ -109,30 +108,19 @@ class _Fold:
 
     def served(self) -> pa.Table:
         """Return what each line was served: its highest turn, and its highest overdue one."""
-        log = log_of(self.store, "status")
-        parts = (_handed_out(rows) for rows in self._recent(log, _HANDED_OUT))
-        rows = _highest(_gathered(map(_highest, parts), (*_LINE, "_turn")))
+        parts = (_handed_out(rows) for rows in self._recent(_HANDED_OUT))
+        rows = _highest(gathered(map(_highest, parts), (*_LINE, "_turn")))
         return _with(_with(rows, "_turn", self._stretched(rows)), "_kind", SERVED)
 
-    def _recent(self, log: StepLog, names: tuple[str, ...]) -> Iterator[pa.Table]:
-        """Return the rows of the checkpoint before, and of the steps since, by file."""
-        start, end = self.head.checkpoint.step, self.head.step
-        for file in log.files():
-            if not file.may_have("_step", start, end):
-                continue
-            rows = log.rows_of([file], (*names, "_item_gen"))
-            is_base = pc.and_(pc.equal(rows["_gen"], OPEN_LANE), pc.equal(rows["_step"], start))
-            since = pc.and_(pc.greater(rows["_step"], start), pc.less_equal(rows["_step"], end))
-            is_step = pc.and_(pc.equal(rows["_kind"], ITEM), since)
-            rows = _with(rows, "_gen", pc.coalesce(rows["_item_gen"], rows["_gen"]))
-            yield rows.filter(pc.or_(is_base, is_step)).select(list(names))
+    def _recent(self, names: tuple[str, ...]) -> Iterator[pa.Table]:
+        return recent(self.store, self.head, names)
 
-    def _whole(self, log: StepLog, counts: pa.Table) -> pa.Table:
+    def _whole(self, counts: pa.Table) -> pa.Table:
         """Return the rows of some items at their newest step."""
         names = ("_kind", *STATE)
         found = [
             rows.filter(pc.equal(rows["_step"], _known_of(counts, rows, "_step")))
-            for rows in self._recent(log, names)
+            for rows in self._recent(names)
         ]
         found = [rows.drop_columns(["_kind", "_step"]) for rows in found]
         nothing = STATUS_COLUMNS.arrow.empty_table().select([n for n in STATE if n != "_step"])
@@ -224,11 +212,6 @@ def _handed_out(rows: pa.Table) -> pa.Table:
 def _highest(rows: pa.Table) -> pa.Table:
     found = rows.group_by(_LINE).aggregate([("_turn", "max")])
     return found.rename_columns({"_turn_max": "_turn"})
-
-
-def _gathered(parts: Iterator[pa.Table], names: tuple[str, ...]) -> pa.Table:
-    nothing = STATUS_COLUMNS.arrow.empty_table().select(list(names))
-    return pa.concat_tables([nothing, *parts], promote_options="default")
 
 
 def _with(rows: pa.Table, column: str, value: object) -> pa.Table:

@@ -21,8 +21,8 @@ from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import CLAIMED, ITEM, READY, SCHEDULE, STATUS_COLUMNS
 from spark_queue.results import SAMPLED, SAMPLES, Affected
 
-#: What a row says of an item when it ends.
-_ENDED = ("_seq", "_gen", "_state", "_attempts", "_losses", *SCHEDULE)
+#: What a row says of an item that comes to another state.
+MOVED = ("_seq", "_gen", "_state", "_attempts", "_losses", *SCHEDULE)
 
 
 def matching(store: Store, where: Where, states: Collection[str]) -> pa.Table:
@@ -96,14 +96,19 @@ def oldest_by_bytes(store: Store, most: int) -> pa.Table:
 def ended(found: pa.Table, state: str, now: datetime, error: str | None) -> Moved:
     """Return the rows by which items end."""
     said = {"_kind": ITEM, "_state": state, "_at": now, "_error": error}
-    return _moved(found.select(list(_ENDED)), said)
+    return _moved(found.select(list(MOVED)), said)
 
 
 def revived(found: pa.Table, now: datetime) -> Moved:
     """Return the rows by which items are ready again, as if nothing had been."""
     said = {"_kind": ITEM, "_state": READY, "_at": now, "_attempts": 0, "_losses": 0}
     gone = {"_available_at": None, "_expires_at": None}
-    return _moved(found.select(list(_ENDED)), said | gone)
+    return _moved(found.select(list(MOVED)), said | gone)
+
+
+def released(found: pa.Table, now: datetime) -> Moved:
+    """Return the rows by which claimed items are back, in nobody's name and uncharged."""
+    return _moved(found.select(list(MOVED)), {"_kind": ITEM, "_state": READY, "_at": now})
 
 
 def _states(found: pa.Table) -> dict[str, int]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,6 +20,8 @@ from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.schema import ITEM, META_LANE, OPEN_LANE
 from spark_queue.delta.tables.step_log import StepLog
 from spark_queue.errors import SparkNeededError
+
+_T = TypeVar("_T")
 
 #: Seqs up to which it is asked for each whether a file may have it.
 _FEW = 1_000
@@ -72,13 +75,19 @@ def rows_of(
     SparkNeededError
         When only Spark reads the log, or it has more rows than that.
     """
-    wanted = list(dict.fromkeys(["_kind", *columns]))
+
+    def read() -> pa.Table:
+        return pa.concat_tables(parts_of(store, which, columns, may_matter, kind=kind, most=most))
+
+    return once_more(read)
+
+
+def once_more(read: Callable[[], _T]) -> _T:
+    """Read files, and once more where one was merged meanwhile: its rows are in another."""
     try:
-        rows = _read(store, which, wanted, may_matter, most)
+        return read()
     except OSError:
-        # Merged meanwhile: the rows are in other files.
-        rows = _read(store, which, wanted, may_matter, most)
-    return rows.filter(pc.equal(rows["_kind"], kind))
+        return read()
 
 
 def item_files(log: StepLog) -> list[LogFile]:
@@ -97,21 +106,32 @@ def settings_files(log: StepLog) -> list[LogFile]:
     return [f for f in files if f.rows > 1 or of_steps[f.ranges.get("_step")] > 1]
 
 
-def _read(
+def parts_of(
     store: Store,
     which: LogName,
     columns: Sequence[str],
-    may_matter: Callable[[LogFile], bool] | None,
-    most: float,
-) -> pa.Table:
-    log = log_of(store, which)
+    may_matter: Callable[[LogFile], bool] | None = None,
+    *,
+    kind: str = ITEM,
+    most: float = math.inf,
+) -> Iterator[pa.Table]:
+    """Return the same rows part by part, for what is more than a process keeps; the first is empty.
+
+    Raises
+    ------
+    OSError
+        When a file was merged meanwhile; and those of :func:`rows_of`.
+    """
+    wanted, log = list(dict.fromkeys(["_kind", *columns])), log_of(store, which)
     files = item_files(log)
     if may_matter is not None:
         files = [file for file in files if may_matter(file)]
     if sum(file.rows for file in files) > most:
         why = "it has more rows than a process looks at"
         raise SparkNeededError(f"to look at {store.name!r}", why)
-    return log.rows_of(files, columns)
+    yield log.rows_of([], wanted)
+    for rows in log.parts_of(files, wanted, may_matter):
+        yield rows.filter(pc.equal(rows["_kind"], kind))
 
 
 def having(seqs: pa.ChunkedArray) -> Callable[[LogFile], bool]:

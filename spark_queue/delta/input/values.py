@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import MAXYEAR, MINYEAR, date, datetime
 from itertools import repeat
 from numbers import Integral
@@ -26,12 +25,10 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from spark_queue.delta.input.measures import Measure, length, misfit, of_bytes, of_item, of_text
 from spark_queue.delta.input.sizes import width_of
 from spark_queue.delta.tables import rows
 from spark_queue.errors import SchemaMismatchError
-
-#: Returns how many bytes a value counts; raises where it does not fit.
-Measure = Callable[[Any], int]
 
 
 def measure(schema: StructType) -> Measure:
@@ -48,10 +45,7 @@ def measure(schema: StructType) -> Measure:
         It raises :class:`SchemaMismatchError` for what the queue cannot hold, so that bad items
         fail alone, before they are in line.
     """
-    columns = measures(schema)
-    if len(columns) == 1:
-        return next(iter(columns.values()))
-    return lambda item: require_fit(item, columns)
+    return of_item(measures(schema))
 
 
 def measures(schema: StructType) -> dict[str, Measure]:
@@ -59,56 +53,12 @@ def measures(schema: StructType) -> dict[str, Measure]:
     return {field.name: _measure_of(field) for field in schema}
 
 
-def require_fit(
-    item: Mapping[str, Any], columns: Mapping[str, Measure], optional: Collection[str] = ()
-) -> int:
-    """Return the size of an item that has all columns, save optional ones, and no others.
-
-    Raises
-    ------
-    SchemaMismatchError
-        It names the first column that is missing, is unknown, or has another type.
-    """
-    if not isinstance(item, Mapping):
-        raise SchemaMismatchError(
-            next(iter(columns)), f"is missing in {item!r:.100}: an item is a mapping of its columns"
-        )
-    for name in columns:
-        if name not in item and name not in optional:
-            raise SchemaMismatchError(name, "is missing in the item")
-    for name in item:
-        if name not in columns:
-            raise SchemaMismatchError(name, "is not a column of the queue")
-    return sum(columns[name](value) for name, value in item.items())
-
-
 def _measure_of(field: StructField) -> Measure:
     if isinstance(field.dataType, BinaryType):
-        return _measure_of_bytes(field)
+        return of_bytes(field.name, field.dataType.simpleString())
     if isinstance(field.dataType, StringType):
-        return lambda value: _text(value, field)
+        return of_text(field.name, field.dataType.simpleString())
     return lambda value: _other(value, field)
-
-
-def _measure_of_bytes(field: StructField) -> Measure:
-    # A part of every put: a union of types would take longer to ask than all the rest.
-    kinds = (bytes, bytearray)
-
-    def size(value: Any) -> int:
-        return len(value) if isinstance(value, kinds) else _nothing(value, field)
-
-    return size
-
-
-def _text(value: Any, field: StructField) -> int:
-    if not isinstance(value, str):
-        return _nothing(value, field)
-    if value.isascii():
-        return len(value)
-    try:
-        return len(value.encode())
-    except UnicodeEncodeError as exc:
-        raise _misfit(value, field) from exc
 
 
 def _other(value: Any, field: StructField) -> int:
@@ -121,15 +71,7 @@ def _other(value: Any, field: StructField) -> int:
         return 0
     if not _is_kept(value, stored, field.dataType):
         raise _misfit(value, field)
-    return width_of(field.dataType) or _length(value)
-
-
-def _length(value: Any) -> int:
-    try:
-        return len(json.dumps(value, default=str).encode())
-    except TypeError:
-        # A map by dates, or by bytes: JSON has no such names.
-        return len(str(value).encode())
+    return width_of(field.dataType) or length(value)
 
 
 def _is_kept(value: Any, stored: Any, kind: DataType) -> bool:
@@ -184,14 +126,5 @@ def _is_plain_kept(value: Any, stored: Any, kind: DataType) -> bool:
     return True
 
 
-def _nothing(value: Any, field: StructField) -> int:
-    if value is None:
-        return 0
-    raise _misfit(value, field)
-
-
 def _misfit(value: Any, field: StructField) -> SchemaMismatchError:
-    return SchemaMismatchError(
-        field.name,
-        f"is {value!r:.100} in the item, and {field.dataType.simpleString()} in the queue",
-    )
+    return misfit(value, field.name, field.dataType.simpleString())

@@ -113,8 +113,8 @@ class TablesAhead:
         wanted = sorted({*seqs, *(seq for one in hashes for seq in self.hashes.seqs_of(one))})
         among = pa.array(wanted, pa.int64())
         for part in self._parts(lambda file: file.gen >= 0 and file.may_have_one("_seq", wanted)):
-            if pc.any(pc.is_in(part.read(("_seq",), QUEUE_COLUMNS)["_seq"], among)).as_py():
-                rows = part.read(_NAMED, QUEUE_COLUMNS)
+            if pc.any(pc.is_in(part.read(("_seq",), QUEUE_COLUMNS.arrow)["_seq"], among)).as_py():
+                rows = part.read(_NAMED, QUEUE_COLUMNS.arrow)
                 known = pc.less_equal(rows["_step"], self.step)
                 rows = rows.filter(pc.and_(pc.is_in(rows["_seq"], among), known))
                 yield from rows.append_column(WAITED, self._waited(rows)).to_pylist()
@@ -124,7 +124,9 @@ class TablesAhead:
         found: dict[LineKey, float] = {}
         keys = pa.array({key for _, key in lines}, pa.string())
         for part in self._parts(lambda file: file.gen == META_LANE):
-            rows = part.read(("_kind", "_step", "_priority", "_round", "_fair_key"), QUEUE_COLUMNS)
+            rows = part.read(
+                ("_kind", "_step", "_priority", "_round", "_fair_key"), QUEUE_COLUMNS.arrow
+            )
             is_end = pc.and_(pc.equal(rows["_kind"], KEY), pc.is_in(rows["_fair_key"], keys))
             known = pc.less_equal(rows["_step"], self.step)
             for row in rows.filter(pc.and_(is_end, known)).to_pylist():
@@ -160,7 +162,7 @@ class TablesAhead:
     def _placed(self, part: Part, priority: int, begin: _Turn, most: float) -> pa.Table:
         """Return seq and turn of the items of a part that wait behind a place, up to a turn."""
         weighted = ["_fair_key"] if self.settings.stretches else []
-        rows = part.read(["_step", "_seq", "_priority", "_round", *weighted], QUEUE_COLUMNS)
+        rows = part.read(["_step", "_seq", "_priority", "_round", *weighted], QUEUE_COLUMNS.arrow)
         rows = rows.filter(pc.and_(pc.equal(rows["_priority"], priority), self._is_seen(rows)))
         turns = turns_of(rows, self.settings)
         waits = pc.and_(are_after(rows, turns, begin), pc.less_equal(turns, most))
@@ -173,7 +175,7 @@ class TablesAhead:
         found = [_WAITING.append(_TURN).empty_table()]
         for at in pc.unique(kept["part"]).to_pylist():
             of_part = kept.filter(pc.equal(kept["part"], at)).sort_by("_seq")
-            rows = parts[at].read(WAITING, QUEUE_COLUMNS)
+            rows = parts[at].read(WAITING, QUEUE_COLUMNS.arrow)
             rows = rows.filter(pc.is_in(rows["_seq"], of_part["_seq"].combine_chunks()))
             found.append(rows.sort_by("_seq").append_column(_TURN, of_part["turn"]))
         return pa.concat_tables(found).sort_by(_BY_TURN)
@@ -215,7 +217,7 @@ class TablesAhead:
             return
         touched = sorted(self.touched.to_pylist())
         for part in self._parts(lambda file: self._may_name(file, known, touched)):
-            rows = part.read(_HASHED, QUEUE_COLUMNS)
+            rows = part.read(_HASHED, QUEUE_COLUMNS.arrow)
             new = pc.and_(pc.greater(rows["_step"], known), pc.less_equal(rows["_step"], self.step))
             rows = rows.filter(new)
             rows = rows.filter(self._may_hold(rows))

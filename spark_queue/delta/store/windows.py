@@ -95,7 +95,7 @@ def _unsaid(source: TablesAhead, followed: pa.Table) -> pa.Table:
     files = [f for f in source.log.files() if f.gen >= 0 and f.may_have_one("_seq", seqs)]
     found = [_ENTERED.empty_table()]
     for part in parts_of(source.directory, files):
-        rows = part.read(ENTERED, QUEUE_COLUMNS)
+        rows = part.read(ENTERED, QUEUE_COLUMNS.arrow)
         found.append(rows.filter(pc.is_in(rows["_seq"], pa.array(seqs, pa.int64()))))
     return pa.concat_tables(found)
 
@@ -115,7 +115,7 @@ def _ends(source: TablesAhead, queue: QueueHead) -> pa.Table:
     files = [file for file in source.log.files() if may(file)]
     found = [_ENTERED.empty_table()]
     for part in parts_of(source.directory, files):
-        rows = part.read(ENTERED, QUEUE_COLUMNS)
+        rows = part.read(ENTERED, QUEUE_COLUMNS.arrow)
         found.append(rows.filter(pc.equal(rows["_kind"], KEY)))
     rows = pa.concat_tables(found)
     return rows.filter(pc.less_equal(rows["_step"], queue.step))

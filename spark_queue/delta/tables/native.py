@@ -10,7 +10,7 @@ files, holds the right to write (:meth:`Store.writing`).
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from spark_queue.delta.tables import traces
+from spark_queue.delta.tables import scanning, traces
 from spark_queue.delta.tables.appending import (
     Appending,
     is_forced,
@@ -176,6 +176,17 @@ class NativeLog:
             found[_PARTITION] = pa.repeat(pa.scalar(file.gen), rows.num_rows)
             parts.append(table_of(wanted, rows.num_rows, found))
         return pa.concat_tables(parts) if parts else wanted.empty_table()
+
+    def parts_of(
+        self,
+        files: Iterable[LogFile],
+        columns: Sequence[str],
+        may_matter: Callable[[LogFile], bool] | None,
+    ) -> Iterator[pa.Table]:
+        """Return the same part by part; of a large file only those that may matter."""
+        for part in scanning.parts_of(self._directory, files):
+            if may_matter is None or may_matter(part.file):
+                yield part.read(columns, self._schema)
 
     def _require_files(self) -> None:
         """Name the file, where one is gone or cut."""

@@ -10,8 +10,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from spark_queue.delta.tables.files import RANGED, LogFile, opened
-from spark_queue.delta.tables.schema import Columns
+from spark_queue.delta.tables.files import RANGED, LogFile, opened, read_file
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -32,20 +31,20 @@ class Part:
     """What is known of them, as if they were a file."""
     group: int | None = None
 
-    def read(self, names: Sequence[str], columns: Columns) -> pa.Table:
+    def read(self, names: Sequence[str], columns: pa.Schema) -> pa.Table:
         """Return some columns of the rows, each as ``columns`` has it.
 
         Raises
         ------
         OSError
-            When the file is gone: somebody has tidied the table up, and put its rows elsewhere.
+            When the file is gone: somebody has tidied the table up, and put its rows elsewhere; or
+            when it is not whole.
         """
-        file, wanted = opened(self.path), list(names)
         if self.group is None:
-            rows = file.read(columns=wanted)
+            rows = read_file(self.path, names)
         else:
-            rows = file.read_row_group(self.group, columns=wanted)
-        schema = pa.schema([columns.arrow.field(name) for name in names])
+            rows = opened(self.path).read_row_group(self.group, columns=list(names))
+        schema = pa.schema([columns.field(name) for name in names])
         found = dict(zip(rows.column_names, rows.columns, strict=True))
         found[_PARTITION] = pa.repeat(pa.scalar(self.file.gen, pa.int32()), rows.num_rows)
         none = {field.name: pa.nulls(rows.num_rows, field.type) for field in schema}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -49,6 +49,21 @@ class StepLog(Protocol):
         ------
         OSError
             When one is gone, as its rows were put elsewhere; or when it is not whole.
+        """
+        ...
+
+    def parts_of(
+        self,
+        files: Iterable[LogFile],
+        columns: Sequence[str],
+        may_matter: Callable[[LogFile], bool] | None,
+    ) -> Iterator[pa.Table]:
+        """Return the same part by part; of a large file only those that may matter.
+
+        Raises
+        ------
+        OSError
+            As :meth:`rows_of` does.
         """
         ...
 

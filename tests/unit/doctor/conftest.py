@@ -55,11 +55,11 @@ def anew(queue: LocalQueue, clock: ManualClock) -> LocalQueue:
     """Open a queue as a process does that has never seen it."""
     caches: dict[str, object] = vars(memory)["_caches"]
     caches.clear()
-    return LocalQueue(type(queue._any_reader).of(*_handle(queue, clock)))
+    return LocalQueue(type(queue._main).of(*_handle(queue, clock)))
 
 
 def _handle(queue: LocalQueue, clock: ManualClock) -> tuple[Any, ...]:
-    handle = queue._any_reader.handle
+    handle = queue._main.handle
     return handle.session, handle.address, clock
 
 

@@ -79,7 +79,7 @@ def test_a_front_that_died_is_found(queue: LocalQueue) -> None:
 
     found = only(queue.doctor(), "front-gone")
 
-    holder = queue._any_reader.queue_head().hold.by
+    holder = queue._main.queue_head().hold.by
     assert holder
     assert holder in found.what
     paste(found)
@@ -139,7 +139,7 @@ def test_a_promise_that_ends_with_the_process_is_good_to_know(
 
 def test_a_session_that_runs_tasks_twice_is_found(queue: LocalQueue) -> None:
     """A handler would run twice for one lease: that is an error, and the setting is named."""
-    subject = Subject(queue._any_reader, Thresholds())
+    subject = Subject(queue._main, Thresholds())
     conf = {"spark.speculation": "true"}
     log = SimpleNamespace(require_own_transactions=lambda: None)
     subject.store = SimpleNamespace(session=SimpleNamespace(conf=conf), queue=log)  # type: ignore[assignment]

@@ -115,7 +115,7 @@ def test_each_reader_is_cloned_and_sends_nothing_on(make: Make, place: str) -> N
     first, second = queue.reader("first", config=limits), queue.reader("second", start="beginning")
     first.claim(2).ack()
     second.claim(1)
-    head = queue._any_reader.queue_head()
+    head = queue._main.queue_head()
     config = {**head.readers[0].config, "expire_to": f"{place}/other"}
     readers = {**head.readers, 0: type(head.readers[0])(name="first", config=config)}
 
@@ -223,7 +223,7 @@ def test_the_steps_of_the_original_stay_as_they_are(busy: LocalQueue, place: str
     """Nothing is written to it; the command does the same."""
     told: list[StepFacts] = []
     busy.claim(2)
-    busy._any_reader.handle.listener = told.append
+    busy._main.handle.listener = told.append
     with pytest.raises(SystemExit) as ended:
         main(["clone", busy.name, f"{place}/clone", "--engine", "local"])
 

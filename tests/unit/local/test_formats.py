@@ -102,7 +102,7 @@ def test_an_upgrade_is_a_step_that_is_told_and_is_made_once(
     """The format is a row of the log, each reader's log has it, and to repeat it writes nothing."""
     queue = golden(2, "readers")
     told: list[StepFacts] = []
-    queue._any_reader.handle.listener = told.append
+    queue._main.handle.listener = told.append
 
     with caplog.at_level("INFO", "spark_queue"):
         done = queue.reader("first").upgrade()
@@ -156,9 +156,9 @@ def test_a_queue_of_this_format_has_its_column(make: Make) -> None:
 
 def _newer(queue: LocalQueue) -> None:
     """Do what a later release will do: log a format that is not known here."""
-    admin.configure(queue._any_reader, lambda old, _: replace(old, format=FORMAT_VERSION + 1))
+    admin.configure(queue._main, lambda old, _: replace(old, format=FORMAT_VERSION + 1))
     # Another process did it: this one has not read what it wrote.
-    queue._any_reader.position().settings.clear()
+    queue._main.position().settings.clear()
 
 
 def _said(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str]:

@@ -14,8 +14,8 @@ import pytest
 from spark_queue.clock import ManualClock
 from spark_queue.delta.arrow import moving
 from spark_queue.delta.tables import turnstile
-from spark_queue.delta.upkeep import purging
-from spark_queue.local import handles, upkeep
+from spark_queue.delta.upkeep import by_columns, purging
+from spark_queue.local import handles
 from spark_queue.local.queue import LocalQueue
 from tests.unit.local.conftest import Make, Worker
 
@@ -119,7 +119,7 @@ def test_a_generation_with_what_is_redriven_meanwhile_stays(
             dead.enqueue({"id": name})
             dead.claim(1).ack()
     worker = start()
-    told = _after(monkeypatch, upkeep._Tables, "ends", lambda: worker.says(_REDRIVE))
+    told = _after(monkeypatch, by_columns.Tables, "ends", lambda: worker.says(_REDRIVE))
 
     done = dead.maintain(retention=_DAY)
 

@@ -107,7 +107,7 @@ def test_each_reader_is_told_of(queue_path: str, clock: ManualClock) -> None:
     queue.enqueue([{"id": "a"}, {"id": "b"}])
     queue.reader("mail").claim(1).ack()
     queue.reader("audit", start="beginning")
-    readers.register(queue._any_reader, "stream", None, "beginning", streams=True)
+    readers.register(queue._main, "stream", None, "beginning", streams=True)
 
     told = _by_name(samples(queue))
 

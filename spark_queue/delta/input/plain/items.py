@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from spark_queue.delta.input.kinds import Field
+from spark_queue.delta.input.measures import misfit
 from spark_queue.delta.input.plain.arrow import type_of
 from spark_queue.errors import SchemaMismatchError
 
@@ -28,9 +29,7 @@ def table(rows: Sequence[object], wanted: Mapping[str, Field], required: Sequenc
         _require_columns(row, wanted, required)
     named: Sequence[Mapping[str, Any]] = [row for row in rows if isinstance(row, Mapping)]
     used = dict.fromkeys([*required, *(name for row in named for name in row)])
-    return pa.table(
-        {name: _column([row.get(name) for row in named], wanted[name]) for name in used}
-    )
+    return pa.table({name: column([row.get(name) for row in named], wanted[name]) for name in used})
 
 
 def _require_columns(row: object, wanted: Mapping[str, Field], required: Sequence[str]) -> None:
@@ -46,18 +45,23 @@ def _require_columns(row: object, wanted: Mapping[str, Field], required: Sequenc
             raise SchemaMismatchError(name, "is not a column of the queue")
 
 
-def _column(values: Sequence[Any], column: Field) -> pa.Array:
-    simple = column.kind.simple
+def column(values: Sequence[Any], field: Field) -> pa.Array:
+    """Return the values of one column.
+
+    Raises
+    ------
+    SchemaMismatchError
+        When one is not of its type.
+    """
+    simple = field.kind.simple
     for value in values:
         # Only what is inside of a value may be required: a row of the log has no values in it.
-        if value is not None and not _is_of(value, column):
-            raise SchemaMismatchError(
-                column.name, f"is {value!r:.100} in the item, and {simple} in the queue"
-            )
+        if value is not None and not _is_of(value, field):
+            raise misfit(value, field.name, simple)
     try:
-        return pa.array(values, type_of(column))
+        return pa.array(values, type_of(field))
     except (pa.ArrowException, ValueError, TypeError, OverflowError) as exc:
-        raise SchemaMismatchError(column.name, f"does not fit {simple}: {exc}") from exc
+        raise SchemaMismatchError(field.name, f"does not fit {simple}: {exc}") from exc
 
 
 def _is_of(value: Any, field: Field) -> bool:

@@ -44,7 +44,7 @@ def maintain(store: Store, retention: timedelta | None) -> Maintained:
     trim.behind(store)
     dropped: list[Generation] = []
     if retention is not None:
-        dropped = generations.dropped(store, retention, _Tables(store))
+        dropped = generations.dropped(store, retention, Tables(store))
     tidied = [_tidied(store, "queue"), *(_tidied(r, "status") for r in readers.every(store))]
     directory = store.handle.place.directory()
     if directory is not None:
@@ -63,7 +63,7 @@ def maintain(store: Store, retention: timedelta | None) -> Maintained:
 
 def maintainable(store: Store, retention: timedelta | None) -> Affected:
     """Return what that would end or drop; nothing is written."""
-    return foreseen.maintained(store, retention, _Tables(store))
+    return foreseen.maintained(store, retention, Tables(store))
 
 
 def _drop_old_checkpoints(reader: Store, newest: int) -> None:
@@ -88,7 +88,7 @@ def _remove(
             (store.queue if which == "queue" else store.status).force()
 
 
-class _Tables(FinishedByColumns):
+class Tables(FinishedByColumns):
     """See :class:`~spark_queue.delta.upkeep.generations.Tables`: by columns."""
 
     def keep(self, gen: Generation) -> None:

@@ -11,23 +11,20 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 from itertools import chain
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, Row
-from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
 from spark_queue.delta.commands import admin, checkpoint, readers
-from spark_queue.delta.input import values
-from spark_queue.delta.input.sizes import bytes_of
+from spark_queue.delta.journal import positions
+from spark_queue.delta.journal.tables import tables_of
 from spark_queue.delta.ownership import HOLD, Ownership
 from spark_queue.delta.steps import Step, is_small, on_items, on_status
 from spark_queue.delta.store.lanes import stop_writing_natively, write_natively
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables import rows
+from spark_queue.delta.tables import arrays
 from spark_queue.delta.tables.heads import QueueHead, StatusHead, following
 from spark_queue.delta.tables.schema import (
     ACKED,
@@ -38,11 +35,8 @@ from spark_queue.delta.tables.schema import (
     QUEUE_COLUMNS,
     READY,
     STATUS_COLUMNS,
-    TRACE,
 )
-from spark_queue.delta.tables.spark_types import struct_of
-from spark_queue.delta.upkeep import maintain
-from spark_queue.delta.views import positions
+from spark_queue.delta.tables.wishes import spark_of
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.journal.records import Entry, Group, ReaderOffset, Recovered, Settlements
 from spark_queue.reader_config import ReaderConfig
@@ -52,8 +46,6 @@ _LONG = 200_000
 
 #: Groups after which small files are merged.
 _MANY = 200
-
-_ENTRY_COLUMNS = ("_seq", "_enqueued_at", "_expires_at", "_errors", "_body")
 
 
 class DeltaJournal:
@@ -79,6 +71,8 @@ class DeltaJournal:
     InvalidArgumentError
         When the queue is distinct, fair, grouped or has priorities: its order is not that of ids.
         When steps cannot be written without Spark.
+    SparkNeededError
+        When items are to be archived, or only Spark reads the tables, and there is none.
     """
 
     def __init__(
@@ -92,14 +86,13 @@ class DeltaJournal:
         native: bool = False,
     ) -> None:
         _require_plain(store)
+        if archive_to is not None:
+            spark_of(store.session, "archive_to")
         self._store = store.of_reader(0) if store.reader else store
-        self._schema = store.user_schema()
+        self._tables = tables_of(self._store)
         #: Returns how many bytes an item counts, as a queue on Delta counts them; it must fit.
-        self.size_of = values.measure(self._schema)
-        # It leaves traces out, which a queue of an older format has no column for.
-        ours = [field for field in struct_of(QUEUE_COLUMNS) if field.name != TRACE]
-        self._columns = StructType([*ours, *self._schema.fields])
-        self._ownership = Ownership(self._store, hold=hold, sleep=sleep)
+        self.size_of = self._tables.measure
+        self._ownership = Ownership(self._store, self._tables.claimed, hold=hold, sleep=sleep)
         self._retention = retention
         self._archive_to = archive_to
         self._gens: list[tuple[int, int]] = []
@@ -111,15 +104,15 @@ class DeltaJournal:
     def recover(self) -> Recovered:
         """Take the queue over, release what anybody had claimed, and return what it holds."""
         self._ownership.begin(lambda: list(readers.every(self._store)))
-        self._gens = positions.generations(self._store)
+        self._gens = self._tables.generations()
         head = self._store.queue_head()
-        offsets = [positions.offset(place, self._schema) for place in readers.every(self._store)]
+        offsets = [positions.offset(self._tables, place) for place in readers.every(self._store)]
         return Recovered(
             last_id=head.last_seq,
             first_id=self._gens[0][0] if self._gens else head.last_seq + 1,
             readers=offsets,
-            origins=positions.origins(
-                self._store, min((offset.head for offset in offsets), default=head.last_seq)
+            origins=self._tables.origins(
+                min((offset.head for offset in offsets), default=head.last_seq)
             ),
         )
 
@@ -141,29 +134,27 @@ class DeltaJournal:
 
     def load(self, first: int, limit: int) -> Sequence[Entry[Any]]:
         """Return the next entries from an id on, in order; an empty answer is the end."""
-        items = self._store.queue.read().where(F.col("_kind") == ITEM)
         last = self._store.queue_head().last_seq
         while first <= last:
-            rows = items.where(F.col("_seq").between(first, first + limit - 1))
-            entries = sorted(map(self._entry, self._collected(rows)), key=lambda entry: entry.id)
+            entries = self._tables.entries(first, first + limit - 1)
             if entries:
-                return entries
-            # Ids are missing here: the next one there is, is found by the files' statistics.
-            beyond = items.where(F.col("_seq") >= first + limit).agg(F.min("_seq")).collect()
-            first = last + 1 if beyond[0][0] is None else beyond[0][0]
+                return sorted(entries, key=lambda entry: entry.id)
+            # Ids are missing here.
+            beyond = self._tables.next_id(first + limit)
+            first = last + 1 if beyond is None else beyond
         return []
 
     def add_reader(self, name: str, config: ReaderConfig, *, head: int) -> ReaderOffset:
         """Register a reader that starts behind an id."""
         newest = self._store.queue_head()
-        step = newest.step if head >= newest.last_seq else positions.last_step(self._store, head)
+        step = newest.step if head >= newest.last_seq else self._tables.last_step(head)
         try:
             place = readers.register(self._store, name, config, step, takes_over=False)
             self._ownership.take_position(place)
-            passed = positions.seqs_after(self._store, step, head)
+            passed = self._tables.ids_after(step, head)
             if passed:
                 self._settle(place, Settlements(discarded=passed), head)
-            return positions.offset(place, self._schema)
+            return positions.offset(self._tables, place)
         except BaseException:
             # Registered and never read, it would keep every item for ever.
             with suppress(Exception):
@@ -186,13 +177,7 @@ class DeltaJournal:
                 checkpoint.checkpoint(place)
         if self._commits - self._tidied >= _MANY:
             self._tidied = self._commits
-            self._tidy()
-
-    def _tidy(self) -> None:
-        if self._retention is not None:
-            maintain.drop_finished(self._store, self._retention, self._archive_to)
-        if self._store.handle.natives is None:
-            maintain.compact(self._store)
+            self._tables.tidy(self._retention, self._archive_to)
 
     def erase(self) -> None:
         """Remove the queue and everything in it."""
@@ -211,29 +196,6 @@ class DeltaJournal:
     def is_held(self) -> bool:
         """Tell whether no other front can have taken the queue over."""
         return self._ownership.is_held()
-
-    def _collected(self, rows: DataFrame) -> list[Row]:
-        size = bytes_of(self._schema).alias("_size")
-        return rows.select(
-            *_ENTRY_COLUMNS, size, F.struct(*self._schema.names).alias("_item")
-        ).collect()
-
-    def _entry(self, row: Row) -> Entry[Any]:
-        return Entry(
-            id=row["_seq"],
-            item=self._as_item(row["_item"]),
-            added_at=_utc(row["_enqueued_at"]),
-            size=row["_size"],
-            expires_at=None if row["_expires_at"] is None else _utc(row["_expires_at"]),
-            errors=row["_errors"] or 0,
-            origin=row["_body"],
-        )
-
-    def _as_item(self, row: Row) -> Any:
-        if len(self._schema) > 1:
-            return row.asDict(recursive=True)
-        value = row[0]
-        return bytes(value) if isinstance(value, bytearray) else value
 
     # What is written
 
@@ -278,19 +240,13 @@ class DeltaJournal:
             "_cost": 1.0,
             "_seq": ids,
             "_round": ids.cast(pa.float64()),
-            "_enqueued_at": rows.instants([put.added_at for put in puts]),
-            "_expires_at": rows.instants([put.expires_at for put in puts]),
+            "_enqueued_at": [put.added_at for put in puts],
+            "_expires_at": [put.expires_at for put in puts],
             "_errors": [put.errors or None for put in puts],
             "_body": [put.origin for put in puts],
-            **self._values(puts),
+            **self._tables.values(puts),
         }
-        return rows.table(len(puts), columns, self._columns)
-
-    def _values(self, puts: Sequence[Entry[Any]]) -> dict[str, list[Any]]:
-        names = self._schema.names
-        if len(names) == 1:
-            return {names[0]: [put.item for put in puts]}
-        return {name: [put.item[name] for put in puts] for name in names}
+        return arrays.table(len(puts), columns, QUEUE_COLUMNS.arrow)
 
     def _settle(self, place: Store, settlements: Settlements, done_to: int) -> None:
         ended = {
@@ -332,7 +288,7 @@ class DeltaJournal:
             "_attempts": [0] * len(states) + list(returned.values()),
             "_gen": [self._gen_of(seq) for seq in seqs],
         }
-        return rows.table(len(seqs), columns, struct_of(STATUS_COLUMNS))
+        return arrays.table(len(seqs), columns, STATUS_COLUMNS.arrow)
 
     def _gen_of(self, seq: int) -> int:
         after = bisect_right(self._gens, seq, key=lambda since: since[0])
@@ -347,8 +303,3 @@ def _require_plain(store: Store) -> None:
                 f"queue {store.name!r} has a {name}: a journaled queue is first in, first out; "
                 "use DurableQueue"
             )
-
-
-def _utc(local: datetime) -> datetime:
-    """Read a collected timestamp, which is naive and in this process's zone."""
-    return local.astimezone(timezone.utc)

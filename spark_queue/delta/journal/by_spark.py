@@ -1,0 +1,155 @@
+"""The tables of a front's queue, as Spark reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
+
+from spark_queue.delta.input import values
+from spark_queue.delta.input.sizes import bytes_of
+from spark_queue.delta.journal.tables import Touched
+from spark_queue.delta.ownership import GivenBack
+from spark_queue.delta.plans import fold
+from spark_queue.delta.store.store import Store, is_long
+from spark_queue.delta.tables import rows
+from spark_queue.delta.tables.heads import StatusHead
+from spark_queue.delta.tables.recent import since_checkpoint
+from spark_queue.delta.tables.schema import CLAIMED, ITEM, READY, SCHEDULE
+from spark_queue.delta.upkeep import maintain
+from spark_queue.journal.records import Entry
+
+_ENTRY_COLUMNS = ("_seq", "_enqueued_at", "_expires_at", "_errors", "_body")
+
+
+class SparkTables:
+    """See :class:`~spark_queue.delta.journal.tables.JournalTables`: by queries.
+
+    Parameters
+    ----------
+    store : Store
+        The queue, as its first reader sees it.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._schema = store.user_schema()
+        self.measure = values.measure(self._schema)
+
+    def values(self, puts: Sequence[Entry[Any]]) -> dict[str, pa.Array]:
+        """See :class:`JournalTables`."""
+        fields = list(self._schema)
+        if len(fields) == 1:
+            return {fields[0].name: rows.column([put.item for put in puts], fields[0])}
+        return {
+            field.name: rows.column([put.item[field.name] for put in puts], field)
+            for field in fields
+        }
+
+    def entries(self, first: int, last: int) -> list[Entry[Any]]:
+        """See :class:`JournalTables`."""
+        size = bytes_of(self._schema).alias("_size")
+        found = self._items().where(F.col("_seq").between(first, last))
+        found = found.select(*_ENTRY_COLUMNS, size, F.struct(*self._schema.names).alias("_item"))
+        return [self._entry(row) for row in found.collect()]
+
+    def next_id(self, first: int) -> int | None:
+        """See :class:`JournalTables`: it is found by the files' statistics."""
+        found = self._items().where(F.col("_seq") >= first).agg(F.min("_seq")).collect()[0][0]
+        return None if found is None else int(found)
+
+    def generations(self) -> list[tuple[int, int]]:
+        """See :class:`JournalTables`."""
+        items = self._items().where(F.col("_gen") >= 0)
+        found = items.groupBy("_gen").agg(F.min("_seq")).collect()
+        return sorted((row[1], row[0]) for row in found)
+
+    def origins(self, passed: int) -> dict[str, int]:
+        """See :class:`JournalTables`."""
+        items = self._items().where((F.col("_seq") > passed) & F.col("_body").isNotNull())
+        return {row[0]: row[1] for row in items.select("_body", "_seq").collect()}
+
+    def last_step(self, seq: int) -> int:
+        """See :class:`JournalTables`."""
+        steps = self._items().groupBy("_step").agg(F.max("_seq").alias("last"))
+        found = steps.where(F.col("last") <= seq).agg(F.max("_step")).collect()[0][0]
+        return int(found or 0)
+
+    def ids_after(self, step: int, last: int) -> list[int]:
+        """See :class:`JournalTables`."""
+        items = self._items().where((F.col("_step") > step) & (F.col("_seq") <= last))
+        return [row[0] for row in items.select("_seq").collect()]
+
+    def touched(self, place: Store, head: StatusHead) -> list[Touched]:
+        """See :class:`JournalTables`."""
+        recent = place.remembered(head)
+        if recent is None:
+            recent = since_checkpoint(place.status.read(), head)
+        newest = fold.touched(recent, is_long=is_long(head))
+        return [Touched(*row) for row in newest.select("_seq", "_state", "_attempts").collect()]
+
+    def bytes_of(
+        self, place: Store, passed: int, done: Collection[int], back: Collection[int]
+    ) -> int:
+        """See :class:`JournalTables`."""
+        items = place.items().where(F.col("_kind") == ITEM)
+        found = items.where(F.col("_seq") > passed)
+        if done:
+            found = found.join(_ids(place, done), "_seq", "left_anti")
+        if back:
+            before = items.where(F.col("_seq").between(min(back), max(back)))
+            found = found.unionByName(before.join(_ids(place, back), "_seq", "left_semi"))
+        return int(found.agg(F.sum(bytes_of(self._schema))).collect()[0][0] or 0)
+
+    def claimed(self, place: Store, head: StatusHead) -> GivenBack:
+        """See :class:`JournalTables`."""
+        claimed = fold.touched(place.recent(head)).where(F.col("_state") == CLAIMED)
+        found = claimed.select("_seq", "_gen", "_attempts", "_losses", *SCHEDULE)
+        said = {"_kind": ITEM, "_state": READY, "_at": place.clock.now()}
+        found = found.withColumns({name: F.lit(it) for name, it in said.items()}).localCheckpoint()
+        return found, found.count()
+
+    def tidy(self, retention: timedelta | None, archive_to: str | None) -> None:
+        """See :class:`JournalTables`."""
+        if retention is not None:
+            maintain.drop_finished(self._store, retention, archive_to)
+        if self._store.handle.natives is None:
+            maintain.compact(self._store)
+
+    def _items(self) -> DataFrame:
+        return self._store.queue.read().where(F.col("_kind") == ITEM)
+
+    def _entry(self, row: Row) -> Entry[Any]:
+        return Entry(
+            id=row["_seq"],
+            item=self._as_item(row["_item"]),
+            added_at=_utc(row["_enqueued_at"]),
+            size=row["_size"],
+            expires_at=None if row["_expires_at"] is None else _utc(row["_expires_at"]),
+            errors=row["_errors"] or 0,
+            origin=row["_body"],
+        )
+
+    def _as_item(self, row: Row) -> Any:
+        if len(self._schema) > 1:
+            return row.asDict(recursive=True)
+        value = row[0]
+        return bytes(value) if isinstance(value, bytearray) else value
+
+
+def of(store: Store) -> SparkTables:
+    """Return the tables of a queue."""
+    return SparkTables(store)
+
+
+def _ids(place: Store, seqs: Collection[int]) -> DataFrame:
+    return place.spark.createDataFrame(pa.table({"_seq": pa.array(seqs, pa.int64())}))
+
+
+def _utc(local: datetime) -> datetime:
+    """Read a collected timestamp, which is naive and in this process's zone."""
+    return local.astimezone(timezone.utc)
