@@ -226,7 +226,7 @@ def _begun(evidence: Evidence, asked: str, answered: str) -> dict[int, int]:
     for line in evidence.lines:
         if line["what"] == asked:
             since[line["life"]] = line["at"]
-        elif line["what"] == answered:
+        elif line["what"] == answered and line.get("recovers", True):
             begun[line["step"]] = since[line["life"]]
     return begun
 

@@ -4,7 +4,8 @@ Some processes put, claim, settle and tidy up at the same time. One after the ot
 SIGKILL, at a drawn moment or at a named one (:mod:`chaos_moments`), and another takes its place;
 the last works off what is left. What all of them wrote down is held against the tables
 (:mod:`chaos_laws`). They are forked from a process that has imported everything and opened nothing,
-so that a life takes milliseconds to begin. The seed decides every delay and moment.
+so that a life takes milliseconds to begin. The seed decides every delay and moment. With
+``--drivers`` a driver with Spark (:mod:`chaos_driver`) works beside them, and is killed like them.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from deltalake import DeltaTable
 import chaos_laws
 import chaos_moments
 import chaos_worker
+from chaos_drivers import DriverProcess
 from chaos_moments import Doom
 from spark_queue import LocalQueue, QueueConfig, RetryPolicy
 
@@ -42,6 +44,9 @@ _DOOMED, _SHORT = 0.5, 0.2
 
 #: How many times as long as others somebody may live who is to kill itself, or begins to work.
 _PATIENCE = 4
+
+#: Of all drivers, those that are killed without their JVM; and the seconds in which one begins.
+_ALONE, _START = 0.3, 180.0
 
 #: The table's own checkpoints, and how long it names files that were merged: often, and briefly.
 _PROPERTIES = {
@@ -62,7 +67,7 @@ _KILLED = {-signal.SIGKILL, -signal.SIGALRM}
 class Life:
     """One process."""
 
-    process: multiprocessing.process.BaseProcess
+    process: multiprocessing.process.BaseProcess | DriverProcess
     doom: Doom | None
     ready: Connection
     """Says when it begins to work."""
@@ -93,6 +98,12 @@ class Killer:
     rng: random.Random
     within: float
     """Seconds within which a process is killed."""
+    drivers: int = 0
+    """How many drivers with Spark live, one after the other, beside the processes."""
+    driver_within: float = 20.0
+    """Seconds within which a driver is killed, once it works."""
+    born: Counter[str] = field(default_factory=Counter)
+    """How many lives of each kind have begun."""
     deaths: dict[int, int] = field(default_factory=dict)
     """By the number of a life, when it was known to be over, on the clock that never goes back."""
     kills: Counter[str] = field(default_factory=Counter)
@@ -101,14 +112,40 @@ class Killer:
     """Lives that have ended otherwise."""
 
     def kill(self, kills: int, workers: int, progress: Callable[[int], None]) -> None:
-        """Have so many lives, so many at a time, all of which are killed."""
+        """Have so many lives, so many at a time, all of which are killed.
+
+        Beside the drivers there are more of them, if need be.
+        """
         living: dict[int, Life] = {}
-        while len(self.deaths) < kills:
-            while len(living) < workers and len(living) + len(self.deaths) < kills:
-                number = len(living) + len(self.deaths) + 1
-                living[number] = self._born(number)
+        while True:
+            self._replenish(living, kills, workers)
+            if not living:
+                return
             self._await(living)
             progress(len(self.deaths))
+
+    def _replenish(self, living: dict[int, Life], kills: int, workers: int) -> None:
+        """Let as many live as there should be."""
+        driving = sum(isinstance(life.process, DriverProcess) for life in living.values())
+        if not driving and self.born["driver"] < self.drivers:
+            number = self._numbered("driver")
+            living[number] = self._driver(number)
+            driving = 1
+        while len(living) - driving < workers and (self.born["process"] < kills or driving):
+            number = self._numbered("process")
+            living[number] = self._born(number)
+
+    def _numbered(self, kind: str) -> int:
+        self.born[kind] += 1
+        return self.born.total()
+
+    def _driver(self, number: int) -> Life:
+        alone = self.rng.random() < _ALONE
+        process = DriverProcess(self.place, number, self.rng.randrange(1 << 31), alone)
+        after = self.rng.uniform(0, self.driver_within)
+        process.start()
+        until = time.monotonic() + _START + after
+        return Life(process=process, doom=None, ready=process.ready, after=after, until=until)
 
     def _born(self, number: int) -> Life:
         doom = chaos_moments.drawn(self.rng) if self.rng.random() < _DOOMED else None
@@ -138,12 +175,18 @@ class Killer:
     def _buried(self, number: int, life: Life) -> None:
         self.deaths[number] = time.monotonic_ns()
         if life.process.exitcode in _KILLED:
-            is_own = life.doom is not None and not life.is_struck
-            self.kills[life.doom.moment if is_own and life.doom else "any"] += 1
+            self.kills[_moment(life)] += 1
         else:
             self.odd.append(f"life {number} ended with {life.process.exitcode}")
         life.process.close()
         life.ready.close()
+
+
+def _moment(life: Life) -> str:
+    """Return when somebody was killed: at a moment of their own, or at any."""
+    if isinstance(life.process, DriverProcess):
+        return "driver, not its JVM" if life.process.is_alone else "driver"
+    return life.doom.moment if life.doom is not None and not life.is_struck else "any"
 
 
 @app.command()
@@ -152,6 +195,8 @@ def run(
     workers: Annotated[int, typer.Option(min=1, help="How many work at a time.")] = 4,
     seed: Annotated[int, typer.Option(help="Decides when; 0 draws one.")] = 0,
     within: Annotated[float, typer.Option(help="Seconds that a process lives at most.")] = 1.5,
+    drivers: Annotated[int, typer.Option(min=0, help="Drivers with Spark to kill beside.")] = 0,
+    driver_within: Annotated[float, typer.Option(help="Seconds that a driver works.")] = 20.0,
     place: Annotated[Path | None, typer.Option(help="Keep everything here.")] = None,
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -159,7 +204,14 @@ def run(
     """Kill and restart processes, then verify."""
     drawn = seed or random.SystemRandom().randrange(1, 1 << 31)
     with tempfile.TemporaryDirectory(prefix="chaos-processes-") as folder:
-        facts = chaos(place or Path(folder), kills, workers, drawn, within)
+        killer = Killer(
+            place=place or Path(folder),
+            rng=random.Random(drawn),  # noqa: S311 - it has to be repeatable, not secret
+            within=within,
+            drivers=drivers,
+            driver_within=driver_within,
+        )
+        facts = {"seed": drawn, **chaos(killer, kills, workers)}
     details = facts.pop("details")
     for detail in details:
         typer.echo(detail, err=True)
@@ -168,12 +220,12 @@ def run(
     raise typer.Exit(0 if facts["holds"] else 1)
 
 
-def chaos(place: Path, kills: int, workers: int, seed: int, within: float) -> dict[str, Any]:
+def chaos(killer: Killer, kills: int, workers: int) -> dict[str, Any]:
     """Kill processes over a new queue, and return what came of it."""
     for name in _LATER:
         import_module(name)
+    place = killer.place
     (place / "told").mkdir(parents=True)
-    killer = Killer(place=place, rng=random.Random(seed), within=within)  # noqa: S311
     _in_child(_make, place / "queue")
     started = time.monotonic()
     killer.kill(kills, workers, _progress(kills))
@@ -183,7 +235,6 @@ def chaos(place: Path, kills: int, workers: int, seed: int, within: float) -> di
     found = chaos_laws.judged(place, killer.deaths)
     found.note("ended otherwise", killer.odd)
     return {
-        "seed": seed,
         "kills": sum(killer.kills.values()),
         "workers": workers,
         "seconds": round(seconds, 1),

@@ -14,18 +14,12 @@ from typing import Any, NoReturn
 import chaos_moments
 import spark_queue
 from chaos_moments import Doom
-from spark_queue import LeaseLostError
+from spark_queue import EnqueueResult, LeaseLostError, LocalQueue
 from spark_queue.claim import Settlement
-from spark_queue.clock import SystemClock
-from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import lives, tidying
-from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.delta.tables.facts import LogName
-from spark_queue.delta.tables.native import NativeLog
 from spark_queue.delta.tables.sweeping import Ages
-from spark_queue.delta.tables.wishes import PlainSession
-from spark_queue.local.claim import LocalClaim
-from spark_queue.session import DURABILITY
+from spark_queue.local.handles import store_of
 
 #: Groups of items; a group has one fair key and one priority, so that its order is that of entry.
 GROUPS = 8
@@ -61,8 +55,8 @@ class Worker:
 
     Parameters
     ----------
-    queue : Path
-        Where the queue is.
+    queue : LocalQueue or DeltaQueue
+        The queue.
     told : Told
         Where it is written down.
     name : str
@@ -71,14 +65,14 @@ class Worker:
         Decides what it does.
     """
 
-    def __init__(self, queue: Path, told: Told, name: str, rng: random.Random) -> None:
-        self._queue = spark_queue.open(queue, durability="process")
-        self._store = Store.of(
-            PlainSession({DURABILITY: "process"}), QueueAddress(str(queue)), SystemClock()
-        )
+    recovers = True
+    """Whether its claims settle what the dead have held."""
+
+    def __init__(self, queue: Any, told: Told, name: str, rng: random.Random) -> None:
+        self._queue = queue
         self._told, self._name, self._rng = told, name, rng
         self._made = 0
-        told.tell("life", name=lives.mine(queue / "status"))
+        told.tell("life", name=lives.mine(Path(queue.name) / "status"))
 
     def work(self, *, tidies: bool) -> NoReturn:
         """Go on for ever.
@@ -96,7 +90,7 @@ class Worker:
     def drain(self) -> None:
         """Work off what there is."""
         while claim := self._claim(limit=500, run=500):
-            self._settle(claim, dict.fromkeys(_seqs(claim), "ack"))
+            self._settle(claim, dict.fromkeys(self.seqs(claim), "ack"))
         # Nothing is left behind of those who were killed.
         self._compact()
         self._told.tell("drained", counts=self._queue.counts())
@@ -105,7 +99,7 @@ class Worker:
         rows = [self._item() for _ in range(self._rng.randrange(1, 4))]
         keys = [row["k"] for row in rows]
         self._told.tell("put?", keys=keys)
-        done = self._queue.enqueue(rows)
+        done = self.enqueue(rows)
         counts = {"inserted": done.inserted, "duplicates": done.duplicates}
         self._told.tell("put", keys=keys, step=done.step, **counts)
 
@@ -125,18 +119,19 @@ class Worker:
             self._renew(claim)
         (end,) = self._rng.choices(list(_ENDS), list(_ENDS.values()))
         draw = self._rng.choice
-        said = {seq: draw(_SAID) if end == "each" else end for seq in _seqs(claim)}
+        said = {seq: draw(_SAID) if end == "each" else end for seq in self.seqs(claim)}
         self._settle(claim, said)
 
-    def _claim(self, limit: int, run: int) -> LocalClaim | None:
+    def _claim(self, limit: int, run: int) -> Any:
         self._told.tell("claim?")
         claim = self._queue.claim(limit, run=run)
         if not claim.count:
             return None
-        self._told.tell("claim", lease=claim.lease, step=claim.lease, seqs=_seqs(claim))
+        facts = {"seqs": self.seqs(claim), "recovers": self.recovers}
+        self._told.tell("claim", lease=claim.lease, step=claim.lease, **facts)
         return claim
 
-    def _renew(self, claim: LocalClaim) -> None:
+    def _renew(self, claim: Any) -> None:
         self._told.tell("renew?", lease=claim.lease)
         try:
             claim.renew()
@@ -145,7 +140,7 @@ class Worker:
         else:
             self._told.tell("renew", lease=claim.lease)
 
-    def _settle(self, claim: LocalClaim, said: dict[int, str]) -> None:
+    def _settle(self, claim: Any, said: dict[int, str]) -> None:
         self._told.tell("settle?", lease=claim.lease, said=said)
         try:
             done = claim.settle_each(said) if len(set(said.values())) > 1 else _all(claim, said)
@@ -156,13 +151,30 @@ class Worker:
 
     def _compact(self) -> None:
         """Merge small files, as whoever keeps a queue in order does."""
-        which: LogName
-        for which in ("queue", "status"):
+        for which in self.logs:
             self._told.tell("compact?", log=which)
-            log = self._store.native(which)
-            if isinstance(log, NativeLog):
-                tidying.tidy(log, _AGES)
+            self.compact(which)
             self._told.tell("compact", log=which)
+
+    # What another kind of process does in another way
+
+    logs: tuple[LogName, ...] = ("queue", "status")
+    """What is merged, one after the other."""
+
+    def enqueue(self, rows: list[dict[str, Any]]) -> EnqueueResult:
+        """Put rows."""
+        result: EnqueueResult = self._queue.enqueue(rows)
+        return result
+
+    def seqs(self, claim: Any) -> list[int]:
+        """Return what a claim has."""
+        return [row["_seq"] for row in claim.rows]
+
+    def compact(self, which: LogName) -> None:
+        """Merge the small files of a log."""
+        log = store_of(self._queue).native(which)
+        if isinstance(log, NativeLog):
+            tidying.tidy(log, _AGES)
 
 
 def live(place: Path, life: int, seed: int, doom: Doom | None, ready: Connection) -> None:
@@ -171,7 +183,7 @@ def live(place: Path, life: int, seed: int, doom: Doom | None, ready: Connection
     if doom is not None:
         chaos_moments.install(doom, rng)
     try:
-        worker = Worker(place / "queue", told, str(life), rng)
+        worker = Worker(_opened(place), told, str(life), rng)
         ready.send_bytes(b"!")
         worker.work(tidies=doom is not None and doom.moment in chaos_moments.UPKEEP)
     except BaseException:  # noqa: BLE001 - whatever it is, it is the finding
@@ -182,18 +194,20 @@ def drain(place: Path, life: int) -> None:
     """Work off, in peace, what all others have left."""
     told = Told(place / "told", life)
     try:
-        Worker(place / "queue", told, "drain", random.Random(0)).drain()  # noqa: S311
+        Worker(_opened(place), told, "drain", random.Random(0)).drain()  # noqa: S311
     except BaseException:  # noqa: BLE001 - as above
         told.tell("raised", error=traceback.format_exc())
 
 
-def _seqs(claim: LocalClaim) -> list[int]:
-    return [row["_seq"] for row in claim.rows]
+def _opened(place: Path) -> LocalQueue:
+    return spark_queue.open(place / "queue", durability="process")
 
 
-def _all(claim: LocalClaim, said: dict[int, str]) -> Settlement:
+def _all(claim: Any, said: dict[int, str]) -> Settlement:
     """Settle all items in one way."""
     (outcome,) = set(said.values())
     if outcome == "nack":
-        return claim.nack("no")
-    return claim.ack() if outcome == "ack" else claim.release()
+        done: Settlement = claim.nack("no")
+    else:
+        done = claim.ack() if outcome == "ack" else claim.release()
+    return done

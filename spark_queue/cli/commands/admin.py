@@ -126,6 +126,7 @@ def upgrade(scope: Scope, name: Name) -> None:
     scope.display.show(done, said if done["step"] else f"format {done['now']} already")
 
 
+@command
 def clone(
     scope: Scope,
     name: Name,
