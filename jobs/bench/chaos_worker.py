@@ -18,6 +18,7 @@ from spark_queue import EnqueueResult, LeaseLostError, LocalQueue
 from spark_queue.claim import Settlement
 from spark_queue.delta.tables import lives, tidying
 from spark_queue.delta.tables.facts import LogName
+from spark_queue.delta.tables.native import NativeLog
 from spark_queue.delta.tables.sweeping import Ages
 from spark_queue.local.handles import store_of
 

@@ -7,25 +7,18 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Generic, TypeVar
 
-from spark_queue.errors import DeadlockError, QueueFullError, QueueShutDownError
+from spark_queue.errors import QueueFullError, QueueShutDownError
+from spark_queue.inprocess.singular.waits import ExecutionContext, require_elsewhere
 from spark_queue.waiting.timer import Timeout, seconds
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 U = TypeVar("U")
-
-
-def promise() -> Future[T]:
-    """Return a future that cannot be cancelled: what it is the outcome of is on its way."""
-    future: Future[T] = Future()
-    future.set_running_or_notify_cancel()
-    return future
 
 
 def settle(call: Callable[[U], None], outcome: U) -> None:
@@ -50,9 +43,19 @@ class Batcher(Generic[T]):
         How many may wait; who adds one more waits for room.
     linger : timedelta
         How long a group that has less than it may waits for more.
+    name : str
+        What messages call it.
+
+    Attributes
+    ----------
+    context : ExecutionContext
+        Where its things are taken and written: for the futures of those who wait for them.
     """
 
-    def __init__(self, max_group: int, max_pending: int, linger: timedelta) -> None:
+    def __init__(
+        self, max_group: int, max_pending: int, linger: timedelta, *, name: str = "front"
+    ) -> None:
+        self.context = ExecutionContext(name)
         self._max_group = max_group
         self._max_pending = max_pending
         self._linger = linger.total_seconds()
@@ -61,7 +64,6 @@ class Batcher(Generic[T]):
         self._has_room = threading.Condition(self._lock)
         self._has_things = threading.Condition(self._lock)
         self._is_written = threading.Condition(self._lock)
-        self._taker: int | None = None
         self._taken = self._added = self._written = 0
         self._woken = False
         self._closed = False
@@ -93,6 +95,15 @@ class Batcher(Generic[T]):
             self._added += 1
             self._has_things.notify()
 
+    @contextmanager
+    def taking(self) -> Iterator[None]:
+        """Say that this thread takes; what it calls meanwhile must not wait for it."""
+        self.context.enter()
+        try:
+            yield
+        finally:
+            self.context.leave()
+
     def wait(self, timeout: float) -> bool:
         """Wait until there is something to take, or the taker is woken; tell whether."""
         with self._lock:
@@ -106,7 +117,6 @@ class Batcher(Generic[T]):
             if self._things and not self._is_full():
                 end = time.monotonic() + self._linger
                 self._has_things.wait_for(self._is_full, end - time.monotonic())
-            self._taker = threading.get_ident()
             self._taken = min(len(self._things), self._max_group)
             group = [self._things.popleft() for _ in range(self._taken)]
             self._has_room.notify_all()
@@ -162,10 +172,7 @@ class Batcher(Generic[T]):
             self._has_things.notify_all()
 
     def _require_elsewhere(self) -> None:
-        if self._taker == threading.get_ident():
-            raise DeadlockError(
-                "the callback of a future would wait for its own thread: hand the work to another"
-            )
+        require_elsewhere(self.context)
 
     def _may_add(self) -> bool:
         return self._closed or len(self._things) < self._max_pending

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal
 
@@ -18,10 +18,11 @@ from spark_queue.delta.commands.settle import NAMED
 from spark_queue.delta.store.news import TICK, Look
 from spark_queue.delta.tables.schema import TRACE
 from spark_queue.errors import LeaseLostError, QueueShutDownError
-from spark_queue.front.batcher import Batcher, promise, settle
+from spark_queue.front.batcher import Batcher, settle
 from spark_queue.front.ends import Outlet
 from spark_queue.front.leases import Leases, tried
 from spark_queue.inprocess.blocking import BlockingQueue
+from spark_queue.inprocess.singular.requests import Promise
 from spark_queue.waiting import aio
 from spark_queue.waiting.timer import Timeout, seconds
 
@@ -65,8 +66,8 @@ class PendingOutcome:
 
     delivery: Delivery
     said: OutcomeName
-    error: str | None = None
-    future: Future[None] = field(default_factory=promise)
+    error: str | None
+    future: Future[None]
     failures: int = 0
     """How often it could not be written."""
 
@@ -102,7 +103,9 @@ class Consumer:
         self._prefetch = prefetch
         self._lease = lease
         self._ready: BlockingQueue[Delivery] = BlockingQueue()
-        self._outcomes: Batcher[PendingOutcome] = Batcher(max_group, _MAX_PENDING, _LINGER)
+        self._outcomes: Batcher[PendingOutcome] = Batcher(
+            max_group, _MAX_PENDING, _LINGER, name=source.name
+        )
         self._leases = Leases(source.name, source.clock)
         self._lock = threading.Lock()
         self._looks: list[Future[None]] = []
@@ -177,7 +180,8 @@ class Consumer:
         self, delivery: Delivery, said: OutcomeName, error: str | None = None
     ) -> Future[None]:
         """Note what a taker says of an item; it is written with others."""
-        outcome = PendingOutcome(delivery, said, error)
+        future: Future[None] = Promise(self._outcomes.context)
+        outcome = PendingOutcome(delivery, said, error, future)
         self._outcomes.add(outcome)
         return outcome.future
 
@@ -191,16 +195,20 @@ class Consumer:
 
     def run(self, poll_every: timedelta) -> None:
         """Work until closed; then write what was said, and give the rest back."""
-        tried(self._source.name, self._source.recover)
-        while not self._outcomes.is_done:
-            self._look(poll_every.total_seconds())
-            group = self._next_group(min(poll_every, self._leases.rest()).total_seconds())
-            with self._outcomes.busy():
-                self._write(group)
-            self._leases.renew()
-            self._leases.free()
-        self._answer_looks()
-        self._leases.give_back()
+        with self._outcomes.taking():
+            tried(self._source.name, self._source.recover)
+            while not self._outcomes.is_done:
+                self._work(poll_every)
+            self._answer_looks()
+            self._leases.give_back()
+
+    def _work(self, poll_every: timedelta) -> None:
+        self._look(poll_every.total_seconds())
+        group = self._next_group(min(poll_every, self._leases.rest()).total_seconds())
+        with self._outcomes.busy():
+            self._write(group)
+        self._leases.renew()
+        self._leases.free()
 
     def close(self) -> None:
         """Hand out nothing more, and let the thread end."""

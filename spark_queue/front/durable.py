@@ -18,6 +18,7 @@ from spark_queue.front.batcher import Batcher
 from spark_queue.front.consumer import Consumer, Delivery
 from spark_queue.front.ends import Inlet, Outlet
 from spark_queue.front.producer import Producer, Put, PutResult
+from spark_queue.inprocess.singular.requests import Promise
 from spark_queue.local.queue import LocalQueue
 from spark_queue.waiting.aio import outcome
 from spark_queue.waiting.timer import Timeout
@@ -103,7 +104,9 @@ class DurableQueue:
     ) -> None:
         chosen = options or FrontOptions()
         inlet, outlet = _ends(into, into if reader is None else reader)
-        self._puts: Batcher[Put] = Batcher(chosen.max_group, chosen.max_pending, chosen.linger)
+        self._puts: Batcher[Put] = Batcher(
+            chosen.max_group, chosen.max_pending, chosen.linger, name=outlet.name
+        )
         self._consumer = Consumer(outlet, chosen.prefetch, chosen.lease, chosen.max_group)
         producer = Producer(inlet, self._puts, on_written=self._consumer.look_again)
         self._producing = _started("durable-queue-puts", producer.run)
@@ -145,7 +148,7 @@ class DurableQueue:
         DeadlockError
             When the callback of a put's future would have to wait for room, which it holds up.
         """
-        put = Put.of(item)
+        put = Put.of(item, Promise(self._puts.context))
         self._puts.add(put, timeout)
         return put.future
 

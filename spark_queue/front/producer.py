@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from spark_queue import tracing
-from spark_queue.front.batcher import Batcher, promise, settle
+from spark_queue.front.batcher import Batcher, settle
 from spark_queue.front.ends import Inlet
 from spark_queue.journal.copies import own
 
@@ -38,10 +38,10 @@ class Put:
     """The trace in which it was put."""
 
     @classmethod
-    def of(cls, item: object) -> Put:
+    def of(cls, item: object, future: Future[PutResult]) -> Put:
         """Put an item as it is now, whatever its owner does with it before it is written."""
         copied = own(dict(item)) if isinstance(item, Mapping) else item
-        return cls(copied, promise(), tracing.current())
+        return cls(copied, future, tracing.current())
 
 
 class Producer:
@@ -64,10 +64,11 @@ class Producer:
 
     def run(self) -> None:
         """Work until the line is closed and empty."""
-        while not self._puts.is_done:
-            group = self._puts.take()
-            with self._puts.busy():
-                self._write(group)
+        with self._puts.taking():
+            while not self._puts.is_done:
+                group = self._puts.take()
+                with self._puts.busy():
+                    self._write(group)
 
     def _write(self, group: Sequence[Put]) -> None:
         """Answer each of a group; what the queue cannot hold keeps no other from being written."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures._base import RUNNING
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -34,6 +35,23 @@ class Reply(LazyFuture[R]):
             return
         with Wait(self.context, blocks=True):
             super()._wait(timeout)
+
+
+class Promise(Reply[R]):
+    """The future of what is on its way to be durable, with others; it cannot be cancelled.
+
+    Waiting for it on the thread that would have to write it is a :class:`DeadlockError`.
+
+    Parameters
+    ----------
+    context : ExecutionContext
+        Where it is written.
+    """
+
+    def __init__(self, context: ExecutionContext) -> None:
+        super().__init__()
+        self._state = RUNNING
+        self.context = context
 
 
 class Admission(LineFuture[Reply[R]], Generic[T, R]):

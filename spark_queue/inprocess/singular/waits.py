@@ -80,6 +80,19 @@ def must_look(target: ExecutionContext) -> bool:
     return _CONTEXT.get() is not None or target.thread == threading.get_ident()
 
 
+def require_elsewhere(target: ExecutionContext) -> None:
+    """Refuse to wait for a handler in itself, or in what it waits for.
+
+    Raises
+    ------
+    DeadlockError
+        When a callback that the handler calls is about to wait for it.
+    """
+    if must_look(target):
+        with Wait(target, blocks=True):
+            pass
+
+
 def context_of_task() -> ExecutionContext | None:
     """Return the context whose handler the running task is; a task that it started is another."""
     context = _CONTEXT.get()

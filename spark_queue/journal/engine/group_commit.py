@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from concurrent.futures._base import FINISHED, RUNNING
+from concurrent.futures._base import FINISHED
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from spark_queue.inprocess.singular.requests import Reply
+from spark_queue.inprocess.singular.requests import Promise
 from spark_queue.inprocess.singular.waits import ExecutionContext
 from spark_queue.journal.options import Durability, QueueOptions
 from spark_queue.journal.records import Entry, Group
@@ -21,19 +21,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Receipt(Reply[int]):
-    """The future of a put: the id of its item, once that is as durable as it was asked to be.
-
-    It cannot be cancelled: the item is in the queue already.
-    """
+class Receipt(Promise[int]):
+    """The future of a put: the id of its item, once that is as durable as it was asked to be."""
 
     item_id: int
 
     def __init__(self, item: int, context: ExecutionContext) -> None:
-        super().__init__()
-        self._state = RUNNING
+        super().__init__(context)
         self.item_id = item
-        self.context = context
 
 
 class DoneReceipt(Receipt):

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 from spark_queue.errors import QueueShutDownError
 from spark_queue.inprocess.singular.queue import SingularUpdateQueue
 from spark_queue.inprocess.singular.requests import Reply
-from spark_queue.inprocess.singular.waits import ExecutionContext, Wait, must_look
+from spark_queue.inprocess.singular.waits import ExecutionContext, require_elsewhere
 
 R = TypeVar("R")
 
@@ -65,9 +65,7 @@ class WriterThread:
         DeadlockError
             When a callback of a future, which this thread runs, is about to wait for it.
         """
-        if must_look(self.context):
-            with Wait(self.context, blocks=True):
-                pass
+        require_elsewhere(self.context)
 
     def leave(self) -> None:
         """Make the calls that were asked for, take no more, and end the thread after them."""

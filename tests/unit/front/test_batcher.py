@@ -9,7 +9,8 @@ from datetime import timedelta
 import pytest
 
 from spark_queue.errors import DeadlockError, QueueFullError, QueueShutDownError
-from spark_queue.front.batcher import Batcher, promise, settle
+from spark_queue.front.batcher import Batcher, settle
+from spark_queue.inprocess.singular.requests import Promise
 
 PATIENCE = 10.0
 LONG = timedelta(hours=1)
@@ -224,23 +225,30 @@ def test_a_close_ends_the_wait_of_the_taker(things: list[int]) -> None:
 
 
 def test_the_taker_is_told_that_it_would_wait_for_itself() -> None:
-    """A callback on the taker's thread that needs room, or joins, gets an error and no deadlock."""
+    """A callback on its thread that needs room, joins, or waits for a future gets an error."""
     line: Batcher[int] = Batcher(1, 1, SHORT)
+    future: Future[int] = Promise(line.context)
     line.add(1)
     line.take()
     line.add(2)
 
-    with pytest.raises(DeadlockError, match="its own thread"):
-        line.add(3)
-    with pytest.raises(DeadlockError, match="its own thread"):
-        line.join()
+    with line.taking():
+        with pytest.raises(DeadlockError, match="would never end"):
+            line.add(3)
+        with pytest.raises(DeadlockError, match="would never end"):
+            line.join()
+        with pytest.raises(DeadlockError, match="would never end"):
+            future.result()
+    with pytest.raises(QueueFullError):
+        line.add(3, timeout=0.001)
+    assert not future.cancel()
 
 
 def test_a_callback_that_ends_its_thread_ends_nothing_else(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Whatever a callback raises is logged, and the future has its outcome."""
-    future: Future[int] = promise()
+    future: Future[int] = Future()
 
     def leave(_: object) -> None:
         raise SystemExit

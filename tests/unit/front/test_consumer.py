@@ -450,7 +450,10 @@ def test_of_many_losses_nobody_is_told_that_all_is_well() -> None:
     claim = source.claim(NAMED + 5, LEASE)
     consumer._leases.add(cast("Any", claim), claim.seqs)
     source.steal()
-    said = [PendingOutcome(Delivery(seq, claim.lease, 0, {}), "ack") for seq in claim.seqs]
+    said = [
+        PendingOutcome(Delivery(seq, claim.lease, 0, {}), "ack", None, Future())
+        for seq in claim.seqs
+    ]
     consumer._settle(claim.lease, said)
 
     assert all(isinstance(one.future.exception(0), LeaseLostError) for one in said)
@@ -459,7 +462,7 @@ def test_of_many_losses_nobody_is_told_that_all_is_well() -> None:
 def test_an_item_is_put_as_it_is_at_that_moment() -> None:
     """A mapping that is used again for the next item changes none that was put."""
     row = {"path": "a", "tags": ["x"]}
-    put = Put.of(row)
+    put = Put.of(row, Future())
     row["path"] = "b"
     cast("list[str]", row["tags"]).append("y")
 

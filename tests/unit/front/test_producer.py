@@ -14,6 +14,7 @@ from spark_queue.errors import SchemaMismatchError
 from spark_queue.front.batcher import Batcher
 from spark_queue.front.by_spark import SparkInlet
 from spark_queue.front.producer import Producer, Put, PutResult
+from spark_queue.inprocess.singular.requests import Promise
 
 SCHEMA = StructType().add("id", LongType()).add("name", StringType())
 
@@ -54,7 +55,7 @@ class Door:
 
     def put(self, *items: Any) -> list[Put]:
         """Put items that are written together."""
-        puts = [Put.of(item) for item in items]
+        puts = [Put.of(item, Promise(self.line.context)) for item in items]
         for put in puts:
             self.line.add(put)
         self.line.close()
