@@ -18,12 +18,12 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import cycle
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from litequeue import LiteQueue
@@ -32,13 +32,19 @@ from pyspark.sql import SparkSession
 
 from place import session_and_folder
 from report import Figure, at_least, at_most, measure, median_figure, ratio_figure, rounds, seconds
+from spark_queue.errors import QueueExistsError
 from spark_queue.front.journaled import journaled_queue
 from spark_queue.journal import JournaledQueue, MemoryJournal, QueueOptions
+from spark_queue.local.queue import LocalQueue
 
 app = typer.Typer(add_completion=False)
 
 PRODUCERS = 4
 OUTSTANDING = 10_000
+
+#: Who commits: a front in a session, natively or by Spark, or one without a session.
+Lane = Literal["native", "spark", "alone"]
+LANES: tuple[Lane, ...] = ("native", "spark", "alone")
 
 _SEED = random.Random(20261122)  # noqa: S311 - for a benchmark
 _ITEMS = cycle([_SEED.randbytes(1024) for _ in range(20_000)])
@@ -60,13 +66,20 @@ class Bench:
 
     @contextmanager
     def front(
-        self, name: str, *, native: bool = True, **options: Any
+        self, name: str, *, lane: Lane = "native", **options: Any
     ) -> Iterator[JournaledQueue[bytes]]:
         """Open a front over a queue of its own, or the one of that name."""
         made = QueueOptions(**{"durability": "interval", "max_pending": None, **options})
         path = f"{self.root}/{name}"
-        with journaled_queue(self.spark, path, options=made, native=native) as opened:
+        with self._opened(path, lane, made) as opened:
             yield opened
+
+    def _opened(self, path: str, lane: Lane, made: QueueOptions) -> JournaledQueue[bytes]:
+        if lane != "alone":
+            return journaled_queue(self.spark, path, options=made, native=lane == "native")
+        with suppress(QueueExistsError):
+            LocalQueue.create(path, "data binary")
+        return journaled_queue(LocalQueue.open(path), options=made)
 
 
 def puts(bench: Bench) -> Iterable[Figure]:
@@ -92,7 +105,8 @@ def durable(bench: Bench) -> Iterable[Figure]:
     small = bench.count(10_000)
     contenders: dict[str, Callable[[], float]] = {
         "ours": partial(_durable_puts, bench, count),
-        "spark": partial(_durable_puts, bench, count, native=False),
+        "alone": partial(_durable_puts, bench, count, lane="alone"),
+        "spark": partial(_durable_puts, bench, count, lane="spark"),
         "ack": partial(_ack_puts, bench, small),
         "lite": partial(_lite_puts, bench, small),
     }
@@ -104,9 +118,9 @@ def durable(bench: Bench) -> Iterable[Figure]:
         yield median_figure(f"durable.rate.{name}", rates[name], None, detail, "items/s")
 
 
-def _durable_puts(bench: Bench, count: int, *, native: bool = True) -> float:
+def _durable_puts(bench: Bench, count: int, *, lane: Lane = "native") -> float:
     name = f"durable-{time.monotonic_ns()}"
-    with bench.front(name, native=native, durability="commit") as front:
+    with bench.front(name, lane=lane, durability="commit") as front:
         front.put(next(_ITEMS)).result()
 
         def produce() -> None:
@@ -140,9 +154,9 @@ def _lite_puts(bench: Bench, count: int) -> float:
 
 
 def latency(bench: Bench) -> Iterable[Figure]:
-    """Wait for the commit of groups of several sizes, natively and by Spark."""
-    for lane, native in (("native", True), ("spark", False)):
-        with bench.front(f"latency-{lane}", native=native, durability="commit") as front:
+    """Wait for the commit of groups of several sizes, natively, by Spark, and without it."""
+    for lane in LANES:
+        with bench.front(f"latency-{lane}", lane=lane, durability="commit") as front:
             front.put(next(_ITEMS)).result()
             for size in (1, 100, 10_000):
                 times = sorted(_commits(front, size))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,29 +12,15 @@ from hypothesis.stateful import run_state_machine_as_test
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from spark_queue.delta.journal.journal import DeltaJournal
-from spark_queue.journal import Group
 from spark_queue.looking import main_store_of
 from spark_queue.queue import DeltaQueue
 from tests.properties.test_journal_machine import JournalMachine
+from tests.unit.local.breaking import Breaking
 
-#: How many histories; more of them are for a long run.
-EXAMPLES = int(os.environ.get("SPARK_QUEUE_EXAMPLES", "2"))
+#: How many histories; more of them are for a long run, and without Spark.
+EXAMPLES = int(os.environ.get("SPARK_QUEUE_EXAMPLES", "1"))
 
 STEPS = 12
-
-
-class Breaking(DeltaJournal):
-    """A journal on Delta that breaks where it is told to, as a process would that is killed."""
-
-    before: Callable[[str], None] = staticmethod(lambda _call: None)
-
-    def commit(self, group: Group[Any]) -> None:
-        """Commit a group, or a part of it."""
-        self.before("commit")
-        super().commit(Group(puts=group.puts))
-        self.before("settlements")
-        super().commit(Group(settlements=group.settlements, heads=group.heads))
 
 
 class DeltaJournalMachine(JournalMachine):

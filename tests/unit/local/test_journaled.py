@@ -21,6 +21,7 @@ from spark_queue.errors import (
     FencedError,
     InvalidArgumentError,
     JournalFailedError,
+    QueueNotFoundError,
     SchemaMismatchError,
     SparkNeededError,
     WriterLockedError,
@@ -361,3 +362,12 @@ def test_who_waits_for_a_front_is_woken_by_what_is_put(make: Make) -> None:
             reader.ack(read)
             waits.append(at - durable)
     assert min(waits) < 0.05
+
+
+def test_an_erased_queue_is_gone(jobs: JournaledQueue[bytes], again: Again) -> None:
+    """Nothing of it is left to open, though a front held it."""
+    jobs.put(b"a").result(PATIENCE)
+    jobs.erase()
+
+    with pytest.raises(QueueNotFoundError):
+        again()
