@@ -57,7 +57,7 @@ def assert_enqueued(
     ----------
     queue : LocalQueue
         The queue.
-    where : dict or pyarrow.compute.Expression, optional
+    where : dict, pyarrow.compute.Expression or str, optional
         Which items, as :meth:`LocalQueue.cancel` is told them.
     count : int, optional
         How many; by default at least one.
@@ -183,7 +183,7 @@ def assert_order(
     ----------
     queue : LocalQueue
         The queue.
-    where : dict or pyarrow.compute.Expression, optional
+    where : dict, pyarrow.compute.Expression or str, optional
         Only these items, as :meth:`LocalQueue.cancel` is told them.
     **column
         One column, and its values in the order of the claims.

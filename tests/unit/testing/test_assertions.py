@@ -71,12 +71,13 @@ def test_a_count_is_the_very_count(queue: LocalQueue) -> None:
 
 
 def test_items_are_meant_by_columns(queue: LocalQueue) -> None:
-    """By values, by several of them, by columns of the library's own, and by an expression."""
+    """By values, by several, by columns of the library's own, by an expression, and by SQL."""
     assert_enqueued(queue, tenant="d", count=2)
     assert_enqueued(queue, path=["done", "late"], count=2)
     assert_enqueued(queue, tenant="d", _seq=1, count=1)
     assert_enqueued(queue, {"path": "done"}, count=1)
     assert_enqueued(queue, pc.field("_seq") > 3, tenant="w", count=1)
+    assert_enqueued(queue, "path LIKE 'd%' AND _seq < 2", count=1)
     with pytest.raises(InvalidArgumentError, match="pth"):
         assert_enqueued(queue, pth="done")
 
