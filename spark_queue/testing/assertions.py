@@ -31,6 +31,9 @@ from spark_queue.local import views
 from spark_queue.local.handles import store_of
 from spark_queue.local.queue import LocalQueue
 
+#: What pytest shows of a failure ends at the line of the test, and not in here.
+__tracebackhide__ = True
+
 #: An item: the user's columns, its keys, its state and its times.
 Item = dict[str, Any]
 

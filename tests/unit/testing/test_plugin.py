@@ -60,11 +60,12 @@ def test_fixtures_are_there_by_name(tmp_path: Path) -> None:
     (installed / "METADATA").write_text("Name: users-environment\nVersion: 1.0\n", encoding="utf-8")
     (installed / "entry_points.txt").write_text(f"[pytest11]\n{entry}\n", encoding="utf-8")
 
-    ran = _run(tmp_path, "-m", "pytest", "-p", "no:cacheprovider")
+    ran = _run(tmp_path, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:hypothesispytest")
 
     assert "2 passed" in ran.stdout
     assert "1 failed" in ran.stdout
     assert "AssertionError: wanted at least 1 item done with path='a', found none" in ran.stdout
+    assert "assertions.py" not in ran.stdout
 
 
 @pytest.mark.parametrize(
