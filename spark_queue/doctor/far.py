@@ -77,8 +77,9 @@ class TableFar:
                 step=row["_step"],
                 at=_utc(row["_at"]),
                 paused=Settings.from_json(self.store.name, row["_body"]).paused,
+                who=row["_worker_id"],
             )
-            for row in self._meta(CONFIG, 0, "_at")
+            for row in self._meta(CONFIG, 0, "_at", "_worker_id")
         ]
 
     def _meta(self, kind: str, since: int, *columns: str) -> list[Any]:

@@ -82,8 +82,9 @@ class TableHere:
                 step=row["_step"],
                 at=row["_at"],
                 paused=Settings.from_json(self.store.name, row["_body"]).paused,
+                who=row["_worker_id"],
             )
-            for row in self._meta(CONFIG, 0, "_at")
+            for row in self._meta(CONFIG, 0, "_at", "_worker_id")
         ]
 
     def _meta(self, kind: str, since: int, *columns: str) -> list[dict[str, Any]]:

@@ -13,14 +13,13 @@ from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import paths
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.heads import Registered, StatusHead
-from spark_queue.delta.tables.native import NativeLog
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.doctor import panels
 from spark_queue.doctor.here import TableHere
 from spark_queue.doctor.panels import Panels
 from spark_queue.doctor.thresholds import Thresholds
-from spark_queue.errors import InvalidArgumentError, LogDamagedError
+from spark_queue.errors import LogDamagedError
 
 if TYPE_CHECKING:
     from spark_queue.doctor.table import Table
@@ -93,7 +92,7 @@ class Subject:
 
     def _table(self, store: Store, which: LogName, reader: str = "") -> Table:
         if store.native(which) is not None or isinstance(store.session, PlainSession):
-            return TableHere(store, which, reader, _on_disk(store, which))
+            return TableHere(store, which, reader, log_of(store, which))
         from spark_queue.doctor.far import TableFar  # noqa: PLC0415 - takes Spark
 
         return TableFar(store, which, reader)
@@ -120,15 +119,6 @@ class Subject:
         """Return a command on the queue, to be pasted into a shell."""
         of = ("--reader", reader) if reader else ()
         return shlex.join(["spark-queue", verb, self.store.name, *words, *of])
-
-
-def _on_disk(store: Store, which: LogName) -> NativeLog:
-    log = log_of(store, which)
-    if not isinstance(log, NativeLog):
-        raise InvalidArgumentError(
-            f"{store.name!r} is kept in memory: a doctor looks at tables, of which it has none"
-        )
-    return log
 
 
 def is_lost(reader: Store) -> bool:

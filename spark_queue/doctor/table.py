@@ -47,6 +47,8 @@ class Configured:
     step: int
     at: datetime
     paused: bool
+    who: str | None
+    """Who has done that; ``None`` where an older release did not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from spark_queue.delta.steps import Answer, Step, is_small, on_items, on_status
 from spark_queue.delta.store import fencing
 from spark_queue.delta.store.committing import commit_status, require_not_held
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables import lock, paths, turnstile
+from spark_queue.delta.tables import lock, paths, turnstile, who
 from spark_queue.delta.tables.heads import QueueHead, StatusHead, following
 from spark_queue.delta.tables.schema import (
     ACKED,
@@ -163,8 +163,9 @@ def configure(
 
 
 def config_row(settings: Settings, now: datetime) -> pa.Table:
-    """Return the row of a step from which settings are in force."""
-    row = {"_gen": META_LANE, "_kind": CONFIG, "_at": now, "_body": settings.to_json()}
+    """Return the row of a step from which settings are in force, and who has made them so."""
+    row = {"_gen": META_LANE, "_kind": CONFIG, "_at": now, "_worker_id": who.whoami()}
+    row["_body"] = settings.to_json()
     return status_table([row])
 
 

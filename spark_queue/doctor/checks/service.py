@@ -10,6 +10,7 @@ from spark_queue.delta.tables.schema import FORMAT_VERSION
 from spark_queue.delta.tables.wishes import STALENESS, PlainSession, is_fresh, promises_disk
 from spark_queue.doctor.finding import Finding, Severity
 from spark_queue.doctor.subject import Seen, Subject
+from spark_queue.doctor.table import Configured
 from spark_queue.errors import FormatVersionError, UnsafeSessionError
 from spark_queue.session import DURABILITY
 
@@ -22,25 +23,27 @@ def paused(subject: Subject) -> Iterator[Finding]:
     for reader in subject.readers:
         if reader.settings.paused:
             waiting = reader.store.outstanding(reader.head) - reader.head.claimed
+            pause = _pause(subject, reader)
+            by = f" by {pause.who}" if pause and pause.who else ""
             yield Finding(
                 id="paused",
                 severity="warning",
-                what=f"claims get nothing: it was paused, and {waiting:,} item(s) wait",
-                since=_paused_since(subject, reader),
+                what=f"claims get nothing: it was paused{by}, and {waiting:,} item(s) wait",
+                since=pause.at if pause else None,
                 command=subject.command("resume", reader=reader.name),
                 reader=reader.name,
             )
 
 
-def _paused_since(subject: Subject, reader: Seen) -> datetime | None:
-    """Return when the first of the newest configurations came that are all paused."""
-    since = None
+def _pause(subject: Subject, reader: Seen) -> Configured | None:
+    """Return the first of the newest configurations that are all paused."""
+    first = None
     for configured in subject.table_of(reader).configured():
         if not configured.paused:
-            since = None
-        elif since is None:
-            since = configured.at
-    return since
+            first = None
+        elif first is None:
+            first = configured
+    return first
 
 
 def front_gone(subject: Subject) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime, timedelta, timezone
 from io import StringIO
 from pathlib import Path
@@ -19,6 +19,7 @@ from unittest.mock import patch
 from spark_queue.cli import main
 from spark_queue.clock import ManualClock, SystemClock
 from spark_queue.config import QueueConfig, RetryPolicy
+from spark_queue.delta.tables import who
 from spark_queue.local.queue import LocalQueue
 
 #: The page, and where its queue is on it.
@@ -44,21 +45,24 @@ _BLOCK = re.compile(r"```shell-session\n(.*?)```", re.DOTALL)
 def queue_at_night(place: Path) -> ManualClock:
     """Make the queue, and let its night pass; return its clock."""
     clock = ManualClock(datetime(2026, 3, 3, 0, 0, tzinfo=timezone.utc))
-    columns = "path string, tenant string, folder string"
-    queue = LocalQueue.create(place / "jobs", columns, _CONFIG, durability="process", clock=clock)
+    columns, path = "path string, tenant string, folder string", place / "jobs"
+    with _as("setup"):
+        queue = LocalQueue.create(path, columns, _CONFIG, durability="process", clock=clock)
     queue.enqueue([_row("ann", n) for n in range(30)])
     queue.enqueue([_row("bob", n) for n in range(30)])
     queue.enqueue([_row("cyd", n) for n in range(3)])
     for _ in range(12):
         clock.advance(10 * _MINUTE)
         queue.claim(3, worker_id="worker-1").ack()
-    _deploy(queue, clock)
+    with _as("deploy"):
+        _deploy(queue, clock)
     for n in range(4):
         clock.advance(10 * _MINUTE)
         queue.claim(2, worker_id="worker-2").nack(f"ConnectionError: db-{n}.internal: timed out")
     queue.claim(2, worker_id="worker-2")
     clock.advance(17 * _MINUTE)
-    queue.pause()
+    with _as("dan"):
+        queue.pause()
     clock.advance(3 * _MINUTE)
     return clock
 
@@ -78,6 +82,11 @@ def _row(tenant: str, number: int) -> dict[str, str]:
     return {"path": f"{folder}/{number}", "tenant": tenant, "folder": folder}
 
 
+def _as(user: str) -> AbstractContextManager[object]:
+    """Do what follows as somebody."""
+    return patch.object(who, "whoami", lambda: f"{user}@ops-1")
+
+
 @contextmanager
 def night(place: Path) -> Iterator[None]:
     """Work beside the queue, with its clock, and an 80-column terminal."""
@@ -87,6 +96,7 @@ def night(place: Path) -> Iterator[None]:
     try:
         with (
             patch.object(SystemClock, "now", lambda _self: clock.now()),
+            _as("you"),
             patch.dict(os.environ, {"COLUMNS": "80", "TERM": "dumb", "NO_COLOR": "1"}),
         ):
             yield

@@ -15,7 +15,6 @@ from spark_queue.doctor.registry import CHECKS
 from spark_queue.doctor.thresholds import Thresholds
 from spark_queue.errors import InvalidArgumentError, QueueNotFoundError
 from spark_queue.local.queue import LocalQueue
-from spark_queue.testing import memory_queue
 from tests.unit.doctor.conftest import Make, anew
 
 
@@ -106,11 +105,3 @@ def test_every_check_has_a_name_of_its_own() -> None:
     """What a check finds has the id under which it is registered."""
     assert len(set(CHECKS.values())) == len(CHECKS)
     assert all(check.__name__.replace("_", "-") == name for name, check in CHECKS.items())
-
-
-def test_a_queue_in_memory_has_no_tables_to_look_at() -> None:
-    """Checks of tables say so, and the others are made."""
-    checkup = memory_queue("id string").doctor()
-
-    assert set(checkup.unchecked) < set(CHECKS)
-    assert all("kept in memory" in why for why in checkup.unchecked.values())

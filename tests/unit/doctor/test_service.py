@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from datetime import timedelta
@@ -10,10 +11,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pyarrow as pa
+import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from spark_queue.clock import ManualClock
 from spark_queue.delta.tables.schema import FORMAT_VERSION
+from spark_queue.delta.tables.who import whoami
 from spark_queue.doctor.checks.service import unsafe_session
 from spark_queue.doctor.subject import Subject
 from spark_queue.doctor.thresholds import Thresholds
@@ -53,9 +56,21 @@ def test_a_pause_is_found_with_its_beginning(queue: LocalQueue, clock: ManualClo
     found = only(queue.doctor(), "paused")
 
     assert (found.severity, found.since, found.reader) == ("warning", begun, "")
-    assert "2 item(s) wait" in found.what
+    assert f"paused by {whoami()}, and 2 item(s) wait" in found.what
     paste(found)
     assert found.id not in queue.doctor().ids()
+
+
+def test_who_has_no_name_is_named_by_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a container without users a pause still says whose it was."""
+
+    def nobody() -> str:
+        raise KeyError("uid")
+
+    monkeypatch.setattr("getpass.getuser", nobody)
+    monkeypatch.setattr("socket.gethostname", lambda: "ops-1")
+
+    assert whoami() == f"user {os.getuid()}@ops-1"
 
 
 def test_a_pause_of_one_reader_is_its_own(queue: LocalQueue) -> None:
@@ -120,6 +135,8 @@ def test_a_format_of_an_earlier_release_is_good_to_know(make: Make, clock: Manua
 
     assert found.severity == "info"
     assert found.command == f"spark-queue upgrade {queue.name}"
+    paste(found)
+    assert "format-older" not in anew(queue, clock).doctor().ids()
 
 
 def test_a_promise_that_ends_with_the_process_is_good_to_know(
