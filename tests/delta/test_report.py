@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig, RetryPolicy
+from spark_queue.delta.views.ends import ends_at
 from spark_queue.local.queue import LocalQueue
 from spark_queue.looking import store_of
 from spark_queue.queue import DeltaQueue
-from spark_queue.report import reading
+from spark_queue.report import publishing, reading
 from spark_queue.report.by_spark import SparkLogs
 from spark_queue.report.duck import ArrowLogs
+from spark_queue.report.model import HOUR
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,7 +56,7 @@ def _busy_queue(path: str, clock: ManualClock) -> None:
 def test_both_engines_give_one_report(
     spark: SparkSession, queue_path: str, clock: ManualClock
 ) -> None:
-    """Every figure of every panel is the same by Spark and without, and so is an item's chain."""
+    """Every figure of every panel, and an item's time line, is the same by Spark and without."""
     _busy_queue(queue_path, clock)
     store = store_of(DeltaQueue.open(spark, queue_path, clock=clock))
     there, here = SparkLogs(), ArrowLogs()
@@ -63,5 +65,18 @@ def test_both_engines_give_one_report(
 
     assert reading.read(store, engines=there) == without
     assert min(map(len, (without.errors, without.groups, without.workers, without.steps))) > 1
-    assert reading.read_item(store, 23, engines=there) == reading.read_item(store, 23, engines=here)
-    assert not [one for one in spark.catalog.listTables() if one.name.startswith("sq_")]
+    ends = ends_at(store, None)
+    asked = reading.asked_of(store, ends, HOUR)
+    with there.over(store, ends, asked) as one, here.over(store, ends, asked) as other:
+        assert one.rows("history", "seq = 3") == other.rows("history", "seq = 3")
+    assert not _views(spark)
+    for statement in publishing.statements(queue_path)[:3]:
+        spark.sql(statement)
+    row = spark.sql("SELECT * FROM sq_asked").collect()[0]
+    assert (row["group_limit"], row["max_in_flight"], row["paused"]) == (1, 2, False)
+    for name in _views(spark):
+        spark.sql(f"DROP VIEW {name}")
+
+
+def _views(spark: SparkSession) -> list[str]:
+    return [view.name for view in spark.catalog.listTables() if view.name.startswith("sq_")]

@@ -1,4 +1,4 @@
--- Who holds items now, or got or lost some in the window. `late` are items whose lease ran out;
+-- Who holds items now, or got or lost some in the window. `late` are items whose lease ran out.
 -- `lost` counts those that were taken from a holder, or given up for it, in the window.
 WITH held AS (
   SELECT

@@ -1,0 +1,768 @@
+-- Views of a queue: each panel of a report, for dashboards and for one's own queries.
+-- They are made by `python -m spark_queue.report.publishing main.ops.files`; give it another
+-- queue's name. Each shows what is there when it is asked, of the hour before.
+
+-- The rows of the item log.
+CREATE OR REPLACE VIEW sq_queue_log AS
+SELECT _kind, _step, _seq, _priority, _fair_key, _group_key, _available_at, _expires_at, _enqueued_at, _duplicate_of, _origin, _errors
+FROM `main`.`ops`.`files_queue`;
+
+-- The rows of the first reader's status log.
+CREATE OR REPLACE VIEW sq_status_log AS
+SELECT _kind, _step, _seq, _state, _lease, _attempts, _losses, _worker_id, _at, _lease_expires_at, _available_at, _error, _body
+FROM `main`.`ops`.`files_status`;
+
+-- What is asked: the hour until now, under the settings that are in force.
+CREATE OR REPLACE VIEW sq_asked AS
+WITH heads AS (
+  SELECT max(_step) AS step FROM `main`.`ops`.`files_queue` WHERE _kind = 'head'
+),
+configs AS (
+  SELECT max(_step) AS step FROM `main`.`ops`.`files_status` WHERE _kind = 'config'
+),
+facts AS (
+  SELECT q._body AS head
+  FROM `main`.`ops`.`files_queue` q
+  JOIN heads h ON h.step = q._step
+  WHERE q._kind = 'head'
+  UNION ALL
+  SELECT '{}' FROM heads WHERE step IS NULL
+)
+SELECT
+  now() AS now,
+  now() - INTERVAL 1 HOUR AS since,
+  coalesce(cast(get_json_object(f.head, '$.readers.0.since_step') AS bigint), 0) AS since_step,
+  get_json_object(s._body, '$.paused') = 'true' AS paused,
+  get_json_object(s._body, '$.config.on_failure') = 'block' AS blocking,
+  cast(get_json_object(s._body, '$.config.group_limit') AS int) AS group_limit,
+  cast(get_json_object(s._body, '$.config.max_in_flight') AS int) AS max_in_flight,
+  cast(get_json_object(s._body, '$.config.max_losses') AS int) AS max_losses,
+  cast(
+    cast(get_json_object(f.head, '$.readers.0.config.max_age') AS double) * 1e6 AS bigint
+  ) AS max_age_us
+FROM facts f
+CROSS JOIN `main`.`ops`.`files_status` s
+JOIN configs c ON c.step = s._step
+WHERE s._kind = 'config';
+
+-- The items that the reader sees, as they were enqueued. `expires_at` is the reader's: its `max_age`
+-- ends an item, too.
+CREATE OR REPLACE VIEW sq_items AS
+SELECT
+  q._seq AS seq,
+  q._step AS step,
+  q._fair_key AS fair_key,
+  q._group_key AS group_key,
+  q._priority AS priority,
+  q._enqueued_at AS enqueued_at,
+  q._available_at AS available_at,
+  CASE
+    WHEN a.max_age_us IS NULL THEN q._expires_at
+    ELSE least(q._expires_at, timestamp_micros(unix_micros(q._enqueued_at) + a.max_age_us))
+  END AS expires_at,
+  coalesce(q._errors, 0) AS failed_before,
+  q._origin AS origin
+FROM sq_queue_log q
+CROSS JOIN sq_asked a
+WHERE q._kind = 'item' AND q._step > a.since_step;
+
+-- Every transition of an item. `granted` is one by which somebody got it; `failed` one with an error
+-- that the item is ready again after, or dead.
+CREATE OR REPLACE VIEW sq_moves AS
+SELECT
+  _seq AS seq,
+  _step AS step,
+  _at AS moment,
+  _state AS state,
+  _lease AS lease,
+  _attempts AS attempts,
+  _losses AS losses,
+  _worker_id AS worker_id,
+  _lease_expires_at AS lease_expires_at,
+  _available_at AS available_at,
+  _error AS error,
+  coalesce(_state = 'claimed' AND _lease = _step, false) AS granted,
+  _error IS NOT NULL AND _state IN ('ready', 'dead') AS failed
+FROM sq_status_log
+WHERE _kind = 'item';
+
+-- Of each item that anything was done with: its newest transition, its first and last grant, and its
+-- last error.
+CREATE OR REPLACE VIEW sq_touched AS
+SELECT
+  seq,
+  max(step) AS step,
+  min(CASE WHEN granted THEN moment END) AS first_claimed_at,
+  max(CASE WHEN granted THEN moment END) AS claimed_at,
+  max(CASE WHEN error IS NOT NULL THEN step END) AS failed_step
+FROM sq_moves
+GROUP BY seq;
+
+-- One row an item: where it stands, and since when.
+CREATE OR REPLACE VIEW sq_standing AS
+SELECT
+  i.seq,
+  i.step,
+  i.fair_key,
+  i.group_key,
+  i.enqueued_at,
+  i.expires_at,
+  i.origin,
+  coalesce(m.state, 'ready') AS state,
+  coalesce(m.attempts, i.failed_before) AS attempts,
+  coalesce(m.losses, 0) AS losses,
+  coalesce(m.available_at, i.available_at) AS available_at,
+  coalesce(m.moment, i.enqueued_at) AS moved_at,
+  t.first_claimed_at,
+  t.claimed_at,
+  CASE WHEN m.state IN ('acked', 'dead', 'expired', 'cancelled') THEN m.moment END AS finished_at,
+  CASE WHEN m.state = 'claimed' THEN m.lease END AS lease,
+  CASE WHEN m.state = 'claimed' THEN m.worker_id END AS worker_id,
+  CASE WHEN m.state = 'claimed' THEN m.lease_expires_at END AS lease_expires_at,
+  t.failed_step
+FROM sq_items i
+LEFT JOIN sq_touched t ON t.seq = i.seq
+LEFT JOIN sq_moves m ON m.seq = t.seq AND m.step = t.step;
+
+-- Why each open item is not running, as `explain` says it: the first of lease, pause, end, delay,
+-- group and limit. `held_by` is the item of its group that is in the way. Of a group that is one that
+-- waits for its time, or else the earliest in flight; what the next claim ends is in nobody's way.
+CREATE OR REPLACE VIEW sq_reasons AS
+WITH open_items AS (
+  SELECT
+    s.*,
+    s.state = 'claimed' AND coalesce(s.lease_expires_at <= a.now, false) AS is_lapsed,
+    coalesce(s.expires_at <= a.now, false) AS is_over,
+    coalesce(s.losses + 1 >= a.max_losses, false) AS is_worn,
+    coalesce(s.available_at > a.now, false) AS is_early
+  FROM sq_standing s
+  CROSS JOIN sq_asked a
+  WHERE s.state IN ('ready', 'claimed')
+),
+told AS (
+  SELECT
+    *,
+    CASE WHEN state = 'ready' THEN is_over ELSE is_lapsed AND (is_over OR is_worn) END AS ends
+  FROM open_items
+),
+members AS (
+  SELECT
+    seq,
+    group_key,
+    CASE WHEN NOT ends AND state = 'ready' AND is_early THEN seq END AS waiting,
+    CASE WHEN NOT ends AND state = 'claimed' AND NOT is_lapsed THEN seq END AS held,
+    CASE WHEN NOT ends AND state = 'claimed' AND is_lapsed THEN seq END AS lost,
+    CASE WHEN NOT ends AND state = 'ready' AND NOT is_early THEN seq END AS due
+  FROM told
+  WHERE group_key IS NOT NULL
+),
+seen AS (
+  SELECT
+    seq,
+    min(waiting) OVER everybody AS first_waiting,
+    min(held) OVER everybody AS first_held,
+    min(lost) OVER everybody AS first_lost,
+    min(due) OVER everybody AS first_due,
+    count(held) OVER everybody AS all_held,
+    count(lost) OVER everybody AS all_lost,
+    count(lost) OVER ahead AS lost_ahead,
+    count(due) OVER ahead AS due_ahead
+  FROM members
+  WINDOW
+    everybody AS (PARTITION BY group_key),
+    ahead AS (PARTITION BY group_key ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+),
+in_the_way AS (
+  SELECT
+    t.seq,
+    CASE
+      WHEN a.blocking AND g.first_waiting < t.seq THEN g.first_waiting
+      WHEN t.state = 'claimed' AND g.all_held + g.lost_ahead >= a.group_limit
+        THEN coalesce(g.first_held, g.first_lost)
+      WHEN t.state = 'ready' AND g.all_held + g.all_lost + g.due_ahead >= a.group_limit
+        THEN coalesce(g.first_held, g.first_lost, g.first_due)
+    END AS held_by
+  FROM told t
+  JOIN seen g ON g.seq = t.seq
+  CROSS JOIN sq_asked a
+),
+flight AS (
+  SELECT count(*) AS items FROM told WHERE state = 'claimed' AND NOT ends
+),
+reasoned AS (
+  SELECT
+    t.*,
+    CASE
+      WHEN t.state = 'claimed' AND NOT t.is_lapsed THEN 'leased'
+      WHEN a.paused THEN 'paused'
+      WHEN t.is_over THEN 'expired'
+      WHEN t.state = 'claimed' AND t.is_worn THEN 'lease lost'
+      WHEN t.state = 'ready' AND t.is_early THEN 'delayed'
+      WHEN w.held_by IS NOT NULL THEN 'held by group'
+      WHEN t.state = 'ready' AND coalesce(f.items >= a.max_in_flight, false) THEN 'limit'
+      ELSE 'runnable'
+    END AS reason,
+    w.held_by AS way
+  FROM told t
+  LEFT JOIN in_the_way w ON w.seq = t.seq
+  CROSS JOIN sq_asked a
+  CROSS JOIN flight f
+)
+SELECT
+  seq,
+  state,
+  reason,
+  CASE WHEN reason = 'held by group' THEN way END AS held_by,
+  CASE reason WHEN 'leased' THEN lease_expires_at WHEN 'delayed' THEN available_at END AS until,
+  is_lapsed,
+  fair_key,
+  group_key,
+  enqueued_at,
+  moved_at,
+  available_at,
+  expires_at,
+  attempts,
+  losses,
+  lease,
+  worker_id,
+  claimed_at,
+  lease_expires_at,
+  failed_step
+FROM reasoned;
+
+-- Every failure, with the begin of what its error says; all digits are 0 there, so that there are
+-- few of them.
+CREATE OR REPLACE VIEW sq_failures AS
+SELECT
+  seq,
+  step,
+  moment,
+  attempts,
+  translate(substr(split_part(error, chr(10), 1), 1, 300), '0123456789', '0000000000') AS said
+FROM sq_moves
+WHERE failed;
+
+-- What errors say without what differs from item to item: ids, paths and numbers. `said` is as in
+-- `sq_failures`.
+CREATE OR REPLACE VIEW sq_wordings AS
+WITH distinct_texts AS (
+  SELECT DISTINCT said FROM sq_failures
+),
+without_ids AS (
+  SELECT
+    said AS whole,
+    regexp_replace(
+      regexp_replace(
+        said,
+        '[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}',
+        '<id>'
+      ),
+      '0[xX][0-9a-fA-F]+',
+      '<id>'
+    ) AS said
+  FROM distinct_texts
+),
+without_paths AS (
+  SELECT
+    whole,
+    regexp_replace(
+      said,
+      '(^|[^0-9A-Za-z<])(([A-Za-z][0-9A-Za-z]*:/)?/[^/ ",;:()<>' || chr(39) || ']+)+/?',
+      '$1<path>'
+    ) AS said
+  FROM without_ids
+),
+without_hex AS (
+  SELECT
+    whole,
+    regexp_replace(
+      said,
+      '(^|[^0-9A-Za-z])(([0-9]+[a-fA-F]|[a-fA-F]+[0-9])[0-9a-fA-F]{3,}|[0-9]*[a-fA-F][0-9a-fA-F]{11,})',
+      '$1<id>'
+    ) AS said
+  FROM without_paths
+)
+SELECT
+  whole AS said,
+  regexp_replace(said, '[0-9]+([.][0-9]+)?', '<n>') AS wording
+FROM without_hex;
+
+-- How much is where, what comes and goes, and how long what is open will take at this pace: seconds,
+-- null where it does not become less.
+CREATE OR REPLACE VIEW sq_overview AS
+WITH waiting AS (
+  SELECT
+    count(CASE WHEN reason = 'runnable' AND state = 'ready' THEN 1 END) AS runnable,
+    count(CASE WHEN reason = 'delayed' THEN 1 END) AS delayed,
+    count(CASE WHEN reason = 'held by group' AND state = 'ready' THEN 1 END) AS held_by_group,
+    count(CASE WHEN reason = 'limit' THEN 1 END) AS over_a_limit,
+    count(CASE WHEN reason = 'paused' AND state = 'ready' THEN 1 END) AS paused_items,
+    count(CASE WHEN reason = 'expired' AND state = 'ready' THEN 1 END) AS past_their_time,
+    count(CASE WHEN state = 'claimed' THEN 1 END) AS claimed,
+    count(CASE WHEN is_lapsed THEN 1 END) AS late,
+    min(CASE WHEN state = 'ready' THEN enqueued_at END) AS oldest
+  FROM sq_reasons
+),
+flow AS (
+  SELECT
+    count(CASE WHEN s.state = 'acked' THEN 1 END) AS acked,
+    count(CASE WHEN s.state = 'dead' THEN 1 END) AS dead,
+    count(CASE WHEN s.state = 'expired' THEN 1 END) AS expired,
+    count(CASE WHEN s.state = 'cancelled' THEN 1 END) AS cancelled,
+    count(CASE WHEN s.state IN ('ready', 'claimed') THEN 1 END) AS open_items,
+    count(CASE WHEN s.enqueued_at > a.since THEN 1 END) AS entered,
+    count(CASE WHEN s.finished_at > a.since THEN 1 END) AS ended,
+    count(CASE WHEN s.finished_at > a.since AND s.state = 'acked' THEN 1 END) AS done,
+    (max(unix_micros(a.now)) - greatest(max(unix_micros(a.since)), min(unix_micros(s.enqueued_at))))
+      / 1e6 AS seconds
+  FROM sq_standing s
+  CROSS JOIN sq_asked a
+)
+SELECT
+  w.runnable,
+  w.delayed,
+  w.held_by_group,
+  w.over_a_limit,
+  w.paused_items,
+  w.past_their_time,
+  w.claimed,
+  w.late,
+  f.acked,
+  f.dead,
+  f.expired,
+  f.cancelled,
+  (unix_micros(a.now) - unix_micros(w.oldest)) / 1e6 AS oldest_age,
+  f.entered AS enqueued_in_window,
+  f.done AS done_in_window,
+  CASE WHEN f.seconds > 0 THEN f.entered / f.seconds END AS enqueued_per_second,
+  CASE WHEN f.seconds > 0 THEN f.done / f.seconds END AS done_per_second,
+  CASE
+    WHEN f.open_items = 0 THEN 0e0
+    WHEN f.ended > f.entered AND f.seconds > 0
+      THEN f.open_items * f.seconds / (f.ended - f.entered)
+  END AS time_left
+FROM waiting w
+CROSS JOIN flow f
+CROSS JOIN sq_asked a;
+
+-- How many items were open, every half hour of the last day. What was made ready again after its end
+-- counts as if it had never been over.
+CREATE OR REPLACE VIEW sq_depth AS
+WITH edges AS (
+  SELECT 8 * a.n + b.n AS edge
+  FROM (VALUES (0), (1), (2), (3), (4), (5)) AS a(n)
+  CROSS JOIN (VALUES (0), (1), (2), (3), (4), (5), (6), (7)) AS b(n)
+),
+events AS (
+  SELECT enqueued_at AS moment, 1 AS items FROM sq_standing
+  UNION ALL
+  SELECT finished_at AS moment, -1 AS items FROM sq_standing WHERE finished_at IS NOT NULL
+),
+placed AS (
+  SELECT
+    greatest(0e0, ceil(47 - (unix_micros(a.now) - unix_micros(e.moment)) / 1.8e9)) AS edge,
+    e.items
+  FROM events e
+  CROSS JOIN sq_asked a
+),
+summed AS (
+  SELECT edge, sum(items) AS items FROM placed GROUP BY edge
+)
+SELECT
+  timestamp_micros(max(unix_micros(a.now)) - (47 - e.edge) * cast(1800000000 AS bigint)) AS moment,
+  cast(coalesce(sum(s.items), 0) AS bigint) AS items
+FROM edges e
+CROSS JOIN sq_asked a
+LEFT JOIN summed s ON s.edge <= e.edge
+GROUP BY e.edge
+ORDER BY moment;
+
+-- The fair keys: turns in the window and the share of all, how long those waited that got their first
+-- turn in it, failures in it. The slowest and the one that fails most often come first, then the
+-- second of each.
+CREATE OR REPLACE VIEW sq_tenants AS
+WITH turns AS (
+  SELECT
+    s.fair_key,
+    count(CASE WHEN m.granted THEN 1 END) AS turns,
+    count(CASE WHEN m.failed THEN 1 END) AS failures
+  FROM sq_moves m
+  JOIN sq_standing s ON s.seq = m.seq
+  CROSS JOIN sq_asked a
+  WHERE m.moment > a.since AND (m.granted OR m.failed)
+  GROUP BY s.fair_key
+),
+waits AS (
+  SELECT
+    s.fair_key,
+    (unix_micros(s.first_claimed_at) - unix_micros(s.enqueued_at)) / 1e6 AS wait
+  FROM sq_standing s
+  CROSS JOIN sq_asked a
+  WHERE s.first_claimed_at > a.since
+),
+waited AS (
+  SELECT
+    fair_key,
+    percentile_disc(0.5) WITHIN GROUP (ORDER BY wait) AS wait_p50,
+    percentile_disc(0.95) WITHIN GROUP (ORDER BY wait) AS wait_p95,
+    max(wait) AS wait_max
+  FROM waits
+  GROUP BY fair_key
+),
+standing AS (
+  SELECT
+    s.fair_key,
+    count(CASE WHEN s.state = 'ready' THEN 1 END) AS ready,
+    count(CASE WHEN s.state = 'claimed' THEN 1 END) AS claimed,
+    count(CASE WHEN s.state = 'dead' THEN 1 END) AS dead,
+    (max(unix_micros(a.now)) - min(CASE WHEN s.state = 'ready' THEN unix_micros(s.enqueued_at) END))
+      / 1e6 AS oldest_age
+  FROM sq_standing s
+  CROSS JOIN sq_asked a
+  GROUP BY s.fair_key
+),
+every_turn AS (
+  SELECT cast(sum(turns) AS bigint) AS turns FROM turns
+),
+joined AS (
+  SELECT
+    s.fair_key,
+    s.ready,
+    s.claimed,
+    s.dead,
+    coalesce(t.turns, 0) AS turns,
+    CASE WHEN e.turns > 0 THEN coalesce(t.turns, 0) / cast(e.turns AS double) END AS share,
+    w.wait_p50,
+    w.wait_p95,
+    w.wait_max,
+    s.oldest_age,
+    coalesce(t.failures, 0) AS failures
+  FROM standing s
+  LEFT JOIN turns t ON t.fair_key IS NOT DISTINCT FROM s.fair_key
+  LEFT JOIN waited w ON w.fair_key IS NOT DISTINCT FROM s.fair_key
+  CROSS JOIN every_turn e
+),
+ranked AS (
+  SELECT
+    *,
+    row_number() OVER (
+      ORDER BY greatest(coalesce(oldest_age, 0e0), coalesce(wait_p95, 0e0)) DESC, fair_key
+    ) AS slow,
+    row_number() OVER (ORDER BY failures DESC, dead DESC, fair_key) AS noisy,
+    count(*) OVER () AS keys
+  FROM joined
+)
+SELECT
+  fair_key,
+  ready,
+  claimed,
+  dead,
+  turns,
+  share,
+  wait_p50,
+  wait_p95,
+  wait_max,
+  oldest_age,
+  failures,
+  keys
+FROM ranked
+ORDER BY least(slow, noisy), slow
+LIMIT 100;
+
+-- What fails, by what the error says: how often, in the window and ever, since when, for how many
+-- items. `dead` are those that it ended and that were not redriven; `first_seq`, `last_seq` and
+-- `newest_seq` are items to look at, `sample` is what the newest failed with.
+CREATE OR REPLACE VIEW sq_errors AS
+WITH worded AS (
+  SELECT w.wording, f.seq, f.step, f.moment, f.attempts
+  FROM sq_failures f
+  JOIN sq_wordings w ON w.said = f.said
+),
+grouped AS (
+  SELECT
+    f.wording,
+    count(*) AS failures,
+    count(CASE WHEN f.moment > a.since THEN 1 END) AS in_window,
+    count(DISTINCT f.seq) AS items,
+    max(f.attempts) AS attempts,
+    min(f.moment) AS first_at,
+    max(f.moment) AS last_at,
+    min(f.seq) AS first_seq,
+    max(f.seq) AS last_seq,
+    max(f.step) AS last_step
+  FROM worded f
+  CROSS JOIN sq_asked a
+  GROUP BY f.wording
+),
+newest AS (
+  SELECT g.wording, g.last_step AS step, max(f.seq) AS seq
+  FROM grouped g
+  JOIN worded f ON f.wording = g.wording AND f.step = g.last_step
+  GROUP BY g.wording, g.last_step
+),
+ended AS (
+  SELECT f.wording, count(*) AS dead
+  FROM sq_standing s
+  JOIN worded f ON f.seq = s.seq AND f.step = s.failed_step
+  LEFT JOIN (SELECT DISTINCT origin FROM sq_items WHERE origin IS NOT NULL) r ON r.origin = s.seq
+  WHERE s.state = 'dead' AND r.origin IS NULL
+  GROUP BY f.wording
+)
+SELECT
+  g.wording,
+  g.failures,
+  g.in_window,
+  g.items,
+  g.attempts,
+  coalesce(e.dead, 0) AS dead,
+  g.first_at,
+  g.last_at,
+  g.first_seq,
+  g.last_seq,
+  n.seq AS newest_seq,
+  m.error AS sample,
+  count(*) OVER () AS wordings
+FROM grouped g
+JOIN newest n ON n.wording = g.wording
+JOIN sq_moves m ON m.seq = n.seq AND m.step = n.step
+LEFT JOIN ended e ON e.wording = g.wording
+ORDER BY g.in_window DESC, g.failures DESC, g.wording
+LIMIT 100;
+
+-- The window in sixty parts, of a minute each where it is an hour: failures, what of them was final,
+-- what was claimed, and what of that had failed or been lost before.
+CREATE OR REPLACE VIEW sq_retries AS
+WITH parts AS (
+  SELECT 10 * a.n + b.n AS part
+  FROM (VALUES (0), (1), (2), (3), (4), (5)) AS a(n)
+  CROSS JOIN (VALUES (0), (1), (2), (3), (4), (5), (6), (7), (8), (9)) AS b(n)
+),
+asked AS (
+  SELECT
+    unix_micros(since) AS since_us,
+    (unix_micros(now) - unix_micros(since)) / 60e0 AS part_us
+  FROM sq_asked
+),
+placed AS (
+  SELECT
+    least(59, cast(floor((unix_micros(m.moment) - a.since_us) / a.part_us) AS bigint)) AS part,
+    m.failed,
+    m.granted,
+    m.state,
+    m.attempts + m.losses > 0 AS again
+  FROM sq_moves m
+  CROSS JOIN asked a
+  CROSS JOIN sq_asked s
+  WHERE m.moment > s.since AND (m.failed OR m.granted)
+),
+counted AS (
+  SELECT
+    part,
+    count(CASE WHEN failed THEN 1 END) AS failures,
+    count(CASE WHEN failed AND state = 'dead' THEN 1 END) AS dead,
+    count(CASE WHEN granted THEN 1 END) AS claimed,
+    count(CASE WHEN granted AND again THEN 1 END) AS claimed_again
+  FROM placed
+  GROUP BY part
+)
+SELECT
+  timestamp_micros(cast(a.since_us + p.part * a.part_us AS bigint)) AS moment,
+  coalesce(c.failures, 0) AS failures,
+  coalesce(c.dead, 0) AS dead,
+  coalesce(c.claimed, 0) AS claimed,
+  coalesce(c.claimed_again, 0) AS claimed_again
+FROM parts p
+CROSS JOIN asked a
+LEFT JOIN counted c ON c.part = p.part
+ORDER BY moment;
+
+-- The groups that wait for one of their own: which item is in the way and why, since when and until
+-- when, and how many are behind it.
+CREATE OR REPLACE VIEW sq_groups AS
+WITH behind AS (
+  SELECT group_key, held_by, count(*) AS behind, min(enqueued_at) AS oldest
+  FROM sq_reasons
+  WHERE held_by IS NOT NULL
+  GROUP BY group_key, held_by
+)
+SELECT
+  b.group_key,
+  b.held_by AS head,
+  h.reason AS why,
+  CASE WHEN h.state = 'claimed' THEN h.claimed_at ELSE h.moved_at END AS since,
+  CASE WHEN h.state = 'claimed' THEN h.lease_expires_at ELSE h.until END AS until,
+  b.behind,
+  (unix_micros(a.now) - unix_micros(b.oldest)) / 1e6 AS oldest_age,
+  h.attempts,
+  h.losses,
+  h.worker_id,
+  m.error,
+  count(*) OVER () AS heads
+FROM behind b
+JOIN sq_reasons h ON h.seq = b.held_by
+LEFT JOIN sq_moves m ON m.seq = h.seq AND m.step = h.failed_step
+CROSS JOIN sq_asked a
+ORDER BY b.behind DESC, b.held_by
+LIMIT 100;
+
+-- Who holds items now, or got or lost some in the window. `late` are items whose lease ran out.
+-- `lost` counts those that were taken from a holder, or given up for it, in the window.
+CREATE OR REPLACE VIEW sq_workers AS
+WITH held AS (
+  SELECT
+    worker_id,
+    count(*) AS items,
+    count(DISTINCT lease) AS leases,
+    min(claimed_at) AS since,
+    min(lease_expires_at) AS until,
+    count(CASE WHEN is_lapsed THEN 1 END) AS late
+  FROM sq_reasons
+  WHERE state = 'claimed'
+  GROUP BY worker_id
+),
+got AS (
+  SELECT m.worker_id, count(*) AS claimed, max(m.moment) AS last_at
+  FROM sq_moves m
+  CROSS JOIN sq_asked a
+  WHERE m.granted AND m.moment > a.since
+  GROUP BY m.worker_id
+),
+followed AS (
+  SELECT
+    m.moment,
+    m.losses,
+    lag(m.losses) OVER item AS losses_before,
+    lag(m.worker_id) OVER item AS worker_before
+  FROM sq_moves m
+  JOIN (SELECT DISTINCT seq FROM sq_moves WHERE losses > 0) l ON l.seq = m.seq
+  WINDOW item AS (PARTITION BY m.seq ORDER BY m.step)
+),
+lost AS (
+  SELECT f.worker_before AS worker_id, count(*) AS lost
+  FROM followed f
+  CROSS JOIN sq_asked a
+  WHERE f.losses > f.losses_before AND f.moment > a.since
+  GROUP BY f.worker_before
+),
+named AS (
+  SELECT worker_id FROM held
+  UNION
+  SELECT worker_id FROM got
+  UNION
+  SELECT worker_id FROM lost
+)
+SELECT
+  n.worker_id,
+  coalesce(h.items, 0) AS items,
+  coalesce(h.leases, 0) AS leases,
+  h.since,
+  h.until,
+  coalesce(h.late, 0) AS late,
+  coalesce(l.lost, 0) AS lost,
+  coalesce(g.claimed, 0) AS claimed,
+  g.last_at AS last_claim_at,
+  count(*) OVER () AS workers
+FROM named n
+LEFT JOIN held h ON h.worker_id IS NOT DISTINCT FROM n.worker_id
+LEFT JOIN got g ON g.worker_id IS NOT DISTINCT FROM n.worker_id
+LEFT JOIN lost l ON l.worker_id IS NOT DISTINCT FROM n.worker_id
+ORDER BY late DESC, lost DESC, items DESC, n.worker_id
+LIMIT 100;
+
+-- What operators did, newest first. Of settings the row has all of them, and those before; `who` is
+-- there where the row of the step names somebody.
+CREATE OR REPLACE VIEW sq_steps AS
+WITH configured AS (
+  SELECT
+    _step AS step,
+    _at AS moment,
+    _worker_id AS who,
+    _body AS settings,
+    lag(_body) OVER (ORDER BY _step) AS settings_before
+  FROM sq_status_log
+  WHERE _kind = 'config'
+),
+ended AS (
+  SELECT DISTINCT seq FROM sq_moves WHERE state IN ('dead', 'expired', 'cancelled')
+),
+moved AS (
+  SELECT
+    m.step,
+    m.moment,
+    m.state,
+    m.worker_id,
+    m.error,
+    lag(m.state) OVER (PARTITION BY m.seq ORDER BY m.step) AS state_before
+  FROM sq_moves m
+  JOIN ended e ON e.seq = m.seq
+)
+SELECT 'status' AS log, step, moment, 'configured' AS action, who, 0 AS items, settings, settings_before
+FROM configured
+UNION ALL
+SELECT 'status', step, max(moment), 'cancelled', max(worker_id), count(*), NULL, NULL
+FROM moved
+WHERE state = 'cancelled' AND error IS NULL
+GROUP BY step
+UNION ALL
+SELECT 'status', step, max(moment), 'redriven', max(worker_id), count(*), NULL, NULL
+FROM moved
+WHERE state = 'ready' AND state_before IN ('cancelled', 'dead', 'expired')
+GROUP BY step
+UNION ALL
+SELECT 'queue', step, max(enqueued_at), 'redriven', NULL, count(*), NULL, NULL
+FROM sq_items
+WHERE origin IS NOT NULL
+GROUP BY step
+ORDER BY moment DESC, step DESC
+LIMIT 100;
+
+-- How far the reader is behind: what it is not done with, what of that is in its hands, and the step
+-- of the item log from which on there is any.
+CREATE OR REPLACE VIEW sq_behind AS
+SELECT
+  count(*) AS items,
+  count(CASE WHEN s.state = 'claimed' THEN 1 END) AS open_items,
+  (max(unix_micros(a.now)) - min(CASE WHEN s.state = 'ready' THEN unix_micros(s.enqueued_at) END))
+    / 1e6 AS oldest_age,
+  min(s.step) AS first_step
+FROM sq_standing s
+CROSS JOIN sq_asked a
+WHERE s.state IN ('ready', 'claimed');
+
+-- The time line of items, refused rows included: ask for `seq`. `until` is when the lease ends, or
+-- the delay.
+CREATE OR REPLACE VIEW sq_history AS
+SELECT
+  'queue' AS log,
+  seq,
+  step,
+  enqueued_at AS moment,
+  'ready' AS state,
+  failed_before AS attempts,
+  0 AS losses,
+  cast(NULL AS string) AS worker_id,
+  available_at AS until,
+  cast(NULL AS string) AS error,
+  origin,
+  cast(NULL AS bigint) AS duplicate_of
+FROM sq_items
+UNION ALL
+SELECT
+  'queue', _seq, _step, _enqueued_at, 'refused', 0, 0, NULL, NULL, NULL, NULL, _duplicate_of
+FROM sq_queue_log
+WHERE _kind = 'refused'
+UNION ALL
+SELECT
+  'status',
+  seq,
+  step,
+  moment,
+  state,
+  attempts,
+  losses,
+  worker_id,
+  CASE state WHEN 'claimed' THEN lease_expires_at WHEN 'ready' THEN available_at END,
+  error,
+  NULL,
+  NULL
+FROM sq_moves;

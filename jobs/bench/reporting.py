@@ -1,0 +1,238 @@
+"""Measure reports of large queues on a local disk, without Spark.
+
+A queue of a million items with three million transitions, and one of a hundred thousand, are
+reported by the command in a process of its own; one with a hundred thousand open items is looked at
+again and again, as ``spark-queue top`` does. Prints one JSON line for each figure and a table at
+the end, as ``core.py`` does.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import typer
+from rich.console import Console, Group
+
+from report import Figure, at_most, measure
+from spark_queue import LocalQueue, QueueConfig
+from spark_queue.cli.shown import show_report
+from spark_queue.delta.tables.heads import following
+from spark_queue.delta.tables.native import NativeLog
+from spark_queue.local import handles
+from spark_queue.report import reading
+
+#: Items of one step, and the tenants, groups and workers that they are of.
+_STEP = 10_000
+_TENANTS, _GROUPS, _WORKERS = 200, 20_000, 16
+
+#: Seconds that the history of a queue covers, and that its items wait and take.
+_HISTORY, _WAIT, _WORK = 20 * 3_600, 60, 30
+
+_INSTANT = pa.timestamp("us", "UTC")
+
+#: Looks of which the median is taken.
+_LOOKS = 7
+
+
+def large() -> Iterator[Figure]:
+    """Report a million items with three million transitions."""
+    yield from _reported("large", 1_000_000, at_most(10), at_most(2.0))
+
+
+def small() -> Iterator[Figure]:
+    """Report a hundred thousand items with three hundred thousand transitions."""
+    yield from _reported("small", 100_000, at_most(2), None)
+
+
+def looks() -> Iterator[Figure]:
+    """Look at a hundred thousand open items, to which something is done between two looks."""
+    with tempfile.TemporaryDirectory(prefix="reporting-") as root:
+        filled = Filled(root, 100_000)
+        moved = filled.move(0.5, fails=1.0, ends=False)
+        queue = filled.queue
+        look, work = reading.followed(handles.store_of(queue)), []
+        console = Console(width=120, file=open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
+        for number in range(_LOOKS + 1):
+            filled.enter(pa.array([100_001 + number], pa.int64()))
+            began = time.process_time()
+            console.print(Group(*show_report.live(look())))
+            work.append(time.process_time() - began)
+    detail = f"100,000 open items, {moved:,} transitions, median of {_LOOKS}"
+    yield Figure("top.first.cpu", work[0], None, "s", detail.partition(", median")[0])
+    yield Figure("top.look.cpu", statistics.median(work[1:]), at_most(1), "s", detail)
+
+
+def _reported(name: str, items: int, most: Any, memory: Any) -> Iterator[Figure]:
+    with tempfile.TemporaryDirectory(prefix="reporting-") as root:
+        filled = Filled(root, items)
+        moved = filled.move(0.95, fails=0.55, ends=True)
+        took = [_told(filled.queue.name) for _ in range(3)]
+    detail = f"{items:,} items, {moved:,} transitions, the command in a cold process, best of 3"
+    wall, work, peak = (min(figures) for figures in zip(*took, strict=True))
+    yield Figure(f"{name}.report", wall, most, "s", detail)
+    yield Figure(f"{name}.report.cpu", work, None, "s", detail)
+    yield Figure(f"{name}.report.memory", peak, memory, "GiB", detail)
+
+
+def _told(path: str) -> tuple[float, float, float]:
+    """Report a queue in another process: the seconds that takes, those of work, and GiB."""
+    command = [sys.executable, "-m", "spark_queue.cli", "report", path, "--json"]
+    began = time.monotonic()
+    process = subprocess.Popen(  # noqa: S603 - our own
+        command, stdout=subprocess.DEVNULL, cwd=Path(__file__).parents[2]
+    )
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise typer.Exit(process.returncode)
+    return time.monotonic() - began, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024**2
+
+
+class Filled:
+    """A queue on this disk with a history, written as its steps would be.
+
+    Parameters
+    ----------
+    root : str
+        Where it is made.
+    items : int
+        How many items were enqueued in the hours before now.
+    """
+
+    def __init__(self, root: str, items: int) -> None:
+        config = QueueConfig(fair_key="tenant", group_key="path", group_limit=64, on_failure="skip")
+        schema = "id bigint, tenant string, path string"
+        self.queue = LocalQueue.create(f"{root}/q", schema, config, durability="process")
+        self._items = items
+        self._began = datetime.now(timezone.utc) - timedelta(seconds=_HISTORY)
+        for seqs in self._batches(items):
+            self.enter(seqs)
+
+    def move(self, share: float, *, fails: float, ends: bool) -> int:
+        """Have the first items claimed; a share of those fails and comes again, and all may end.
+
+        Returns
+        -------
+        int
+            How many transitions that are.
+        """
+        count = 0
+        for seqs in self._batches(int(self._items * share)):
+            failing = seqs.slice(0, int(len(seqs) * fails))
+            again = {"_attempts": pa.scalar(1, pa.int32())}
+            errors = [f"ValueError: row {seq} of /data/{seq}.csv" for seq in failing.to_pylist()]
+            failed = {**again, "_error": pa.array(errors)}
+            count += self._step(seqs, "claimed", _WAIT, {})
+            count += self._step(failing, "ready", _WAIT + _WORK, failed)
+            if ends:
+                count += self._step(failing, "claimed", _WAIT + 2 * _WORK, again)
+                count += self._step(seqs, "acked", _WAIT + 3 * _WORK, {})
+        return count
+
+    def _batches(self, items: int) -> Iterator[pa.Array]:
+        for first in range(1, items + 1, _STEP):
+            yield pa.array(range(first, min(first + _STEP, items + 1)), pa.int64())
+
+    def enter(self, seqs: pa.Array) -> None:
+        """Enqueue the next items, given their numbers."""
+        log, before = self._log("queue"), handles.store_of(self.queue).queue_head()
+        count = before.items + len(seqs)
+        head = following(before, last_seq=count, items=count, tops={0: count / _TENANTS})
+        numbers = seqs.to_pylist()
+        tenants = pa.array([f"tenant-{seq % _TENANTS}" for seq in numbers])
+        paths = pa.array([f"/data/{seq % _GROUPS}" for seq in numbers])
+        rows = {
+            **_alike({"_gen": 0, "_priority": 0}, pa.int32(), len(seqs)),
+            **_alike({"_kind": "item"}, pa.string(), len(seqs)),
+            **_alike({"_cost": 1.0}, pa.float64(), len(seqs)),
+            "_seq": seqs,
+            "_round": pc.divide(seqs.cast(pa.float64()), float(_TENANTS)),
+            "_fair_key": tenants,
+            "_group_key": paths,
+            "_enqueued_at": self._at(seqs, 0),
+            "id": seqs,
+            "tenant": tenants,
+            "path": paths,
+        }
+        _require(log.commit(head, pa.table(rows), is_synced=False))
+
+    def _step(self, seqs: pa.Array, state: str, after: int, more: dict[str, Any]) -> int:
+        log, before = self._log("status"), handles.store_of(self.queue).status_head()
+        count = len(seqs)
+        if not count:
+            return 0
+        done = count if state == "acked" else 0
+        head = following(
+            before,
+            claimed=before.claimed + (count if state == "claimed" else -count),
+            finished={"acked": before.finished.get("acked", 0) + done},
+            log_rows=before.log_rows + count,
+        )
+        named = {name: _whole(value, count) for name, value in more.items()}
+        rows = {
+            **_alike({"_gen": 0, "_priority": 0, "_attempts": 0}, pa.int32(), count),
+            **_alike({"_losses": 0}, pa.int32(), count),
+            **_alike({"_kind": "item", "_state": state}, pa.string(), count),
+            **_alike({"_lease": head.step}, pa.int64(), count),
+            "_seq": seqs,
+            "_worker_id": pa.array([f"host/{1000 + n % _WORKERS}/a1b2c3" for n in range(count)]),
+            "_at": self._at(seqs, after),
+            "_lease_expires_at": self._at(seqs, after + 10 * _HISTORY),
+            **named,
+        }
+        _require(log.commit(head, pa.table(rows), is_synced=False))
+        return count
+
+    def _at(self, seqs: pa.Array, after: int) -> pa.Array:
+        """Return when items were enqueued, evenly over the history, and so many seconds later."""
+        since = pc.divide(pc.multiply(seqs, _HISTORY * 1_000_000), self._items)
+        began = int(self._began.timestamp() * 1_000_000) + after * 1_000_000
+        return pc.add(since, began).cast(_INSTANT)
+
+    def _log(self, which: Any) -> NativeLog:
+        log = handles.store_of(self.queue).native(which)
+        if log is None:
+            raise RuntimeError("the queue is not on this disk")
+        return log
+
+
+def _require(ours: bool) -> None:  # noqa: FBT001 - what a commit says
+    if not ours:
+        raise RuntimeError("somebody else writes to the queue")
+
+
+def _alike(values: dict[str, Any], kind: pa.DataType, count: int) -> dict[str, pa.Array]:
+    return {name: pa.repeat(pa.scalar(value, kind), count) for name, value in values.items()}
+
+
+def _whole(value: Any, count: int) -> pa.Array:
+    return pa.repeat(value, count) if isinstance(value, pa.Scalar) else value
+
+
+def main(
+    only: Annotated[list[str] | None, typer.Option(help="large, small, looks")] = None,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Leave the table out.")] = False,
+    strict: Annotated[bool, typer.Option(help="Exit with 1 when a target is missed.")] = False,
+) -> None:
+    """Print the figures."""
+    sections = {"large": large, "small": small, "looks": looks}
+    raise typer.Exit(
+        measure({k: partial(v) for k, v in sections.items()}, only, as_json=as_json, strict=strict)
+    )
+
+
+if __name__ == "__main__":
+    typer.run(main)

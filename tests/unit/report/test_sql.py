@@ -1,0 +1,119 @@
+"""The panels as views of a catalog, and the dashboard over them."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from spark_queue.config import QueueConfig, RetryPolicy
+from spark_queue.local.handles import store_of
+from spark_queue.local.queue import LocalQueue
+from spark_queue.report import publishing, texts
+from spark_queue.report.duck import connected
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+    from spark_queue.delta.tables.facts import LogName
+
+_SQL = Path(__file__).parents[3] / "docs" / "sql"
+
+#: Panels with a row for each line of a report, and where that has them.
+_LINES = {
+    "depth": "depth",
+    "tenants": "tenants",
+    "errors": "errors",
+    "retries": "retries",
+    "groups": "groups",
+    "workers": "workers",
+    "steps": "steps",
+}
+
+
+@pytest.fixture
+def queue(queue_path: str) -> LocalQueue:
+    """Make a queue in which something failed, somebody waits, and an operator was."""
+    config = QueueConfig(fair_key="t", group_key="g", retry=RetryPolicy(delay=timedelta(hours=1)))
+    made = LocalQueue.create(queue_path, "t string, g string", config, durability="process")
+    made.enqueue([{"t": "ab"[n % 2], "g": str(n % 3)} for n in range(12)])
+    made.claim(1, worker_id="w").nack("ValueError: row 1")
+    made.claim(1, worker_id="w").dead("ValueError: row 2")
+    made.claim(1, worker_id="w")
+    made.configure(max_in_flight=5)
+    return made
+
+
+@pytest.fixture
+def views(queue: LocalQueue) -> DuckDBPyConnection:
+    """Make the published views over the tables of the queue."""
+    asked, store = connected(), store_of(queue)
+    script = (_SQL / "views.sql").read_text(encoding="utf-8")
+    logs: tuple[LogName, ...] = ("queue", "status")
+    for which in logs:
+        log = store.native(which)
+        assert log is not None
+        asked.register(f"{which}_rows", log.read(log.columns()))
+        script = script.replace(f"`main`.`ops`.`files_{which}`", f"{which}_rows")
+    asked.execute(script)
+    return asked
+
+
+def _rows(views: DuckDBPyConnection, query: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = views.sql(query).to_arrow_table().to_pylist()
+    return rows
+
+
+def test_the_published_views_are_the_texts_of_the_panels() -> None:
+    """``docs/sql/views.sql`` is what the library asks itself, and no other text."""
+    assert (_SQL / "views.sql").read_text(encoding="utf-8") == publishing.script(
+        publishing.EXAMPLE
+    ), "python -m spark_queue.report.publishing main.ops.files > docs/sql/views.sql"
+
+
+def test_the_published_views_say_what_a_report_says(
+    queue: LocalQueue, views: DuckDBPyConnection
+) -> None:
+    """Over the tables of a queue every view answers, with the figures and lines of its report."""
+    report = queue.report()
+
+    (overview,) = _rows(views, "SELECT * FROM sq_overview")
+
+    seen = report.overview
+    for name in ("runnable", "delayed", "held_by_group", "claimed", "dead", "enqueued_in_window"):
+        assert overview[name] == getattr(seen, name), name
+    assert seen.delayed == 1
+    assert seen.held_by_group > 0
+    for view in texts.VIEWS:
+        rows = _rows(views, f"SELECT * FROM sq_{view}")  # noqa: S608 - our own names
+        if view in _LINES:
+            assert len(rows) == len(getattr(report, _LINES[view])), view
+    (asked,) = _rows(views, "SELECT * FROM sq_asked")
+    assert asked["now"] - asked["since"] == timedelta(hours=1)
+    assert (asked["max_in_flight"], asked["max_losses"], asked["group_limit"]) == (5, 5, 1)
+    assert (asked["paused"], asked["blocking"], asked["max_age_us"]) == (False, True, None)
+
+
+def test_every_query_of_the_dashboard_answers_what_its_widgets_show(
+    views: DuckDBPyConnection,
+) -> None:
+    """Each dataset runs over a queue, and has the columns that the widgets over it name."""
+    board = json.loads((_SQL / "dashboard.lvdash.json").read_text(encoding="utf-8"))
+    columns = {}
+    for dataset in board["datasets"]:
+        found = views.sql("".join(dataset["queryLines"])).to_arrow_table()
+        assert found.num_rows > 0, dataset["name"]
+        columns[dataset["name"]] = set(found.column_names)
+    shown = set()
+    for item in board["pages"][0]["layout"]:
+        (query,) = item["widget"]["queries"]
+        name = query["query"]["datasetName"]
+        fields = {field["name"] for field in query["query"]["fields"]}
+        assert fields <= columns[name], item["widget"]["name"]
+        encoded = json.dumps(item["widget"]["spec"]["encodings"])
+        assert all(f'"{field}"' in encoded for field in fields)
+        shown.add(name)
+    assert shown == set(columns)
