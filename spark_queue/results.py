@@ -161,8 +161,8 @@ class Affected(int):
     Attributes
     ----------
     step : int
-        The step that was written: of the status log, save for a redrive, which is an enqueue; 0
-        where nothing was, or where several were.
+        The step of the status log that was written, as :meth:`DeltaQueue.undo` takes it; 0 where
+        none was: nothing was to be done, or it was an enqueue (a redrive), or a purge.
     states : mapping of str to int
         In which states the items are before the change; of a dry run.
     becomes : mapping of str to int
@@ -208,9 +208,10 @@ class Undone:
     """The step that was taken back."""
     what: str
     """What it was: ``cancel``, ``pause``, ``resume`` or ``configure``."""
-    step: int
-    """The step by which it was: of the item log where new items came, else of the status log; 0
-    where nothing was left to take back."""
+    step: int = 0
+    """The step of the status log by which it was; 0 where none was written."""
+    enqueue_step: int = 0
+    """The step of the item log by which new items came; 0 where none did."""
     restored: int = 0
     """Items that are back."""
     taken: int = 0

@@ -124,8 +124,8 @@ def undone(data: Plain) -> list[RenderableType]:
         lines = [f"{name} is {value} again" for name, value in data["settings"].items()]
         since = f"in force from step {data['step']} on"
         return [*lines, since if data["step"] else "nothing is left to take back"]
-    back = f", step {data['step']}" if data["restored"] else ""
-    lines = [f"{words.plural(data['restored'], 'item')} back{back}"]
+    new = f", by step {data['enqueue_step']} of the item log" if data["enqueue_step"] else ""
+    lines = [f"{words.plural(data['restored'], 'item')} back{new}"]
     if data["taken"]:
         first = data["holders"][:SHOWN_HOLDERS]
         named = ", ".join(f"item {seq} by item {holder}" for seq, holder in first)

@@ -30,7 +30,7 @@ def redrive(store: Store, where: Any, *, again: bool) -> Affected:
         again=again,
     )
     made = {READY: done.inserted} if done.inserted else {}
-    return Affected(done.inserted, step=done.step, becomes=made)
+    return Affected(done.inserted, becomes=made)
 
 
 def enqueued_again(

@@ -102,7 +102,7 @@ def _restored(store: Store, step: int, cancelled: int) -> Undone:
     return Undone(
         undone=step,
         what="cancel",
-        step=done.step,
+        enqueue_step=done.step,
         restored=done.inserted,
         taken=done.duplicates,
         holders=planner.taken(done.step) if done.duplicates else (),

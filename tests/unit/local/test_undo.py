@@ -63,7 +63,7 @@ def test_it_is_done_once(make: Make) -> None:
     first, second = queue.undo(step), queue.undo(step)
 
     assert (first.restored, first.left) == (2, 1)
-    assert (second.step, second.restored, second.left) == (0, 0, 3)
+    assert (second.enqueue_step, second.restored, second.left) == (0, 0, 3)
     assert queue.counts()["ready"] == 3
 
 
@@ -228,7 +228,10 @@ def test_the_command_says_what_is_back(
         told = capsys.readouterr()
         said.append((ended.value.code, told.out + told.err))
 
-    assert said[0] == (0, "1 item back, step 3\n1 not, whose key is taken: item 2 by item 3\n")
+    assert said[0] == (
+        0,
+        "1 item back, by step 3 of the item log\n1 not, whose key is taken: item 2 by item 3\n",
+    )
     assert json.loads(said[1][1])["left"] == 1
     assert said[2] == (0, "paused is False again\nin force from step 4 on\n")
     assert said[3] == (0, "nothing is left to take back\n")
