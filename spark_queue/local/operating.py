@@ -97,27 +97,8 @@ class Operated(Configured):
     def undo(self, step: int) -> Undone:
         """Take back what an operator did in a step of the status log, as far as that can be.
 
-        Cancelled items come back as new ones that name the old, at the places that they had; a
-        pause or a changed configuration is put back to what was before. It is a step of its own,
-        and done twice it is done once.
-
-        Parameters
-        ----------
-        step : int
-            The step: ``cancel`` answers with it (:class:`Affected`), and so do ``pause``,
-            ``resume`` and ``configure``.
-
-        Returns
-        -------
-        Undone
-            What came back, and what did not: a key that was taken since keeps its item out.
-
-        Raises
-        ------
-        InvalidArgumentError
-            When the log has no such step.
-        CannotUndoError
-            When it was something that is not taken back; it says what, and why not.
+        What comes of it, and the errors, are those of :meth:`DeltaQueue.undo`; the step is what
+        ``cancel`` (:class:`Affected`), ``pause``, ``resume`` and ``configure`` answer with.
         """
         checks.require_count("step", step)
         return undoing.undo(self._store, step, for_itself=self._is_one_of_many)

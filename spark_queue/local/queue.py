@@ -301,27 +301,7 @@ class LocalQueue(Worked):
     def clone(self, path: str | Path) -> LocalQueue:
         """Make a queue with all that this one has, to try workers, weights and limits on it.
 
-        It has the items, states, places and settings as of one instant. From then on the two know
-        nothing of each other: what is done to one is not seen by the other.
-
-        Parameters
-        ----------
-        path : str or Path
-            Where it is to be.
-
-        Returns
-        -------
-        LocalQueue
-            The clone. What was in flight is ready there, uncharged: its holder holds it here. No
-            front holds the clone, and its readers send nothing on (``expire_to``, ``punt_to``,
-            ``punt_many_to``): that would reach the queues that the original's go to.
-
-        Raises
-        ------
-        QueueExistsError
-            When there is something in its place.
-        InvalidArgumentError
-            When it would be inside of this one, or on another store.
+        What it has, and the errors, are those of :meth:`DeltaQueue.clone`.
 
         Notes
         -----

@@ -53,13 +53,15 @@ def clone(store: Store, to: str) -> Store:
     SparkNeededError
         When they are not on this machine's disk, or would not be, and there is no session.
     """
-    made = Store.of(store.session, QueueAddress(to), store.clock)
-    if made.exists() or made.queue.exists():
-        raise QueueExistsError(made.name)
-    source, target = _home(store), _home(made)
+    begun = Store.of(store.session, QueueAddress(to), store.clock)
+    if begun.exists() or begun.queue.exists():
+        raise QueueExistsError(begun.name)
+    source, target = _home(store), _home(begun)
+    # What was looked at before there was anything is seen anew.
+    made = Store.of(store.session, begun.handle.address, store.clock)
     if source is not None and target is not None:
         _on_disk(store, source, target)
-        return Store.of(store.session, QueueAddress(to), store.clock)
+        return made
     if isinstance(store.session, PlainSession):
         raise SparkNeededError(f"to clone {store.name!r}", "a table is not on this machine's disk")
     if (source is None) != (target is None):
