@@ -62,13 +62,31 @@ OLDEST = Metric(
     "spark_queue.oldest_age", "gauge", "s", _READER, "How long the oldest ready item has waited."
 )
 LAG = Metric("spark_queue.lag", "gauge", "{item}", _READER, "Items that a reader is not done with.")
+WAITING = Metric(
+    "spark_queue.waiting",
+    "gauge",
+    "{item}",
+    (*_READER, "reason"),
+    "Ready items by what keeps them from a claim; runnable ones wait for their turn only.",
+)
+LATE = Metric("spark_queue.late", "gauge", "{item}", _READER, "Claimed items whose lease ran out.")
+RECENT = Metric(
+    "spark_queue.recent",
+    "gauge",
+    "{item}",
+    (*_READER, "event"),
+    "What happened to items in the window that a look looks back.",
+)
+TIME_LEFT = Metric(
+    "spark_queue.time_left", "gauge", "s", _READER, "Until nothing is open, at the window's pace."
+)
 PAUSED = Metric("spark_queue.paused", "gauge", "{queue}", _READER, "1 where claims get nothing.")
 KEY_DEPTH = Metric(
     "spark_queue.key.depth",
     "gauge",
     "{item}",
     (*_READER, "key", "state"),
-    "Ready and claimed items of the fair keys with the most of them; the rest together.",
+    "Ready and claimed items of the slow and the noisy fair keys; the rest together.",
 )
 KEY_OLDEST = Metric(
     "spark_queue.key.oldest_age",
@@ -77,12 +95,19 @@ KEY_OLDEST = Metric(
     (*_READER, "key"),
     "How long the oldest ready item of such a key has waited.",
 )
+KEY_FAILURES = Metric(
+    "spark_queue.key.failures",
+    "gauge",
+    "{item}",
+    (*_READER, "key"),
+    "Failures of such a key in the window.",
+)
 KEY_WAIT = Metric(
     "spark_queue.key.wait",
     "gauge",
     "s",
     (*_READER, "key", "quantile"),
-    "From enqueue to first claim: half of a key's items, 19 of 20, and all, waited no longer.",
+    "From enqueue to first claim: half of a key's items in the window, 19 of 20, and all.",
 )
 ACCEPTED = Metric("spark_queue.accepted", "counter", "{item}", ("queue",), "Items ever accepted.")
 REFUSED = Metric(
@@ -98,7 +123,8 @@ FORMAT = Metric("spark_queue.format", "gauge", "{version}", ("queue",), "The for
 
 LISTENED = (STEP_SECONDS, LOST_STEPS, ITEMS, WORK)
 LOOKED_AT = (
-    *(DEPTH, OLDEST, LAG, PAUSED, KEY_DEPTH, KEY_OLDEST, KEY_WAIT),
+    *(DEPTH, WAITING, LATE, OLDEST, LAG, PAUSED, RECENT, TIME_LEFT),
+    *(KEY_DEPTH, KEY_OLDEST, KEY_FAILURES, KEY_WAIT),
     *(ACCEPTED, REFUSED, FINISHED, LOG_STEPS, FORMAT),
 )
 ALL = (*LISTENED, *LOOKED_AT)

@@ -15,7 +15,7 @@ from spark_queue.delta.tables.schema import CLAIMED, READY
 from spark_queue.errors import SetupError
 from spark_queue.metrics import instruments as named
 from spark_queue.metrics.instruments import Metric
-from spark_queue.metrics.reading import KEYS, AnyQueue, Sample, samples
+from spark_queue.metrics.reading import KEYS, WINDOW, AnyQueue, Looker, Sample
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, Meter, MeterProvider, Observation
@@ -83,7 +83,12 @@ class Metrics:
             self._note_claims(facts)
 
     def watch(
-        self, queue: AnyQueue, *, keys: int = KEYS, every: timedelta = timedelta(seconds=15)
+        self,
+        queue: AnyQueue,
+        *,
+        keys: int = KEYS,
+        window: timedelta = WINDOW,
+        every: timedelta = timedelta(seconds=30),
     ) -> None:
         """Also tell what a look at a queue shows, each time that metrics are collected.
 
@@ -93,20 +98,22 @@ class Metrics:
             The queue; it is looked at on the thread that collects.
         keys : int
             How many fair keys are told one by one; the rest are told together.
+        window : timedelta
+            How long before a look counts as now, in waits, failures and what else has happened.
         every : timedelta
-            How old a look may be before there is another: it costs as much as ``stats()``.
+            How old a look may be before there is another: it costs as much as a report.
 
         Raises
         ------
         InvalidArgumentError
-            When ``keys`` is below 1, or ``every`` is no duration above zero.
+            When ``keys`` is below 1, or ``window`` or ``every`` is no duration above zero.
         """
-        checks.require_count("keys", keys)
         checks.require_duration("every", every)
+        looker = Looker(queue, keys=keys, window=window)
         with self._lock:
             if not self._watched:
                 self._make_gauges()
-            self._watched.append(_Watched(queue, keys, every.total_seconds(), self._clock))
+            self._watched.append(_Watched(looker, every.total_seconds(), self._clock))
 
     def _note_claims(self, facts: StepFacts) -> None:
         """Note when a claim was granted, or how long it took until it was settled."""
@@ -142,10 +149,8 @@ class Metrics:
 class _Watched:
     """A queue, and what the last look at it has shown."""
 
-    def __init__(
-        self, queue: AnyQueue, keys: int, every: float, clock: Callable[[], float]
-    ) -> None:
-        self._queue, self._keys, self._every, self._clock = queue, keys, every, clock
+    def __init__(self, looker: Looker, every: float, clock: Callable[[], float]) -> None:
+        self._looker, self._every, self._clock = looker, every, clock
         self._lock = threading.Lock()
         self._until = float("-inf")
         self._seen: Mapping[Metric, list[Sample]] = {}
@@ -161,10 +166,10 @@ class _Watched:
     def _looked(self) -> Mapping[Metric, list[Sample]]:
         found: dict[Metric, list[Sample]] = {}
         try:
-            for one in samples(self._queue, keys=self._keys):
+            for one in self._looker.samples():
                 found.setdefault(one.metric, []).append(one)
         except Exception:  # noqa: BLE001 - whoever collects has other metrics to collect
-            logger.exception("%s: cannot be looked at for metrics", self._queue.name)
+            logger.exception("%s: cannot be looked at for metrics", self._looker.name)
         return found
 
 

@@ -1,23 +1,22 @@
-"""A look at a queue, as samples of metrics: by what counts it anyway, and by its newest heads."""
+"""A look at a queue, as samples of metrics: by its reports, and by its newest heads."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
-
-import pyarrow as pa
+from datetime import timedelta
+from typing import TYPE_CHECKING, TypeAlias
 
 from spark_queue import checks
 from spark_queue.delta.commands import readers
 from spark_queue.delta.store.store import Store
-from spark_queue.local import counting
-from spark_queue.local.queue import LocalQueue
 from spark_queue.metrics import instruments as named
 from spark_queue.metrics.instruments import NO_KEY, REST, Metric
-from spark_queue.results import QueueStats
+from spark_queue.report.model import Report, Tenant
+from spark_queue.report.reading import followed
 
 if TYPE_CHECKING:
+    from spark_queue.local.queue import LocalQueue
     from spark_queue.queue import DeltaQueue
 
 #: A queue, however it was opened.
@@ -26,8 +25,20 @@ AnyQueue: TypeAlias = "LocalQueue | DeltaQueue"
 #: Fair keys that are told one by one, unless a caller says otherwise.
 KEYS = 20
 
-#: What :class:`QueueStats` counts of each state.
+#: How long a look looks back, unless a caller says otherwise.
+WINDOW = timedelta(hours=1)
+
 _STATES = ("ready", "claimed", "acked", "dead", "expired", "cancelled")
+
+#: Why items wait, by the panel's word and the metric's.
+_REASONS = {
+    "runnable": "runnable",
+    "delayed": "delayed",
+    "held_by_group": "held by group",
+    "over_a_limit": "over a limit",
+    "paused_items": "paused",
+    "past_their_time": "past their time",
+}
 
 _QUANTILES = {"wait_p50": "0.5", "wait_p95": "0.95", "wait_max": "1"}
 
@@ -42,39 +53,50 @@ class Sample:
     """One for each label of the metric."""
 
 
-def samples(queue: AnyQueue, *, keys: int = KEYS) -> list[Sample]:
-    """Look at a queue.
+class Looker:
+    """Looks at a queue, again and again: of its logs only what is new is read.
 
     Parameters
     ----------
     queue : LocalQueue or DeltaQueue
-        The queue; without Spark nothing of Spark is asked.
+        The queue; on this machine's disk nothing is asked of Spark.
     keys : int
-        How many fair keys are told one by one: those with the most ready and claimed items.
-
-    Returns
-    -------
-    list of Sample
-        Each metric of :data:`~spark_queue.metrics.instruments.LOOKED_AT` that has a value now.
+        How many fair keys are told one by one: the slow and the noisy ones, as of a report.
+    window : timedelta
+        How long before a look counts as now, in waits, failures and what else has happened.
 
     Raises
     ------
     InvalidArgumentError
-        When ``keys`` is below 1.
+        When ``keys`` is below 1, or the window is not above zero.
     """
-    checks.require_count("keys", keys)
-    store = queue._main  # noqa: SLF001 - it is no user's business
-    count = counting.stats if isinstance(queue, LocalQueue) else _by_spark
-    found = list(_of_items(store))
-    for reader in readers.every(store):
-        found += _of_reader(reader, count(reader), keys)
-    return found
+
+    def __init__(self, queue: AnyQueue, *, keys: int = KEYS, window: timedelta = WINDOW) -> None:
+        checks.require_count("keys", keys)
+        checks.require_duration("window", window)
+        self._store: Store = queue._main  # noqa: SLF001 - it is no user's business
+        self._keys = keys
+        self._window = window
+        self._reports: dict[int, Callable[[], Report]] = {}
+
+    @property
+    def name(self) -> str:
+        """The queue's name or path."""
+        return self._store.name
+
+    def samples(self) -> list[Sample]:
+        """Return each metric of :data:`instruments.LOOKED_AT` that has a value now."""
+        found = list(_of_items(self._store))
+        for reader in readers.every(self._store):
+            if reader.reader not in self._reports:
+                self._reports[reader.reader] = followed(reader, self._window)
+            found += _of_reader(reader, self._reports[reader.reader](), self._keys)
+        return found
 
 
-def _by_spark(store: Store) -> QueueStats:
-    from spark_queue.reader import Reader  # noqa: PLC0415 - without Spark nobody comes here
-
-    return Reader(store).stats()
+def samples(queue: AnyQueue, *, keys: int = KEYS, window: timedelta = WINDOW) -> list[Sample]:
+    """Look at a queue once; see :class:`Looker`."""
+    return Looker(queue, keys=keys, window=window).samples()
 
 
 def _of_items(store: Store) -> Iterator[Sample]:
@@ -90,55 +112,64 @@ def _of_items(store: Store) -> Iterator[Sample]:
             yield Sample(named.LAG, behind, {**labels, "reader": facts.name})
 
 
-def _of_reader(store: Store, stats: QueueStats, keys: int) -> Iterator[Sample]:
-    head = store.status_head()
-    labels = {"queue": store.name, "reader": store.registered().name}
+def _of_reader(store: Store, report: Report, keys: int) -> Iterator[Sample]:
+    head, seen = store.status_head(), report.overview
+    labels = {"queue": store.name, "reader": report.reader}
     for state in _STATES:
-        yield Sample(named.DEPTH, getattr(stats, state), {**labels, "state": state})
+        yield Sample(named.DEPTH, getattr(seen, state), {**labels, "state": state})
+    for panel, reason in _REASONS.items():
+        yield Sample(named.WAITING, getattr(seen, panel), {**labels, "reason": reason})
     for state, count in sorted(head.finished.items()):
         yield Sample(named.FINISHED, count, {**labels, "state": state})
-    age = 0.0 if stats.oldest_age is None else stats.oldest_age.total_seconds()
-    yield Sample(named.OLDEST, age, labels)
-    yield Sample(named.LAG, stats.ready + stats.claimed, labels)
-    yield Sample(named.PAUSED, float(stats.paused), labels)
+    for event, count in _recent(report).items():
+        yield Sample(named.RECENT, count, {**labels, "event": event})
+    yield Sample(named.LATE, seen.late, labels)
+    yield Sample(named.OLDEST, seen.oldest_age or 0.0, labels)
+    yield Sample(named.LAG, seen.ready + seen.claimed, labels)
+    yield Sample(named.PAUSED, float(report.paused), labels)
     yield Sample(named.LOG_STEPS, head.step, {**labels, "log": "status"})
-    yield from _of_keys(_table(stats.per_key), labels, keys)
+    if seen.time_left is not None:
+        yield Sample(named.TIME_LEFT, seen.time_left, labels)
+    yield from _of_keys(report, labels, keys)
 
 
-def _of_keys(table: pa.Table, labels: Mapping[str, str], keys: int) -> Iterator[Sample]:
-    """Tell of the keys with the most open items, and of all others what can be told together."""
-    rows = sorted(table.to_pylist(), key=_rank)
-    told = [(row, _label(row["fair_key"])) for row in rows[:keys]]
-    rest = rows[keys:]
-    if rest:
-        told.append((_together(rest), REST))
-    for row, key in told:
-        here = {**labels, "key": key}
-        for state in ("ready", "claimed"):
-            yield Sample(named.KEY_DEPTH, row[state], {**here, "state": state})
-        if row["oldest_age"] is not None:
-            yield Sample(named.KEY_OLDEST, row["oldest_age"], here)
-        for column, quantile in _QUANTILES.items():
-            if row.get(column) is not None:
-                yield Sample(named.KEY_WAIT, row[column], {**here, "quantile": quantile})
+def _recent(report: Report) -> dict[str, int]:
+    points = report.retries
+    return {
+        "enqueued": report.overview.enqueued_in_window,
+        "acked": report.overview.done_in_window,
+        "claimed": sum(point.claimed for point in points),
+        "claimed again": sum(point.claimed_again for point in points),
+        "failed": sum(point.failures for point in points),
+        "dead": sum(point.dead for point in points),
+        "lost": sum(worker.lost for worker in report.workers),
+    }
 
 
-def _rank(row: Mapping[str, Any]) -> tuple[int, bool, str]:
-    key = row["fair_key"]
-    return -(row["ready"] + row["claimed"]), key is None, key or ""
+def _of_keys(report: Report, labels: Mapping[str, str], keys: int) -> Iterator[Sample]:
+    """Tell of the first keys one by one, and of all others what is left of the whole."""
+    told = report.tenants[:keys]
+    for tenant in told:
+        here = {**labels, "key": NO_KEY if tenant.fair_key is None else tenant.fair_key}
+        yield Sample(named.KEY_DEPTH, tenant.ready, {**here, "state": "ready"})
+        yield Sample(named.KEY_DEPTH, tenant.claimed, {**here, "state": "claimed"})
+        yield Sample(named.KEY_FAILURES, tenant.failures, here)
+        if tenant.oldest_age is not None:
+            yield Sample(named.KEY_OLDEST, tenant.oldest_age, here)
+        for field, quantile in _QUANTILES.items():
+            wait = getattr(tenant, field)
+            if wait is not None:
+                yield Sample(named.KEY_WAIT, wait, {**here, "quantile": quantile})
+    if told and told[0].keys > len(told):
+        yield from _of_the_rest(report, told, {**labels, "key": REST})
 
 
-def _together(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return sums and ends; of a part of all waits nothing is known from those of each key."""
-    counts = {state: sum(row[state] for row in rows) for state in ("ready", "claimed")}
-    ends = {name: [row[name] for row in rows] for name in ("oldest_age", "wait_max")}
-    known = {name: [one for one in values if one is not None] for name, values in ends.items()}
-    return counts | {name: max(values, default=None) for name, values in known.items()}
-
-
-def _label(key: str | None) -> str:
-    return NO_KEY if key is None else key
-
-
-def _table(per_key: Any) -> pa.Table:
-    return per_key if isinstance(per_key, pa.Table) else per_key.toArrow()
+def _of_the_rest(
+    report: Report, told: Sequence[Tenant], labels: Mapping[str, str]
+) -> Iterator[Sample]:
+    ready = report.overview.ready - sum(tenant.ready for tenant in told)
+    claimed = report.overview.claimed - sum(tenant.claimed for tenant in told)
+    failures = _recent(report)["failed"] - sum(tenant.failures for tenant in told)
+    yield Sample(named.KEY_DEPTH, ready, {**labels, "state": "ready"})
+    yield Sample(named.KEY_DEPTH, claimed, {**labels, "state": "claimed"})
+    yield Sample(named.KEY_FAILURES, failures, labels)

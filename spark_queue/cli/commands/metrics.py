@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -22,6 +23,9 @@ def metrics(
         Path | None, Option(help="Where to write them, whole; standard output if nowhere.")
     ] = None,
     keys: Annotated[int, Option(help="How many fair keys are told one by one.")] = 20,
+    window: Annotated[
+        float, Option(help="How many seconds before now count, in waits and failures.")
+    ] = 3600.0,
 ) -> None:
     """Tell what is where in a queue, in the text format of Prometheus."""
     # Help works without Arrow.
@@ -29,7 +33,7 @@ def metrics(
     from spark_queue.metrics import textfile as written  # noqa: PLC0415
 
     queue = cast("AnyQueue", scope.opened(name)[1])
-    found = reading.samples(queue, keys=keys)
+    found = reading.samples(queue, keys=keys, window=timedelta(seconds=window))
     if textfile is None:
         plain = [
             {"name": one.metric.prometheus, "labels": dict(one.labels), "value": one.value}

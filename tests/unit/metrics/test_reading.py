@@ -77,12 +77,24 @@ def test_a_look_tells_what_is_where(queue: LocalQueue) -> None:
     }
     steps = {dict(key)["log"]: value for key, value in told["log.steps"].items()}
     assert steps == {"queue": 2, "status": queue._store.status_head().step}
+    waiting = {dict(key)["reason"]: value for key, value in told["waiting"].items()}
+    assert waiting["paused"] == 6
+    recent = {dict(key)["event"]: value for key, value in told["recent"].items()}
+    assert recent == {
+        "enqueued": 9,
+        "acked": 1,
+        "claimed": 3,
+        "claimed again": 0,
+        "failed": 1,
+        "dead": 1,
+        "lost": 0,
+    }
     waits = [value for key, value in told["key.wait"].items() if dict(key)["quantile"] == "1"]
     assert waits == [10.0] * 3
 
 
 def test_keys_beyond_the_first_are_told_together(queue: LocalQueue) -> None:
-    """Those with the most open items by their names, the rest as one; no key has a name, too."""
+    """Those that a report names first by their names, the rest as one; no key has a name, too."""
     told = _by_name(samples(queue, keys=2))
 
     ready = {
@@ -91,9 +103,11 @@ def test_keys_beyond_the_first_are_told_together(queue: LocalQueue) -> None:
         if dict(key)["state"] == "ready"
     }
     assert len(ready) == 3
-    assert set(ready) == {"c", "b", instruments.REST}
+    first = {tenant.fair_key for tenant in queue.report().tenants[:2]}
+    assert set(ready) == {*first, instruments.REST}
     assert sum(ready.values()) == 6
     assert {dict(key)["key"] for key in told["key.depth"]} == set(ready)
+    assert sum(told["key.failures"].values()) == 1
     everyone = {dict(key)["key"] for key in _by_name(samples(queue))["key.depth"]}
     assert instruments.NO_KEY in everyone
     assert instruments.REST not in everyone
@@ -168,11 +182,12 @@ def test_the_command_writes_or_prints(
 ) -> None:
     """The same samples go to a file, to standard output, and into JSON."""
     file = tmp_path / "queue.prom"
-    count = len(samples(queue))
+    plain: list[dict[str, Any]] = json.loads(said("metrics", queue.name, "--json"))["samples"]
+    count = len(plain)
 
+    assert {"name", "labels", "value"} == set(plain[0])
     assert f"{count} samples written" in said("metrics", queue.name, "--textfile", str(file))
     assert 'spark_queue_depth{queue="' in file.read_text()
-    assert "# TYPE spark_queue_depth gauge" in said("metrics", queue.name)
-    plain: list[dict[str, Any]] = json.loads(said("metrics", queue.name, "--json"))["samples"]
-    assert len(plain) == count
-    assert {"name", "labels", "value"} == set(plain[0])
+    two = said("metrics", queue.name, "--keys", "2", "--window", "1")
+    assert "# TYPE spark_queue_depth gauge" in two
+    assert f'key="{instruments.REST}"' in two
