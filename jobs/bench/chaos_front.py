@@ -1,9 +1,10 @@
 """Kill a driver whose front has four producers and four consumers, and check what it promised.
 
-A child opens a front over the queue, puts and takes, and writes down what it was told: which puts
-are durable, what was delivered and when, which outcomes are durable. The parent kills it, with its
-JVM, by SIGKILL after a drawn delay, and starts the next. The last one drains the queue in peace,
-and what all were told is held against what was delivered. The seed decides every delay.
+A child opens a front over the queue, with Spark or without, puts and takes, and writes down what
+it was told: which puts are durable, what was delivered and when, which outcomes are durable. The
+parent kills it, with its JVM where it has one, by SIGKILL after a drawn delay, and starts the
+next. The last one drains the queue in peace, and what all were told is held against what was
+delivered. The seed decides every delay.
 """
 
 from __future__ import annotations
@@ -36,10 +37,25 @@ PEOPLE = 4
 GROUPS = 6
 
 #: Seconds between the puts of one producer. What is serial for each group is drained slowly.
-PAUSE = {"journaled": 0.02, "native": 0.02, "durable": 0.5}
+PAUSE = {
+    "journaled": 0.02,
+    "native": 0.02,
+    "durable": 0.5,
+    "journaled-alone": 0.02,
+    "durable-alone": 0.05,
+}
 
 #: Seconds in which a child is killed: a few commits, of which some take longer than others.
-WITHIN = {"journaled": 10.0, "native": 5.0, "durable": 15.0}
+WITHIN = {
+    "journaled": 10.0,
+    "native": 5.0,
+    "durable": 15.0,
+    "journaled-alone": 2.0,
+    "durable-alone": 3.0,
+}
+
+#: Put behind the name of a front that has no session.
+ALONE = "-alone"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,21 +120,24 @@ class Journaled:
     native = False
 
     def __init__(self, spark: Any, place: str) -> None:
-        from spark_queue.front.journaled import journaled_queue  # noqa: PLC0415
         from spark_queue.journal import QueueOptions  # noqa: PLC0415 - after the fork
 
         options = QueueOptions(interval=0.2, max_memory_items=200, max_pending=2_000)
-        path = f"{place}/queue"
-        self._queue = journaled_queue(
-            spark, path, "item string", options=options, native=self.native
-        )
+        self._queue = self.opened(spark, f"{place}/queue", options)
         self._reader = self._queue.reader("reader")
         self._acks: queue.Queue[Future[None]] = queue.Queue()
         threading.Thread(target=self._sync, daemon=True).start()
 
+    def opened(self, spark: Any, path: str, options: Any) -> Any:
+        """Open the front."""
+        from spark_queue.front.journaled import journaled_queue  # noqa: PLC0415
+
+        return journaled_queue(spark, path, "item string", options=options, native=self.native)
+
     def put(self, item: str) -> Future[Any]:
         """Put an item."""
-        return self._queue.put(item)
+        future: Future[Any] = self._queue.put(item)
+        return future
 
     def get(self, timeout: float) -> tuple[str, Any]:
         """Take an item."""
@@ -153,21 +172,34 @@ class Native(Journaled):
     native = True
 
 
+class JournaledAlone(Journaled):
+    """The same without Spark."""
+
+    def opened(self, spark: Any, path: str, options: Any) -> Any:
+        """Open the front."""
+        from spark_queue.front.journaled import journaled_queue  # noqa: PLC0415
+
+        del spark
+        return journaled_queue(_alone(path, "item string", {}), options=options)
+
+
 class Durable:
     """A front of a queue that is distinct, and serial for each group."""
 
     def __init__(self, spark: Any, place: str) -> None:
-        from spark_queue import DeltaQueue, QueueConfig  # noqa: PLC0415 - after the fork
         from spark_queue.front.durable import DurableQueue, FrontOptions  # noqa: PLC0415
 
-        path = f"{place}/queue"
-        config = QueueConfig(dedup_key="item", group_key="grp", max_losses=None)
-        if DeltaQueue.exists(spark, path):
-            made = DeltaQueue.open(spark, path)
-        else:
-            made = DeltaQueue.create(spark, path, "item string, grp string", config)
+        made = self.opened(spark, f"{place}/queue")
         often = FrontOptions(poll_every=timedelta(milliseconds=100), max_pending=2_000)
         self._queue = DurableQueue(made, options=often)
+
+    def opened(self, spark: Any, path: str) -> Any:
+        """Open the queue, or make it."""
+        from spark_queue import DeltaQueue, QueueConfig  # noqa: PLC0415 - after the fork
+
+        if DeltaQueue.exists(spark, path):
+            return DeltaQueue.open(spark, path)
+        return DeltaQueue.create(spark, path, _GROUPED, QueueConfig(**_DISTINCT))
 
     def put(self, item: str) -> Future[Any]:
         """Put an item."""
@@ -187,10 +219,36 @@ class Durable:
         self._queue.close()
 
 
+class DurableAlone(Durable):
+    """The same without Spark."""
+
+    def opened(self, spark: Any, path: str) -> Any:
+        """Open the queue, or make it."""
+        del spark
+        return _alone(path, _GROUPED, _DISTINCT)
+
+
+#: The columns of an item that has a group, and the queue of such items.
+_GROUPED = "item string, grp string"
+_DISTINCT: dict[str, Any] = {"dedup_key": "item", "group_key": "grp", "max_losses": None}
+
+
+def _alone(path: str, schema: str, config: dict[str, Any]) -> Any:
+    """Open a queue without Spark, or make it."""
+    from spark_queue import LocalQueue, QueueConfig, QueueNotFoundError  # noqa: PLC0415
+
+    try:
+        return LocalQueue.open(path)
+    except QueueNotFoundError:
+        return LocalQueue.create(path, schema, QueueConfig(**config))
+
+
 KINDS: dict[str, Callable[[Any, str], Front]] = {
     "journaled": Journaled,
     "native": Native,
     "durable": Durable,
+    "journaled-alone": JournaledAlone,
+    "durable-alone": DurableAlone,
 }
 
 
@@ -203,7 +261,7 @@ def group_of(item: str) -> str:
 @app.callback(invoke_without_command=True)
 def run(
     context: typer.Context,
-    kind: Annotated[str, typer.Option(help="journaled, native or durable.")] = "journaled",
+    kind: Annotated[str, typer.Option(help=f"{', '.join(WITHIN)}.")] = "journaled",
     kills: Annotated[int, typer.Option(min=0, help="How often to kill the driver.")] = 30,
     seed: Annotated[int, typer.Option(help="Decides when; 0 draws one.")] = 0,
     *,
@@ -221,7 +279,7 @@ def run(
         child = command(__file__, "work", kind, place)
         killed = kill_often(child, kills, rng, lambda: None, within=WITHIN[kind])
         run_child(command(__file__, "drain", kind, place))
-        verdict = judged(told(place), grouped=kind == "durable")
+        verdict = judged(told(place), grouped=kind.startswith("durable"))
     facts = {
         "kind": kind,
         "seed": drawn,
@@ -271,6 +329,8 @@ def _ready(front: Front, tells: Tells) -> Iterator[Future[Any]]:
 
 
 def _opened(kind: str, place: str) -> tuple[Front, Tells]:
+    if kind.endswith(ALONE):
+        return KINDS[kind](None, place), Tells(place)
     # Only a child has a session.
     from spark_queue.session import SMALL_STEPS_CONF, local_session  # noqa: PLC0415
 

@@ -11,8 +11,14 @@ _CHAOS = Path(__file__).parents[2] / "jobs" / "bench" / "chaos_front.py"
 
 
 @pytest.mark.slow
-@pytest.mark.spark
-@pytest.mark.parametrize(("kind", "kills"), [("native", 1), ("durable", 1)])
+@pytest.mark.parametrize(
+    ("kind", "kills"),
+    [
+        ("journaled-alone", 8),
+        ("durable-alone", 8),
+        pytest.param("durable", 1, marks=pytest.mark.spark),
+    ],
+)
 def test_a_killed_front_keeps_what_it_promised(kind: str, kills: int) -> None:
     """Law 2: SIGKILL beside 4 producers and 4 consumers: nothing that was told durable is lost.
 
