@@ -29,9 +29,10 @@ def made(store: Store, step: int) -> Made:
 def cancelled_in(store: Store, step: int) -> DataFrame:
     """Return the items that a cancel of a step ended, and that are cancelled since."""
     log = store.status.read()
-    newest = snapshot.newest(log.where(F.col("_step") >= step)).select("_seq", "_newest.*")
-    mine = (F.col("_step") == step) & (F.col("_state") == CANCELLED) & F.col("_error").isNull()
-    ended = newest.where(mine).select("_seq")
+    last = F.col("_newest")
+    is_cancel = (last["_state"] == CANCELLED) & last["_error"].isNull()
+    newest = snapshot.newest(log.where(F.col("_step") >= step))
+    ended = newest.where((last["_step"] == step) & is_cancel).select("_seq")
     return snapshot.status(store.items(), log).join(ended, "_seq", "left_semi")
 
 
