@@ -33,7 +33,7 @@ from spark_queue.delta.tables.schema import (
     FORMAT_VERSION,
     QUEUE_COLUMNS,
     TRACE,
-    fields_of,
+    column_names,
 )
 from spark_queue.delta.tables.settings import Settings, format_of
 from spark_queue.delta.tables.step_log import StepLog
@@ -189,11 +189,11 @@ class Store:
     def user_columns(self) -> list[str]:
         """Return the names of the user's columns, in their order."""
         ours = set(QUEUE_COLUMNS.names)
-        return [field["name"] for field in fields_of(self.columns()) if field["name"] not in ours]
+        return [name for name in column_names(self.columns()) if name not in ours]
 
     def carries_traces(self) -> bool:
         """Tell whether items can say which trace they belong to."""
-        return any(field["name"] == TRACE for field in fields_of(self.columns()))
+        return TRACE in column_names(self.columns())
 
     def columns(self) -> str:
         """Return the columns of the item log, as Spark writes a schema in JSON."""

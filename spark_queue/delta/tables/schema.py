@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -95,6 +95,12 @@ def fields_of(schema: str) -> list[dict[str, Any]]:
     """Return the columns of a schema that Spark has written."""
     fields: list[dict[str, Any]] = json.loads(schema)["fields"]
     return fields
+
+
+@lru_cache
+def column_names(schema: str) -> tuple[str, ...]:
+    """Return the names of the columns of such a schema."""
+    return tuple(field["name"] for field in fields_of(schema))
 
 
 def _field(name: str, kind: str) -> dict[str, Any]:
