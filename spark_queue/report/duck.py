@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import timezone
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -88,7 +91,9 @@ def connected() -> DuckDBPyConnection:
     """Return an empty database in memory that knows the words of the texts."""
     import duckdb  # noqa: PLC0415 - takes a while
 
-    connection = duckdb.connect(config={"memory_limit": _MEMORY})
+    # What does not fit goes there, and not beside whatever the user works on.
+    spilled = Path(tempfile.gettempdir()) / f"spark-queue-{os.getpid()}"
+    connection = duckdb.connect(config={"memory_limit": _MEMORY, "temp_directory": str(spilled)})
     connection.execute("SET TimeZone = 'UTC'")
     for word in _WORDS:
         connection.execute(f"CREATE MACRO {word}")
@@ -156,7 +161,9 @@ class KeptRows:
         for path, file in files.items():
             if path not in kept:
                 rows = log.rows_of([file], self._columns)
-                kept[path] = rows.filter(pc.is_in(rows["_kind"], self._kinds))
+                wanted = pc.is_in(rows["_kind"], self._kinds)
+                # What is left out costs a copy of the rest: of most files nothing is.
+                kept[path] = rows if pc.all(wanted).as_py() else rows.filter(wanted)
         self._kept = kept
         return pa.concat_tables([log.rows_of([], self._columns), *kept.values()])
 
