@@ -11,20 +11,14 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.facts import LogName
-from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.merging import SMALL
-from spark_queue.delta.tables.schema import CONFIG, HEAD, ITEM, META_LANE
-from spark_queue.delta.tables.settings import Settings
+from spark_queue.delta.tables.schema import HEAD, ITEM, META_LANE
 from spark_queue.doctor.table import (
     RECENT,
-    Configured,
     Files,
-    Logged,
+    LoggedTable,
     Strangers,
     Written,
-    logged,
     where_of,
 )
 
@@ -36,21 +30,8 @@ _FEW = 20
 
 
 @dataclass(frozen=True)
-class TableFar:
+class TableFar(LoggedTable):
     """See :class:`~spark_queue.doctor.table.Table`, as of all that follows."""
-
-    store: Store
-    which: LogName
-    reader: str
-
-    @property
-    def place(self) -> str:
-        """See :class:`Table`."""
-        return self._log.address.sql()
-
-    @property
-    def _log(self) -> Log[Any]:
-        return self.store.queue if self.which == "queue" else self.store.status
 
     def written(self) -> Sequence[Written]:
         """See :class:`Table`."""
@@ -66,29 +47,13 @@ class TableFar:
             for row in sorted(rows, key=lambda row: int(row["version"]))
         ]
 
-    def logged(self, since: int) -> Sequence[Logged]:
-        """See :class:`Table`."""
-        return [logged(self._log.parse(row["_body"])) for row in self._meta(HEAD, since)]
-
-    def configured(self) -> Sequence[Configured]:
-        """See :class:`Table`."""
-        return [
-            Configured(
-                step=row["_step"],
-                at=_utc(row["_at"]),
-                paused=Settings.from_json(self.store.name, row["_body"]).paused,
-                who=row["_worker_id"],
-            )
-            for row in self._meta(CONFIG, 0, "_at", "_worker_id")
-        ]
-
     def _meta(self, kind: str, since: int, *columns: str) -> list[Any]:
         lane = self._rows().where((F.col("_gen") == META_LANE) & (F.col("_kind") == kind))
         wanted = lane.where(F.col("_step") >= since).select("_step", "_body", *columns)
         return list(wanted.orderBy("_step").collect())
 
     def _rows(self) -> DataFrame:
-        rows: DataFrame = self._log.read()
+        rows: DataFrame = self.steps.read()
         return rows
 
     def files(self) -> Files:

@@ -13,50 +13,33 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import merging
 from spark_queue.delta.tables.commits import CommitsHere, commit_path, summed_up
-from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.files import LogFile
-from spark_queue.delta.tables.log import APP_ID, Log
+from spark_queue.delta.tables.log import APP_ID
 from spark_queue.delta.tables.native import NativeLog
-from spark_queue.delta.tables.schema import CONFIG, HEAD, ITEM, META_LANE
-from spark_queue.delta.tables.settings import Settings
+from spark_queue.delta.tables.schema import HEAD, ITEM, META_LANE
 from spark_queue.delta.tables.step_log import StepLog
 from spark_queue.doctor.table import (
     RECENT,
-    Configured,
     Files,
-    Logged,
+    LoggedTable,
     Strangers,
     Written,
-    logged,
     where_of,
 )
 from spark_queue.errors import SparkNeededError
 
 
 @dataclass(frozen=True)
-class TableHere:
+class TableHere(LoggedTable):
     """See :class:`~spark_queue.doctor.table.Table`, as of all that follows."""
 
-    store: Store
-    which: LogName
-    reader: str
     log: StepLog
-
-    @property
-    def place(self) -> str:
-        """See :class:`Table`."""
-        return self._log.address.sql()
-
-    @property
-    def _log(self) -> Log[Any]:
-        return self.store.queue if self.which == "queue" else self.store.status
 
     @cached_property
     def _directory(self) -> Path:
-        found = self.store.handle.place.directory_of(self._log)
+        found = self.store.handle.place.directory_of(self.steps)
         if found is None:
             raise SparkNeededError(f"to look at {self.store.name!r}", "it is on no disk")
         return found
@@ -70,22 +53,6 @@ class TableHere:
         first = max(0, newest - RECENT + 1)
         at_hand = [at for at in range(first, newest + 1) if commit_path(directory, at).exists()]
         return [_written(directory, version) for version in at_hand]
-
-    def logged(self, since: int) -> Sequence[Logged]:
-        """See :class:`Table`."""
-        return [logged(self._log.parse(row["_body"])) for row in self._meta(HEAD, since)]
-
-    def configured(self) -> Sequence[Configured]:
-        """See :class:`Table`."""
-        return [
-            Configured(
-                step=row["_step"],
-                at=row["_at"],
-                paused=Settings.from_json(self.store.name, row["_body"]).paused,
-                who=row["_worker_id"],
-            )
-            for row in self._meta(CONFIG, 0, "_at", "_worker_id")
-        ]
 
     def _meta(self, kind: str, since: int, *columns: str) -> list[dict[str, Any]]:
         """Return the rows of a kind in the lane of heads, from a step on, in order."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Protocol
+from datetime import datetime, timezone
+from typing import Any, Protocol
 
+from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import LogName
-from spark_queue.delta.tables.log import Head
+from spark_queue.delta.tables.log import Log
+from spark_queue.delta.tables.schema import CONFIG, HEAD
+from spark_queue.delta.tables.settings import Settings
 
 #: Commits that are looked at, from the newest back.
 RECENT = 500
@@ -107,9 +111,47 @@ class Table(Protocol):
         """Return how many commits nobody has summed up, and after how many somebody should."""
 
 
-def logged(head: Head) -> Logged:
-    """Return what a head says of its step."""
-    return Logged(step=head.step, at=datetime.fromisoformat(head.at), token=head.token)
+@dataclass(frozen=True)
+class LoggedTable(ABC):
+    """A table of a queue, of which somebody brings the rows of heads and configurations."""
+
+    store: Store
+    which: LogName
+    reader: str
+
+    @property
+    def steps(self) -> Log[Any]:
+        """The log that the table is."""
+        return self.store.queue if self.which == "queue" else self.store.status
+
+    @property
+    def place(self) -> str:
+        """See :class:`Table`."""
+        return self.steps.address.sql()
+
+    def logged(self, since: int) -> Sequence[Logged]:
+        """See :class:`Table`."""
+        heads = [self.steps.parse(row["_body"]) for row in self._meta(HEAD, since)]
+        return [
+            Logged(step=head.step, at=datetime.fromisoformat(head.at), token=head.token)
+            for head in heads
+        ]
+
+    def configured(self) -> Sequence[Configured]:
+        """See :class:`Table`."""
+        return [
+            Configured(
+                step=row["_step"],
+                at=row["_at"].astimezone(timezone.utc),
+                paused=Settings.from_json(self.store.name, row["_body"]).paused,
+                who=row["_worker_id"],
+            )
+            for row in self._meta(CONFIG, 0, "_at", "_worker_id")
+        ]
+
+    @abstractmethod
+    def _meta(self, kind: str, since: int, *columns: str) -> Sequence[Any]:
+        """Return the rows of a kind in the lane of heads, from a step on, in order."""
 
 
 def where_of(steps: Sequence[int], *, has_none: bool) -> str:

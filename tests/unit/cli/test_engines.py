@@ -39,7 +39,7 @@ def run(*argv):
 run("--help")
 run("create", "./q", "--schema", "n int, tenant string", "--fair-key", "tenant", "--dedup-key", "n")
 run("enqueue", "./q", "--files", "rows.csv")
-for command in ("status", "stats", "dead", "config", "pause", "resume", "readers"):
+for command in ("status", "stats", "dead", "config", "doctor", "pause", "resume", "readers"):
     run(command, "./q")
     run(command, "./q", "--json")
 run("explain", "./q", "1")
@@ -92,7 +92,7 @@ def test_a_local_queue_is_worked_with_where_there_is_no_spark(tmp_path: Path) ->
     ends = [line for line in done.stdout.splitlines() if line.startswith("ended ")]
     assert done.stderr == ""
     assert [line for line in ends if not line.endswith(" 0")] == []
-    assert len(ends) == 38
+    assert len(ends) == 40
     assert "3 items enqueued, step 1" in done.stdout
     assert list(tmp_path.glob("q/*_log")) == []
 
