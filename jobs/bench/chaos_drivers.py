@@ -5,11 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
 
 from kills import command
+
+#: Seconds in which a JVM ends by itself whose driver was killed.
+_PATIENCE = 20.0
 
 #: What a driver does.
 _SCRIPT = str(Path(__file__).with_name("chaos_driver.py"))
@@ -67,5 +72,14 @@ class DriverProcess:
         return self._process.returncode
 
     def close(self) -> None:
-        """Forget it; of its JVM nothing is left either."""
+        """Forget it; its JVM may go on for a moment."""
         os.close(self.sentinel)
+
+    def end(self) -> None:
+        """Return when nothing is left of its JVM, which is killed if it does not end by itself."""
+        until = time.monotonic() + _PATIENCE
+        with suppress(ProcessLookupError):
+            while time.monotonic() < until:
+                os.killpg(self._process.pid, 0)
+                time.sleep(0.05)
+            os.killpg(self._process.pid, signal.SIGKILL)

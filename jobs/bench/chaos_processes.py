@@ -102,6 +102,8 @@ class Killer:
     """How many drivers with Spark live, one after the other, beside the processes."""
     driver_within: float = 20.0
     """Seconds within which a driver is killed, once it works."""
+    started: list[DriverProcess] = field(default_factory=list)
+    """All drivers that there were."""
     born: Counter[str] = field(default_factory=Counter)
     """How many lives of each kind have begun."""
     deaths: dict[int, int] = field(default_factory=dict)
@@ -120,9 +122,11 @@ class Killer:
         while True:
             self._replenish(living, kills, workers)
             if not living:
-                return
+                break
             self._await(living)
             progress(len(self.deaths))
+        for driver in self.started:
+            driver.end()
 
     def _replenish(self, living: dict[int, Life], kills: int, workers: int) -> None:
         """Let as many live as there should be."""
@@ -144,6 +148,7 @@ class Killer:
         process = DriverProcess(self.place, number, self.rng.randrange(1 << 31), alone)
         after = self.rng.uniform(0, self.driver_within)
         process.start()
+        self.started.append(process)
         until = time.monotonic() + _START + after
         return Life(process=process, doom=None, ready=process.ready, after=after, until=until)
 
