@@ -16,7 +16,7 @@ from spark_queue.delta.commands.rows import columns_of
 from spark_queue.delta.input import measures
 from spark_queue.delta.input.plain import items, sizes
 from spark_queue.delta.input.plain import measures as plain
-from spark_queue.delta.journal.tables import Touched
+from spark_queue.delta.journal.tables import Touched, by_column
 from spark_queue.delta.ownership import GivenBack
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.files import LogFile
@@ -50,13 +50,8 @@ class ColumnTables:
 
     def values(self, puts: Sequence[Entry[Any]]) -> dict[str, pa.Array]:
         """See :class:`JournalTables`."""
-        if len(self._columns) == 1:
-            (column,) = self._columns
-            return {column.name: items.column([put.item for put in puts], column)}
-        return {
-            column.name: items.column([put.item[column.name] for put in puts], column)
-            for column in self._columns
-        }
+        values = by_column(puts, self._names)
+        return {column.name: items.column(values[column.name], column) for column in self._columns}
 
     def entries(self, first: int, last: int) -> list[Entry[Any]]:
         """See :class:`JournalTables`."""

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from spark_queue.delta.input import values
 from spark_queue.delta.input.sizes import bytes_of
-from spark_queue.delta.journal.tables import Touched
+from spark_queue.delta.journal.tables import Touched, by_column
 from spark_queue.delta.ownership import GivenBack
 from spark_queue.delta.plans import fold
 from spark_queue.delta.store.store import Store, is_long
@@ -42,13 +42,7 @@ class SparkTables:
 
     def values(self, puts: Sequence[Entry[Any]]) -> dict[str, pa.Array]:
         """See :class:`JournalTables`."""
-        fields = list(self._schema)
-        if len(fields) == 1:
-            return {fields[0].name: rows.column([put.item for put in puts], fields[0])}
-        return {
-            field.name: rows.column([put.item[field.name] for put in puts], field)
-            for field in fields
-        }
+        return rows.columns_of(by_column(puts, self._schema.names), self._schema)
 
     def entries(self, first: int, last: int) -> list[Entry[Any]]:
         """See :class:`JournalTables`."""

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from importlib import import_module
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -67,6 +67,13 @@ class JournalTables(Protocol):
 
     def tidy(self, retention: timedelta | None, archive_to: str | None) -> None:
         """Drop what finished before the retention, and merge small files."""
+
+
+def by_column(puts: Sequence[Entry[Any]], names: Sequence[str]) -> dict[str, list[Any]]:
+    """Return the values of items: with one column an item is its value."""
+    if len(names) == 1:
+        return {names[0]: [put.item for put in puts]}
+    return {name: [put.item[name] for put in puts] for name in names}
 
 
 def tables_of(store: Store) -> JournalTables:

@@ -38,7 +38,12 @@ def table(columns: Mapping[str, list[Any]], schema: StructType) -> pa.Table:
     pyarrow.ArrowException, PySparkTypeError, PySparkValueError
         When a value is not of its column's type.
     """
-    return pa.table({name: column(values, schema[name]) for name, values in columns.items()})
+    return pa.table(columns_of(columns, schema))
+
+
+def columns_of(columns: Mapping[str, list[Any]], schema: StructType) -> dict[str, pa.Array]:
+    """Return the values of columns; parameters and errors are those of :func:`table`."""
+    return {name: column(values, schema[name]) for name, values in columns.items()}
 
 
 def column(values: list[Any], field: StructField) -> pa.Array:
