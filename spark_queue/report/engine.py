@@ -41,13 +41,14 @@ class Engine(ABC):
     def __init__(self) -> None:
         self._views: set[str] = set()
 
-    def rows(self, view: str, where: str = "true") -> list[Answer]:
-        """Return the rows of a view, in its order."""
+    def rows(self, view: str, where: str = "true", first: int | None = None) -> list[Answer]:
+        """Return the rows of a view, in its order; or so many of the first by ``seq``."""
         for name in texts.needed(view):
             if name not in self._views:
                 self._define(name, texts.text_of(name), is_kept=name in texts.SHARED)
                 self._views.add(name)
-        found = self._asked(f"SELECT * FROM sq_{view} WHERE {where}")  # noqa: S608 - our own names
+        some = "" if first is None else f" ORDER BY seq LIMIT {first}"
+        found = self._asked(f"SELECT * FROM sq_{view} WHERE {where}{some}")  # noqa: S608 - our own
         for row in found:
             if "moment" in row:
                 # A word that not every SQL lets a column have.

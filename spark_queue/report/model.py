@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shlex
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime, timedelta, timezone
@@ -248,6 +249,25 @@ class Transition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ItemLine:
+    """An item in a list."""
+
+    seq: int
+    state: str
+    why: str
+    """Why it is not running, a reason as ``explain`` has them; of one that ended, its state."""
+    since: datetime
+    """Since when it is where it is."""
+    attempts: int
+    losses: int
+    fair_key: str | None
+    group_key: str | None
+    worker_id: str | None
+    error: str | None
+    """Its last error."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ItemReport:
     """One item: what happened to it, and what it waits for, to the end of the chain."""
 
@@ -325,8 +345,14 @@ _ANY_ONE = str.maketrans(dict.fromkeys("'\"\\`$!", "_"))
 _MARKS = ("<id>", "<path>", "<n>")
 
 
-def redrive_command(queue: str, reader: str, wording: str) -> str:
-    """Return the command that enqueues the dead items of an error again, to be pasted in a shell.
+def id_of(text: str | None) -> str:
+    """Return the digest by which a fair key, a group or a wording is found (``listed.sql``)."""
+    whole = "" if text is None else f"={text}"
+    return hashlib.md5(whole.encode(), usedforsecurity=False).hexdigest()
+
+
+def redrive_where(wording: str) -> str:
+    """Return the predicate of the dead items of an error.
 
     Where the wording has a mark, anything may stand; quotes may be any character, so that no shell
     and no SQL takes them for its own.
@@ -334,8 +360,12 @@ def redrive_command(queue: str, reader: str, wording: str) -> str:
     pattern = wording.translate(_ANY_ONE)
     for mark in _MARKS:
         pattern = pattern.replace(mark, "%")
-    where = f"_state = 'dead' AND _error LIKE '{pattern}%'"
-    words = ["spark-queue", "redrive", queue, "--where", where]
+    return f"_state = 'dead' AND _error LIKE '{pattern}%'"
+
+
+def redrive_command(queue: str, reader: str, wording: str) -> str:
+    """Return the command that enqueues an error's dead items again, to be pasted in a shell."""
+    words = ["spark-queue", "redrive", queue, "--where", redrive_where(wording)]
     return shlex.join([*words, "--reader", reader] if reader else words)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 
 from spark_queue.report import sheets
@@ -13,7 +13,8 @@ from spark_queue.wording import duration
 #: What a page may load: nothing. Its style is in it.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
-_STYLE = """
+#: How its parts look.
+STYLE = """
 .sq{font:14px/1.4 system-ui,sans-serif;color:#1c2330;background:#fff}
 .sq h1{font-size:18px;margin:0 0 4px}
 .sq h2{font-size:15px;margin:20px 0 4px}
@@ -28,6 +29,10 @@ _STYLE = """
 .sq svg{display:block;max-width:100%;height:auto}
 .sq svg text{font:11px system-ui,sans-serif;fill:#5b6472}
 """
+
+#: Where a cell of a sheet leads, given the sheet's name, the row and the column's head: to nothing,
+#: to one page, or to as many as the cell has words.
+Links = Callable[[str, int, str], Sequence[str]]
 
 #: A plot, in the units of its own.
 _WIDTH, _HEIGHT, _ROOM = 600, 90, 16
@@ -45,6 +50,16 @@ def item_page(item: ItemReport) -> str:
 
 def fragment(report: Report) -> str:
     """Return what a notebook shows."""
+    return _styled(heading(sheets.headline(report)) + panels(report))
+
+
+def no_links(_sheet: str, _row: int, _head: str) -> Sequence[str]:
+    """Lead nowhere: a report that is a file has no other pages."""
+    return ()
+
+
+def panels(report: Report, links: Links = no_links) -> str:
+    """Return all panels of a report, without their style."""
     overview, errors, *others = sheets.sheets(report)
     plots = (
         _plot("Open items, the last day", [point.items for point in report.depth]),
@@ -55,23 +70,25 @@ def fragment(report: Report) -> str:
         _plot("of which claimed again", [point.claimed_again for point in report.retries]),
     )
     commands = "".join(f"<code>{escape(one)}</code>" for one in sheets.redrives(report))
-    parts = (
-        _heading(sheets.headline(report)),
-        _table(overview),
-        *plots,
-        _table(errors),
-        commands,
-        *map(_table, others),
-    )
-    return _styled("".join(parts))
+    first, then = table(overview, links), table(errors, links)
+    rest = [table(other, links) for other in others]
+    return "".join((first, *plots, then, commands, *rest))
 
 
 def item_fragment(item: ItemReport) -> str:
     """Return what a notebook shows of one item."""
-    why = "".join(f"<li>item {one.seq}: {escape(one.detail)}</li>" for one in item.chain)
-    heading = _heading(f"Item {item.seq} of {sheets.headline(item)}")
+    return _styled(heading(f"Item {item.seq} of {sheets.headline(item)}") + item_panels(item))
+
+
+def item_panels(item: ItemReport, link: Callable[[int], str] = lambda _seq: "") -> str:
+    """Return what there is to say of an item, without its style; others lead to their pages."""
+    why = "".join(f"<li>{_named(one.seq, link)}: {escape(one.detail)}</li>" for one in item.chain)
     chain = f"<p><b>{escape(item.text)}</b></p><ul>{why}</ul>"
-    return _styled(heading + chain + _table(sheets.history(item)))
+    return chain + table(sheets.history(item))
+
+
+def _named(seq: int, link: Callable[[int], str]) -> str:
+    return _linked(f"item {seq}", [link(seq)] if link(seq) else [])
 
 
 def _document(title: str, body: str) -> str:
@@ -84,27 +101,45 @@ def _document(title: str, body: str) -> str:
 
 
 def _styled(body: str) -> str:
-    return f'<style>{_STYLE}</style><div class="sq">{body}</div>'
+    return f'<style>{STYLE}</style><div class="sq">{body}</div>'
 
 
-def _heading(text: str) -> str:
+def heading(text: str) -> str:
+    """Return the first line of a page."""
     return f"<h1>{escape(text)}</h1>"
 
 
-def _table(sheet: Sheet) -> str:
+def table(sheet: Sheet, links: Links = no_links) -> str:
+    """Return a panel, with its title."""
     note = f'<p class="note">{escape(sheet.note)}</p>' if sheet.note else ""
     title = f"<h2>{escape(sheet.title)}</h2>{note}"
     if not sheet.rows:
         return title
     kinds = [kind for _, kind in sheet.heads]
     heads = _cells("th", [head for head, _ in sheet.heads], kinds)
-    rows = "".join(f"<tr>{_cells('td', row, kinds)}</tr>" for row in sheet.rows)
+    rows = "".join(_row(sheet, at, links) for at in range(len(sheet.rows)))
     return f'{title}<div class="wide"><table><tr>{heads}</tr>{rows}</table></div>'
 
 
-def _cells(tag: str, texts: Sequence[str], kinds: Sequence[str]) -> str:
-    cells = zip(texts, kinds, strict=True)
-    return "".join(f'<{tag} class="{kind}">{escape(text)}</{tag}>' for text, kind in cells)
+def _row(sheet: Sheet, at: int, links: Links) -> str:
+    hrefs = [links(sheet.name, at, head) for head, _ in sheet.heads]
+    return f"<tr>{_cells('td', sheet.rows[at], [kind for _, kind in sheet.heads], hrefs)}</tr>"
+
+
+def _cells(
+    tag: str, texts: Sequence[str], kinds: Sequence[str], hrefs: Sequence[Sequence[str]] = ()
+) -> str:
+    cells = zip(texts, kinds, hrefs or [()] * len(texts), strict=True)
+    return "".join(f'<{tag} class="{kind}">{_linked(text, to)}</{tag}>' for text, kind, to in cells)
+
+
+def _linked(text: str, hrefs: Sequence[str]) -> str:
+    """Return a text that leads to a page, or whose words lead to one each."""
+    if not hrefs:
+        return escape(text)
+    words = [text] if len(hrefs) == 1 else text.split()
+    pairs = zip(words, hrefs, strict=True)
+    return " ".join(f'<a href="{escape(href)}">{escape(word)}</a>' for word, href in pairs)
 
 
 def _plot(title: str, values: Sequence[int]) -> str:

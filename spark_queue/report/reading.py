@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import fields
 from datetime import datetime, timedelta, timezone
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from spark_queue import checks
 from spark_queue.clock import Clock, SystemClock
@@ -27,6 +29,7 @@ from spark_queue.report.model import (
     DepthPoint,
     ErrorGroup,
     HeldGroup,
+    ItemLine,
     ItemReport,
     Overview,
     ReaderLine,
@@ -87,14 +90,54 @@ def read(
         return _report(store, engines, engine, ends, asked)
 
 
-def followed(store: Store, window: timedelta = HOUR) -> Callable[[], Report]:
-    """Return what reads a report whenever it is called; only what is new is read of the logs.
+#: By what items are listed: what they share, by its digest (:func:`model.id_of`).
+Shared = Literal["tenant", "group", "error"]
 
-    Parameters and errors of a call are those of :func:`read`.
+#: The states of the items that are listed: whoever is done is no more to be looked after.
+_LISTED = "state IN ('ready', 'claimed', 'dead')"
+
+_ID = re.compile(r"[0-9a-f]{32}")
+
+
+class Followed:
+    """A queue that is looked at again and again: only what is new is read of the logs.
+
+    Parameters and errors of its calls are those of :func:`read`. One thread at a time may use it.
     """
-    checks.require_duration("window", window)
-    engines = engines_of(store)
-    return lambda: read(store, window=window, engines=engines)
+
+    def __init__(self, store: Store, window: timedelta = HOUR) -> None:
+        checks.require_duration("window", window)
+        self._store, self._window, self._engines = store, window, engines_of(store)
+
+    def __call__(self) -> Report:
+        """Read a report."""
+        return read(self._store, window=self._window, engines=self._engines)
+
+    def item(self, seq: int) -> ItemReport:
+        """Read what happened to an item, as :func:`read_item` does."""
+        return read_item(self._store, seq, engines=self._engines)
+
+    def items(self, by: Shared, digest: str, most: int) -> tuple[ItemLine, ...]:
+        """Read the first open and dead items that share something.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When it is no digest.
+        """
+        if not _ID.fullmatch(digest):
+            raise InvalidArgumentError(f"{by} is {digest!r}: it must be 32 hexadecimal digits")
+        ends = ends_at(self._store, None)
+        asked = asked_of(self._store, ends, self._window)
+        with self._engines.over(self._store, ends, asked) as engine:
+            rows = engine.rows("listed", f"{_LISTED} AND {by}_id = '{digest}'", most)
+        known = [one.name for one in fields(ItemLine)]
+        return tuple(ItemLine(**{name: row[name] for name in known}) for row in rows)
+
+
+def followed(store: Store, window: timedelta = HOUR) -> Followed:
+    """Return what reads a report whenever it is called, and pages of it."""
+    return Followed(store, window)
 
 
 def read_item(

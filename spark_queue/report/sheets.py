@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypeVar
 
 from spark_queue.report.model import (
     ErrorGroup,
     HeldGroup,
+    ItemLine,
     ItemReport,
     OperatorStep,
     Overview,
@@ -64,6 +65,18 @@ def sheets(report: Report) -> tuple[Sheet, ...]:
 def history(item: ItemReport) -> Sheet:
     """Return the time line of an item."""
     return _sheet("history", "Time line", _HISTORY, item.history, item.as_of)
+
+
+def items(lines: Sequence[ItemLine], now: datetime, *, more: bool = False) -> Sheet:
+    """Return items as a table.
+
+    Parameters
+    ----------
+    more : bool
+        Whether there are others, which are left out.
+    """
+    sheet = _sheet("items", "Items", _ITEMS, lines, now)
+    return replace(sheet, note=f"the first {len(lines):,}") if more else sheet
 
 
 def redrives(report: Report) -> tuple[str, ...]:
@@ -171,7 +184,7 @@ def _left(seen: Overview) -> str:
     return f"{duration(seen.time_left)} at this pace" if seen.time_left else "nothing is open"
 
 
-def _tries(one: Transition) -> str:
+def _tries(one: Transition | ItemLine) -> str:
     counts = [plural(one.attempts, "failure")] if one.attempts else []
     return ", ".join([*counts, plural(one.losses, "loss", "losses")] if one.losses else counts)
 
@@ -241,6 +254,16 @@ _STEPS: Sequence[tuple[str, str, Callable[[OperatorStep, datetime], str]]] = (
     ("items", "right", lambda one, _: _count(one.items)),
     ("how", "fold", lambda one, _: one.detail),
     ("who", "fold", lambda one, _: one.who or ""),
+)
+
+_ITEMS: Sequence[tuple[str, str, Callable[[ItemLine, datetime], str]]] = (
+    ("item", "right", lambda one, _: str(one.seq)),
+    ("is", "left", lambda one, _: one.why),
+    ("since", "left", lambda one, now: _apart(one.since, now)),
+    ("tries", "left", lambda one, _: _tries(one)),
+    ("tenant", "fold", lambda one, _: one.fair_key or ""),
+    ("group", "fold", lambda one, _: one.group_key or ""),
+    ("by", "fold", lambda one, _: one.worker_id or _first_line(one.error)),
 )
 
 _HISTORY: Sequence[tuple[str, str, Callable[[Transition, datetime], str]]] = (

@@ -36,6 +36,7 @@ VIEWS = (
     "behind",
     "starving",
     "history",
+    "listed",
 )
 
 #: What several others are made of: worth keeping, where an engine would work it out for each.

@@ -16,7 +16,6 @@ from spark_queue.cli.commands.items import show_affected
 from spark_queue.cli.commands.settings import (
     ConfigFile,
     LiveOptions,
-    given,
 )
 from spark_queue.cli.config_file import read_mapping
 from spark_queue.cli.scope import Scope
@@ -24,6 +23,7 @@ from spark_queue.cli.shown import show_counts
 from spark_queue.cli.shown.plain import plain
 from spark_queue.config import QueueConfig
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.settings_text import given
 
 _Key = Annotated[str | None, Option(help="A SQL expression over the columns.")]
 

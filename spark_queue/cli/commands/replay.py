@@ -12,12 +12,12 @@ from rich.table import Table
 from typer import Argument, Option
 
 from spark_queue.cli.command import ReaderOption, command
-from spark_queue.cli.commands.settings import changes, given, read_weights
 from spark_queue.cli.scope import Scope
 from spark_queue.cli.shown import show_counts
 from spark_queue.cli.shown.display import compact_table
 from spark_queue.cli.shown.plain import plain
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.settings_text import changes, given, read_weights
 
 if TYPE_CHECKING:
     from spark_queue.replay import Replay

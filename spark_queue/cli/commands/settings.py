@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,8 +13,9 @@ from typer import Option
 from spark_queue.cli.command import Name, ReaderOption, command
 from spark_queue.cli.config_file import read_mapping
 from spark_queue.cli.scope import Scope
-from spark_queue.config import LIVE_SETTINGS, QueueConfig
-from spark_queue.errors import InvalidArgumentError, InvalidConfigError
+from spark_queue.config import LIVE_SETTINGS
+from spark_queue.errors import InvalidArgumentError
+from spark_queue.settings_text import changes, given, read_weights
 
 Lease = Annotated[float | None, Option(help="Seconds that a claim holds.")]
 ConfigFile = Annotated[Path | None, Option(help="A YAML file; options on the command line win.")]
@@ -52,10 +53,6 @@ class LiveOptions:
         return values
 
 
-#: Options that may be a number or ``none``.
-_COUNTS = ("max_attempts", "max_in_flight", "max_losses")
-
-
 @command
 def configure(
     scope: Scope,
@@ -80,73 +77,6 @@ def configure(
     shown = {"step": step, "settings": {setting: new[setting] for setting in settings}}
     lines = [f"{setting}: {old[setting]} -> {new[setting]}" for setting in settings]
     scope.display.show(shown, *lines, f"in force from step {step} on")
-
-
-def given(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options that were given, with counts as numbers.
-
-    Raises
-    ------
-    InvalidConfigError
-        When a count is no whole number and not ``none``.
-    """
-    return {
-        name: _count(name, value) if name in _COUNTS and isinstance(value, str) else value
-        for name, value in options.items()
-        if value is not None
-    }
-
-
-def _count(name: str, text: str) -> int | None:
-    if text.lower() == "none":
-        return None
-    try:
-        return int(text)
-    except ValueError:
-        raise InvalidConfigError(f"{name} is {text!r}: it must be a whole number or none") from None
-
-
-def read_weights(texts: Sequence[str] | None) -> dict[str, float] | None:
-    """Read weights of keys; ``None`` where none is given.
-
-    Raises
-    ------
-    InvalidArgumentError
-        When one is not ``KEY=WEIGHT``; a key may hold a ``=`` itself.
-    """
-    if not texts:
-        return None
-    weights = {}
-    for text in texts:
-        key, _, number = text.rpartition("=")
-        try:
-            weights[key] = float(number)
-        except ValueError:
-            key = ""
-        if not key:
-            raise InvalidArgumentError(f"weight is {text!r}: give it as KEY=WEIGHT")
-    return weights
-
-
-def changes(before: QueueConfig, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is asked for as settings: what is fixed only where it would change.
-
-    Weights are changed key by key: the others keep theirs.
-
-    Raises
-    ------
-    InvalidConfigError
-        When a name is unknown or a value is wrong.
-    """
-    plain = {**before.to_dict(), **asked}
-    if isinstance(asked.get("weights"), Mapping):
-        plain["weights"] = {**before.weights, **asked["weights"]}
-    after = QueueConfig.from_dict(plain)
-    return {
-        name: getattr(after, name)
-        for name in asked
-        if name in LIVE_SETTINGS or getattr(after, name) != getattr(before, name)
-    }
 
 
 @command

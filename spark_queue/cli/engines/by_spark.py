@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, cast
@@ -24,7 +23,7 @@ from spark_queue.looking import store_of
 from spark_queue.queue import DeltaQueue
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.report import reading
-from spark_queue.report.model import Report
+from spark_queue.report.reading import Followed
 from spark_queue.results import Affected, EnqueueResult, Maintained, Upgraded
 
 if TYPE_CHECKING:
@@ -180,7 +179,7 @@ def history(queue: AnyQueue, seq: int) -> list[dict[str, Any]]:
     return rows(_seen(queue).history(seq))
 
 
-def reports(queue: AnyQueue, window: timedelta) -> Callable[[], Report]:
+def reports(queue: AnyQueue, window: timedelta) -> Followed:
     """See :class:`Engine`."""
     return reading.followed(store_of(_seen(queue)), window)
 

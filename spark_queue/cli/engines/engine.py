@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 from spark_queue.cli.shown.formats import Format
 from spark_queue.config import QueueConfig
 from spark_queue.reader_config import ReaderConfig
-from spark_queue.report.model import Report
 from spark_queue.results import Affected, EnqueueResult, Maintained, Upgraded
 
 if TYPE_CHECKING:
@@ -20,6 +18,7 @@ if TYPE_CHECKING:
     from spark_queue.local.queue import LocalQueue
     from spark_queue.queue import DeltaQueue
     from spark_queue.reader import Reader
+    from spark_queue.report.reading import Followed
 
 #: A queue, as one of its readers sees it.
 AnyQueue: TypeAlias = "DeltaQueue | Reader | LocalQueue"
@@ -127,7 +126,7 @@ class Engine(Protocol):
     def history(self, queue: AnyQueue, seq: int) -> list[dict[str, Any]]:
         """Return every transition of an item, oldest first."""
 
-    def reports(self, queue: AnyQueue, window: timedelta) -> Callable[[], Report]:
+    def reports(self, queue: AnyQueue, window: timedelta) -> Followed:
         """Return what reads a report whenever it is called, and of the logs what is new."""
 
     def readers(self, queue: AnyQueue) -> tuple[str, ...]:

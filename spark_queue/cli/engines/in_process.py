@@ -5,7 +5,7 @@ What needs Spark is a :class:`~spark_queue.SparkNeededError`, before anything wa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, cast
@@ -34,7 +34,7 @@ from spark_queue.local.lagging import lag
 from spark_queue.local.queue import LocalQueue
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.report import reading
-from spark_queue.report.model import Report
+from spark_queue.report.reading import Followed
 from spark_queue.results import Affected, EnqueueResult, Maintained, QueueStats, Upgraded
 
 if TYPE_CHECKING:
@@ -243,7 +243,7 @@ def history(queue: AnyQueue, seq: int) -> list[dict[str, Any]]:
     return [plain(row) for row in items.history(handles.store_of(_local(queue)), seq)]
 
 
-def reports(queue: AnyQueue, window: timedelta) -> Callable[[], Report]:
+def reports(queue: AnyQueue, window: timedelta) -> Followed:
     """See :class:`Engine`."""
     return reading.followed(handles.store_of(_local(queue)), window)
 

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_queue.acting import operator
 from spark_queue.delta.arrow import snapshot
 from spark_queue.delta.arrow.rows import log_of
 from spark_queue.delta.arrow.where import Where, meant
@@ -96,19 +97,25 @@ def oldest_by_bytes(store: Store, most: int) -> pa.Table:
 def ended(found: pa.Table, state: str, now: datetime, error: str | None) -> Moved:
     """Return the rows by which items end."""
     said = {"_kind": ITEM, "_state": state, "_at": now, "_error": error}
-    return _moved(found.select(list(MOVED)), said)
+    return _moved(found.select(list(MOVED)), said | _signature())
 
 
 def revived(found: pa.Table, now: datetime) -> Moved:
     """Return the rows by which items are ready again, as if nothing had been."""
     said = {"_kind": ITEM, "_state": READY, "_at": now, "_attempts": 0, "_losses": 0}
     gone = {"_available_at": None, "_expires_at": None}
-    return _moved(found.select(list(MOVED)), said | gone)
+    return _moved(found.select(list(MOVED)), said | gone | _signature())
 
 
 def released(found: pa.Table, now: datetime) -> Moved:
     """Return the rows by which claimed items are back, in nobody's name and uncharged."""
     return _moved(found.select(list(MOVED)), {"_kind": ITEM, "_state": READY, "_at": now})
+
+
+def _signature() -> dict[str, object]:
+    """Return who moves items, where somebody has said so."""
+    who = operator()
+    return {} if who is None else {"_worker_id": who}
 
 
 def _states(found: pa.Table) -> dict[str, int]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
+from spark_queue.acting import operator
 from spark_queue.config import QueueConfig
 from spark_queue.delta.planner import Moved, StagedCheckpoint, planner_of
 from spark_queue.delta.replica.columns import status_table
@@ -134,9 +135,16 @@ def drop(store: Store) -> None:
 
 
 def configure(
-    store: Store, change: Change, action: str = "configure", *, only_changes: bool = False
+    store: Store,
+    change: Change,
+    action: str = "configure",
+    *,
+    about: str | None = None,
+    only_changes: bool = False,
 ) -> int:
     """Log another configuration, in force from this step on; return the step.
+
+    What it is about is as :func:`config_row` has it.
 
     With ``only_changes`` nothing is logged where it is in force already: then 0 is returned.
     """
@@ -146,7 +154,7 @@ def configure(
         new = change(old, before)
         if only_changes and new == old:
             return Answer(answer=(0, old))
-        row, head = config_row(new, store.clock.now()), following(before)
+        row, head = config_row(new, store.clock.now(), about), following(before)
         stage = StagedCheckpoint(rows=row, head=head)
         if new.stretches != old.stretches:
             # Turns are stretched around the pointer, so the fold must start there.
@@ -162,11 +170,25 @@ def configure(
     return step
 
 
-def config_row(settings: Settings, now: datetime) -> pa.Table:
-    """Return the row of a step from which settings are in force, and who has made them so."""
-    row = {"_gen": META_LANE, "_kind": CONFIG, "_at": now, "_worker_id": who.whoami()}
-    row["_body"] = settings.to_json()
-    return status_table([row])
+def config_row(settings: Settings, now: datetime, about: str | None = None) -> pa.Table:
+    """Return the row of a step from which settings are in force, and who has made them so.
+
+    Parameters
+    ----------
+    about : str, optional
+        The step of the item log that it says something of: who did it.
+    """
+    row = {"_gen": META_LANE, "_kind": CONFIG, "_at": now, "_body": settings.to_json()}
+    return status_table([{**row, "_worker_id": operator() or who.whoami(), "_error": about}])
+
+
+def signed(store: Store, step: int) -> None:
+    """Log who has redriven items by a step, where somebody has said so.
+
+    A row of the item log has no place for a name. The settings are logged once more, as they are.
+    """
+    if step and operator() is not None:
+        configure(store, lambda old, _: old, "redrive", about=str(step))
 
 
 def free_of_gone(store: Store) -> None:

@@ -29,6 +29,7 @@ def redrive(store: Store, where: Any, *, again: bool) -> Affected:
         ("_origin",),
         again=again,
     )
+    admin.signed(store, done.step)
     made = {READY: done.inserted} if done.inserted else {}
     return Affected(done.inserted, becomes=made)
 

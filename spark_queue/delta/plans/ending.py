@@ -8,6 +8,7 @@ from datetime import datetime
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from spark_queue.acting import operator
 from spark_queue.delta.input.sizes import bytes_of
 from spark_queue.delta.planner import Moved
 from spark_queue.delta.plans import candidates, capacity, limits, snapshot
@@ -89,7 +90,7 @@ def ended(found: DataFrame, state: str, now: datetime, error: str | None) -> Mov
             "_error": F.lit(error).cast("string"),
         }
     )
-    return Moved(rows=rows, was=was)
+    return Moved(rows=_signed(rows), was=was)
 
 
 def revived(found: DataFrame, now: datetime) -> Moved:
@@ -98,7 +99,13 @@ def revived(found: DataFrame, now: datetime) -> Moved:
     columns = {"_kind": F.lit(ITEM), "_state": F.lit(READY), "_at": F.lit(now)}
     nothing = {"_attempts": F.lit(0), "_losses": F.lit(0)}
     gone = {"_available_at": _never(), "_expires_at": _never()}
-    return Moved(rows=found.withColumns({**columns, **nothing, **gone}), was=was)
+    return Moved(rows=_signed(found.withColumns({**columns, **nothing, **gone})), was=was)
+
+
+def _signed(rows: DataFrame) -> DataFrame:
+    """Say who moves items, where somebody has said so."""
+    who = operator()
+    return rows if who is None else rows.withColumn("_worker_id", F.lit(who))
 
 
 def _counted(found: DataFrame) -> tuple[DataFrame, dict[str, int]]:

@@ -1,10 +1,12 @@
 -- What operators did, newest first. Of settings the row has all of them, and those before; `who` is
--- there where the row of the step names somebody.
+-- there where the row of the step names somebody; of a redrive a row of settings does, which has its
+-- step.
 WITH configured AS (
   SELECT
     _step AS step,
     _at AS moment,
     _worker_id AS who,
+    _error AS about,
     _body AS settings,
     lag(_body) OVER (ORDER BY _step) AS settings_before
   FROM sq_status_log
@@ -37,9 +39,10 @@ FROM moved
 WHERE state = 'ready' AND state_before IN ('cancelled', 'dead', 'expired')
 GROUP BY step
 UNION ALL
-SELECT 'queue', step, max(enqueued_at), 'redriven', NULL, count(*), NULL, NULL
-FROM sq_items
-WHERE origin IS NOT NULL
-GROUP BY step
+SELECT 'queue', i.step, max(i.enqueued_at), 'redriven', max(c.who), count(*), NULL, NULL
+FROM sq_items i
+LEFT JOIN configured c ON c.about = cast(i.step AS string)
+WHERE i.origin IS NOT NULL
+GROUP BY i.step
 ORDER BY moment DESC, step DESC
 LIMIT 100

@@ -12,10 +12,11 @@ import pytest
 import yaml
 from pyspark.sql.types import StructType
 
-from spark_queue.cli.commands.settings import changes, config_text, given, read_weights
+from spark_queue.cli.commands.settings import config_text
 from spark_queue.config import QueueConfig, RetryPolicy
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError
 from spark_queue.queue import DeltaQueue
+from spark_queue.settings_text import changes, given, read_weights
 
 Run = Callable[..., Any]
 

@@ -1,0 +1,53 @@
+"""Who does what an operator does: a name that the rows of a step carry, for whoever asks later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from spark_queue.errors import InvalidArgumentError
+
+#: Signs that a name may have.
+_LONGEST = 200
+
+_operator: ContextVar[str | None] = ContextVar("spark_queue_operator", default=None)
+
+
+@contextmanager
+def acting_as(name: str) -> Iterator[None]:
+    """Sign with a name what is cancelled, redriven and configured in a scope, on this thread.
+
+    It is the ``worker_id`` of the rows that are written, and ``who`` of a report's steps.
+
+    Parameters
+    ----------
+    name : str
+        Who it is: one line of 200 signs at most.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When it is empty, longer, or has signs that cannot be shown.
+
+    Examples
+    --------
+    >>> with acting_as("ann"):
+    ...     operator()
+    'ann'
+    """
+    name = name.strip()
+    if not name or len(name) > _LONGEST or not name.isprintable():
+        raise InvalidArgumentError(
+            f"operator must be a name: one line of at most {_LONGEST} signs that can be shown"
+        )
+    before = _operator.set(name)
+    try:
+        yield
+    finally:
+        _operator.reset(before)
+
+
+def operator() -> str | None:
+    """Return who acts; ``None`` where nobody has said so."""
+    return _operator.get()

@@ -1,0 +1,102 @@
+"""The command that shows queues in a browser: serve."""
+
+from __future__ import annotations
+
+import getpass
+import secrets
+from contextlib import suppress
+from datetime import timedelta
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Argument, Option
+
+from spark_queue.acting import acting_as
+from spark_queue.cli.command import ReaderOption, command
+from spark_queue.cli.scope import Scope
+from spark_queue.errors import SetupError
+
+if TYPE_CHECKING:
+    from spark_queue.serve.watching import Opener
+
+_Names = Annotated[list[str], Argument(help="The queues: paths, or table names of the catalog.")]
+
+
+@command
+def serve(
+    scope: Scope,
+    names: _Names,
+    host: Annotated[str, Option(help="The address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, Option(min=0, max=65_535, help="The port; 0 finds a free one.")] = 8765,
+    every: Annotated[float, Option(min=1.0, help="Seconds from one look to the next.")] = 5.0,
+    window: Annotated[float, Option(help="Seconds before now that count as now.")] = 3600.0,
+    reader: ReaderOption = None,
+    allow_host: Annotated[
+        list[str] | None, Option(help="Another name by which browsers ask for this machine.")
+    ] = None,
+    operator: Annotated[
+        str | None, Option(help="The name that actions are logged under, unless another is given.")
+    ] = None,
+    *,
+    allow_actions: Annotated[
+        bool, Option("--allow-actions", help="Let who has the token pause, cancel and the like.")
+    ] = False,
+) -> None:
+    """Show queues in a browser as they change; what is not on this machine needs a token."""
+    require_installed()
+    # Asked for when it is to be served: other commands need nothing of it.
+    from spark_queue.serve.app import Site  # noqa: PLC0415
+    from spark_queue.serve.guard import LOOPBACK  # noqa: PLC0415
+    from spark_queue.serve.running import listening, run  # noqa: PLC0415
+    from spark_queue.serve.sessions import Sessions  # noqa: PLC0415
+    from spark_queue.serve.watching import Board  # noqa: PLC0415
+
+    board = Board(names, _opener(scope, timedelta(seconds=window)), reader)
+    for seat in board:
+        seat.opened()
+    # Others on this machine's network may look only if they know the token.
+    is_private, token = host not in LOOPBACK, secrets.token_urlsafe(24)
+    sessions = Sessions(token, _name(operator)) if allow_actions or is_private else None
+    site = Site(
+        board=board, sessions=sessions, acts=allow_actions, is_private=is_private, every=every
+    )
+    with listening(host, port) as at:
+        url = _url(host, at.getsockname()[1])
+        shown = {"url": url, "token": token if sessions else None, "queues": names}
+        scope.display.show(shown, url, *([f"token: {token}"] if sessions else []))
+        # Whoever has seen enough says so in no other way.
+        with suppress(KeyboardInterrupt):
+            run(site.app({*LOOPBACK, host, *(allow_host or [])}), at)
+
+
+def require_installed() -> None:
+    """Check that there is what serves pages.
+
+    Raises
+    ------
+    SetupError
+        When there is not.
+    """
+    for name in ("starlette", "uvicorn", "jinja2"):
+        if find_spec(name) is None:
+            raise SetupError(f"{name} is not installed; pip install 'spark-queue[serve]'")
+
+
+def _opener(scope: Scope, window: timedelta) -> Opener:
+    from spark_queue.serve.watching import Opened  # noqa: PLC0415 - as above
+
+    def opened(name: str, reader: str | None) -> Opened:
+        engine, queue = scope.opened(name, reader)
+        return Opened(look=engine.reports(queue, window), operate=queue)
+
+    return opened
+
+
+def _name(operator: str | None) -> str:
+    name = operator or getpass.getuser()
+    with acting_as(name):
+        return name
+
+
+def _url(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"

@@ -1,0 +1,297 @@
+"""The routes: what is asked for by which address, and who may."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from http import HTTPStatus
+from urllib.parse import parse_qsl
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from spark_queue.acting import acting_as
+from spark_queue.errors import (
+    InvalidArgumentError,
+    InvalidConfigError,
+    QueueNotFoundError,
+    ReaderNotFoundError,
+    SparkNeededError,
+    SparkQueueError,
+)
+from spark_queue.report.reading import Shared
+from spark_queue.serve import links, pages
+from spark_queue.serve.guard import Guard
+from spark_queue.serve.pages import Page
+from spark_queue.serve.sessions import Session, Sessions
+from spark_queue.serve.verbs import VERBS, Field, Plan, Verb
+from spark_queue.serve.watching import FOR_A_CLICK, FOR_A_REFRESH, Board, Watched
+from spark_queue.wording import plural
+
+#: Bytes that a form may have, and digits of a number in an address.
+_LONGEST_FORM = 64_000
+_LONGEST_NUMBER = 18
+
+#: What is wrong with what was asked, not with the queue.
+_ASKED = (InvalidArgumentError, InvalidConfigError, SparkNeededError)
+_GONE = (QueueNotFoundError, ReaderNotFoundError)
+
+_SHARED: dict[str, Shared] = {"tenants": "tenant", "groups": "group", "errors": "error"}
+
+Form = dict[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """What is served, and to whom.
+
+    Parameters
+    ----------
+    board : Board
+        The queues.
+    sessions : Sessions, optional
+        Who may sign in; ``None`` where nothing can be done but to read.
+    acts : bool
+        Whether who has signed in may change queues.
+    is_private : bool
+        Whether who has not may read.
+    every : float
+        Seconds from one look to the next.
+    """
+
+    board: Board
+    sessions: Sessions | None = None
+    acts: bool = False
+    is_private: bool = False
+    every: float = 5.0
+
+    def app(self, hosts: Iterable[str]) -> Guard:
+        """Return what answers requests, by these names of the machine."""
+        reads = [
+            Route("/", self._shown(self._board)),
+            Route("/queues/{seat}", self._shown(self._queue)),
+            Route("/queues/{seat}/items/{seq}", self._shown(self._item)),
+        ]
+        acts = [
+            Route("/queues/{seat}/act/{verb}", self._shown(self._form)),
+            Route("/queues/{seat}/act/{verb}", self._posted(self._acted), methods=["POST"]),
+        ]
+        signs = [
+            Route("/sign-in", self._sign_in_form),
+            Route("/sign-in", self._posted(self._signed_in), methods=["POST"]),
+        ]
+        last = [Route("/queues/{seat}/{panel}/{digest}", self._shown(self._shared))]
+        routes = [*_FILES, *reads, *(acts if self.acts else []), *(signs if self.sessions else [])]
+        errors = {SparkQueueError: _wrong, OSError: _wrong, HTTPException: _refused}
+        return Guard(Starlette(routes=[*routes, *last], exception_handlers=errors), hosts)
+
+    def _shown(self, show: Callable[[Request], Response]) -> Callable[[Request], Response]:
+        """Return what answers a GET: who must sign in, and has not, is asked to."""
+
+        def answer(request: Request) -> Response:
+            if self.is_private and self._session(request) is None:
+                return self._ask_in(request)
+            return show(request)
+
+        return answer
+
+    def _posted(self, act: Callable[[Request, Form], Response]) -> Callable[[Request], object]:
+        """Return what answers a POST, given its fields."""
+
+        async def answer(request: Request) -> Response:
+            body = b""
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > _LONGEST_FORM:
+                    raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+            fields = parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True)
+            return await run_in_threadpool(act, request, dict(fields))
+
+        return answer
+
+    def _session(self, request: Request) -> Session | None:
+        if self.sessions is None:
+            return None
+        return self.sessions.of(request.cookies.get(self.sessions.cookie))
+
+    def _ask_in(self, request: Request) -> Response:
+        wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        return RedirectResponse(f"/sign-in?{links.query(next=wanted)}", HTTPStatus.SEE_OTHER)
+
+    def _seat(self, request: Request) -> tuple[Watched, str]:
+        """Return the queue that is asked for, and where its pages begin."""
+        number, has_reader, reader = request.path_params["seat"].partition("@")
+        try:
+            found = self.board.seat(_number(number), reader if has_reader else None)
+        except IndexError:
+            raise HTTPException(HTTPStatus.NOT_FOUND) from None
+        return found, links.base_of(found.number, reader if has_reader else None)
+
+    def _page(self, request: Request, page: Page | None) -> Response:
+        if page is None:
+            raise HTTPException(HTTPStatus.NOT_FOUND)
+        session = self._session(request)
+        # What was done is shown once, and not to whoever refreshes behind somebody's back.
+        said = session.take_said() if session and not _is_refresh(request) else ""
+        return HTMLResponse(page.html(every=self.every, said=said))
+
+    def _board(self, request: Request) -> Response:
+        return self._page(request, pages.board(self.board, _age(request)))
+
+    def _queue(self, request: Request) -> Response:
+        seat, base = self._seat(request)
+        verbs = tuple(VERBS) if self.acts else ()
+        return self._page(request, pages.queue(seat, base, _age(request), verbs))
+
+    def _item(self, request: Request) -> Response:
+        seat, base = self._seat(request)
+        seq = _number(request.path_params["seq"])
+        return self._page(request, pages.item(seat, base, seq, _age(request)))
+
+    def _shared(self, request: Request) -> Response:
+        by = _SHARED.get(request.path_params["panel"])
+        if by is None:
+            raise HTTPException(HTTPStatus.NOT_FOUND)
+        seat, base = self._seat(request)
+        digest = request.path_params["digest"]
+        verbs = tuple(VERBS) if self.acts else ()
+        return self._page(request, pages.shared(seat, base, by, digest, _age(request), verbs))
+
+    def _sign_in_form(self, request: Request, error: str = "") -> Response:
+        assert self.sessions is not None  # noqa: S101 - else there is no such route
+        wanted = request.query_params.get("next", "/")
+        values = {"title": "Sign in", "next": wanted, "operator": self.sessions.operator}
+        status = HTTPStatus.FORBIDDEN if error else HTTPStatus.OK
+        return HTMLResponse(Page(template="sign_in.html", values=values).html(error=error), status)
+
+    def _signed_in(self, request: Request, form: Form) -> Response:
+        assert self.sessions is not None  # noqa: S101 - as above
+        secret = self.sessions.signed_in(form.get("token", ""), form.get("operator", ""))
+        if secret is None:
+            return self._sign_in_form(request, "That is not the token.")
+        wanted = form.get("next", "/")
+        # Nowhere but here.
+        is_here = wanted.startswith("/") and not wanted.startswith(("//", "/\\"))
+        answer = RedirectResponse(wanted if is_here else "/", HTTPStatus.SEE_OTHER)
+        answer.set_cookie(
+            self.sessions.cookie,
+            secret,
+            httponly=True,
+            samesite="strict",
+            secure=request.url.scheme == "https",
+        )
+        return answer
+
+    def _form(self, request: Request) -> Response:
+        session = self._session(request)
+        if session is None:
+            return self._ask_in(request)
+        seat, base = self._seat(request)
+        name, verb = _verb(request)
+        fields = [
+            Field(
+                name=one.name, label=one.label, value=request.query_params.get(one.name, one.value)
+            )
+            for one in verb.fields(seat.opened().operate.config)
+        ]
+        values = {
+            "title": f"{name} {seat.name}",
+            "what": verb.what,
+            "fields": fields,
+            **_of_forms(session, seat, base, name),
+        }
+        return HTMLResponse(Page(template="form.html", values=values).html())
+
+    def _acted(self, request: Request, form: Form) -> Response:
+        """Say what would be done, or do it: if that was confirmed, and is no more than was said."""
+        session = self._session(request)
+        if session is None or not session.owns(form.pop("csrf", "")):
+            raise HTTPException(HTTPStatus.FORBIDDEN, "Refused: sign in, and send our own form.")
+        seat, base = self._seat(request)
+        name, verb = _verb(request)
+        confirmed = form.pop("confirmed", None)
+        plan = verb.planned(seat, form)
+        if confirmed is None or plan.items > _number(confirmed):
+            return _confirmation(session, seat, base, name, plan, form, is_again=bool(confirmed))
+        with acting_as(session.operator):
+            session.said = str(seat.operated(plan.do))
+        return RedirectResponse(base, HTTPStatus.SEE_OTHER)
+
+
+def _confirmation(
+    session: Session, seat: Watched, base: str, name: str, plan: Plan, form: Form, *, is_again: bool
+) -> Response:
+    changed = "There are more items than were confirmed: look again." if is_again else ""
+    known = {field.name for field in VERBS[name].fields(seat.opened().operate.config)}
+    values = {
+        "title": f"{name} {seat.name}",
+        "verb": name,
+        "plan": plan,
+        "count": plural(plan.items, "item"),
+        "sample": pages.sample(plan.sample),
+        "asked": {key: value for key, value in form.items() if key in known},
+        **_of_forms(session, seat, base, name),
+    }
+    return HTMLResponse(Page(template="confirm.html", values=values).html(error=changed))
+
+
+def _of_forms(session: Session, seat: Watched, base: str, verb: str) -> dict[str, object]:
+    return {
+        "operator": session.operator,
+        "csrf": session.csrf,
+        "action": links.act(base, verb),
+        "back": base,
+        "trail": ((seat.name, base),),
+    }
+
+
+def _verb(request: Request) -> tuple[str, Verb]:
+    name = request.path_params["verb"]
+    if name not in VERBS:
+        raise HTTPException(HTTPStatus.NOT_FOUND)
+    return name, VERBS[name]
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal() or len(text) > _LONGEST_NUMBER:
+        raise HTTPException(HTTPStatus.NOT_FOUND)
+    return int(text)
+
+
+def _is_refresh(request: Request) -> bool:
+    return "x-refresh" in request.headers
+
+
+def _age(request: Request) -> float:
+    """Return how old what is shown may be: who comes by a link gets what is at hand."""
+    return FOR_A_REFRESH if _is_refresh(request) else FOR_A_CLICK
+
+
+def _wrong(_request: Request, exc: Exception) -> Response:
+    status = HTTPStatus.SERVICE_UNAVAILABLE
+    if isinstance(exc, _GONE):
+        status = HTTPStatus.NOT_FOUND
+    elif isinstance(exc, _ASKED):
+        status = HTTPStatus.BAD_REQUEST
+    return HTMLResponse(pages.wrong("That did not work", str(exc)).html(), status)
+
+
+def _refused(_request: Request, exc: Exception) -> Response:
+    assert isinstance(exc, HTTPException)  # noqa: S101 - registered for no other
+    said = "There is no such page." if exc.status_code == HTTPStatus.NOT_FOUND else exc.detail
+    return HTMLResponse(pages.wrong("That did not work", said).html(), exc.status_code)
+
+
+def _style(_request: Request) -> Response:
+    return Response(pages.style(), media_type="text/css")
+
+
+def _script(_request: Request) -> Response:
+    return Response(pages.static("live.js"), media_type="text/javascript")
+
+
+_FILES = [Route("/style.css", _style), Route("/live.js", _script)]

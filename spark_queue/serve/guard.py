@@ -1,0 +1,89 @@
+"""Who may ask: checked before anything is read, and said with every answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+#: What every answer says to the browser: nothing from elsewhere, no script but ours, in no frame.
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+        "img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    # A form says where it comes from only if the browser may.
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+
+#: The names that a machine has for itself.
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+
+_READS = frozenset({"GET", "HEAD"})
+
+
+class Guard:
+    """Lets nobody in by a name that is not ours, and no form from another site.
+
+    A site that has its own name lead to this machine comes with that name; a form that another site
+    sends comes with that site's origin, or with none.
+
+    Parameters
+    ----------
+    app : ASGI application
+        What is behind.
+    hosts : iterable of str
+        The names by which it may be asked for, without a port.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: Iterable[str]) -> None:
+        self._app = app
+        self._hosts = frozenset(host.lower() for host in hosts)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or refuse it."""
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self._app(scope, receive, send)
+            return
+
+        async def told(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(HEADERS)
+            await send(message)
+
+        why = self._refused(scope["method"], Headers(scope=scope))
+        answers = self._app if why is None else PlainTextResponse(why, status_code=403)
+        await answers(scope, receive, told)
+
+    def _refused(self, method: str, headers: Headers) -> str | None:
+        host = headers.get("host", "")
+        name = _name_of(f"//{host}")
+        if name is None or name not in self._hosts:
+            return f"Refused: no host {host!r} is served here. Name it with --allow-host.\n"
+        if method in _READS:
+            return None
+        origin = headers.get("origin", "")
+        at = urlsplit(origin)
+        is_ours = at.scheme in {"http", "https"} and at.netloc.lower() == host.lower()
+        if not is_ours or headers.get("sec-fetch-site", "same-origin") != "same-origin":
+            return f"Refused: the form is of another site ({origin or 'which it does not name'}).\n"
+        return None
+
+
+def _name_of(address: str) -> str | None:
+    try:
+        parts = urlsplit(address)
+        # Raised where it is no number.
+        _ = parts.port
+    except ValueError:
+        return None
+    return None if parts.username is not None else parts.hostname

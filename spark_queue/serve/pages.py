@@ -1,0 +1,192 @@
+"""What pages say: the panels of a report, with links from one to the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from spark_queue.errors import SparkQueueError
+from spark_queue.report import page, sheets
+from spark_queue.report.model import ErrorGroup, ItemLine, Report, redrive_where
+from spark_queue.report.reading import Shared
+from spark_queue.report.sheets import Sheet
+from spark_queue.serve import links
+from spark_queue.serve.watching import Board, Watched
+from spark_queue.wording import duration
+
+#: Signs that are shown of a value in a list.
+_LONGEST = 200
+
+#: What a page is about, where it is about what items share: the panel, and what its lines call it.
+_PANELS: Mapping[Shared, tuple[str, str, Callable[[Any], str | None]]] = {
+    "error": ("errors", "Error", lambda line: line.wording),
+    "tenant": ("tenants", "Tenant", lambda line: line.fair_key),
+    "group": ("groups", "Group", lambda line: line.group_key),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """What a page shows: the name of its template, and what is put into it."""
+
+    template: str
+    values: Mapping[str, Any]
+
+    def html(self, **more: Any) -> str:
+        """Return it as a document; every text that is no markup of ours is escaped."""
+        common = {"every": None, "said": "", "error": "", "trail": ()}
+        return _templates().get_template(self.template).render({**common, **self.values, **more})
+
+
+@cache
+def _templates() -> Environment:
+    return Environment(
+        loader=PackageLoader(__package__), autoescape=True, undefined=StrictUndefined
+    )
+
+
+@cache
+def style() -> str:
+    """Return the style of all pages: that of a report, and of what is around it."""
+    return page.STYLE + static("more.css")
+
+
+@cache
+def static(name: str) -> str:
+    """Return a file as it is."""
+    return resources.files(__package__).joinpath("static", name).read_text(encoding="utf-8")
+
+
+def wrong(title: str, why: str) -> Page:
+    """Return a page that says what is wrong."""
+    return Page(template="wrong.html", values={"title": title, "error": why})
+
+
+def board(seats: Board, most_age: float) -> Page:
+    """Return the page of all queues."""
+    lines = [_line(seat, most_age) for seat in seats]
+    return Page(template="board.html", values={"title": "Queues", "queues": lines})
+
+
+def _line(seat: Watched, most_age: float) -> Mapping[str, Any]:
+    line = {"name": seat.name, "href": links.base_of(seat.number), "error": ""}
+    try:
+        report = seat.report(most_age)
+    except (SparkQueueError, OSError) as exc:
+        # The others are shown nevertheless.
+        return {**line, "error": str(exc)}
+    seen = report.overview
+    return {
+        **line,
+        "ready": f"{seen.ready:,}",
+        "claimed": f"{seen.claimed:,}",
+        "dead": f"{seen.dead:,}",
+        "failing": f"{sum(one.in_window for one in report.errors):,}",
+        "oldest": duration(seen.oldest_age),
+        "note": "PAUSED" if report.paused else "",
+    }
+
+
+def queue(seat: Watched, base: str, most_age: float, verbs: Sequence[str]) -> Page:
+    """Return the page of a queue, with links to the forms of some actions."""
+    report = seat.report(most_age)
+    parts = [page.panels(report, links.of_report(base, seat.number, report))]
+    actions = [(verb, links.act(base, verb)) for verb in verbs]
+    return _panels(sheets.headline(report), parts, actions)
+
+
+def item(seat: Watched, base: str, seq: int, most_age: float) -> Page | None:
+    """Return the page of an item; ``None`` where there is none."""
+    found = seat.item(seq, most_age)
+    if not found.history:
+        return None
+    parts = [page.item_panels(found, lambda other: links.item(base, other) if other != seq else "")]
+    return _panels(f"Item {seq} of {sheets.headline(found)}", parts, (), _trail(seat, base))
+
+
+def shared(
+    seat: Watched, base: str, by: Shared, digest: str, most_age: float, verbs: Sequence[str]
+) -> Page | None:
+    """Return the page of a tenant, a group or an error; ``None`` where there is none."""
+    report = seat.report(most_age)
+    lines, more = seat.items(by, digest, most_age)
+    panel, called, text_of = _PANELS[by]
+    found = [
+        at
+        for at, line in enumerate(getattr(report, panel))
+        if links.shared(base, by, text_of(line)) == f"{base}/{by}s/{digest}"
+    ]
+    if not found and not lines:
+        return None
+    about = getattr(report, panel)[found[0]] if found else None
+    name = text_of(about) if about is not None else _name_of(by, lines[0])
+    parts = [*_about(report, panel, found), *_sample(about)]
+    items = sheets.items(lines, report.as_of, more=more)
+    parts.append(page.table(items, links.of_items(base, [line.seq for line in lines])))
+    actions = list(_redrive(base, about)) if "redrive" in verbs else []
+    title = f"{called} {_clipped(name)} of {sheets.headline(report)}"
+    return _panels(title, parts, actions, _trail(seat, base))
+
+
+def _name_of(by: Shared, line: ItemLine) -> str | None:
+    """Return what items share that no line of the panel is about: it names a hundred."""
+    names = {"error": line.error, "tenant": line.fair_key, "group": line.group_key}
+    return names[by]
+
+
+def _about(report: Report, panel: str, rows: Sequence[int]) -> Iterator[str]:
+    if rows:
+        (sheet,) = (one for one in sheets.sheets(report) if one.name == panel)
+        yield page.table(replace(sheet, rows=tuple(sheet.rows[at] for at in rows), note=""))
+
+
+def _sample(about: object) -> Iterator[Markup]:
+    if isinstance(about, ErrorGroup):
+        yield Markup("<h2>As it was last</h2><pre>{}</pre>").format(about.sample)
+        if about.redrive:
+            yield Markup("<h2>To enqueue its dead items again</h2><code>{}</code>").format(
+                about.redrive
+            )
+
+
+def _redrive(base: str, about: object) -> Iterator[tuple[str, str]]:
+    if isinstance(about, ErrorGroup) and about.dead:
+        filled = links.act(base, "redrive", where=redrive_where(about.wording))
+        yield f"redrive its {about.dead:,} dead", filled
+
+
+def _panels(
+    title: str,
+    parts: Sequence[str],
+    actions: Sequence[tuple[str, str]],
+    trail: Sequence[tuple[str, str]] = (),
+) -> Page:
+    # Texts of a report are escaped where it is made HTML.
+    marked = [Markup(part) for part in parts]  # noqa: S704 - see above
+    values = {"title": title, "parts": marked, "actions": actions, "trail": trail}
+    return Page(template="panels.html", values=values)
+
+
+def _trail(seat: Watched, base: str) -> Sequence[tuple[str, str]]:
+    return ((seat.name, base),)
+
+
+def sample(rows: Sequence[Mapping[str, Any]]) -> Markup:
+    """Return rows of a dry run as a table."""
+    if not rows:
+        return Markup()
+    heads = tuple((name, "fold") for name in rows[0])
+    texts = tuple(tuple(_clipped(value) for value in row.values()) for row in rows)
+    sheet = Sheet(name="sample", title="The first of them", heads=heads, rows=texts)
+    return Markup(page.table(sheet))  # noqa: S704 - escaped there
+
+
+def _clipped(value: object) -> str:
+    text = "(none)" if value is None else str(value)
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + "..."

@@ -1,0 +1,175 @@
+"""What an operator may do, and what it would be about: told first, done when it is confirmed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from spark_queue.config import QueueConfig
+from spark_queue.errors import InvalidArgumentError
+from spark_queue.results import Affected
+from spark_queue.serve.watching import FOR_A_REFRESH, Operable, Watched
+from spark_queue.settings_text import changes, given
+from spark_queue.settings_text import read_weights as _weights
+from spark_queue.wording import plural
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What would be done, before it is."""
+
+    items: int
+    """How many items it is about."""
+    text: str
+    """What becomes of them."""
+    do: Callable[[Operable], str]
+    """Does it, and says what was done."""
+    sample: Sequence[Mapping[str, Any]] = ()
+    """The first of the items."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """A field of a form."""
+
+    name: str
+    label: str
+    value: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verb:
+    """An action: what is asked for it, and what it would do."""
+
+    what: str
+    fields: Callable[[QueueConfig], Sequence[Field]] = field(default=lambda _config: ())
+    planned: Callable[[Watched, Mapping[str, str]], Plan]
+
+
+def _pause(seat: Watched, _asked: Mapping[str, str]) -> Plan:
+    seen = seat.report(FOR_A_REFRESH).overview
+    waits = plural(seen.ready, "item")
+    text = f"{waits} that wait will not be given out until it is resumed; {seen.claimed:,} go on"
+    return Plan(items=seen.ready, text=text, do=lambda at: f"paused from step {at.pause()} on")
+
+
+def _resume(seat: Watched, _asked: Mapping[str, str]) -> Plan:
+    seen = seat.report(FOR_A_REFRESH).overview
+    text = f"{plural(seen.ready, 'item')} that wait may be given out again"
+    return Plan(items=seen.ready, text=text, do=lambda at: f"resumed from step {at.resume()} on")
+
+
+def _cancel(seat: Watched, asked: Mapping[str, str]) -> Plan:
+    where = _where(asked)
+    found = seat.opened().operate.cancel(where, dry_run=True)
+
+    def do(queue: Operable) -> str:
+        done = queue.cancel(where)
+        return f"cancelled {plural(done, 'item')}, step {done.step}"
+
+    return _ending(found, f"{plural(found, 'item')} will be cancelled", do)
+
+
+def _redrive(seat: Watched, asked: Mapping[str, str]) -> Plan:
+    where = _where(asked)
+    found = seat.opened().operate.redrive(where, dry_run=True)
+
+    def do(queue: Operable) -> str:
+        done = queue.redrive(where)
+        return f"redrove {plural(done, 'item')}, step {done.step}"
+
+    return _ending(found, f"{plural(found, 'item')} will be enqueued again", do)
+
+
+def _ending(found: Affected, text: str, do: Callable[[Operable], str]) -> Plan:
+    was = ", ".join(f"{count:,} {state}" for state, count in found.states.items())
+    whole = f"{text} ({was} now)" if was else text
+    return Plan(items=int(found), text=whole, do=do, sample=found.sample)
+
+
+def _where(asked: Mapping[str, str]) -> str:
+    where = asked.get("where", "").strip()
+    if not where:
+        raise InvalidArgumentError("where is empty: say which items, as in _seq = 7")
+    return where
+
+
+#: The settings that a form has, but for the weights: what they are called, and what they say.
+_SETTINGS = {
+    "lease": "Seconds that a claim holds",
+    "group_limit": "Items of a group that may be in flight",
+    "max_in_flight": "Items that may be in flight, or none",
+    "max_attempts": "Failures after which an item is dead, or none",
+    "max_losses": "Lost leases after which an item is dead, or none",
+    "on_failure": "What a failed item does to its group: block or skip",
+}
+
+
+def _settings(config: QueueConfig) -> Sequence[Field]:
+    plain = config.to_dict()
+    fields = [Field(name=n, label=said, value=_text(plain[n])) for n, said in _SETTINGS.items()]
+    weights = " ".join(f"{key}={weight:g}" for key, weight in config.weights.items())
+    label = "Weights of fair keys to set, as KEY=WEIGHT, with spaces between"
+    return [*fields, Field(name="weights", label=label, value=weights)]
+
+
+def _text(value: object) -> str:
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _configure(seat: Watched, asked: Mapping[str, str]) -> Plan:
+    before = seat.opened().operate.config
+    settings = _changed(before, asked)
+    if not settings:
+        raise InvalidArgumentError("nothing is changed: every setting is as it was")
+    old, new = before.to_dict(), before.changed(**settings).to_dict()
+    said = ", ".join(f"{name} {_text(old[name])} -> {_text(new[name])}" for name in settings)
+    seen = seat.report(FOR_A_REFRESH).overview
+    served = seen.ready + seen.claimed
+    return Plan(
+        items=served,
+        text=f"{said}; {plural(served, 'open item')} will be served by it",
+        do=lambda queue: f"configured: {said}, from step {queue.configure(**settings)} on",
+    )
+
+
+def _changed(before: QueueConfig, asked: Mapping[str, str]) -> dict[str, Any]:
+    """Return the settings that a form changes: what is left as it was is not set."""
+    shown = {one.name: one.value for one in _settings(before)}
+    typed = {name: text.strip() for name, text in asked.items() if name in shown}
+    told: dict[str, Any] = {name: text for name, text in typed.items() if text != shown[name]}
+    if "weights" in told:
+        told["weights"] = _weights(told["weights"].split())
+    if "lease" in told:
+        told["lease"] = _number("lease", told["lease"])
+    if "group_limit" in told:
+        told["group_limit"] = int(_number("group_limit", told["group_limit"]))
+    after = changes(before, given(told))
+    return {name: value for name, value in after.items() if getattr(before, name) != value}
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InvalidArgumentError(f"{name} is {text!r}: it must be a number") from None
+
+
+def _items(_config: QueueConfig) -> Sequence[Field]:
+    label = "Which items, as SQL over the columns of an item, such as _seq = 7"
+    return [Field(name="where", label=label)]
+
+
+#: What may be done, by its name.
+VERBS: Mapping[str, Verb] = {
+    "pause": Verb(what="Stop giving out items", planned=_pause),
+    "resume": Verb(what="Give out items again", planned=_resume),
+    "cancel": Verb(what="End ready and claimed items", fields=_items, planned=_cancel),
+    "redrive": Verb(
+        what="Enqueue dead, expired or cancelled items again", fields=_items, planned=_redrive
+    ),
+    "configure": Verb(
+        what="Change settings from the next step on", fields=_settings, planned=_configure
+    ),
+}

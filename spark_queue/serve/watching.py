@@ -1,0 +1,200 @@
+"""Queues that are looked at: each opened once, and read once for all who look at the same time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from spark_queue.config import LiveSettings, QueueConfig
+from spark_queue.errors import QueueNotFoundError
+from spark_queue.report.model import ItemLine, ItemReport, Report
+from spark_queue.report.reading import Followed, Shared
+from spark_queue.results import Affected
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+#: Seconds for which a report is shown to whoever comes by a link, and to whoever has it refreshed.
+FOR_A_CLICK = 10.0
+FOR_A_REFRESH = 1.0
+
+#: Items that a page lists.
+LISTED = 100
+
+#: Answers that are kept beside the report: as many pages as are looked at together.
+_KEPT = 64
+
+
+class Operable(Protocol):
+    """What an operator does to a queue, with Spark or without."""
+
+    @property
+    def config(self) -> QueueConfig:
+        """Return the configuration in force."""
+
+    def pause(self) -> int:
+        """Stop giving out items."""
+
+    def resume(self) -> int:
+        """Give out items again."""
+
+    def cancel(self, where: str, *, dry_run: bool = False) -> Affected:
+        """End items."""
+
+    def redrive(self, where: str, *, dry_run: bool = False) -> Affected:
+        """Enqueue items again, that ended."""
+
+    def configure(self, **settings: Unpack[LiveSettings]) -> int:
+        """Change settings."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A queue as one of its readers sees it."""
+
+    look: Followed
+    operate: Operable
+
+
+#: Opens a queue, given its name and that of a reader; the default reader for ``None``.
+Opener = Callable[[str, str | None], Opened]
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    at: float
+    value: Any
+
+
+@dataclass(slots=True)
+class Watched:
+    """A queue that is looked at, by any number of threads.
+
+    Parameters
+    ----------
+    number : int
+        Its place among those that are served.
+    name : str
+        Its name or path.
+    reader : str, optional
+        The reader that sees it; the default one for ``None``.
+    opener : callable
+        Opens it, when it is first looked at.
+    timer : callable
+        Says the seconds from which ages are counted.
+    """
+
+    number: int
+    name: str
+    reader: str | None
+    opener: Opener
+    timer: Callable[[], float] = time.monotonic
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+    _opened: Opened | None = None
+    _answers: dict[object, _Answer] = field(default_factory=dict)
+
+    def opened(self) -> Opened:
+        """Return the queue, opened when it is asked for first.
+
+        Raises
+        ------
+        QueueNotFoundError, ReaderNotFoundError
+            When it is not there.
+        """
+        with self._lock:
+            if self._opened is None:
+                self._opened = self.opener(self.name, self.reader)
+            return self._opened
+
+    def report(self, most_age: float) -> Report:
+        """Return a report that was read no longer ago than so many seconds."""
+        report: Report = self._answer("report", most_age, lambda look: look())
+        return report
+
+    def item(self, seq: int, most_age: float) -> ItemReport:
+        """Return the same of an item."""
+        item: ItemReport = self._answer(seq, most_age, lambda look: look.item(seq))
+        return item
+
+    def items(self, by: Shared, digest: str, most_age: float) -> tuple[Sequence[ItemLine], bool]:
+        """Return the first items that share something, and whether there are more."""
+        found: tuple[ItemLine, ...] = self._answer(
+            (by, digest), most_age, lambda look: look.items(by, digest, LISTED + 1)
+        )
+        return found[:LISTED], len(found) > LISTED
+
+    def operated(self, do: Callable[[Operable], Any]) -> Any:
+        """Return what somebody has done to the queue; whoever looks next sees it."""
+        operate = self.opened().operate
+        try:
+            return do(operate)
+        finally:
+            with self._lock:
+                self._answers.clear()
+
+    def _answer(self, about: object, most_age: float, read: Callable[[Followed], Any]) -> Any:
+        # Whoever comes while it is read waits, and is shown the same.
+        with self._lock:
+            known = self._answers.get(about)
+            if known is not None and self.timer() - known.at <= most_age:
+                return known.value
+            value = self._read(read)
+            self._answers.pop(about, None)
+            self._answers[about] = _Answer(self.timer(), value)
+            while len(self._answers) > _KEPT:
+                self._answers.pop(next(iter(self._answers)))
+            return value
+
+    def _read(self, read: Callable[[Followed], Any]) -> Any:
+        try:
+            return read(self.opened().look)
+        except QueueNotFoundError:
+            # One that is made in its place is another: it is opened anew.
+            self._opened = None
+            raise
+
+
+class Board:
+    """The queues that are served, as any of their readers sees them.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The queues.
+    opener : callable
+        Opens one.
+    reader : str, optional
+        The reader that sees them where none is named.
+    """
+
+    def __init__(self, names: Sequence[str], opener: Opener, reader: str | None = None) -> None:
+        self._names, self._opener, self._reader = tuple(names), opener, reader
+        self._lock = threading.Lock()
+        self._seats: dict[tuple[int, str | None], Watched] = {}
+
+    def __iter__(self) -> Iterator[Watched]:
+        """Go through the queues as they were named."""
+        return (self.seat(number) for number in range(len(self._names)))
+
+    def seat(self, number: int, reader: str | None = None) -> Watched:
+        """Return a queue as a reader sees it.
+
+        Raises
+        ------
+        LookupError
+            When there is no such queue, or no such reader.
+        """
+        name, reader = self._names[number], self._reader if reader is None else reader
+        with self._lock:
+            found = self._seats.get((number, reader))
+        if found is None:
+            found = Watched(number, name, reader, self._opener)
+            if reader != self._reader:
+                # One that is not there takes no place.
+                found.opened()
+            with self._lock:
+                found = self._seats.setdefault((number, reader), found)
+        return found

@@ -1,0 +1,104 @@
+"""Pages of queues on this disk, asked for without a network, by operators who know the token."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from spark_queue.clock import ManualClock
+from spark_queue.config import QueueConfig
+from spark_queue.local.handles import open_reader, store_of
+from spark_queue.local.queue import LocalQueue
+from spark_queue.report.reading import followed
+from spark_queue.serve.app import Site
+from spark_queue.serve.guard import LOOPBACK
+from spark_queue.serve.sessions import Sessions
+from spark_queue.serve.watching import Board, Opened
+
+#: Would run as a script, if it could.
+EVIL = "<script>alert('x')</script><img src=http://x/y onerror=alert(1)>\"'&{{ 7*7 }}"
+
+ORIGIN = "http://127.0.0.1:8765"
+TOKEN = "the token of the tests"  # noqa: S105 - of no use elsewhere
+
+
+class Browser(TestClient):
+    """Asks as a browser does: it says where a form comes from, and keeps cookies."""
+
+    def form(self, path: str, **fields: str) -> Any:
+        """Send a form of our own page."""
+        return self.post(path, data=fields, headers={"origin": ORIGIN}, follow_redirects=False)
+
+    def sign_in(self, operator: str = "ann") -> None:
+        """Sign in with the token."""
+        answer = self.form("/sign-in", token=TOKEN, operator=operator, next="/queues/0")
+        assert answer.status_code == 303
+
+    def csrf(self, path: str) -> str:
+        """Return what a form of ours says."""
+        found = re.search(r'name="csrf" value="([^"]+)"', self.get(path).text)
+        assert found is not None
+        return found[1]
+
+    def act(self, verb: str, **fields: str) -> Any:
+        """Send the form of an action."""
+        path = f"/queues/0/act/{verb}"
+        return self.form(path, csrf=self.csrf(path), **fields)
+
+
+#: Opens pages of queues: ``pages(queue, acts=True)``.
+Pages = Callable[..., Browser]
+
+
+@pytest.fixture
+def make(place: str, clock: ManualClock) -> Callable[..., LocalQueue]:
+    """Make queues, one after the other."""
+    made: list[LocalQueue] = []
+
+    def build(schema: str = "id string, tenant string, path string", **settings: Any) -> LocalQueue:
+        config = QueueConfig(**settings)
+        path = f"{place}/queue{len(made)}"
+        made.append(LocalQueue.create(path, schema, config, durability="process", clock=clock))
+        return made[-1]
+
+    return build
+
+
+@pytest.fixture
+def pages() -> Pages:
+    """Serve queues to a browser that asks without a network."""
+
+    def served(*queues: LocalQueue, acts: bool = False, is_private: bool = False) -> Browser:
+        known = {queue.name: queue for queue in queues}
+
+        def opener(name: str, reader: str | None) -> Opened:
+            queue = known[name]
+            seen = queue if reader is None else open_reader(queue, reader)
+            return Opened(look=followed(store_of(seen)), operate=seen)
+
+        sessions = Sessions(TOKEN, "nobody") if acts or is_private else None
+        site = Site(
+            board=Board(list(known), opener), sessions=sessions, acts=acts, is_private=is_private
+        )
+        return Browser(site.app(LOOPBACK), base_url=ORIGIN)
+
+    return served
+
+
+@pytest.fixture
+def evil(make: Callable[..., LocalQueue], clock: ManualClock) -> LocalQueue:
+    """Make a queue whose every text would run as a script, if it could."""
+    queue = make(fair_key="tenant", group_key="path", max_attempts=2)
+    queue.enqueue([{"id": EVIL, "tenant": EVIL, "path": EVIL} for _ in range(4)])
+    for _ in range(2):
+        queue.claim(1, worker_id=EVIL).nack(EVIL)
+        clock.advance(timedelta(minutes=5))
+    queue.claim(1, worker_id=EVIL).nack(EVIL)
+    clock.advance(timedelta(minutes=5))
+    queue.claim(1, worker_id=EVIL)
+    return queue

@@ -1,0 +1,283 @@
+"""What an operator does by a page: who may, what is told before, and what the log says after."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from html import unescape
+
+import pytest
+
+from spark_queue.local.queue import LocalQueue
+from spark_queue.serve.sessions import Sessions
+from tests.unit.serve.conftest import EVIL, ORIGIN, TOKEN, Browser, Pages
+
+Make = Callable[..., LocalQueue]
+
+
+@pytest.fixture
+def queue(make: Make) -> LocalQueue:
+    """Make a queue of three items, one of them claimed."""
+    queue = make("id string")
+    queue.enqueue([{"id": EVIL}, {"id": "2"}, {"id": "3"}])
+    queue.claim(1)
+    return queue
+
+
+@pytest.fixture
+def browser(queue: LocalQueue, pages: Pages) -> Browser:
+    """Open the pages of that queue, with actions."""
+    return pages(queue, acts=True)
+
+
+def test_without_leave_there_are_no_actions(queue: LocalQueue, pages: Pages) -> None:
+    """Pages that were not started with actions have no form, and no way to sign in."""
+    plain = pages(queue)
+    assert "/act/" not in plain.get("/queues/0").text
+    for path in ("/queues/0/act/pause", "/sign-in"):
+        assert plain.form(path, token=TOKEN).status_code in {404, 405}
+    assert not queue.paused
+
+
+def test_who_has_not_the_token_does_nothing(queue: LocalQueue, browser: Browser) -> None:
+    """A wrong token, a cookie that is made up, and a form of another session are refused."""
+    refused = browser.form("/sign-in", token=TOKEN + "x", operator="eve", next="/")
+    assert refused.status_code == 403
+    assert not browser.cookies
+    assert "not the token" in refused.text
+    assert browser.form("/queues/0/act/pause", confirmed="9").status_code == 403
+    assert browser.get("/queues/0/act/pause", follow_redirects=False).status_code == 303
+    browser.cookies.set(Sessions(TOKEN, "").cookie, "made up")
+    assert browser.form("/queues/0/act/pause", confirmed="9").status_code == 403
+    browser.cookies.clear()
+    browser.sign_in()
+    for csrf in ("", "made up", "\u00e9"):
+        answer = browser.form("/queues/0/act/pause", confirmed="9", csrf=csrf)
+        assert answer.status_code == 403
+    assert not queue.paused
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"origin": "null"},
+        {"origin": "http://evil.example"},
+        {"origin": "http://127.0.0.1:9999"},
+        {"origin": "file://127.0.0.1:8765"},
+        {"origin": "http://evil.example:8765", "host": "127.0.0.1:8765"},
+        {"origin": ORIGIN, "sec-fetch-site": "cross-site"},
+        {"origin": ORIGIN, "sec-fetch-site": "same-site"},
+    ],
+)
+def test_form_of_another_site_is_refused(
+    queue: LocalQueue, browser: Browser, headers: dict[str, str]
+) -> None:
+    """Whoever has signed in, and all secrets of the form: its origin has to be ours."""
+    browser.sign_in()
+    path = "/queues/0/act/pause"
+    fields = {"csrf": browser.csrf(path), "confirmed": "9"}
+    answer = browser.post(path, data=fields, headers=headers)
+    assert answer.status_code == 403
+    assert not queue.paused
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "evil.example:8765", "127.0.0.1.evil.example", "x@127.0.0.1", "", "[", "a:b"],
+)
+def test_name_that_is_not_ours_is_refused(browser: Browser, host: str) -> None:
+    """A name that another site has lead here gets no page, whether it reads or acts."""
+    for ask in (browser.get, browser.post):
+        answer = ask("/queues/0", headers={"host": host, "origin": f"http://{host}"})
+        assert answer.status_code == 403
+        assert "content-security-policy" in answer.headers
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:1", "localhost", "LOCALHOST:8765", "[::1]:8765"])
+def test_names_of_this_machine_are_ours(browser: Browser, host: str) -> None:
+    """Loopback has three names, and any port may lead here."""
+    assert browser.get("/style.css", headers={"host": host}).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/", "/style.css", "/live.js", "/nothing", "/queues/0/items/1"])
+def test_every_answer_keeps_scripts_and_frames_out(browser: Browser, path: str) -> None:
+    """No script but our file, no style in a text, no frame, nothing kept, and no guess at types."""
+    told = browser.get(path).headers
+    policy = dict(part.strip().split(" ", 1) for part in told["content-security-policy"].split(";"))
+    assert (policy["default-src"], policy["script-src"]) == ("'none'", "'self'")
+    assert (policy["frame-ancestors"], policy["base-uri"]) == ("'none'", "'none'")
+    assert "unsafe" not in told["content-security-policy"]
+    assert told["cache-control"] == "no-store"
+    assert told["x-content-type-options"] == "nosniff"
+
+
+def test_cookie_is_for_this_site_alone(browser: Browser) -> None:
+    """No script reads it, and no other site's request brings it."""
+    fields = {"token": TOKEN, "operator": "ann", "next": "//evil.example/"}
+    answer = browser.form("/sign-in", **fields)
+    assert answer.headers["location"] == "/"
+    assert {"HttpOnly", "SameSite=strict"} < {*answer.headers["set-cookie"].split("; ")}
+
+
+@pytest.mark.parametrize(
+    ("verb", "fields", "said"),
+    [
+        ("pause", {}, "2 items that wait will not be given out"),
+        ("resume", {}, "2 items that wait may be given out again"),
+        ("cancel", {"where": "_seq > 0"}, "3 items will be cancelled (1 claimed, 2 ready now)"),
+        ("redrive", {"where": "_seq > 0"}, "0 items will be enqueued again"),
+        ("configure", {"lease": "60"}, "3 open items will be served by it"),
+    ],
+)
+def test_confirmation_says_how_many_items(
+    queue: LocalQueue, browser: Browser, verb: str, fields: dict[str, str], said: str
+) -> None:
+    """What would be done is told before, with the first items, and nothing is done by then."""
+    browser.sign_in()
+    before = queue.config
+
+    shown = browser.act(verb, **fields)
+
+    assert shown.status_code == 200
+    assert said in shown.text
+    assert "<script>" not in shown.text
+    assert ("alert(" in shown.text) == (verb == "cancel")
+    assert (queue.paused, queue.config) == (False, before)
+    assert queue.counts()["cancelled"] == 0
+
+
+def test_more_items_than_were_confirmed_are_asked_again(
+    queue: LocalQueue, browser: Browser
+) -> None:
+    """Items that came since are not ended by a confirmation of fewer."""
+    browser.sign_in()
+    queue.enqueue([{"id": "4"}])
+    shown = browser.act("cancel", where="_seq > 0", confirmed="3")
+    assert "more items than were confirmed" in shown.text
+    assert queue.counts()["cancelled"] == 0
+
+
+@pytest.mark.parametrize(
+    ("verb", "fields", "said"),
+    [
+        ("cancel", {}, "where is empty"),
+        ("cancel", {"where": "nothing = 1"}, "nothing"),
+        ("configure", {}, "nothing is changed"),
+        ("configure", {"lease": "soon"}, "it must be a number"),
+        ("configure", {"max_attempts": "few"}, "must be a whole number or none"),
+        ("configure", {"weights": "a"}, "KEY=WEIGHT"),
+    ],
+)
+def test_form_that_is_wrong_says_so(
+    queue: LocalQueue, browser: Browser, verb: str, fields: dict[str, str], said: str
+) -> None:
+    """A field that cannot be read is named, and nothing is done."""
+    browser.sign_in()
+    answer = browser.act(verb, **fields, confirmed="9")
+    assert (answer.status_code, said in answer.text) == (400, True)
+    assert queue.counts()["cancelled"] == 0
+
+
+def test_log_names_the_operator_of_each_action(queue: LocalQueue, browser: Browser) -> None:
+    """The steps of all five actions say who did them; what a program does names nobody."""
+    browser.sign_in("ann <b>")
+    for verb, fields in (
+        ("pause", {}),
+        ("resume", {}),
+        ("configure", {"lease": "60", "max_in_flight": "5"}),
+        ("cancel", {"where": "_seq = 2"}),
+        ("redrive", {"where": "_seq = 2"}),
+    ):
+        answer = browser.act(verb, **fields, confirmed="9")
+        assert (answer.status_code, answer.headers["location"]) == (303, "/queues/0")
+    queue.cancel({"_seq": 3})
+
+    page = browser.get("/queues/0").text
+    steps = queue.report().steps
+
+    # One clock that stands still: steps of one log are in order, those of the other anywhere.
+    done = {(one.action, one.items, one.who) for one in steps}
+    assert done == {
+        ("created", 0, None),
+        ("paused", 0, "ann <b>"),
+        ("resumed", 0, "ann <b>"),
+        ("configured", 0, "ann <b>"),
+        ("cancelled", 1, "ann <b>"),
+        ("redriven", 1, "ann <b>"),
+        ("cancelled", 1, None),
+    }
+    assert (queue.config.lease, queue.config.max_in_flight) == (timedelta(seconds=60), 5)
+    assert "ann &lt;b&gt;" in page
+    assert "redrove 1 item" in page
+    assert "redrove 1 item" not in browser.get("/queues/0").text
+
+
+def test_reader_of_its_own_logs_who_redrove(make: Make, pages: Pages) -> None:
+    """A reader that was asked for by name makes items ready again, in a step that names who did."""
+    queue = make("id string")
+    reader = queue.reader("mirror", start="beginning")
+    queue.enqueue([{"id": "1"}])
+    reader.cancel("_seq = 1")
+    browser = pages(queue, acts=True)
+    browser.sign_in()
+    path = "/queues/0@mirror/act/redrive"
+    answer = browser.form(path, csrf=browser.csrf(path), where="_seq = 1", confirmed="1")
+    assert (answer.status_code, answer.headers["location"]) == (303, "/queues/0@mirror")
+    assert ("redriven", "ann") in {(one.action, one.who) for one in reader.report().steps}
+
+
+def test_error_leads_to_the_redrive_of_its_dead(make: Make, pages: Pages) -> None:
+    """The page of an error has a form that is filled in with what its dead items failed with."""
+    queue = make("id string", max_attempts=1)
+    queue.enqueue([{"id": "1"}, {"id": "2"}])
+    queue.claim(2).nack("no 'route' to 10.0.0.7")
+    browser = pages(queue, acts=True)
+    browser.sign_in()
+    digest = _link(browser, "/errors/")
+    form = _link(browser, "/act/redrive?", digest)
+    where = browser.get(form).text.split('name="where" value="')[1].split('"')[0]
+    shown = browser.act("redrive", where=unescape(where))
+    assert "2 items will be enqueued again (2 dead now)" in shown.text
+
+
+def _link(browser: Browser, part: str, page: str = "/queues/0") -> str:
+    found = (x.split('"')[0] for x in browser.get(page).text.split('href="'))
+    return unescape(next(x for x in found if part in x))
+
+
+@pytest.mark.parametrize("name", ["", "   ", "a\nb", "x" * 201])
+def test_operator_needs_a_name(browser: Browser, name: str) -> None:
+    """Who would sign with what no log can show is not signed in."""
+    answer = browser.form("/sign-in", token=TOKEN, operator=name)
+    assert answer.status_code == 400
+    assert "operator must be a name" in answer.text
+
+
+def test_form_has_an_end(browser: Browser) -> None:
+    """What is longer than any form is not read to its end."""
+    answer = browser.form("/sign-in", token="x" * 70_000, operator="ann")
+    assert answer.status_code == 413
+
+
+def test_pages_that_others_reach_need_the_token(queue: LocalQueue, pages: Pages) -> None:
+    """Where a page is not for this machine alone, who has not signed in reads nothing."""
+    browser = pages(queue, is_private=True)
+    for path in ("/", "/queues/0", "/queues/0/items/1", f"/queues/0/errors/{'0' * 32}"):
+        answer = browser.get(path, follow_redirects=False)
+        assert (answer.status_code, answer.headers["location"][:14]) == (303, "/sign-in?next=")
+    browser.sign_in()
+    assert browser.get("/queues/0").status_code == 200
+
+
+def test_secrets_differ() -> None:
+    """Each who signs in has secrets of their own, and may be many: the oldest are forgotten."""
+    sessions = Sessions(TOKEN, "ann")
+    given = [sessions.signed_in(TOKEN, f"n{n}") for n in range(101)]
+    assert len({*given}) == 101
+    assert (sessions.of(given[0]), sessions.of(None)) == (None, None)
+    last = sessions.of(given[-1])
+    assert last is not None
+    assert (last.operator, last.owns("")) == ("n100", False)
+    sessions.end(given[-1])
+    assert sessions.of(given[-1]) is None
