@@ -7,11 +7,13 @@ import shlex
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from typer.main import get_command
 
 from spark_queue.cli import main
+from spark_queue.cli.app import app
 from spark_queue.queue import DeltaQueue
 
 if TYPE_CHECKING:
@@ -27,6 +29,15 @@ _TRACE = "1 0 -1 9 1 -1 -1 1 -1 -1 1 ann 1 -1 -1 -1 -1 -1\n"
 _OF_A_CHECKOUT = re.compile(r"python3 \.ci/|python jobs/bench/|pip wheel |PYSPARK_PYTHON=\S+ ")
 
 
+#: Those, and our own on queues that a page has not made.
+_ELSEWHERE = re.compile(rf"{_OF_A_CHECKOUT.pattern}|python -m |spark-queue ")
+
+
+def _commands_of_ours() -> dict[str, Any]:
+    group: Any = get_command(app)
+    return dict(group.commands)
+
+
 def _blocks(page: Path, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
 
@@ -38,8 +49,11 @@ def _program(page: Path) -> str:
 
 
 def _commands(page: Path) -> Iterator[str]:
+    """Yield the commands of a page; in a block with a prompt all else is what they print."""
     for block in _blocks(page, "console"):
-        yield from block.replace("\\\n", " ").splitlines()
+        lines = block.replace("\\\n", " ").splitlines()
+        prompted = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
+        yield from prompted or lines
 
 
 @pytest.fixture
@@ -113,8 +127,8 @@ def _run(spark: SparkSession, line: str) -> str:
 
 @pytest.mark.parametrize("page", _PAGES, ids=lambda page: page.stem)
 def test_commands_that_run_elsewhere_name_what_is_there(page: Path) -> None:
-    """A command that is not run here is one of a checkout, of scripts and options it has."""
-    lines = [line for line in _commands(page) if _OF_A_CHECKOUT.match(line)]
+    """A command that is not run here is of a checkout, or ours, with scripts and options there."""
+    lines = [line for line in _commands(page) if _ELSEWHERE.match(line)]
 
     assert [missing for line in lines for missing in _missing(line)] == []
     if page.name != "README.md":
@@ -124,6 +138,9 @@ def test_commands_that_run_elsewhere_name_what_is_there(page: Path) -> None:
 def _missing(line: str) -> list[str]:
     """Return the scripts and options of a command that are nowhere."""
     words = shlex.split(line, comments=True)
+    if words[0] == "spark-queue":
+        known = {option for param in _commands_of_ours()[words[1]].params for option in param.opts}
+        return [word for word in words[2:] if word.startswith("--") and word not in known]
     scripts = [word for word in words if word.startswith(("jobs/", "conf/", ".ci/"))]
     gone = [script for script in scripts if not (_ROOT / script).is_file()]
     own = "".join((_ROOT / word).read_text() for word in words if word.startswith("jobs/bench/"))
