@@ -50,9 +50,6 @@ _AS_SHIPPED = (
 #: Tests that have no session in this process: what they start has one of its own.
 _OWN_SESSIONS = ("tests/notebooks", "tests/delta/test_chaos.py", "tests/delta/test_programs.py")
 
-#: Tests in which every step is decided twice: minutes, which are left beside the slowest lane.
-_BOTH_PLANNERS = ("tests/delta/test_equivalence.py",)
-
 #: The classes that every JVM of the tests loads: see classes.py.
 _CLASSES = ROOT / ".venv" / "classes.jsa"
 
@@ -95,7 +92,7 @@ _SMALL_STEPS = Check(
         *_IN_TWO,
         "-m",
         "spark",
-        *(f"--ignore={place}" for place in (*_AS_SHIPPED, *_OWN_SESSIONS, *_BOTH_PLANNERS)),
+        *(f"--ignore={place}" for place in (*_AS_SHIPPED, *_OWN_SESSIONS)),
     ),
     env=_SHORT_LIVED,
     is_live=True,
@@ -107,9 +104,6 @@ _DEFAULTS = Check(
 )
 _ELSEWHERE = Check(
     "tests (own sessions)", (*_PYTEST, "-m", "spark", *_OWN_SESSIONS), env=_SHORT_LIVED
-)
-_TWICE = Check(
-    "tests (both planners)", (*_PYTEST, "-m", "spark", *_BOTH_PLANNERS), env=_SHORT_LIVED
 )
 _CONNECT = Check(
     "tests (connect)",
@@ -125,7 +119,7 @@ FULL = (
     ((_ARCHIVE,), *_STATIC),
     ((_WITHOUT_SPARK,),),
     ((_SMALL_STEPS,),),
-    ((_CONNECT,), (_ELSEWHERE,), (_TWICE,), (_DEFAULTS,)),
+    ((_CONNECT,), (_ELSEWHERE,), (_DEFAULTS,)),
 )
 
 

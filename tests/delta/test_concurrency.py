@@ -18,7 +18,7 @@ from spark_queue.errors import QueueExistsError
 from spark_queue.looking import store_of
 from spark_queue.queue import DeltaQueue
 
-FRAMES = 3
+FRAMES = 2
 ROWS = 120
 CLAIMERS = 2
 
