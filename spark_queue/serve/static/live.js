@@ -24,6 +24,9 @@
     next.querySelectorAll(".wide").forEach((one, at) => {
       one.scrollLeft = places[at] || 0;
     });
+    // It says of which instant the page is.
+    document.querySelector("h1").textContent = page.querySelector("h1").textContent;
+    document.title = page.title;
     fresh.textContent = "as of " + new Date().toLocaleTimeString();
     fresh.classList.remove("wrong");
   }

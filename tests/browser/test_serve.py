@@ -1,0 +1,236 @@
+"""What pages are in a real browser."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_queue.config import QueueConfig
+from spark_queue.local.queue import LocalQueue
+from tests.browser.conftest import PICTURES, TOKEN, Served
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.browser
+
+Serve = Callable[..., Served]
+
+_EVIL = "<script>alert('x')</script><img src=x onerror=alert(1)><svg onload=alert(2)>\"'&"
+
+
+@pytest.fixture
+def queue(place: str) -> LocalQueue:
+    """Make a queue of two items on the clock of the system."""
+    path = f"{place}/queue"
+    queue = LocalQueue.create(path, "id string", QueueConfig(), durability="process")
+    queue.enqueue([{"id": "1"}, {"id": "2"}])
+    return queue
+
+
+@pytest.fixture
+def evil(place: str) -> LocalQueue:
+    """Make a queue whose every text would run as a script, if it could."""
+    config = QueueConfig(fair_key="tenant", group_key="tenant", max_attempts=1)
+    schema = "id string, tenant string"
+    queue = LocalQueue.create(f"{place}/queue", schema, config, durability="process")
+    queue.enqueue([{"id": _EVIL, "tenant": _EVIL} for _ in range(4)])
+    queue.claim(1, worker_id=_EVIL).nack(_EVIL)
+    queue.claim(1, worker_id=_EVIL)
+    return queue
+
+
+def _sign_in(page: Page, at: Served, form: str = "") -> None:
+    page.goto(f"{at.url}/queues/0/act/{form or 'pause'}")
+    page.fill("#token", TOKEN)
+    page.click("button:text-is('sign in')")
+
+
+def _cell(page: Page, state: str) -> str:
+    row = page.locator(f"tr:has(td:text-is('{state}'))").first
+    return row.locator("td").nth(1).inner_text()
+
+
+def _wait_for(page: Page, state: str, count: str) -> None:
+    page.wait_for_selector(f"tr:has(td:text-is('{state}')) td:text-is('{count}')")
+
+
+def _pages_of(page: Page, at: Served) -> list[str]:
+    """Return a page of each kind."""
+    page.goto(f"{at.url}/queues/0")
+    found = {re.sub(r"[0-9a-f]{32}|[0-9]+$", "", link): link for link in _links(page)}
+    return ["/", "/queues/0", *found.values()]
+
+
+def _links(page: Page) -> list[str]:
+    hrefs: list[str] = page.eval_on_selector_all(
+        "main a", "all => all.map((a) => a.getAttribute('href'))"
+    )
+    return [href for href in hrefs if not href.startswith("/queues/0@")]
+
+
+def test_what_is_shown_is_refreshed(page: Page, serve: Serve, queue: LocalQueue) -> None:
+    """Items that come are there a few seconds later, in the same page; hold keeps it as it is."""
+    page.goto(f"{serve(queue, acts=False).url}/queues/0")
+    assert _cell(page, "runnable") == "2"
+    page.evaluate("window.stays = 1")
+    title = page.inner_text("h1")
+
+    queue.enqueue([{"id": "3"}])
+    _wait_for(page, "runnable", "3")
+    page.click("button:text-is('hold')")
+    queue.enqueue([{"id": "4"}])
+    page.wait_for_timeout(2_500)
+
+    assert _cell(page, "runnable") == "3"
+    assert page.evaluate("window.stays") == 1
+    assert "as of" in page.inner_text("#fresh")
+    assert page.inner_text("h1") > title
+    page.click("button:text-is('go on')")
+    _wait_for(page, "runnable", "4")
+
+
+def test_no_text_runs_as_a_script(page: Page, serve: Serve, evil: LocalQueue) -> None:
+    """Whatever items, tenants, workers and errors say is shown as it is, after a refresh, too."""
+    at, asked = serve(evil), set[str]()
+    page.on("request", lambda request: asked.add(request.url.split("/")[2]))
+    for path in _pages_of(page, at):
+        page.goto(at.url + path)
+        page.wait_for_selector("#fresh:text('as of')")
+        assert page.locator("main script, main img, main [onload], main [onerror]").count() == 0
+        assert path == "/" or "<script>alert('x')</script>" in page.inner_text("body")
+    _sign_in(page, at, "cancel?where=true")
+    page.click("button:text-is('what would it do?')")
+    assert _EVIL in page.inner_text("body")
+    assert asked == {f"127.0.0.1:{at.port}"}
+
+
+def test_script_that_is_not_ours_does_not_run(page: Page, serve: Serve, queue: LocalQueue) -> None:
+    """Even what would get into the page, as markup or as an element, is not run by the browser."""
+    page.goto(serve(queue).url)
+    page.evaluate(
+        """() => {
+          const one = document.createElement("script");
+          one.textContent = "window.ran = 1";
+          document.body.append(one);
+          document.body.insertAdjacentHTML("beforeend", "<img src=/no onerror='window.ran = 2'>");
+        }"""
+    )
+    page.wait_for_timeout(300)
+    assert page.evaluate("window.ran === undefined")
+
+
+def test_operator_cancels_what_was_counted(page: Page, serve: Serve, queue: LocalQueue) -> None:
+    """Who signs in, names the items and confirms their count finds the step with their name."""
+    _sign_in(page, serve(queue), "cancel")
+    page.fill("#where", "_seq = 2")
+    page.click("button:text-is('what would it do?')")
+    assert "1 item will be cancelled (1 ready now)" in page.inner_text("body")
+    assert queue.counts()["ready"] == 2
+
+    page.click("button:text-is('cancel: 1 item')")
+
+    assert "cancelled 1 item" in page.inner_text(".said")
+    assert queue.counts()["cancelled"] == 1
+    steps = page.locator("table").last.inner_text().split("\n")
+    assert any("cancelled" in line and "ann" in line for line in steps)
+    page.reload()
+    assert page.locator(".said").count() == 0
+
+
+def test_without_the_token_nothing_is_done(page: Page, serve: Serve, queue: LocalQueue) -> None:
+    """A wrong token is refused, and so is a form without a session."""
+    at = serve(queue)
+    page.goto(f"{at.url}/queues/0/act/pause")
+    page.fill("#token", "guessed")
+    page.click("button:text-is('sign in')")
+    assert "not the token" in page.inner_text("[role=alert]")
+    status = page.evaluate(
+        """async () => (await fetch("/queues/0/act/pause", {
+          method: "POST", body: new URLSearchParams({ confirmed: "9" }),
+        })).status"""
+    )
+    assert status == 403
+    assert not queue.paused
+
+
+def test_another_site_does_nothing(
+    page: Page, serve: Serve, queue: LocalQueue, other_site: Callable[[str], str]
+) -> None:
+    """A form of another site is refused, though it knows the secret and brings the cookie."""
+    at = serve(queue)
+    _sign_in(page, at)
+    csrf = page.get_attribute("[name=csrf]", "value")
+    evil = other_site(
+        f"""<form method="post" action="{at.url}/queues/0/act/pause">
+        <input name="csrf" value="{csrf}"><input name="confirmed" value="9"></form>
+        <script>document.forms[0].submit()</script>"""
+    )
+    with page.expect_response("**/act/pause") as told:
+        page.goto(evil, wait_until="commit")
+    assert told.value.status == 403
+    assert not queue.paused
+    # The same from our own page is done.
+    page.goto(f"{at.url}/queues/0/act/pause")
+    page.click("button:text-is('what would it do?')")
+    page.click("button:has-text('pause:')")
+    page.wait_for_selector(".said")
+    assert queue.paused
+
+
+def test_name_of_another_site_that_leads_here_is_refused(
+    page: Page, serve: Serve, queue: LocalQueue
+) -> None:
+    """A page under another name, which its site has lead to this machine, is not shown."""
+    answer = page.goto(f"http://rebound.localhost:{serve(queue).port}/queues/0")
+    assert answer is not None
+    assert answer.status == 403
+    assert "runnable" not in page.inner_text("body")
+
+
+@pytest.mark.parametrize("width", [390, 640])
+def test_pages_fit_a_phone_and_eighty_columns(
+    page: Page, serve: Serve, night: LocalQueue, width: int
+) -> None:
+    """No page is wider than the window: a table that is has a bar of its own."""
+    page.set_viewport_size({"width": width, "height": 800})
+    at = serve(night)
+    _sign_in(page, at)
+    for path in [*_pages_of(page, at), "/queues/0/act/configure"]:
+        page.goto(at.url + path)
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        assert wide <= width, path
+        assert page.evaluate("document.querySelectorAll('h1').length") == 1
+
+
+def test_pictures_of_the_documents(
+    page: Page, serve: Serve, night: LocalQueue, queue: LocalQueue, tmp_path: Path
+) -> None:
+    """The documents show a queue, an error, what is to be confirmed, and the queue on a phone."""
+    pictures = Path(PICTURES) if PICTURES else tmp_path
+    at = serve(night, queue)
+
+    def taken(name: str, path: str, width: int, height: int) -> None:
+        page.set_viewport_size({"width": width, "height": height})
+        page.goto(at.url + path)
+        page.screenshot(path=pictures / f"{name}.png")
+
+    (error,) = (x for x in _pages_of(page, at) if "/errors/" in x)
+    taken("serve-queue", "/queues/0", 960, 1100)
+    taken("serve-error", error, 960, 620)
+    taken("serve-phone", "/queues/0", 390, 800)
+    page.set_viewport_size({"width": 960, "height": 420})
+    _sign_in(page, at, "cancel?where=tenant+%3D+%27dune%27")
+    page.click("button:text-is('what would it do?')")
+    page.screenshot(path=pictures / "serve-confirm.png")
+    assert "will be cancelled" in page.inner_text("body")
+    assert all(
+        (pictures / f"serve-{name}.png").stat().st_size > 5_000
+        for name in ("queue", "error", "phone", "confirm")
+    )
+    assert night.report().window == timedelta(hours=1)

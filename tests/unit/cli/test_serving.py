@@ -1,0 +1,102 @@
+"""The command that serves pages: what it prints, what it asks for, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from spark_queue.cli.commands import serving
+from spark_queue.local.queue import LocalQueue
+from spark_queue.serve import running
+from spark_queue.serve.guard import Guard
+from tests.unit.cli.conftest import Ended
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> list[Guard]:
+    """Take down what would be served, and serve nothing."""
+    apps: list[Guard] = []
+
+    def taken(app: Guard, at: socket.socket) -> None:
+        assert at.getsockname()[1]
+        apps.append(app)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(running, "run", taken)
+    return apps
+
+
+@pytest.fixture
+def queue(queue_path: str) -> LocalQueue:
+    """Make a queue of one item."""
+    queue = LocalQueue.create(queue_path, "id string", durability="process")
+    queue.enqueue([{"id": "1"}])
+    return queue
+
+
+def _serve(run: Callable[..., Ended], *argv: str) -> dict[str, Any]:
+    ended = run("serve", *argv, "--port", "0", "--json", "--engine", "local")
+    assert ended.code == 0, ended.err
+    shown: dict[str, Any] = json.loads(ended.out)
+    return shown
+
+
+def test_serve_shows_pages_that_only_show(
+    run: Callable[..., Ended], served: list[Guard], queue: LocalQueue
+) -> None:
+    """Without more it listens at this machine alone, has no token, and no actions."""
+    shown = _serve(run, queue.name)
+    assert shown["token"] is None
+    assert shown["url"].startswith("http://127.0.0.1:")
+    browser = TestClient(served[0], base_url=shown["url"])
+    assert queue.name in browser.get("/").text
+    assert browser.get("/sign-in").status_code == 404
+
+
+def test_serve_with_actions_prints_a_token(
+    run: Callable[..., Ended], served: list[Guard], queue: LocalQueue
+) -> None:
+    """The token is another each time, and the form suggests the operator's name."""
+    first = _serve(run, queue.name, "--allow-actions", "--operator", "ann")
+    assert first["token"] != _serve(run, queue.name, "--allow-actions")["token"]
+    browser = TestClient(served[0], base_url=first["url"])
+    assert 'value="ann"' in browser.get("/sign-in").text
+    origin = {"origin": first["url"].rstrip("/")}
+    fields = {"token": first["token"], "operator": "ann", "next": "/queues/0/act/pause"}
+    assert "You are ann" in browser.post("/sign-in", data=fields, headers=origin).text
+
+
+def test_serve_for_others_asks_them_for_the_token(
+    run: Callable[..., Ended], served: list[Guard], queue: LocalQueue
+) -> None:
+    """At any other address who reads has to sign in, and is heard by the names that were given."""
+    shown = _serve(run, queue.name, "--host", "0.0.0.0", "--allow-host", "ops.example")  # noqa: S104
+    assert shown["token"]
+    browser = TestClient(served[0], base_url="http://ops.example")
+    assert "Sign in" in browser.get("/").text
+    assert browser.get("/", headers={"host": "other.example"}).status_code == 403
+
+
+def test_serve_refuses_what_it_cannot_serve(
+    run: Callable[..., Ended], served: list[Guard], queue: LocalQueue, monkeypatch: Any
+) -> None:
+    """A queue that is not there, a port that is taken and a missing package are named at once."""
+    assert run("serve", f"{queue.name}x", "--engine", "local").code == 2
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        ended = run("serve", queue.name, "--port", port, "--engine", "local")
+        assert (ended.code, f"port is {port}" in ended.err) == (2, True)
+    ended = run("serve", queue.name, "--allow-actions", "--operator", " ", "--engine", "local")
+    assert (ended.code, "operator must be a name" in ended.err) == (2, True)
+    monkeypatch.setattr(
+        serving, "find_spec", lambda name: None if name == "uvicorn" else find_spec(name)
+    )
+    ended = run("serve", queue.name, "--engine", "local")
+    assert (ended.code, "pip install 'spark-queue[serve]'" in ended.err) == (2, True)
+    assert served == []
