@@ -8,6 +8,7 @@ from html import unescape
 
 import pytest
 
+from spark_queue.delta.tables import who
 from spark_queue.local.queue import LocalQueue
 from spark_queue.serve.sessions import Sessions
 from tests.unit.serve.conftest import EVIL, ORIGIN, TOKEN, Browser, Pages
@@ -179,7 +180,7 @@ def test_form_that_is_wrong_says_so(
 
 
 def test_log_names_the_operator_of_each_action(queue: LocalQueue, browser: Browser) -> None:
-    """The steps of all five actions say who did them; what a program does names nobody."""
+    """The steps of all five actions say who did them; a cancel of a program names nobody."""
     browser.sign_in("ann <b>")
     for verb, fields in (
         ("pause", {}),
@@ -198,7 +199,7 @@ def test_log_names_the_operator_of_each_action(queue: LocalQueue, browser: Brows
     # One clock that stands still: steps of one log are in order, those of the other anywhere.
     done = {(one.action, one.items, one.who) for one in steps}
     assert done == {
-        ("created", 0, None),
+        ("created", 0, who.whoami()),
         ("paused", 0, "ann <b>"),
         ("resumed", 0, "ann <b>"),
         ("configured", 0, "ann <b>"),
