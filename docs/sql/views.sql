@@ -670,13 +670,15 @@ ORDER BY late DESC, lost DESC, items DESC, n.worker_id
 LIMIT 100;
 
 -- What operators did, newest first. Of settings the row has all of them, and those before; `who` is
--- there where the row of the step names somebody.
+-- there where the row of the step names somebody; of a redrive a row of settings does, which has its
+-- step.
 CREATE OR REPLACE VIEW sq_steps AS
 WITH configured AS (
   SELECT
     _step AS step,
     _at AS moment,
     _worker_id AS who,
+    _error AS about,
     _body AS settings,
     lag(_body) OVER (ORDER BY _step) AS settings_before
   FROM sq_status_log
@@ -709,10 +711,11 @@ FROM moved
 WHERE state = 'ready' AND state_before IN ('cancelled', 'dead', 'expired')
 GROUP BY step
 UNION ALL
-SELECT 'queue', step, max(enqueued_at), 'redriven', NULL, count(*), NULL, NULL
-FROM sq_items
-WHERE origin IS NOT NULL
-GROUP BY step
+SELECT 'queue', i.step, max(i.enqueued_at), 'redriven', max(c.who), count(*), NULL, NULL
+FROM sq_items i
+LEFT JOIN configured c ON c.about = cast(i.step AS string)
+WHERE i.origin IS NOT NULL
+GROUP BY i.step
 ORDER BY moment DESC, step DESC
 LIMIT 100;
 
@@ -728,6 +731,42 @@ SELECT
 FROM sq_standing s
 CROSS JOIN sq_asked a
 WHERE s.state IN ('ready', 'claimed');
+
+-- The fair keys with items that nothing but their turn keeps from a claim, and that got none in the
+-- window, while others did: how many could run, since when, and the first of them. The longest first.
+CREATE OR REPLACE VIEW sq_starving AS
+WITH turns AS (
+  SELECT s.fair_key, count(*) AS turns
+  FROM sq_moves m
+  JOIN sq_standing s ON s.seq = m.seq
+  CROSS JOIN sq_asked a
+  WHERE m.moment > a.since AND m.granted
+  GROUP BY s.fair_key
+),
+every_turn AS (
+  SELECT cast(sum(turns) AS bigint) AS turns FROM turns
+),
+could_run AS (
+  SELECT
+    seq,
+    fair_key,
+    greatest(enqueued_at, coalesce(available_at, enqueued_at), moved_at) AS since
+  FROM sq_reasons
+  WHERE state = 'ready' AND reason = 'runnable'
+),
+waiting AS (
+  SELECT fair_key, count(*) AS items, min(since) AS since, min_by(seq, since) AS seq
+  FROM could_run
+  GROUP BY fair_key
+)
+SELECT w.fair_key, w.items, w.since, w.seq, e.turns AS turns_of_others
+FROM waiting w
+LEFT JOIN turns t ON t.fair_key IS NOT DISTINCT FROM w.fair_key
+CROSS JOIN every_turn e
+CROSS JOIN sq_asked a
+WHERE t.turns IS NULL AND e.turns > 0 AND w.since <= a.since
+ORDER BY w.since, w.seq
+LIMIT 100;
 
 -- The time line of items, refused rows included: ask for `seq`. `until` is when the lease ends, or
 -- the delay.
@@ -766,3 +805,27 @@ SELECT
   NULL,
   NULL
 FROM sq_moves;
+
+-- The items with what they are found by: their fair key, their group, and the wording of the error that
+-- they failed with last, each by its digest, since any text may be one. `why` is why an open item is
+-- not running; of one that ended it is the state.
+CREATE OR REPLACE VIEW sq_listed AS
+SELECT
+  s.seq,
+  s.state,
+  coalesce(r.reason, s.state) AS why,
+  s.moved_at AS since,
+  s.attempts,
+  s.losses,
+  s.fair_key,
+  s.group_key,
+  s.worker_id,
+  m.error,
+  md5(coalesce('=' || s.fair_key, '')) AS tenant_id,
+  md5(coalesce('=' || s.group_key, '')) AS group_id,
+  md5('=' || w.wording) AS error_id
+FROM sq_standing s
+LEFT JOIN sq_reasons r ON r.seq = s.seq
+LEFT JOIN sq_moves m ON m.seq = s.seq AND m.step = s.failed_step
+LEFT JOIN sq_failures f ON f.seq = s.seq AND f.step = s.failed_step
+LEFT JOIN sq_wordings w ON w.said = f.said;
