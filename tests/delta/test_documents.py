@@ -30,7 +30,7 @@ _OF_A_CHECKOUT = re.compile(r"python3 \.ci/|python jobs/bench/|pip wheel |PYSPAR
 
 
 #: Those, and our own on queues that a page has not made.
-_ELSEWHERE = re.compile(rf"{_OF_A_CHECKOUT.pattern}|python -m |spark-queue ")
+_ELSEWHERE = re.compile(rf"{_OF_A_CHECKOUT.pattern}|pip install |python -m |spark-queue ")
 
 
 def _commands_of_ours() -> dict[str, Any]:

@@ -83,4 +83,4 @@ def test_both_engines_give_one_report(
 
 
 def _views(spark: SparkSession) -> list[str]:
-    return [view.name for view in spark.catalog.listTables() if view.name.startswith("sq_")]
+    return [row["viewName"] for row in spark.sql("SHOW VIEWS LIKE 'sq_*'").collect()]
