@@ -43,6 +43,8 @@ class TableFar(LoggedTable):
                 at=_utc(row["timestamp"]),
                 token=row["userMetadata"],
                 is_foreign=row["operation"] in _ADDING and row["userMetadata"] is None,
+                # Its rows tell, where they are there.
+                is_in_force=False,
             )
             for row in sorted(rows, key=lambda row: int(row["version"]))
         ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import cached_property
@@ -52,7 +52,8 @@ class TableHere(LoggedTable):
             return ()
         first = max(0, newest - RECENT + 1)
         at_hand = [at for at in range(first, newest + 1) if commit_path(directory, at).exists()]
-        return [_written(directory, version) for version in at_hand]
+        live = {file.path for file in self._files}
+        return [_written(directory, version, live) for version in at_hand]
 
     def _meta(self, kind: str, since: int, *columns: str) -> list[dict[str, Any]]:
         """Return the rows of a kind in the lane of heads, from a step on, in order."""
@@ -115,13 +116,14 @@ class TableHere(LoggedTable):
         return self.log.files()
 
 
-def _written(directory: Path, version: int) -> Written:
+def _written(directory: Path, version: int, live: Collection[str]) -> Written:
     commit = CommitsHere(directory).at(version, APP_ID)
     return Written(
         version=version,
         at=_moment(commit_path(directory, version)),
         token=commit.token if commit.step is not None else None,
         is_foreign=commit.step is None and bool(commit.files) and not commit.takes_away,
+        is_in_force=any(file.path in live for file in commit.files),
     )
 
 

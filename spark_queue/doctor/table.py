@@ -32,6 +32,8 @@ class Written:
     """What tells a step of the library from any other commit."""
     is_foreign: bool
     """Whether it has put rows there, and is no step and no upkeep of the library."""
+    is_in_force: bool
+    """Whether files of it are known to be read still."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

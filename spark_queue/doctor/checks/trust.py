@@ -119,11 +119,14 @@ def position_gone(subject: Subject) -> Iterator[Finding]:
 def foreign_rows(subject: Subject) -> Iterator[Finding]:
     """Find rows that were put into a table by somebody else than the library."""
     for table in subject.tables:
-        commits = [commit for commit in table.written() if commit.is_foreign]
+        foreign = [commit for commit in table.written() if commit.is_foreign]
+        in_force = [commit for commit in foreign if commit.is_in_force]
         rows = table.strangers()
-        if not commits and not rows.count:
+        # What was deleted since, or is in merged files, only its rows can tell.
+        if not in_force and not rows.count:
             continue
-        number = f"{rows.count} row(s)" if rows.count else "rows, in place of others"
+        commits = in_force or foreign
+        number = f"{rows.count} row(s)" if rows.count else "rows"
         named = ", ".join(str(commit.version) for commit in commits[-5:])
         by = f", by version {named} of the table" if commits else ""
         delete = f"DELETE FROM {table.place} WHERE {rows.where}"  # noqa: S608 - to be read first

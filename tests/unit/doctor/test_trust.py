@@ -11,6 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
@@ -91,6 +92,7 @@ def test_rows_that_somebody_appends_are_found(queue: LocalQueue, clock: ManualCl
     table, _, where = found.command.removeprefix("DELETE FROM ").partition(" WHERE ")
     assert table == f"delta.`{queue.name}/queue`"
     DeltaTable(Path(queue.name, "queue")).delete(where)
+    assert anew(queue, clock).doctor().findings == ()
     assert [row["id"] for row in anew(queue, clock).claim(9).rows] == ["b", "c"]
 
 
@@ -98,7 +100,7 @@ def test_rows_of_a_forged_step_or_item_are_found(queue: LocalQueue, clock: Manua
     """A row with a step that was never made is foreign; so is one with the number of an item."""
     table = DeltaTable(Path(queue.name, "queue"))
     rows = pa.table(table.to_pyarrow_table())
-    copy = rows.filter(pa.compute.equal(rows["_seq"], 2))
+    copy = rows.filter(pc.equal(rows["_seq"], 2))
     late = copy.set_column(copy.column_names.index("_step"), "_step", pa.array([99], pa.int64()))
     for forged in (copy, late):
         write_deltalake(table, forged, mode="append")
@@ -107,6 +109,20 @@ def test_rows_of_a_forged_step_or_item_are_found(queue: LocalQueue, clock: Manua
 
     assert "3 row(s)" in found.what
     assert found.command.endswith("WHERE _step IN (99)")
+
+
+def test_rows_that_look_like_ours_are_found_by_their_commit(
+    queue: LocalQueue, clock: ManualClock
+) -> None:
+    """A transition that somebody writes under a number of ours is no step of ours."""
+    table = DeltaTable(Path(queue.name, "status"))
+    rows = pa.table(table.to_pyarrow_table())
+    write_deltalake(table, rows.filter(pc.equal(rows["_state"], "acked")), mode="append")
+
+    found = only(anew(queue, clock).doctor(), "foreign-rows")
+
+    assert "the status log has rows that no step of the library wrote, by version 4" in found.what
+    assert found.command == f"DESCRIBE HISTORY delta.`{queue.name}/status`"
 
 
 def test_a_clock_that_went_back_is_found(queue: LocalQueue, clock: ManualClock) -> None:
