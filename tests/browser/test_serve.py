@@ -173,6 +173,7 @@ def test_another_site_does_nothing(
     )
     with page.expect_response("**/act/pause") as told:
         page.goto(evil, wait_until="commit")
+    page.wait_for_url("**/act/pause")
     assert told.value.status == 403
     assert not queue.paused
     # The same from our own page is done.
