@@ -1,0 +1,73 @@
+"""The doctor with a session of Spark: its settings, and a queue that only Spark reads."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_queue.delta.tables.wishes import STALENESS
+from spark_queue.doctor.thresholds import Thresholds
+from spark_queue.queue import DeltaQueue
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@contextmanager
+def _set(spark: SparkSession, **conf: str) -> Iterator[None]:
+    """Have settings in a session for a while."""
+    for name, value in conf.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name in conf:
+            spark.conf.unset(name)
+
+
+@pytest.mark.spark
+def test_settings_that_lose_work_or_show_it_late_are_found(
+    spark: SparkSession, queue_path: str
+) -> None:
+    """Each is named, with how bad it is; without them the same queue has no finding."""
+    queue = DeltaQueue.create(spark, queue_path, "id long")
+    queue.enqueue(spark.range(3))
+    transaction = "spark.databricks.delta.write.txnAppId"
+
+    with _set(spark, **{transaction: "mine", STALENESS: "1h"}):
+        found = [one for one in queue.doctor().findings if one.id == "unsafe-session"]
+
+    severities = {one.what.split()[0]: one.severity for one in found}
+    assert severities == {transaction: "error", STALENESS: "warning"}
+    checkup = queue.doctor()
+    assert (checkup.findings, checkup.unchecked) == ((), {})
+
+
+@pytest.mark.spark
+def test_a_queue_of_a_shared_store_is_examined_by_spark(spark: SparkSession, place: str) -> None:
+    """The same is found of it: a pause, rows of no checkpoint, small files, foreign rows."""
+    # A disk under a name by which nobody knows that: what is there only the session has.
+    name = f"ward{uuid.uuid4().hex}"
+    with _set(spark, **{f"fs.viewfs.mounttable.{name}.link./data": f"file:{place}"}):
+        queue = DeltaQueue.create(spark, f"viewfs://{name}/data/queue", "id long")
+        queue.enqueue(spark.range(3))
+        queue.claim(2).ack()
+        healthy = queue.doctor()
+        assert (healthy.findings, healthy.unchecked) == ((), {})
+        queue.pause()
+        table = f"viewfs://{name}/data/queue/queue"
+        spark.sql(f"INSERT INTO delta.`{table}` (id) VALUES (8), (9)")  # noqa: S608 - our own
+
+        checkup = queue.doctor(Thresholds(checkpoint_rows=3, small_files=1))
+
+        found = {one.id: one for one in checkup.findings}
+        assert {"paused", "checkpoint-due", "small-files", "foreign-rows"} == found.keys()
+        assert found["paused"].since is not None
+        assert "2 row(s)" in found["foreign-rows"].what
+        spark.sql(found["foreign-rows"].command)
+        assert "foreign-rows" not in queue.doctor().ids()
+        assert checkup.unchecked == {}
