@@ -53,7 +53,8 @@ def _sign_in(page: Page, at: Served, form: str = "") -> None:
 
 def _cell(page: Page, state: str) -> str:
     row = page.locator(f"tr:has(td:text-is('{state}'))").first
-    return row.locator("td").nth(1).inner_text()
+    # A string, also for a type checker that does not know the browser's library.
+    return str(row.locator("td").nth(1).inner_text())
 
 
 def _wait_for(page: Page, state: str, count: str) -> None:
