@@ -14,8 +14,8 @@ _CHAOS = Path(__file__).parents[2] / "jobs" / "bench" / "chaos_front.py"
 @pytest.mark.parametrize(
     ("kind", "kills"),
     [
-        ("journaled-alone", 8),
-        ("durable-alone", 8),
+        ("journaled-alone", 5),
+        ("durable-alone", 5),
         pytest.param("durable", 1, marks=pytest.mark.spark),
     ],
 )
