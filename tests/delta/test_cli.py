@@ -70,7 +70,9 @@ def test_own_queue_is_worked_off_and_looked_at(
     (letter,) = run("dead", own)["items"]
     assert letter["_error"] == "Reject: negative"
     _looks_back(run, own, letter, before)
-    assert run("redrive", own, "--dry-run") == {"count": 1, "dry_run": True}
+    foreseen = run("redrive", own, "--dry-run")
+    assert (foreseen["count"], foreseen["dry_run"]) == (1, True)
+    assert foreseen["becomes"] == {"ready": 1}
     assert run("redrive", own)["count"] == 1
     assert run("redrive", own)["count"] == 0
     (letter,) = run("dead", own)["items"]
@@ -101,7 +103,9 @@ def test_own_queue_is_kept_in_order(run: Callable[..., Any], own: str) -> None:
     assert run("create", own, "--schema", "n int", code=2)["error"] == "QueueExistsError"
     assert run("cancel", own, "--where", "n < 0")["count"] == 1
     assert run("maintain", own)["dropped_items"] == 0
-    assert run("purge", own, "--where", "n < 0", "--dry-run") == {"count": 1, "dry_run": True}
+    foreseen = run("purge", own, "--where", "n < 0", "--dry-run")
+    assert (foreseen["count"], foreseen["dry_run"]) == (1, True)
+    assert foreseen["becomes"] == {"gone": 1}
     assert run("purge", own, "--where", "n < 0")["count"] == 1
     stats = run("stats", own)
     assert (stats["ready"], stats["refused"]) == (2, 1)

@@ -157,7 +157,6 @@ def test_what_is_done_is_the_same(told: Told, place: str) -> None:
         ("undo", "4"),
         ("undo", "1"),
         ("cancel", "--where", "tenant = 'b, c'"),
-        ("cancel", "--where", "colour = 'red'"),
         ("redrive", "--where", "_state = 'cancelled'", "--dry-run"),
         ("redrive", "--where", "_state = 'cancelled'", "--json"),
         ("purge", "--where", "_state = 'cancelled'", "--dry-run", "--json"),
