@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
@@ -77,21 +76,19 @@ def test_an_undo_is_decided_alike(
 ) -> None:
     """Items keep their places in lines and groups, and are refused, by whoever decides it."""
     config = QueueConfig(dedup_key="id", fair_key="t", group_key="g", weights={"x": 2.0})
-    queue = DeltaQueue.create(
-        by_both, queue_path, "id int, t string, g string", config, clock=clock
-    )
+    alone = LocalQueue.create(queue_path, "id int, t string, g string", config, clock=clock)
     groups = {4: "one", 5: "one", 6: "two"}
-    rows = [(n, "xy"[n % 2], groups.get(n)) for n in range(10)]
-    queue.enqueue(by_both.createDataFrame(rows, "id int, t string, g string"))
-    queue.claim(3).ack()
-    step = queue.cancel("id IN (1, 4, 6, 7, 8)").step
-    queue.enqueue(by_both.createDataFrame([(7, "x", None)], "id int, t string, g string"))
+    alone.enqueue([{"id": n, "t": "xy"[n % 2], "g": groups.get(n)} for n in range(10)])
+    alone.claim(3).ack()
+    step = alone.cancel("id IN (1, 4, 6, 7, 8)").step
+    alone.enqueue({"id": 7, "t": "x", "g": None})
+    queue = DeltaQueue.open(by_both, queue_path, clock=clock)
 
     done = queue.undo(step)
 
-    cancelled = queue.status().where("_state = 'cancelled'").orderBy("_seq")
-    ended = cancelled.select("_seq", "_round", "_group_key").collect()
-    rounds = {row["_origin"]: row["_round"] for row in queue.status().collect() if row["_origin"]}
+    items = alone.status().to_pylist()
+    ended = [row for row in items if row["_state"] == "cancelled"]
+    rounds = {row["_origin"]: row["_round"] for row in items if row["_origin"]}
     assert (done.restored, done.taken, len(done.holders)) == (len(ended) - 1, 1, 1)
     free = [row for row in ended if row["_group_key"] is None and row["_seq"] in rounds]
     assert {row["_seq"]: row["_round"] for row in free}.items() <= rounds.items()
@@ -99,17 +96,17 @@ def test_an_undo_is_decided_alike(
     assert queue.undo(step).restored == 0
     told = queue.cancel("true", dry_run=True)
     assert (told.states, len(told.sample)) == ({"ready": int(told)}, min(int(told), 5))
-    with by_both_off(by_both):
-        again = queue.cancel("t = 'x'")
-        assert queue.undo(again.step).restored == again
 
 
-@contextmanager
-def by_both_off(spark: SparkSession) -> Iterator[None]:
-    """Have Spark alone decide."""
-    spark.conf.set(SMALL_STEPS, "spark")
-    yield
-    spark.conf.set(SMALL_STEPS, "verify")
+def test_an_undo_by_spark_is_the_same(by_spark: None, place: str, spark: SparkSession) -> None:
+    """What Spark alone decides restores as many items as it cancelled."""
+    del by_spark
+    LocalQueue.create(f"{place}/queue", "id int, t string").enqueue(
+        [{"id": n, "t": "xy"[n % 2]} for n in range(4)]
+    )
+    queue = DeltaQueue.open(spark, f"{place}/queue")
+    again = queue.cancel("t = 'x'")
+    assert queue.undo(again.step).restored == again == 2
 
 
 def _served_backwards(turns: DataFrame, limit: int, rank: order.RankColumns) -> DataFrame:
@@ -136,6 +133,15 @@ def test_a_plan_that_goes_another_way_is_named(
 _GROUPED = "id string, grp string, urgency int"
 
 
+def _grouped(place: str, config: QueueConfig, clock: ManualClock | None = None) -> LocalQueue:
+    """Make a queue whose history is written without Spark: it is not what is compared."""
+    return LocalQueue.create(f"{place}/queue", _GROUPED, config, clock=clock)
+
+
+def _item(name: str, group: str | None, urgency: int) -> dict[str, Any]:
+    return {"id": name, "grp": group, "urgency": urgency}
+
+
 def _ids(claim: Claim) -> list[str]:
     return [row.id for row in claim.items.select("id").collect()]
 
@@ -146,13 +152,14 @@ def test_a_later_member_of_a_group_is_served_behind_an_earlier_one(
 ) -> None:
     """Law 4: one that came back keeps its priority, and a higher one of the next does not count."""
     config = QueueConfig(fair_key=fair_key, group_key="grp", priority="urgency", group_limit=2)
-    queue = DeltaQueue.create(by_both, f"{place}/queue", _GROUPED, config)
-    queue.enqueue(by_both.createDataFrame([("a", "g", 0)], _GROUPED))
-    held = queue.claim(1)
+    alone = _grouped(place, config)
+    alone.enqueue(_item("a", "g", 0))
+    held = alone.claim(1)
     # What is next lies further ahead than a claim looks first.
-    others = [("b", "g", 9), *[(f"later {n}", None, -1) for n in range(20)], ("c", None, 9)]
-    queue.enqueue(by_both.createDataFrame(others, _GROUPED))
+    later = [_item(f"later {n}", None, -1) for n in range(20)]
+    alone.enqueue([_item("b", "g", 9), *later, _item("c", None, 9)])
     held.release()
+    queue = DeltaQueue.open(by_both, f"{place}/queue")
     assert [_ids(queue.claim(1)) for _ in range(3)] == [["c"], ["a"], ["b"]]
 
 
@@ -162,11 +169,12 @@ def test_a_later_member_of_a_group_takes_no_slot_before_an_earlier_one(
     """Law 4: where slots are few, one behind a lapsed item of low priority gets none of them."""
     config = QueueConfig(group_key="grp", priority="urgency", group_limit=2, max_in_flight=2)
     clock = ManualClock()
-    queue = DeltaQueue.create(by_both, f"{place}/queue", _GROUPED, config, clock=clock)
-    queue.enqueue(by_both.createDataFrame([("a", "g", 0)], _GROUPED))
-    queue.claim(1)
-    queue.enqueue(by_both.createDataFrame([("b", "g", 9), ("c", None, 5)], _GROUPED))
+    alone = _grouped(place, config, clock)
+    alone.enqueue(_item("a", "g", 0))
+    alone.claim(1)
+    alone.enqueue([_item("b", "g", 9), _item("c", None, 5)])
     clock.advance(config.lease)
+    queue = DeltaQueue.open(by_both, f"{place}/queue", clock=clock)
     assert sorted(_ids(queue.claim(3))) == ["a", "c"]
 
 
@@ -175,10 +183,11 @@ def test_a_later_member_of_a_group_has_no_earlier_turn(by_both: SparkSession, pl
     config = QueueConfig(
         fair_key="id", group_key="grp", priority="urgency", group_limit=3, weights={"a": 0.1}
     )
-    queue = DeltaQueue.create(by_both, f"{place}/queue", _GROUPED, config)
-    queue.enqueue(by_both.createDataFrame([("a", "g", 1), ("b", "g", 0)], _GROUPED))
+    alone = _grouped(place, config)
+    alone.enqueue([_item("a", "g", 1), _item("b", "g", 0)])
     for _ in range(2):
-        queue.claim(2).release()
+        alone.claim(2).release()
+    queue = DeltaQueue.open(by_both, f"{place}/queue")
     queue.enqueue(by_both.createDataFrame([("c", "g", 1)], _GROUPED))
     assert sorted(_ids(queue.claim(3))) == ["a", "b", "c"]
 
