@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -10,9 +12,11 @@ from pyspark.sql import SparkSession
 from spark_queue import DeltaQueue
 from spark_queue.delta.store.lanes import rewriting
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables import made, turnstile
+from spark_queue.delta.tables import jvms, made, turnstile
+from spark_queue.delta.tables.spark_log import SparkLog
 from spark_queue.errors import WriterLockedError
 from spark_queue.looking import main_store_of
+from tests.conftest import REMOTE
 
 
 @pytest.fixture
@@ -53,6 +57,27 @@ def test_steps_of_both_lanes_follow_upon_each_other(
 
     assert _counts(queue) == (3, 3)
     assert _engines(queue) == ["native"] * 3 + ["spark"] * 2 + ["native"] * 2
+
+
+@pytest.mark.skipif(REMOTE is not None, reason="the server outlives its clients")
+def test_spark_leaves_its_jvm_in_the_lock_as_long_as_it_writes(
+    queue: DeltaQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever finds the lock of a killed driver knows which JVM may still be writing."""
+    lock, found = Path(queue.name, "status", "_writer.lock"), []
+    with_head: Any = SparkLog._with_head
+
+    def noted(*asked: object, **options: bool) -> object:
+        found.append(jvms.still_running(lock.read_bytes()[20:]))
+        return with_head(*asked, **options)
+
+    monkeypatch.setattr(made, "is_installed", lambda: False)
+    monkeypatch.setattr(SparkLog, "_with_head", noted)
+    queue.close()
+    queue.claim(1)
+
+    assert [Path(f"/proc/{pid}/comm").read_text() for pid in found] == ["java\n"]
+    assert lock.read_bytes()[20:] == jvms.NOBODY
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_queue.delta.tables import glance, paths, turnstile
+from spark_queue.delta.tables import glance, jvms, paths, turnstile
 from spark_queue.delta.tables.address import TableAddress
 from spark_queue.delta.tables.spark_log import is_delta
 from spark_queue.errors import SchemaMismatchError
@@ -115,7 +115,9 @@ class Output:
 
     def _commit(self, rows: DataFrame, claim_id: str) -> None:
         # Spark's commits on a local disk replace each other, where processes make them at once.
-        with turnstile.holding(self.address.target, self._place(), timeout=_PATIENCE):
+        place = self._place()
+        with turnstile.holding(self.address.target, place, timeout=_PATIENCE):
+            turnstile.leave_behind(place, lambda: jvms.trace_of(self.spark))
             self._append(rows, claim_id)
 
     def _append(self, rows: DataFrame, claim_id: str) -> None:

@@ -79,10 +79,14 @@ class LockFile:
         except OSError:
             return False
 
-    def write(self, text: bytes) -> None:
-        """Have the file begin with a text, which costs nothing where it does."""
-        if os.pread(self._descriptor, len(text), 0) != text:
-            os.pwrite(self._descriptor, text, 0)
+    def write(self, text: bytes, at: int = 0) -> None:
+        """Have a text at a place of the file, which costs nothing where it is there."""
+        if self.read(len(text), at) != text:
+            os.pwrite(self._descriptor, text, at)
+
+    def read(self, length: int, at: int = 0) -> bytes:
+        """Return what is at a place of the file, as far as it goes."""
+        return os.pread(self._descriptor, length, at)
 
     def give_up(self) -> None:
         """Unlock and close the file, if it is open."""

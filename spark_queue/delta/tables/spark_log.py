@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from spark_queue.delta.tables import paths
+from spark_queue.delta.tables import jvms, paths, turnstile
 from spark_queue.delta.tables.address import TableAddress
 from spark_queue.delta.tables.describing import described
 from spark_queue.delta.tables.far_commits import FarCommits
@@ -131,17 +131,18 @@ class SparkLog(Log[_Head]):
 
     def compact(self) -> None:
         """Merge small files. It never loses to appends, nor they to it."""
-        with self._for("merge small files"):
+        with self._writes("merge small files"):
             self.spark.sql(f"OPTIMIZE {self.address.sql()}")
 
     def add_text(self, name: str) -> None:
         """Give the table one more column, of texts, which is null in all rows that are there."""
-        self.spark.sql(f"ALTER TABLE {self.address.sql()} ADD COLUMNS (`{name}` STRING)")
+        with self._writes("add a column"):
+            self.spark.sql(f"ALTER TABLE {self.address.sql()} ADD COLUMNS (`{name}` STRING)")
         self.force()
 
     def delete(self, predicate: str) -> None:
         """Delete rows of a partition, which the predicate names by a literal."""
-        with self._for("drop rows"):
+        with self._writes("drop rows"):
             self.spark.sql(f"DELETE FROM {self.address.sql()} WHERE {predicate}")  # noqa: S608
         self.force()
 
@@ -151,10 +152,11 @@ class SparkLog(Log[_Head]):
         view = f"spark_queue_{uuid.uuid4().hex}"
         seqs.createOrReplaceTempView(view)
         try:
-            self.spark.sql(
-                f"MERGE INTO {self.address.sql()} AS log USING {view} AS gone "
-                f"ON log._seq = gone._seq AND log._gen IN ({gens}) WHEN MATCHED THEN DELETE"
-            )
+            with self._writes("drop rows"):
+                self.spark.sql(
+                    f"MERGE INTO {self.address.sql()} AS log USING {view} AS gone "
+                    f"ON log._seq = gone._seq AND log._gen IN ({gens}) WHEN MATCHED THEN DELETE"
+                )
         finally:
             self.spark.catalog.dropTempView(view)
         self.force()
@@ -169,7 +171,7 @@ class SparkLog(Log[_Head]):
     ) -> bool:
         """Append a step, and tell whether it is ours: as :meth:`Log.commit` says."""
         self.require_own_transactions()
-        with self._for(f"write step {head.step}"):
+        with self._writes(f"write step {head.step}"):
             return self._appended(head, rows, is_told, small=small)
 
     def _appended(
@@ -204,6 +206,11 @@ class SparkLog(Log[_Head]):
     def _for(self, what: str) -> AbstractContextManager[None]:
         """Describe the jobs of a block by the table."""
         return described(self.session, f"queue table {self.address.target}: {what}")
+
+    def _writes(self, what: str) -> AbstractContextManager[None]:
+        """Describe the jobs of a block in which Spark writes to the table."""
+        turnstile.leave_behind(self.directory(), lambda: jvms.trace_of(self.spark))
+        return self._for(what)
 
     def _heads(self) -> DataFrame:
         return self._of_kind(HEAD)

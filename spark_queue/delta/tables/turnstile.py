@@ -3,7 +3,8 @@
 Whoever waits for it first takes the gate, then the turn, and then gives the gate up. So who makes
 step after step finds the gate taken, and comes after those who wait. Threads pass two such locks in
 this process, then one of them passes two such files among processes. Who finds nobody pays some
-microseconds.
+microseconds. Who was killed while Spark wrote leaves its JVM behind (:mod:`jvms`): that is waited
+for, too.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from spark_queue.delta.tables import jvms
 from spark_queue.delta.tables.lockfile import LockFile, require_locks
 from spark_queue.errors import WriterLockedError
 
@@ -24,6 +26,9 @@ DEFAULT = 60.0
 
 _GATE = "_writer.next"
 _TURN = "_writer.lock"
+
+#: Bytes of the pid of who has the turn; behind them is the trace of the JVM that writes for it.
+_PID = 20
 
 #: Seconds between two looks at the gate, at first.
 _PAUSE = 0.003
@@ -63,6 +68,13 @@ class _Wait:
         since = time.monotonic()
         self._poll(file, path, lambda: min(max(_PART * (time.monotonic() - since), _LEAST), _MOST))
 
+    def for_jvm(self, file: LockFile) -> None:
+        """Wait for the JVM that somebody left behind, who was killed while it wrote."""
+        while (left := jvms.still_running(file.read(jvms.WIDTH, _PID))) is not None:
+            if self.left() == 0:
+                raise WriterLockedError(self.name, left, self._timeout)
+            time.sleep(_MOST)
+
     def _among_many(self) -> float:
         return _PAUSE * max(self.left() / self._timeout, 1 / _URGENT)
 
@@ -85,6 +97,7 @@ class _Turnstile:
         self._gate, self._turn = threading.RLock(), threading.RLock()
         self._gate_file, self._turn_file = LockFile(), LockFile()
         self._thread: int | None = None
+        self._has_jvm = False
 
     def is_passed(self) -> bool:
         """Tell whether this thread has the turn."""
@@ -112,20 +125,36 @@ class _Turnstile:
         """Give up what this thread has, however far it came; also a second time."""
         if self.is_passed():
             self._gate_file.give_up()
+            self._forget_jvm()
             self._turn_file.give_up()
             self._thread = None
         _release(self._turn)
         _release(self._gate)
 
+    def leave_behind(self, jvm: bytes) -> None:
+        """Name the JVM that will write, for whoever comes after a kill in this turn."""
+        self._has_jvm = True
+        # On a full disk nobody waits for it, either.
+        with suppress(OSError):
+            self._turn_file.write(jvm, _PID)
+
+    def _forget_jvm(self) -> None:
+        if not self._has_jvm:
+            return
+        with suppress(OSError):
+            self._turn_file.write(jvms.NOBODY, _PID)
+        self._has_jvm = False
+
     def _enter_files(self, wait: _Wait, directory: Path) -> None:
         try:
             wait.for_gate(self._gate_file, f"{directory}/{_GATE}")
             wait.for_turn(self._turn_file, f"{directory}/{_TURN}")
+            wait.for_jvm(self._turn_file)
         finally:
             self._gate_file.give_up()
         # On a full disk nobody is named.
         with suppress(OSError):
-            self._turn_file.write(b"%-20d" % os.getpid())
+            self._turn_file.write(b"%-*d" % (_PID, os.getpid()))
 
 
 _turnstiles: dict[str | tuple[int, int], _Turnstile] = {}
@@ -185,12 +214,29 @@ def is_held(directory: Path | None) -> bool:
     return turnstile is not None and turnstile.is_held(directory)
 
 
+def leave_behind(directory: Path | None, jvm: Callable[[], bytes]) -> None:
+    """Have others wait for the end of a JVM, if this process is killed before it gives up its turn.
+
+    Parameters
+    ----------
+    directory : Path or None
+        The table's directory, as for :func:`holding`. Where this thread does not hold it, nobody
+        will know.
+    jvm : callable
+        Returns the JVM's trace (:mod:`jvms`).
+    """
+    if directory is not None and is_held(directory):
+        turnstile = _turnstiles[_identity(directory)]
+        if turnstile.is_passed():
+            turnstile.leave_behind(jvm())
+
+
 def holder(directory: Path | None) -> int | None:
     """Return the pid that held the right to write last, whether or not it still does."""
     if directory is None:
         return None
     try:
-        return int((directory / _TURN).read_bytes())
+        return int((directory / _TURN).read_bytes()[:_PID])
     except (OSError, ValueError):
         return None
 

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from spark_queue.delta.tables import jvms, turnstile
 from spark_queue.delta.tables.turnstile import holder, holding, is_held
+from spark_queue.errors import WriterLockedError
 from tests.unit.delta.others import (
     WITHOUT_LOCKS,
     enter,
@@ -113,6 +115,54 @@ def test_whoever_waits_goes_in_by_the_file_that_is_there_now(tmp_path: Path) -> 
         assert not waiting.is_alive()
         assert held.process.poll() is None
     assert holder(tmp_path) == os.getpid()
+
+
+_DRIVER = """
+    from spark_queue.delta.tables import jvms
+    from spark_queue.delta.tables.turnstile import leave_behind
+
+    with holding("q", d):
+        leave_behind(d, lambda: jvms.trace(int(sys.argv[2])))
+        tell("held")
+        hear()
+    tell("left")
+    hear()
+"""
+
+
+def test_the_jvm_of_a_killed_driver_is_waited_for(tmp_path: Path) -> None:
+    """Until it has ended nobody else writes: its commit would take the place of another's."""
+    with other(tmp_path, "hear()") as jvm:
+        with other(tmp_path, _DRIVER, str(jvm.pid)) as driver:
+            assert driver.hear() == "held"
+            driver.kill()
+        with pytest.raises(WriterLockedError) as refusal:
+            enter(tmp_path, timeout=0.05)
+        assert refusal.value.pid == jvm.pid
+        jvm.kill()
+        enter(tmp_path)
+
+
+def test_the_jvm_of_a_driver_that_was_done_is_not_waited_for(tmp_path: Path) -> None:
+    """Whoever gives up its turn has nothing on the way, and what runs on concerns nobody."""
+    with other(tmp_path, "hear()") as jvm, other(tmp_path, _DRIVER, str(jvm.pid)) as driver:
+        assert driver.hear() == "held"
+        driver.tell()
+        assert driver.hear() == "left"
+        driver.kill()
+        enter(tmp_path)
+
+
+def test_a_jvm_is_left_behind_only_by_who_writes(tmp_path: Path) -> None:
+    """Without the turn nothing is noted; and a process of the same pid is another one."""
+    turnstile.leave_behind(tmp_path, lambda: jvms.trace(os.getpid()))
+    turnstile.leave_behind(None, lambda: jvms.trace(os.getpid()))
+    assert list(tmp_path.iterdir()) == []
+    mine = jvms.trace(os.getpid())
+    assert jvms.still_running(mine) == os.getpid()
+    assert jvms.still_running(b"%-20d%-20d" % (os.getpid(), 1)) is None
+    assert jvms.still_running(jvms.NOBODY) is jvms.still_running(b"") is None
+    assert jvms.trace(2**22 + 1) == jvms.NOBODY
 
 
 def test_a_lock_file_that_is_removed_between_steps_is_made_again(tmp_path: Path) -> None:
