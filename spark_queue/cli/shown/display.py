@@ -18,7 +18,7 @@ from spark_queue.cli.exits import exit_of, message_of
 from spark_queue.cli.shown.plain import plain
 
 #: The narrowest that a column of texts gets, and the widest that it is made narrower for others.
-_FOLDED = 8
+FOLDED = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +76,7 @@ def compact_table(*names: str, **kinds: str) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
     for name, kind in {**dict.fromkeys(names, "left"), **kinds}.items():
         if kind == "fold":
-            table.add_column(name, overflow="fold", min_width=_FOLDED)
+            table.add_column(name, overflow="fold", min_width=FOLDED)
         else:
             table.add_column(name, justify="right" if kind == "right" else "left", no_wrap=True)
     return table

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-from rich.console import RenderableType
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from spark_queue.cli.shown.display import compact_table
+from spark_queue.cli.shown.display import FOLDED, compact_table
 from spark_queue.report import sheets
 from spark_queue.report.model import ItemReport, Report
 from spark_queue.report.sheets import Sheet
@@ -19,6 +21,9 @@ _BARS = " ▁▂▃▄▅▆▇█"
 
 #: Rows of a panel that a terminal shows where many are to fit on it.
 FEW = 5
+
+#: Spaces between two columns.
+_BETWEEN = 2
 
 #: Panels that a terminal shows while it is looked at.
 _LIVE = ("overview", "errors", "tenants", "groups", "workers")
@@ -82,17 +87,50 @@ def _as_text(part: RenderableType) -> RenderableType:
     return Text(part) if isinstance(part, str) else part
 
 
-def _table(sheet: Sheet, most: int | None = None) -> Table:
-    table = compact_table()
-    for head, kind in sheet.heads:
-        fold = kind == "fold"
-        table.add_column(
-            head,
-            justify="right" if kind == "right" else "left",
-            overflow="fold" if fold else "ellipsis",
-            no_wrap=not fold,
-            min_width=8 if fold else None,
-        )
-    for row in sheet.rows[:most]:
-        table.add_row(*map(Text, row))
-    return table
+def _table(sheet: Sheet, most: int | None = None) -> RenderableType:
+    return _Fitting(sheet.heads, sheet.rows[:most])
+
+
+@dataclass(frozen=True, slots=True)
+class _Fitting:
+    """A table that is as wide as its console at most: for that it leaves out whole columns."""
+
+    heads: Sequence[tuple[str, str]]
+    rows: Sequence[Sequence[str]]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        del console
+        shown = list(range(len(self.heads)))
+        if self._width(shown) > options.max_width:
+            shown = [n for n in shown if n == 0 or any(row[n] for row in self.rows)]
+        cut = []
+        while len(shown) > 1 and self._width(shown) > options.max_width:
+            cut.append(self.heads[shown.pop()][0])
+        yield self._table(shown)
+        if cut:
+            yield Text(f"in a wider terminal: {', '.join(reversed(cut))}")
+
+    def _width(self, columns: Sequence[int]) -> int:
+        widths = [
+            FOLDED if self.heads[n][1] == "fold" else max(map(cell_len, self._texts(n)))
+            for n in columns
+        ]
+        return sum(widths) + _BETWEEN * (len(widths) - 1)
+
+    def _texts(self, column: int) -> list[str]:
+        return [self.heads[column][0], *(row[column] for row in self.rows)]
+
+    def _table(self, columns: Sequence[int]) -> Table:
+        table = compact_table()
+        for head, kind in (self.heads[n] for n in columns):
+            fold = kind == "fold"
+            table.add_column(
+                head,
+                justify="right" if kind == "right" else "left",
+                overflow="fold" if fold else "ellipsis",
+                no_wrap=not fold,
+                min_width=FOLDED if fold else None,
+            )
+        for row in self.rows:
+            table.add_row(*(Text(row[n]) for n in columns))
+        return table

@@ -21,6 +21,7 @@ from spark_queue.delta.tables.native import NativeLog
 from spark_queue.local.handles import store_of
 from spark_queue.local.queue import LocalQueue
 from spark_queue.report import reading
+from spark_queue.report.sheets import Sheet
 from tests.unit.report.conftest import Make
 
 _EVIL = "<script>alert('x')</script><img src=http://x/y onerror=alert(1)>\"'&"
@@ -112,6 +113,32 @@ def test_a_terminal_shows_every_panel_in_eighty_columns(evil: LocalQueue) -> Non
     places = [next(at for at, line in enumerate(lines) if line.startswith(t)) for t in titles]
     assert places == sorted(places)
     assert any("[red]x" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("width", "heads", "note"),
+    [
+        (60, ["name", "none", "worth", "rest"], ""),
+        (22, ["name", "worth", "rest"], ""),
+        (15, ["name", "worth"], "in a wider terminal: rest"),
+        (9, ["name"], "in a wider terminal: worth, rest"),
+    ],
+)
+def test_what_does_not_fit_is_left_out_by_whole_columns(
+    width: int, heads: list[str], note: str
+) -> None:
+    """Empty ones first, then the last ones, which are named; no value is cut in two."""
+    kinds = {"name": "fold", "none": "left", "worth": "right", "rest": "left"}
+    sheet = Sheet(name="s", title="", heads=tuple(kinds.items()), rows=(("ab", "", "5", "six"),))
+    console = Console(width=width, record=True, color_system=None, file=io.StringIO())
+    console.print(show_report._table(sheet))
+
+    head, _, *rows = console.export_text().splitlines()
+
+    assert head.split() == heads
+    assert " ".join(" ".join(rows[1:]).split()) == note
+    values = {"name": "ab", "none": "", "worth": "5", "rest": "six"}
+    assert rows[0].split() == [values[head] for head in heads if values[head]]
 
 
 def test_bars_of_a_line_show_what_is_not_nothing() -> None:
