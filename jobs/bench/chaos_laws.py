@@ -35,6 +35,9 @@ _EXPECTED = re.compile(
 )
 _DATA = re.compile(r"(queue|status)/_gen=-?\d+/(part|step)-[^/]+\.parquet")
 
+#: Checksums: those that Delta, and the file system of Spark, keep beside their files.
+_CHECKSUM = re.compile(r"(queue|status)/((_delta_log|_gen=-?\d+)/)?(\.[^/]+|\d{20})\.crc")
+
 #: What is left of what a killed process was making; it has no name that anybody looks for.
 _HALF_MADE = re.compile(
     r"(queue|status)/(_newest_commit\.new|_delta_log/(\.[0-9a-f]{32}\.tmp|_commit_.+\.tmp|.+#\d+))"
@@ -344,7 +347,9 @@ def _files(queue: Path, found: Found) -> None:
             known |= {f"{log}/{unquote(add['path'])}" for add in adds if add is not None}
     data = {path for path in there if _DATA.fullmatch(path)}
     half_made = {path for path in there if _HALF_MADE.fullmatch(path)}
-    strange = {path for path in there - data - half_made if not _EXPECTED.fullmatch(path)}
+    checksums = {path for path in there - half_made if _CHECKSUM.fullmatch(path)}
+    rest = there - data - half_made - checksums
+    strange = {path for path in rest if not _EXPECTED.fullmatch(path)}
     found.note("strange files", sorted(strange))
     found.note("left behind", sorted(data - known | half_made))
     found.note("files gone", sorted(live - there))
@@ -355,6 +360,7 @@ def _files(queue: Path, found: Found) -> None:
             "orphans": len(data - known),
             "orphans in bytes": sum((queue / path).stat().st_size for path in data - known),
             "commits half made": len(half_made),
+            "checksums": len(checksums),
             "files of lives": sum(path.startswith("status/_lives/") for path in there),
             "checkpoints": sum(path.endswith(".checkpoint.parquet") for path in there),
         }

@@ -18,6 +18,7 @@ from spark_queue.delta.store.committing import commit_items, commit_status
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import LogName, StepFacts, tell
 from spark_queue.delta.tables.heads import QueueHead, StatusHead
+from spark_queue.delta.tables.torn import is_torn
 from spark_queue.errors import StepLostError
 
 if TYPE_CHECKING:
@@ -167,7 +168,7 @@ def _until_ours(
     def counted() -> Answer[_T] | None:
         nonlocal count
         count += 1
-        return attempt()
+        return _tried(attempt)
 
     done = until_done(action, counted)
     _tell(store, log, action, done, started, count)
@@ -176,11 +177,21 @@ def _until_ours(
 
 def _once(store: Store, log: LogName, action: str, attempt: _Attempt[_T]) -> _T | None:
     started = time.monotonic()
-    done = attempt()
+    done = _tried(attempt)
     if done is None:
         return None
     _tell(store, log, action, done, started, 1)
     return done.answer
+
+
+def _tried(attempt: _Attempt[_T]) -> Answer[_T] | None:
+    try:
+        return attempt()
+    except Exception as exc:
+        if not is_torn(exc):
+            raise
+        # Others have committed to the log that was looked at beside: nothing was written.
+        return None
 
 
 def _on_items(store: Store, decide: Decide[QueueHead, _T]) -> Answer[_T] | None:

@@ -49,7 +49,7 @@ def test_settings_that_lose_work_or_show_it_late_are_found(
 
 @pytest.mark.spark
 def test_a_queue_of_a_shared_store_is_examined_by_spark(spark: SparkSession, place: str) -> None:
-    """The same is found of it (a pause, rows of no checkpoint, small files, foreign rows), or none."""
+    """The same is found: a pause, rows of no checkpoint, small files, foreign rows; or nothing."""
     # A disk under a name by which nobody knows that: what is there only the session has.
     name = f"ward{uuid.uuid4().hex}"
     with _set(spark, **{f"fs.viewfs.mounttable.{name}.link./data": f"file:{place}"}):

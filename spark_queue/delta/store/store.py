@@ -237,10 +237,11 @@ class Store:
 
     def _require_agreement(self, head: StatusHead) -> None:
         """Raise where the item log and this status log cannot both be whole."""
-        items = self.queue_head()
         last = self.newest_status.glanced(Glance.last_seq)
+        # Read last: whatever a transition names has entered by then, also what others make now.
+        items = self.queue_head()
         if last is None or last > items.last_seq:
-            whole.require_known_seqs(self.name, self.status, head, items)
+            whole.require_known_seqs(self.name, self.status, head, self.queue_head)
         if self.reader == 0:
             whole.require_known_steps(self.name, self.status, head, items)
 

@@ -7,6 +7,7 @@ now: nothing is kept from one glance to the next.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -25,6 +26,9 @@ _PLAIN_READER = 1
 
 #: Files whose statistics are looked at; a log of more steps since it was compacted is Spark's.
 _MOST_FILES = 2_000
+
+#: How often a table is opened, to which others commit meanwhile: a listing may miss one of two.
+_TRIES = 3
 
 _FACTS = ("path", "partition._gen", "min._step", "max._step", "max._seq")
 
@@ -105,12 +109,17 @@ def at(directory: Path | None) -> Glance | None:
     """Look at a table; ``None`` where Spark has to."""
     if directory is None or not made.is_installed() or "%" in str(directory):
         return None
+    for _ in range(_TRIES):
+        # A log that cannot be read here, Spark reads or explains.
+        with suppress(Exception):
+            return _looked(directory)
+    return None
+
+
+def _looked(directory: Path) -> Glance | None:
     from deltalake import DeltaTable  # noqa: PLC0415 - takes a while
 
-    try:
-        table = DeltaTable(str(directory))
-        if table.protocol().min_reader_version > _PLAIN_READER:
-            return None
-        return Glance(directory, table)
-    except Exception:  # noqa: BLE001 - a log that cannot be read here, Spark reads or explains
-        return None
+    table = DeltaTable(str(directory))
+    return (
+        Glance(directory, table) if table.protocol().min_reader_version <= _PLAIN_READER else None
+    )

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from typing import TypeVar
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -20,6 +20,7 @@ from spark_queue.delta.tables.far_commits import FarCommits
 from spark_queue.delta.tables.heads import to_json
 from spark_queue.delta.tables.log import APP_ID, Head, Log, newest_token
 from spark_queue.delta.tables.schema import HEAD, ITEM, META_LANE
+from spark_queue.delta.tables.torn import looked
 from spark_queue.errors import UnsafeSessionError
 
 _TXN_SETTINGS = (
@@ -104,14 +105,18 @@ class SparkLog(Log[_Head]):
 
     def is_empty(self) -> bool:
         """Tell whether the table has no row."""
-        return self.read().isEmpty()
+        return looked(lambda: self.read().isEmpty())
 
     def head(self, since: int = 0) -> _Head | None:
         """Return the newest head whose step is at least ``since``."""
-        rows = self._heads().where(F.col("_step") >= since)
+
+        def newest() -> str | None:
+            rows = self._heads().where(F.col("_step") >= since)
+            text: str | None = rows.agg(F.max_by("_body", "_step")).collect()[0][0]
+            return text
+
         with self._for("look for the newest step"):
-            newest = rows.agg(F.max_by("_body", "_step")).collect()[0][0]
-        return None if newest is None else self.parse(newest)
+            return self.parsed(looked(newest))
 
     def head_at(self, step: int) -> _Head | None:
         """Return the head of one step."""
@@ -119,15 +124,23 @@ class SparkLog(Log[_Head]):
 
     def last_seq(self, step: int) -> int | None:
         """Return the highest seq of the items that steps up to one have named."""
-        # What others log meanwhile names items that they have enqueued meanwhile.
-        rows = self.read().where((F.col("_kind") == ITEM) & (F.col("_step") <= step))
-        named: int | None = rows.agg(F.max("_seq")).collect()[0][0]
-        return named
+
+        def named() -> int | None:
+            # What others log meanwhile names items that they have enqueued meanwhile.
+            rows = self.read().where((F.col("_kind") == ITEM) & (F.col("_step") <= step))
+            seq: int | None = rows.agg(F.max("_seq")).collect()[0][0]
+            return seq
+
+        return looked(named)
 
     def text(self, kind: str, step: int) -> str | None:
         """Return the text of the row of a kind and a step, in the lane of heads."""
-        row = self._of_kind(kind).where(F.col("_step") == step).select("_body").head()
-        return None if row is None else str(row[0])
+
+        def row() -> Row | None:
+            return self._of_kind(kind).where(F.col("_step") == step).select("_body").head()
+
+        found = looked(row)
+        return None if found is None else str(found[0])
 
     def compact(self) -> None:
         """Merge small files. It never loses to appends, nor they to it."""
@@ -201,7 +214,7 @@ class SparkLog(Log[_Head]):
 
     def texts(self, kind: str) -> list[str]:
         """Return the texts of all rows of a kind, in the lane of heads."""
-        return [row[0] for row in self._of_kind(kind).select("_body").collect()]
+        return [row[0] for row in looked(lambda: self._of_kind(kind).select("_body").collect())]
 
     def _for(self, what: str) -> AbstractContextManager[None]:
         """Describe the jobs of a block by the table."""

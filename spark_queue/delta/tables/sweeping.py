@@ -32,6 +32,8 @@ _KEPT = 7 * 86_400.0
 
 _OUR_DRAFT = re.compile(r"\.[0-9a-f]{32}\.tmp")
 _DRAFT = re.compile(r"\..*\.tmp|_commit_.+\.tmp|.+#\d+")
+_COMMIT = re.compile(r"\d{20}\.json")
+_SHADOW = re.compile(r"\.(\d{20}\..+)\.crc")
 _CHECKPOINT = "{:020}.checkpoint"
 
 
@@ -56,7 +58,8 @@ def sweep(directory: Path, ages: Ages | None = None) -> int:
         How old it has to be.
     """
     # What is looked for is there before the lock is taken: whoever wrote it then is done by then.
-    found = [*_left(directory, ages or Ages()), *_drafts(directory, ages or Ages())]
+    ages = ages or Ages()
+    found = [*_left(directory, ages), *_drafts(directory, ages), *_shadows(directory)]
     if not found:
         return 0
     with turnstile.holding(str(directory), directory):
@@ -80,6 +83,17 @@ def _drafts(directory: Path, ages: Ages) -> Iterator[str]:
             least = ages.ours if _OUR_DRAFT.fullmatch(entry.name) else ages.others
             if _age(entry) >= least:
                 yield f"_delta_log/{entry.name}"
+
+
+def _shadows(directory: Path) -> Iterator[str]:
+    """Return the checksums of Spark's file system for commits that were cleaned up without it."""
+    names = set(os.listdir(directory / "_delta_log"))  # noqa: PTH208 - only names are wanted
+    oldest = min((name for name in names if _COMMIT.fullmatch(name)), default="")
+    for name in names:
+        whose = _SHADOW.fullmatch(name)
+        # What is younger may be written at this moment, its checksum first.
+        if whose is not None and whose[1] not in names and whose[1] < oldest:
+            yield f"_delta_log/{name}"
 
 
 def _age(entry: os.DirEntry[str]) -> float:

@@ -7,6 +7,7 @@ something is written.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
@@ -96,9 +97,17 @@ def require_end(
 
 
 def require_known_seqs(
-    queue: str, status: Log[StatusHead], head: StatusHead, items: QueueHead
+    queue: str,
+    status: Log[StatusHead],
+    head: StatusHead,
+    newest_items: Callable[[], QueueHead],
 ) -> None:
     """Check, at first sight of a status log, that the item log has what it names.
+
+    Parameters
+    ----------
+    newest_items : callable
+        Returns the newest head of the item log. It is asked last: others go on meanwhile.
 
     Raises
     ------
@@ -107,7 +116,7 @@ def require_known_seqs(
     """
     if not (head.claimed or head.finished or head.checkpoint.step or head.log_rows):
         return
-    named = status.last_seq(head.step)
+    named, items = status.last_seq(head.step), newest_items()
     if named is not None and named > items.last_seq:
         why = f"the status log names seq {named}, and the item log ends with {items.last_seq}"
         raise LogDamagedError(queue, "queue", items.step + 1, why)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import deltalake
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from deltalake.exceptions import DeltaError
 
 from spark_queue.delta.tables import glance
 
@@ -101,3 +103,20 @@ def test_what_is_no_table_is_left_to_spark(tmp_path: Path) -> None:
     assert glance.at(tmp_path) is None
     assert glance.at(None) is None
     assert glance.at(tmp_path / "100%") is None
+
+
+def test_a_listing_that_misses_a_commit_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two commits that are made meanwhile a list may have the second only: one look more."""
+    _write(tmp_path, (-1, 1, "head", None, "one"))
+    failures = [DeltaError("found gap"), DeltaError("found gap")]
+
+    def opened(place: str) -> DeltaTable:
+        if failures:
+            raise failures.pop()
+        return DeltaTable(place)
+
+    monkeypatch.setattr(deltalake, "DeltaTable", opened)
+
+    assert _seen(tmp_path).head() == "one"

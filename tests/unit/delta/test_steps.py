@@ -32,8 +32,10 @@ class Log:
     def writing(self, which: str) -> Iterator[None]:
         assert which == "queue"
         self.is_locked = True
-        yield
-        self.is_locked = False
+        try:
+            yield
+        finally:
+            self.is_locked = False
 
     def queue_head(self) -> QueueHead:
         assert self.is_locked
@@ -68,6 +70,26 @@ def test_a_lost_step_is_decided_anew_on_the_winner(pauses: list[float]) -> None:
     assert [(told.step, told.tries, told.counts) for told in log.told] == [(3, 3, {"items": 1})]
     assert len(pauses) == 2
     assert all(0 <= pause <= 0.5 for pause in pauses)
+
+
+def test_a_step_that_saw_a_torn_list_of_commits_is_decided_anew(pauses: list[float]) -> None:
+    """What Spark has missed that others have just made it sees with the next try.
+
+    Any other error is the caller's.
+    """
+    log: Any = Log()
+    errors = [RuntimeError("[DELTA_VERSIONS_NOT_CONTIGUOUS] Versions (1, 3) are not contiguous.")]
+
+    def decide(before: QueueHead) -> Step[QueueHead, int]:
+        if errors:
+            raise errors.pop()
+        return _next(before)
+
+    assert steps.on_items(log, "put", decide) == 1
+    assert len(pauses) == 1
+    errors.append(RuntimeError("out of memory"))
+    with pytest.raises(RuntimeError, match="out of memory"):
+        steps.on_items(log, "put", decide)
 
 
 def test_an_answer_needs_no_step() -> None:

@@ -104,6 +104,23 @@ def test_a_merge_that_fails_behind_its_commit_keeps_its_file(
     assert sweep(items.directory, _AT_ONCE) == 0
 
 
+def test_checksums_of_commits_that_are_gone_go_too(items: NativeLog) -> None:
+    """Of those that Spark's file system keeps beside its files, not what is in the making."""
+    DeltaTable(str(items.directory)).create_checkpoint()
+    log = items.directory / "_delta_log"
+    names = sorted(path.name for path in log.glob("*.json"))
+    (log / names[0]).unlink()
+    for name in (names[0], names[1], f"{10**6:020}.json"):
+        (log / f".{name}.crc").write_bytes(b"crc")
+
+    assert sweep(items.directory, _AT_ONCE) == 1
+
+    assert sorted(path.name for path in log.glob(".*.crc")) == [
+        f".{names[1]}.crc",
+        f".{10**6:020}.json.crc",
+    ]
+
+
 def test_a_removal_that_was_lost_says_so(queue: LocalQueue, items: NativeLog) -> None:
     """Rows stay where somebody has rewritten the log unasked, and none is said to be gone."""
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
+from pathlib import Path
 from threading import Thread
 
 import pytest
 
+from spark_queue.delta.store import memory
+from spark_queue.delta.tables import glance
 from spark_queue.local.queue import LocalQueue
 from tests.unit.local.conftest import Make, Worker
 
@@ -127,3 +130,32 @@ def test_a_disk_that_takes_no_more_is_told_by_its_own_error(
 
     queue.enqueue({"id": "c"})
     assert start().says("[row['id'] for row in queue.claim(9).rows]") == "['a', 'c']"
+
+
+@pytest.mark.parametrize("moment", range(5))
+def test_a_queue_is_opened_while_others_go_on(
+    make: Make,
+    again: Callable[[], LocalQueue],
+    monkeypatch: pytest.MonkeyPatch,
+    moment: int,
+) -> None:
+    """Whatever enters, and is taken, between two of the looks that open a queue is no damage."""
+    queue = make()
+    queue.enqueue({"id": "0"})
+    queue.claim(1)
+    theirs, looks, at = dict(memory._caches), [0], glance.at
+
+    def looked(directory: Path | None) -> glance.Glance | None:
+        looks[0] += 1
+        if looks[0] == moment + 1:
+            with monkeypatch.context() as patch:
+                patch.setattr(memory, "_caches", theirs)
+                queue.enqueue({"id": "1"})
+                queue.claim(1)
+        return at(directory)
+
+    monkeypatch.setattr(memory, "_caches", {})
+    monkeypatch.setattr(glance, "at", looked)
+
+    assert again().counts()["claimed"] == (2 if moment < looks[0] else 1)
+    assert looks[0] >= 3
