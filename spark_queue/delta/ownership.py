@@ -67,6 +67,7 @@ class Ownership:
         self._until = 0.0
         self._is_shared = not store.is_local()
         self._over = threading.Event()
+        self._positions: Callable[[], Sequence[Store]] = list
 
     def begin(self, positions: Callable[[], Sequence[Store]]) -> None:
         """Take over the items, then the readers' positions; return when nobody else hands out.
@@ -79,6 +80,7 @@ class Ownership:
         before = self._take_items()
         for place in positions():
             self.take_position(place)
+        self._positions = positions
         if self._is_shared:
             # The wait for the former holder may be as long as our own hold.
             threading.Thread(target=self._keep_holding, name="hold", daemon=True).start()
@@ -100,7 +102,7 @@ class Ownership:
         """
         if head.hold.by != self._token:
             self._lose()
-            who = f"the front {head.hold.by}" if head.hold.by else "somebody who freed it"
+            who = f"the front {head.hold.by}" if head.hold.by else "somebody who wrote or freed it"
             raise FencedError(f"queue {self._store.name!r}", who)
 
     def renewed(self, head: _Head) -> _Head:
@@ -108,7 +110,17 @@ class Ownership:
         return fencing.held(head, self._token, self._store.clock.now() + self._hold)
 
     def was_renewed(self, at: float) -> None:
-        """Count the hold from an instant of the monotonic clock, before its step was made."""
+        """Count the hold from an instant of the monotonic clock, before its step was made.
+
+        Raises
+        ------
+        FencedError
+            When it had run out, and somebody has written to the log of a reader meanwhile: what
+            was claimed there is not to be handed out here.
+        """
+        if self._is_shared and self._until < at:
+            for place in self._positions():
+                self.require_held(place.status_head())
         self._until = at + self._hold.total_seconds()
 
     def end(self) -> None:

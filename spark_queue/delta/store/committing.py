@@ -132,6 +132,9 @@ def _require_reached(newest: _Head, head: _Head, log: Newest[_Head]) -> None:
 def _admitted(store: Store, head: _Head) -> _Head:
     """Return the head of a step that may be written now."""
     require_not_held(store, head)
+    if head.hold.by not in ("", store.handle.holder):
+        # It is over; its front may only be late, and must see that somebody has written.
+        head = fencing.freed(head)
     return replace(head, at=store.clock.now().isoformat())
 
 
