@@ -12,6 +12,7 @@ from spark_queue.delta.commands.enqueue import Enqueued
 from spark_queue.delta.planner import planner_of
 from spark_queue.delta.replica.request import EnqueueRules
 from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.facts import logger
 from spark_queue.delta.tables.schema import READY
 from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.results import Affected
@@ -29,7 +30,6 @@ def redrive(store: Store, where: Any, *, again: bool) -> Affected:
         ("_origin",),
         again=again,
     )
-    admin.signed(store, done.step)
     made = {READY: done.inserted} if done.inserted else {}
     return Affected(done.inserted, becomes=made)
 
@@ -42,7 +42,7 @@ def enqueued_again(
     again: bool = False,
     action: str = "enqueue",
 ) -> Enqueued:
-    """Enqueue items that were before as new ones, and none of them twice.
+    """Enqueue items that were before as new ones, and none of them twice; log who did, if said.
 
     Parameters
     ----------
@@ -61,7 +61,19 @@ def enqueued_again(
         # Nobody enqueues the same meanwhile.
         with store.writing("queue"):
             frame = rows.checked_again(store, find(), extra)
-            return enqueue.entered(store, frame, EnqueueRules(), action=action)
-    since = store.queue_head().step
-    rules = EnqueueRules(redriven_since=None if again else since)
-    return enqueue.enqueue(store, find(), order_by=None, rules=rules, extra=extra, action=action)
+            done = enqueue.entered(store, frame, EnqueueRules(), action=action)
+    else:
+        rules = EnqueueRules(redriven_since=None if again else store.queue_head().step)
+        done = enqueue.enqueue(
+            store, find(), order_by=None, rules=rules, extra=extra, action=action
+        )
+    _sign(store, done.step)
+    return done
+
+
+def _sign(store: Store, step: int) -> None:
+    """Log who did it; the items are in the queue, whatever comes of this."""
+    try:
+        admin.signed(store, step)
+    except Exception:  # noqa: BLE001 - the step it is about stands
+        logger.exception("%s: who redrove by step %d is not in the log", store.name, step)

@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
+from spark_queue.acting import acting_as
 from spark_queue.cli import main
 from spark_queue.clock import ManualClock
+from spark_queue.delta.commands import admin
 from spark_queue.delta.tables.facts import StepFacts
-from spark_queue.errors import CannotUndoError, InvalidArgumentError
+from spark_queue.errors import CannotUndoError, FencedError, InvalidArgumentError
 from spark_queue.local.queue import LocalQueue
 from tests.unit.local.conftest import Make
 
@@ -65,6 +67,47 @@ def test_it_is_done_once(make: Make) -> None:
     assert (first.restored, first.left) == (2, 1)
     assert (second.enqueue_step, second.restored, second.left) == (0, 0, 3)
     assert queue.counts()["ready"] == 3
+
+
+def _brought_back(queue: LocalQueue, verb: str) -> int:
+    """Cancel an item and have it again as a new one; return the step that made it."""
+    _put(queue, "a")
+    step = queue.cancel("true").step
+    with acting_as("ann"):
+        if verb == "undo":
+            assert queue.undo(step).restored == 1
+        else:
+            assert queue.redrive("true") == 1
+    return queue._store.queue_head().step
+
+
+@pytest.mark.parametrize("verb", ["undo", "redrive"])
+def test_who_brings_items_back_is_named(make: Make, verb: str) -> None:
+    """An undo is signed as a redrive is, though both are steps whose rows have no name."""
+    queue = make()
+
+    made = _brought_back(queue, verb)
+
+    (told,) = [step for step in queue.report().steps if step.action == "redriven"]
+    assert (told.log, told.step, told.who) == ("queue", made, "ann")
+
+
+@pytest.mark.parametrize("verb", ["undo", "redrive"])
+def test_items_are_back_though_nobody_can_be_named(
+    make: Make, verb: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Who is told that it failed would ask again, and be told that there was nothing to do."""
+
+    def fails(*_: object, **__: object) -> None:
+        raise FencedError("queue", "a front")
+
+    queue = make()
+    monkeypatch.setattr(admin, "configure", fails)
+
+    made = _brought_back(queue, verb)
+
+    assert f"who redrove by step {made} is not in the log" in caplog.text
+    assert queue.counts()["ready"] == 1
 
 
 def test_a_key_keeps_its_turns(make: Make) -> None:
