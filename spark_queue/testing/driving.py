@@ -15,10 +15,11 @@ import pyarrow as pa
 
 from spark_queue import checks
 from spark_queue.clock import ManualClock
+from spark_queue.delta import alone
 from spark_queue.delta.arrow.moving import chosen
 from spark_queue.delta.commands import recovery
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.schema import CLAIMED
+from spark_queue.delta.tables.schema import ACKED, CLAIMED
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.local import views
 from spark_queue.local.claim import LocalClaim
@@ -163,7 +164,8 @@ def lose_lease(held: LocalQueue | LocalClaim, **columns: object) -> int:
     """Take items from whoever holds them, as if that holder had died: they come back as lost.
 
     A loss is charged, as ``max_losses`` counts them, and the holder is told by
-    :class:`~spark_queue.LeaseLostError` when it settles or renews.
+    :class:`~spark_queue.LeaseLostError` when it settles or renews. Where the claim names an output,
+    its holder writes nothing there any more, and what it has written counts as done.
 
     Parameters
     ----------
@@ -187,11 +189,17 @@ def lose_lease(held: LocalQueue | LocalClaim, **columns: object) -> int:
     if isinstance(held, LocalClaim):
         rows = chosen(store, rows, {"_lease": held.lease})
     leases = sorted(set(chosen(store, rows, columns)["_lease"].to_pylist()))
-    lost = 0
-    for lease in leases:
-        done = recovery.lose(store, lease, "")
-        lost += 0 if done is None else sum(done.counts.values())
-    return lost
+    return sum(_lost(store, lease) for lease in leases)
+
+
+def _lost(store: Store, lease: int) -> int:
+    """Settle a claim as lost; return how many items are, without what its output has."""
+    grant = alone.grant_of(store, lease)
+    if grant is None:
+        return 0
+    done = recovery.lose(store, lease, next(iter(grant.rows.values()))["_claim_id"])
+    counts = {} if done is None else done.counts
+    return sum(count for state, count in counts.items() if state != ACKED)
 
 
 @dataclass(slots=True)

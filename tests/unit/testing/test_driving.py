@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import threading
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig, RetryPolicy
+from spark_queue.delta.tables.outputs import ResultTable
 from spark_queue.errors import InvalidArgumentError, LeaseLostError, Reject
 from spark_queue.local.queue import LocalQueue
 from spark_queue.testing import assert_dead, assert_done, drain, fail_next, lose_lease, memory_queue
@@ -289,6 +292,49 @@ def test_a_lease_that_is_lost_too_often_is_the_last(make: Make) -> None:
         lose_lease(queue.claim())
 
     assert_dead(queue, path="a")
+
+
+def test_who_lost_a_lease_writes_no_output(
+    queue_path: str, clock: ManualClock, tmp_path: Path
+) -> None:
+    """Its rows are left out, and the items are worked on again: each is in the output once."""
+    queue = LocalQueue.create(queue_path, "path string", durability="process", clock=clock)
+    put(queue, "a", "b")
+    calls: list[int] = []
+
+    def handler(item: dict[str, Any]) -> dict[str, Any]:
+        calls.append(item["_seq"])
+        if len(calls) == 1:
+            assert lose_lease(queue) == 2
+        return {"n": item["_seq"]}
+
+    out = f"{tmp_path}/out"
+    queue.process(handler, returns="n bigint", output=out, max_workers=1)
+
+    assert sorted(DeltaTable(out).to_pyarrow_table()["n"].to_pylist()) == [1, 2]
+    assert queue.status()["_losses"].to_pylist() == [1, 1]
+    assert_done(queue)
+
+
+def test_what_an_output_has_is_not_lost(
+    queue_path: str, clock: ManualClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Items whose rows are written are done, as they are when their worker dies then."""
+    queue = LocalQueue.create(queue_path, "path string", durability="process", clock=clock)
+    put(queue, "a")
+    lost: list[int] = []
+    written = ResultTable.write
+
+    def write(*arguments: Any) -> bool:
+        ours = written(*arguments)
+        lost.append(lose_lease(queue))
+        return ours
+
+    monkeypatch.setattr(ResultTable, "write", write)
+    queue.process(lambda item: {"n": item["_seq"]}, returns="n bigint", output=f"{tmp_path}/out")
+
+    assert lost == [0]
+    assert_done(queue, path="a")
 
 
 def test_a_queue_on_a_disk_is_driven_alike(queue_path: str, clock: ManualClock) -> None:
