@@ -56,9 +56,19 @@ def _widen(store: Store) -> None:
         if store.carries_traces():
             return
         require_not_held(store, store.queue_head())
-        native = store.native("queue")
-        if native is None:
-            store.queue.add_text(TRACE)
-        else:
-            native.add_text(TRACE)
+        try:
+            _add_traces(store)
+        except Exception:
+            # On a shared store two may do it at once, and one is told that it is there.
+            store.cache().columns = None
+            if not store.carries_traces():
+                raise
         store.cache().columns = None
+
+
+def _add_traces(store: Store) -> None:
+    native = store.native("queue")
+    if native is None:
+        store.queue.add_text(TRACE)
+    else:
+        native.add_text(TRACE)

@@ -131,6 +131,8 @@ class _Follow(Generic[_Head]):
             steps = self._steps(commits, version, columns)
         if steps is None:
             drop()
+            if commits is not None:
+                self._store.cache().columns = None
             seen.head = self._newest.after(seen.head)
         else:
             for step in steps:
@@ -168,6 +170,9 @@ class _Follow(Generic[_Head]):
     def _made(self, commits: Commits, first: int, last: int) -> list[Commit] | None:
         """Return the steps among some commits; ``None`` where one did something else to rows."""
         found = [commits.at(version, APP_ID) for version in range(first, last + 1)]
+        if any(commit.redefines for commit in found):
+            # A newer format may have come with a column.
+            self._store.cache().columns = None
         steps = [commit for commit in found if not commit.is_quiet()]
         size = sum(file.size for commit in steps for file in commit.files)
         return steps if size <= _LARGE and all(commit.is_step() for commit in steps) else None

@@ -51,7 +51,7 @@ class Cache:
     positions: dict[int, Position] = field(default_factory=dict)
     natives: Natives = field(default_factory=Natives)
     columns: str | None = None
-    """The columns of the item log on a shared store; they are what they were when it was made."""
+    """The columns of the item log on a shared store, until a commit changes more than rows."""
     lock: RLock = field(default_factory=RLock)
     """Held while somebody looks at a replica, or changes it together with a head."""
 

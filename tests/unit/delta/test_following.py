@@ -1,14 +1,21 @@
+"""What this process knows of a queue follows what others have committed."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 import spark_queue
 from spark_queue import LocalQueue
-from spark_queue.delta.store import memory
+from spark_queue.delta.store import catching_up, memory
+from spark_queue.delta.store.memory import Cache, Seen
+from spark_queue.delta.tables.commits import Commit
+from spark_queue.delta.tables.heads import QueueHead
 
 
 @contextmanager
@@ -45,3 +52,36 @@ def test_what_others_have_entered_and_taken_is_not_ready(path: Path, *, ack: boo
     """An item that came and was taken since this process last looked is not taken once more."""
     enter_and(path, ack=ack)
     assert spark_queue.open(path).claim().count == 0
+
+
+def _far_store(cache: Cache, commit: Commit) -> Any:
+    """Return a queue on a shared store, whose item log got one commit since it was looked at."""
+    commits = SimpleNamespace(newest=lambda _: 5, at=lambda *_: commit)
+    return SimpleNamespace(
+        cache=lambda: cache,
+        handle=SimpleNamespace(place=SimpleNamespace(is_local=lambda: False)),
+        far_commits=lambda _: commits,
+        native=lambda _: None,
+        is_local=lambda: False,
+        queue=None,
+        newest_items=SimpleNamespace(after=lambda known: known),
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "columns"),
+    [({}, "known"), ({"redefines": True}, None), ({"takes_away": True}, None)],
+)
+def test_columns_that_another_process_added_are_seen(
+    change: dict[str, bool], columns: str | None
+) -> None:
+    """On a shared store they are asked for again once the table was changed by more than steps."""
+    same: dict[str, Any] = {"redefines": False, "takes_away": False}
+    commit = Commit(
+        step=None, token=None, files=(), merged=(), gone=frozenset(), **{**same, **change}
+    )
+    cache = Cache(queue=Seen(QueueHead(step=1), version=4), columns="known")
+
+    assert catching_up.items(_far_store(cache, commit)).step == 1
+
+    assert cache.columns == columns

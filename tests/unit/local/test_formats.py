@@ -133,6 +133,23 @@ def test_an_upgrade_that_was_cut_short_goes_on(
     assert queue.enqueue({"path": "m", "tenant": "t", "folder": "f"}).inserted == 1
 
 
+def test_of_two_upgrades_at_once_neither_fails(
+    golden: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who is told that the column is there, by another's upgrade, has what it wanted."""
+    add = native.NativeLog.add_text
+
+    def second(log: native.NativeLog, name: str) -> None:
+        add(log, name)
+        raise ValueError(f"column {name} exists")
+
+    queue = golden(2, "strings")
+    monkeypatch.setattr(native.NativeLog, "add_text", second)
+
+    assert queue.upgrade().now == FORMAT_VERSION
+    assert queue._store.carries_traces()
+
+
 @pytest.mark.parametrize(("name", "key"), [("times", "dedup_key 'at'"), ("structs", "struct")])
 def test_a_text_that_was_not_safe_is_not_upgraded(golden: Opened, name: str, key: str) -> None:
     """A queue of format 1 whose keys had other texts stays what it is, and the error says why."""
