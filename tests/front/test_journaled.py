@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 from collections.abc import Iterator
 from contextlib import suppress
-from datetime import timedelta, timezone
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -263,7 +263,7 @@ def test_upkeep_by_another_handle_takes_turns_with_a_native_front(
 def test_an_item_that_does_not_fit_is_refused_alone(
     spark: SparkSession, place: str, clock: ManualClock
 ) -> None:
-    """What the table cannot hold is told to who puts it, and is never in line."""
+    """What the table cannot hold is told to who puts it; what it can hold comes back as it was."""
     path, schema = f"{place}/typed", "n int, at timestamp, tags array<string>"
     front: JournaledQueue[Any] = journaled_queue(spark, path, schema, clock=clock, native=True)
     item = {"n": 1, "at": clock.now(), "tags": ["a", None]}
@@ -275,8 +275,7 @@ def test_an_item_that_does_not_fit_is_refused_alone(
     assert front.put(item).result(PATIENCE) == 1
     front.close()
     after: JournaledQueue[Any] = journaled_queue(spark, path, clock=clock)
-    (got,) = _drained(after)
-    assert {**got, "at": got["at"].astimezone(timezone.utc)} == item
+    assert _drained(after) == [item]
     after.close()
 
 

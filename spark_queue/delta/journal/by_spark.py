@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -121,18 +121,16 @@ class SparkTables:
         return Entry(
             id=row["_seq"],
             item=self._as_item(row["_item"]),
-            added_at=_utc(row["_enqueued_at"]),
+            added_at=rows.utc(row["_enqueued_at"]),
             size=row["_size"],
-            expires_at=None if row["_expires_at"] is None else _utc(row["_expires_at"]),
+            expires_at=None if row["_expires_at"] is None else rows.utc(row["_expires_at"]),
             errors=row["_errors"] or 0,
             origin=row["_body"],
         )
 
     def _as_item(self, row: Row) -> Any:
-        if len(self._schema) > 1:
-            return row.asDict(recursive=True)
-        value = row[0]
-        return bytes(value) if isinstance(value, bytearray) else value
+        found: dict[str, Any] = rows.plain(row, self._schema)
+        return found if len(found) > 1 else found[self._schema.names[0]]
 
 
 def of(store: Store) -> SparkTables:
@@ -142,8 +140,3 @@ def of(store: Store) -> SparkTables:
 
 def _ids(place: Store, seqs: Collection[int]) -> DataFrame:
     return place.spark.createDataFrame(pa.table({"_seq": pa.array(seqs, pa.int64())}))
-
-
-def _utc(local: datetime) -> datetime:
-    """Read a collected timestamp, which is naive and in this process's zone."""
-    return local.astimezone(timezone.utc)

@@ -1,22 +1,27 @@
-"""Values of this process on their way into a table, by columns, as Spark reads them."""
+"""Values of this process on their way into a table, by columns, as Spark reads them; and back."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.conversion import LocalDataToArrowConversion
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import (
+    ArrayType,
     BinaryType,
     BooleanType,
+    DataType,
     DoubleType,
     IntegerType,
     LongType,
+    MapType,
     StringType,
     StructField,
     StructType,
+    TimestampType,
 )
 
 #: Types whose values Arrow reads as Spark does.
@@ -58,3 +63,38 @@ def _converted(values: Sequence[Any], field: StructField) -> pa.Array:
     rows = [(value,) for value in values]
     one = StructType([field])
     return LocalDataToArrowConversion.convert(rows, one, use_large_var_types=False).column(0)
+
+
+def plain(value: Any, kind: DataType) -> Any:
+    """Return a value that Spark has collected as a process without Spark reads it.
+
+    An instant is in UTC and says so, where Spark gives the time of this process's zone; bytes are
+    ``bytes``, and rows are dictionaries.
+    """
+    if value is None:
+        return None
+    if isinstance(kind, TimestampType):
+        return utc(value)
+    if isinstance(kind, BinaryType):
+        return bytes(value)
+    return _parts(value, kind)
+
+
+def _parts(value: Any, kind: DataType) -> Any:
+    if isinstance(kind, ArrayType):
+        return [plain(one, kind.elementType) for one in value]
+    if isinstance(kind, MapType):
+        return {_key(key, kind.keyType): plain(one, kind.valueType) for key, one in value.items()}
+    if isinstance(kind, StructType):
+        return {part.name: plain(value[at], part.dataType) for at, part in enumerate(kind)}
+    return value
+
+
+def _key(value: Any, kind: DataType) -> Any:
+    # A row can be one, and a dictionary cannot.
+    return value if isinstance(kind, StructType) else plain(value, kind)
+
+
+def utc(local: datetime) -> datetime:
+    """Read a collected timestamp, which is naive and in this process's zone."""
+    return local.astimezone(timezone.utc)

@@ -20,16 +20,20 @@ from pyspark.sql.types import (
     Row,
     StringType,
     StructType,
+    TimestampNTZType,
     TimestampType,
 )
 
 from spark_queue.delta.input.values import measure
+from spark_queue.delta.tables.rows import plain
 from spark_queue.errors import SchemaMismatchError
 
 #: Rows whose parts have no names; what Spark says of the types of its own class is too narrow.
 UNNAMED: Any = Row
 PLACE = StructType().add("x", IntegerType()).add("tags", ArrayType(StringType()))
 NOW = datetime(2026, 1, 31, tzinfo=timezone.utc)
+#: The same as Spark collects it.
+COLLECTED = NOW.astimezone().replace(tzinfo=None)
 
 
 @pytest.mark.parametrize(
@@ -119,3 +123,26 @@ def test_an_item_of_several_columns_has_them_all(item: Any, why: str) -> None:
     assert size({"a": 1, "b": "x"}) == 5
     with pytest.raises(SchemaMismatchError, match=why):
         size(item)
+
+
+@pytest.mark.parametrize(
+    ("kind", "collected", "value"),
+    [
+        (TimestampType(), COLLECTED, NOW),
+        (TimestampType(), None, None),
+        (TimestampNTZType(), COLLECTED, COLLECTED),
+        (ArrayType(TimestampType()), [COLLECTED, None], [NOW, None]),
+        (MapType(TimestampType(), BinaryType()), {COLLECTED: bytearray(b"x")}, {NOW: b"x"}),
+        (MapType(PLACE, IntegerType()), {Row(x=1, tags=None): 1}, {Row(x=1, tags=None): 1}),
+        (StructType().add("at", TimestampType()), Row(at=COLLECTED), {"at": NOW}),
+        (PLACE, Row(x=1, tags=["a"]), {"x": 1, "tags": ["a"]}),
+    ],
+)
+def test_what_spark_has_collected_is_read_as_without_it(
+    kind: DataType, collected: Any, value: Any
+) -> None:
+    """Who takes an item from a front gets the same value, whichever engine has read it back."""
+    found = plain(collected, kind)
+
+    assert found == value
+    assert type(found) is type(value)
