@@ -428,7 +428,7 @@ class DeltaQueue(Working):
         checks.require_string("name", name)
         checks.require_flag("dry_run", dry_run)
         if dry_run:
-            return foreseeing.unread(readers.find(self._main, name))
+            return foreseeing.unread(readers.named(self._main, name))
         self._reader = None
         readers.drop(self._main, name)
         return None

@@ -74,7 +74,7 @@ def drop_reader(queue: LocalQueue, name: str) -> None:
 
 def unread(queue: LocalQueue, name: str) -> Affected:
     """Return what a reader is not done with; the error is that of :func:`drop_reader`."""
-    return foreseeing.unread(readers.find(queue._main, name))  # noqa: SLF001 - as above
+    return foreseeing.unread(readers.named(queue._main, name))  # noqa: SLF001 - as above
 
 
 def droppable(path: str) -> Affected:

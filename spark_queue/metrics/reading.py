@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from spark_queue import checks
 from spark_queue.delta.commands import readers
 from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.heads import StatusHead
 from spark_queue.metrics import instruments as named
 from spark_queue.metrics.instruments import NO_KEY, REST, Metric
 from spark_queue.report.model import Report, Tenant
@@ -87,7 +88,10 @@ class Looker:
     def samples(self) -> list[Sample]:
         """Return each metric of :data:`instruments.LOOKED_AT` that has a value now."""
         found = list(_of_items(self._store))
-        for reader in readers.every(self._store):
+        for reader in readers.claiming(self._store):
+            if not reader.is_prepared():
+                found += _of_unread(reader)
+                continue
             if reader.reader not in self._reports:
                 self._reports[reader.reader] = followed(reader, self._window)
             found += _of_reader(reader, self._reports[reader.reader](), self._keys)
@@ -131,6 +135,14 @@ def _of_reader(store: Store, report: Report, keys: int) -> Iterator[Sample]:
     if seen.time_left is not None:
         yield Sample(named.TIME_LEFT, seen.time_left, labels)
     yield from _of_keys(report, labels, keys)
+
+
+def _of_unread(store: Store) -> Iterator[Sample]:
+    """Tell of a reader that has no log, before its first use or after that was deleted."""
+    labels = {"queue": store.name, "reader": store.registered().name}
+    waiting = store.outstanding(StatusHead())
+    yield Sample(named.DEPTH, waiting, {**labels, "state": "ready"})
+    yield Sample(named.LAG, waiting, labels)
 
 
 def _recent(report: Report) -> dict[str, int]:

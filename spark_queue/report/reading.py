@@ -189,6 +189,8 @@ def open_report(
         When there is no queue.
     ReaderNotFoundError
         When there is no such reader.
+    InvalidArgumentError
+        When the reader has no log.
     SparkNeededError
         When only Spark reads the tables.
     """
@@ -196,12 +198,23 @@ def open_report(
 
 
 def seen_at(path: str | Path, reader: str | None = None, clock: Clock | None = None) -> Store:
-    """Return a queue on this machine's disk, as one of its readers sees it; nothing is written."""
+    """Return a queue on this machine's disk, as a reader sees it; nothing is written for one.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When the reader has no log.
+    """
     place = str(path)
     address = QueueAddress(place if "/" in place else f"./{place}")
     store = Store.of(PlainSession(), address, clock or SystemClock())
     store.settings(store.require_exists())
-    return readers.default(store) if reader is None else readers.find(store, reader)
+    if reader is None:
+        return readers.default(store)
+    seen = readers.named(store, reader)
+    if not seen.is_prepared():
+        raise InvalidArgumentError(f"reader is {reader!r}: it has no log; its next claim makes one")
+    return seen
 
 
 def asked_of(store: Store, ends: Ends, window: timedelta, at: datetime | None = None) -> Asked:

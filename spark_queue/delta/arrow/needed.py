@@ -21,13 +21,15 @@ def needed(reader: Store, since: int | None = None) -> pa.Table:
     ----------
     reader : Store
         The queue as the reader sees it. One that reads a stream is not done with whatever is
-        behind where it said to be.
+        behind where it said to be, and one that has no log with nothing.
     since : int, optional
         A step of its log as of which that is known: then what was in its hands, or came back to
         it, after that one; to a stream nothing does.
     """
     if reader.registered().streams:
         return _NOTHING if since is not None else _unread(reader)
+    if not reader.is_prepared():
+        return _unread(reader)
     rows = snapshot.status(reader) if since is None else _moved(reader, since)
     return rows.filter(pc.is_in(rows["_state"], pa.array([READY, CLAIMED]))).select(_WHICH)
 

@@ -9,6 +9,7 @@ from typing import Any
 from spark_queue.delta.commands import admin, readers
 from spark_queue.delta.planner import planner_of
 from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.heads import StatusHead
 from spark_queue.delta.tables.schema import CANCELLED, READY, TERMINAL
 from spark_queue.results import SAMPLES, Affected
 
@@ -36,17 +37,18 @@ def revived(store: Store, where: Any) -> Affected:
 
 def dropped(store: Store) -> Affected:
     """Return what is gone with the queue: all that there is, as its first reader sees it."""
-    store = next(readers.every(store), store)
+    store = next(readers.begun(store), store)
     return planner_of(store).affected(admin.matching(store, "true", _ALL), GONE)
 
 
 def unread(reader: Store) -> Affected:
     """Return what a reader is not done with, which it forgets when it is dropped.
 
-    One that reads a stream says how far it is, and not with which items it is done.
+    One that reads a stream says how far it is, and not with which items it is done; one that has no
+    log is done with none.
     """
-    if reader.registered().streams:
-        return Affected(reader.outstanding(reader.status_head()))
+    if reader.registered().streams or not reader.is_prepared():
+        return Affected(reader.outstanding(StatusHead()))
     return planner_of(reader).affected(admin.matching(reader, "true", admin.LIVE), GONE)
 
 

@@ -34,18 +34,23 @@ Start = Literal["tail", "beginning"] | int | datetime
 
 
 def find(store: Store, name: str) -> Store:
-    """Return the queue as a reader sees it that is registered.
+    """Return the queue as a reader sees it that is registered, and has a log to show for it.
 
     Raises
     ------
     ReaderNotFoundError
         When there is none of the name.
     """
+    return prepared(named(store, name))
+
+
+def named(store: Store, name: str) -> Store:
+    """Return the same for a look, which makes no log; the error is that of :func:`find`."""
     readers = store.queue_head().readers
     number = _number_of(readers, name)
     if number is None:
         raise ReaderNotFoundError(store.name, name, names_of(readers))
-    return prepared(store.of_reader(number))
+    return store.of_reader(number)
 
 
 def default(store: Store) -> Store:
@@ -138,9 +143,19 @@ def remove(store: Store) -> None:
 
 def every(store: Store) -> Iterator[Store]:
     """Return the queue as each reader sees it that claims, and has a log to show for it."""
+    return map(prepared, claiming(store))
+
+
+def claiming(store: Store) -> Iterator[Store]:
+    """Return the same for a look, which makes no log: one may be missing, or gone."""
     for number, facts in store.queue_head().readers.items():
         if not facts.streams:
-            yield prepared(store.of_reader(number))
+            yield store.of_reader(number)
+
+
+def begun(store: Store) -> Iterator[Store]:
+    """Return those of :func:`claiming` that have a log."""
+    return filter(Store.is_prepared, claiming(store))
 
 
 def advance(store: Store, step: int) -> None:

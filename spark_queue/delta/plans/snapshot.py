@@ -91,13 +91,19 @@ def needed(reader: Store, since: int | None = None) -> DataFrame:
     As :func:`spark_queue.delta.arrow.needed.needed` finds them, whose parameters these are.
     """
     if reader.registered().streams:
-        return _which(reader.items().where(F.col("_kind") == ITEM).where(F.lit(since is None)))
+        return _unread(reader).where(F.lit(since is None))
+    if not reader.is_prepared():
+        return _unread(reader)
     if since is None:
         rows = status(reader.items(), reader.status.read())
     else:
         later = (F.col("_kind") == ITEM) & (F.col("_step") > since)
         rows = reader.status.read().where(later)
     return _which(rows.where(F.col("_state").isin(READY, CLAIMED)))
+
+
+def _unread(reader: Store) -> DataFrame:
+    return _which(reader.items().where(F.col("_kind") == ITEM))
 
 
 def _which(rows: DataFrame) -> DataFrame:

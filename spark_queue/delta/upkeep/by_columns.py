@@ -104,7 +104,7 @@ def purgeable(store: Store, where: Where) -> Affected:
     found = purging.purgeable(store, _Purge(where))
     if found is None:
         return Affected(0)
-    first = next(readers.every(store))
+    first = next(readers.claiming(store))
     rows = moving.matching(first, where, TERMINAL)
     rows = rows.filter(pc.is_in(rows["_seq"], found.combine_chunks()))
     return moving.affected(first, rows, GONE)

@@ -19,12 +19,12 @@ def maintained(store: Store, retention: timedelta | None, tables: Tables) -> Aff
     """Return what would expire, die of its last lease, or be dropped.
 
     What an output has of a claim whose last lease ran out is asked when that is settled, and not
-    here: some of the dead may be acked.
+    here: some of the dead may be acked. Of a reader that has no log nothing is told.
     """
-    ended = [part for reader in readers.every(store) for part in _ended(reader)]
+    ended = [part for reader in readers.begun(store) for part in _ended(reader)]
     if retention is None:
         return together(ended)
-    first = next(readers.every(store), store)
+    first = next(readers.begun(store), store)
     gone = generations.due(store, retention, tables)
     numbers = [gen.number for gen in gone]
     return together([*ended, *_meant(first, "_gen", numbers, TERMINAL, GONE)])

@@ -129,7 +129,7 @@ def _needed(store: Store, tables: Finished, seen: Seen) -> set[int]:
 def _last_ends(store: Store, tables: Finished) -> dict[int, datetime]:
     """Return when the last item of each generation finished, by the last reader to finish it."""
     ends: dict[int, datetime] = {}
-    for reader in readers.every(store):
+    for reader in readers.begun(store):
         for gen, last in tables.ends(reader).items():
             ends[gen] = max(ends.get(gen, last), last)
     return ends

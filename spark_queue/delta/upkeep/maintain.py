@@ -130,7 +130,7 @@ def purgeable(store: Store, where: str) -> Affected:
     found = purging.purgeable(store, _Purge(where))
     if found is None:
         return Affected(0)
-    first = next(readers.every(store))
+    first = next(readers.claiming(store))
     rows = admin.finished(first, where).join(found.select("_seq"), "_seq", "left_semi")
     return ending.affected(first, rows, GONE)
 

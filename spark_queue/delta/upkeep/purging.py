@@ -38,10 +38,12 @@ class Purge(Protocol[_Found]):
 def purgeable(store: Store, purge: Purge[_Found]) -> _Found | None:
     """Return the finished items that are meant, and that no reader needs; ``None`` for no reader.
 
-    What is meant is asked of what the first reader did with them.
+    What is meant is asked of what the first reader did with them; without a log it did nothing.
     """
-    first = next(readers.every(store), None)
-    return None if first is None else _unneeded(store, purge, purge.finished(first), {})
+    first = next(readers.claiming(store), None)
+    if first is None or not first.is_prepared():
+        return None
+    return _unneeded(store, purge, purge.finished(first), {})
 
 
 def purged(store: Store, purge: Purge[_Found]) -> int:

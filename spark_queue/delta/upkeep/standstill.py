@@ -20,17 +20,18 @@ Seen: TypeAlias = Mapping[int, int]
 
 
 def seen(store: Store) -> Seen:
-    """Return how far the logs of all readers are."""
+    """Return how far the logs of all readers are; one that has none gets it."""
     return {
-        reader.reader: 0 if reader.registered().streams else reader.status_head().step
+        reader.reader: 0
+        if reader.registered().streams
+        else readers.prepared(reader).status_head().step
         for reader in registered(store)
     }
 
 
 def registered(store: Store) -> Iterator[Store]:
-    """Return the queue as each reader sees it, those that read a stream included."""
-    for number in store.queue_head().readers:
-        yield readers.prepared(store.of_reader(number))
+    """Return the queue as each reader sees it: those that read a stream or have no log, too."""
+    return map(store.of_reader, store.queue_head().readers)
 
 
 @contextmanager

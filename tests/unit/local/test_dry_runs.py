@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -10,7 +11,13 @@ import pytest
 
 from spark_queue.cli import main
 from spark_queue.clock import ManualClock
+from spark_queue.delta.commands import readers
+from spark_queue.delta.store import memory
+from spark_queue.errors import InvalidArgumentError
+from spark_queue.local import handles
 from spark_queue.local.queue import LocalQueue
+from spark_queue.metrics.reading import samples
+from spark_queue.report.reading import open_report
 from spark_queue.results import Affected
 from tests.unit.local.conftest import Make
 
@@ -118,3 +125,54 @@ def test_commands_show_it(
     assert "2 item(s) would be cancelled" in said
     assert "t=y" in said
     assert mixed.readers() == ("mail", "audit")
+
+
+@pytest.fixture
+def bereft(make: Make, again: Callable[[], LocalQueue]) -> LocalQueue:
+    """Return a queue with three items that one reader has acked; the log of another is gone."""
+    queue = make("id string")
+    queue.enqueue([{"id": name} for name in "abc"])
+    queue.reader("mail").claim(3).ack()
+    queue.reader("audit", start="beginning")
+    shutil.rmtree(Path(queue.name) / "reader_1")
+    memory.forget(queue._main.handle.place.identity())
+    return again()
+
+
+def test_a_look_makes_no_log(bereft: LocalQueue, queue_path: str) -> None:
+    """What has none, after a crash or a deletion, is told of as it is: done with nothing."""
+    before = _files(queue_path)
+    day = timedelta(days=1)
+
+    gone = handles.unread(bereft, "audit")
+    told = {
+        (sample.metric.name, sample.labels["reader"]): sample.value
+        for sample in samples(bereft)
+        if "reader" in sample.labels
+    }
+    mail = bereft.reader("mail")
+    with pytest.raises(InvalidArgumentError, match="reader is 'audit': it has no log"):
+        open_report(queue_path, reader="audit")
+
+    assert gone == 3
+    assert told["spark_queue.lag", "audit"] == 3
+    assert told["spark_queue.lag", "mail"] == 0
+    assert mail.purge("true", dry_run=True) == 0
+    assert bereft.maintain(retention=day, dry_run=True) == 0
+    assert handles.droppable(queue_path) == 3
+    assert _files(queue_path) == before
+
+
+def test_a_purge_keeps_what_a_reader_without_a_log_needs(bereft: LocalQueue) -> None:
+    """It makes the log, as every command does, and takes nothing that was not read by it."""
+    assert bereft.reader("mail").purge("true") == 0
+    assert bereft.reader("audit").claim(3).count == 3
+
+
+def test_a_stream_is_told_of_without_a_log(mixed: LocalQueue, queue_path: str) -> None:
+    """What it forgets when it is dropped is counted from where it said to be."""
+    readers.register(mixed._main, "stream", None, "beginning", streams=True)
+    before = _files(queue_path)
+
+    assert handles.unread(mixed, "stream") == 6
+    assert _files(queue_path) == before
