@@ -85,8 +85,8 @@ class LockFile:
             os.pwrite(self._descriptor, text, at)
 
     def read(self, length: int, at: int = 0) -> bytes:
-        """Return what is at a place of the file, as far as it goes."""
-        return os.pread(self._descriptor, length, at)
+        """Return what is at a place of the file, as far as it goes; nothing if it is not open."""
+        return b"" if self._descriptor == _CLOSED else os.pread(self._descriptor, length, at)
 
     def give_up(self) -> None:
         """Unlock and close the file, if it is open."""
