@@ -115,7 +115,8 @@ class ErrorGroup:
     sample: str
     """One of the errors, as it was."""
     redrive: str
-    """The command that enqueues its dead items again; empty where there are none."""
+    """The command that enqueues its dead items again; empty where there are none, or where nothing
+    in its wording tells them from others."""
     wordings: int
     """How many there are in all; a report names the first hundred."""
 
@@ -355,17 +356,25 @@ def redrive_where(wording: str) -> str:
     """Return the predicate of the dead items of an error.
 
     Where the wording has a mark, anything may stand; quotes may be any character, so that no shell
-    and no SQL takes them for its own.
+    and no SQL takes them for its own. It is empty where nothing else is left: all would be meant.
     """
     pattern = wording.translate(_ANY_ONE)
     for mark in _MARKS:
         pattern = pattern.replace(mark, "%")
+    if not pattern.strip("%_ \t\r"):
+        return ""
     return f"_state = 'dead' AND _error LIKE '{pattern}%'"
 
 
 def redrive_command(queue: str, reader: str, wording: str) -> str:
-    """Return the command that enqueues an error's dead items again, to be pasted in a shell."""
-    words = ["spark-queue", "redrive", queue, "--where", redrive_where(wording)]
+    """Return the command that enqueues an error's dead items again, to be pasted in a shell.
+
+    It is empty where :func:`redrive_where` is.
+    """
+    where = redrive_where(wording)
+    if not where:
+        return ""
+    words = ["spark-queue", "redrive", queue, "--where", where]
     return shlex.join([*words, "--reader", reader] if reader else words)
 
 

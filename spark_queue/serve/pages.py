@@ -156,7 +156,7 @@ def _sample(about: object) -> Iterator[Markup]:
 
 
 def _redrive(base: str, about: object) -> Iterator[tuple[str, str]]:
-    if isinstance(about, ErrorGroup) and about.dead:
+    if isinstance(about, ErrorGroup) and about.redrive:
         filled = links.act(base, "redrive", where=redrive_where(about.wording))
         yield f"redrive its {about.dead:,} dead", filled
 

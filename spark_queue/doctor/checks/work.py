@@ -86,23 +86,25 @@ def retry_storm(subject: Subject) -> Iterator[Finding]:
 
 
 def dead_growing(subject: Subject) -> Iterator[Finding]:
-    """Find items that died of late."""
+    """Find items that died of late, where not all were enqueued again since."""
     for reader in subject.readers:
         panels = subject.panels(reader)
         dead = sum(point.dead for point in panels.retries)
-        if dead >= subject.limits.dead:
-            of = [one for one in panels.errors if one.dead]
-            worst = max(of, key=lambda one: one.in_window, default=None)
-            named = f"; of the most: {worst.wording[:_CHARS]}" if worst else ""
-            mends = redrive_command(subject.store.name, reader.name, worst.wording if worst else "")
-            yield Finding(
-                id="dead-growing",
-                severity="warning",
-                what=f"{dead:,} item(s) died in {_said(subject.limits.window)}{named}",
-                since=_first(panels.retries, "dead"),
-                command=mends,
-                reader=reader.name,
-            )
+        # Those that were enqueued again since are looked after.
+        left = [one for one in panels.errors if one.dead]
+        if dead < subject.limits.dead or not left:
+            continue
+        worst = max(left, key=lambda one: one.in_window)
+        mends = redrive_command(subject.store.name, reader.name, worst.wording)
+        yield Finding(
+            id="dead-growing",
+            severity="warning",
+            what=f"{dead:,} item(s) died in {_said(subject.limits.window)}; of the most: "
+            f"{worst.wording[:_CHARS]}",
+            since=_first(panels.retries, "dead"),
+            command=mends or subject.command("dead", reader=reader.name),
+            reader=reader.name,
+        )
 
 
 def _first(points: Sequence[RetryPoint], what: str) -> datetime:

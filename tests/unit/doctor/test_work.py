@@ -99,6 +99,37 @@ def test_dead_letters_that_grow_are_found(make: Make, clock: ManualClock) -> Non
     assert queue.doctor().findings == ()
 
 
+def test_dead_letters_that_were_redriven_grow_no_more(make: Make, clock: ManualClock) -> None:
+    """The command means those that died of late alone; once it was pasted nothing is found."""
+    queue = make(max_attempts=1)
+    queue.enqueue([{"id": name} for name in "abcdefgh"])
+    queue.claim(5).nack("bad file")
+    clock.advance(HOUR + SECOND)
+    queue.claim(3).nack("timeout")
+
+    paste(only(queue.doctor(), "dead-growing"))
+
+    assert queue.counts()["ready"] == 3
+    assert "dead-growing" not in queue.doctor().ids()
+
+
+def test_dead_letters_of_no_words_are_shown_and_not_redriven(
+    make: Make, clock: ManualClock
+) -> None:
+    """Where an error says nothing that tells its items from others, the command only looks."""
+    queue = make(max_attempts=1)
+    queue.enqueue([{"id": name} for name in "ab"])
+    queue.claim(1).nack("bad file")
+    clock.advance(HOUR + SECOND)
+    queue.claim(1).nack("42")
+
+    found = only(queue.doctor(), "dead-growing")
+
+    assert found.command == f"spark-queue dead {queue.name}"
+    paste(found)
+    assert queue.counts()["dead"] == 2
+
+
 def test_a_tenant_that_gets_no_turn_is_found(make: Make, clock: ManualClock) -> None:
     """One of too small a weight gets it back by the command; a delayed or a new one is none."""
     queue = make("id string, tenant string", fair_key="tenant", weights={"slow": 0.001})

@@ -153,6 +153,18 @@ def test_an_error_names_its_time_its_items_and_the_command_that_redrives_them(
     assert sorted(seq for (seq,) in meant) == dead
 
 
+@pytest.mark.parametrize("error", ["", "\nTraceback", "42", " 7 /a/b ", "100% ''"])
+def test_an_error_of_no_words_has_no_command(make: Make, error: str) -> None:
+    """Where nothing is said but what differs, a pattern would mean the dead items of all errors."""
+    queue = make()
+    queue.enqueue(_rows("1"))
+    _fail(queue, error, "dead")
+
+    (found,) = queue.report().errors
+
+    assert (found.dead, found.redrive) == (1, "")
+
+
 def test_retries_are_counted_by_the_minute(make: Make, clock: ManualClock) -> None:
     """Each minute of the window has its failures, the final ones, and what was claimed again."""
     queue = make(max_attempts=2, retry=RetryPolicy(delay=timedelta(0)))

@@ -241,6 +241,17 @@ def test_error_leads_to_the_redrive_of_its_dead(make: Make, pages: Pages) -> Non
     assert "2 items will be enqueued again (2 dead now)" in shown.text
 
 
+def test_error_of_no_words_leads_to_no_redrive(make: Make, pages: Pages) -> None:
+    """Where its words would mean all that is dead, there is no button."""
+    queue = make("id string", max_attempts=1)
+    queue.enqueue([{"id": "1"}])
+    queue.claim(1).nack("42")
+    browser = pages(queue, acts=True)
+    page = browser.get(_link(browser, "/errors/")).text
+    assert "<pre>42</pre>" in page
+    assert "redrive" not in page
+
+
 def _link(browser: Browser, part: str, page: str = "/queues/0") -> str:
     found = (x.split('"')[0] for x in browser.get(page).text.split('href="'))
     return unescape(next(x for x in found if part in x))
