@@ -161,9 +161,12 @@ class Site:
         verbs = tuple(VERBS) if self.acts else ()
         return self._page(request, pages.shared(seat, base, by, digest, _age(request), verbs))
 
-    def _sign_in_form(self, request: Request, error: str = "") -> Response:
+    def _sign_in_form(self, request: Request) -> Response:
+        return self._asked_in(request.query_params.get("next", "/"))
+
+    def _asked_in(self, wanted: str, error: str = "") -> Response:
+        """Return the form that leads to a page once the token is in it."""
         assert self.sessions is not None  # noqa: S101 - else there is no such route
-        wanted = request.query_params.get("next", "/")
         values = {"title": "Sign in", "next": wanted, "operator": self.sessions.operator}
         status = HTTPStatus.FORBIDDEN if error else HTTPStatus.OK
         return HTMLResponse(Page(template="sign_in.html", values=values).html(error=error), status)
@@ -171,9 +174,9 @@ class Site:
     def _signed_in(self, request: Request, form: Form) -> Response:
         assert self.sessions is not None  # noqa: S101 - as above
         secret = self.sessions.signed_in(form.get("token", ""), form.get("operator", ""))
-        if secret is None:
-            return self._sign_in_form(request, "That is not the token.")
         wanted = form.get("next", "/")
+        if secret is None:
+            return self._asked_in(wanted, "That is not the token.")
         # Nowhere but here.
         is_here = wanted.startswith("/") and not wanted.startswith(("//", "/\\"))
         answer = RedirectResponse(wanted if is_here else "/", HTTPStatus.SEE_OTHER)
@@ -215,7 +218,7 @@ class Site:
         name, verb = _verb(request)
         confirmed = form.pop("confirmed", None)
         plan = verb.planned(seat, form)
-        if confirmed is None or plan.items > _number(confirmed):
+        if confirmed is None or (plan.is_bounded and plan.items > _number(confirmed)):
             return _confirmation(session, seat, base, name, plan, form, is_again=bool(confirmed))
         with acting_as(session.operator):
             session.said = str(seat.operated(plan.do))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
@@ -72,18 +72,32 @@ class Guard:
         if method in _READS:
             return None
         origin = headers.get("origin", "")
-        at = urlsplit(origin)
-        is_ours = at.scheme in {"http", "https"} and at.netloc.lower() == host.lower()
-        if not is_ours or headers.get("sec-fetch-site", "same-origin") != "same-origin":
+        if (
+            not _leads_to(origin, host)
+            or headers.get("sec-fetch-site", "same-origin") != "same-origin"
+        ):
             return f"Refused: the form is of another site ({origin or 'which it does not name'}).\n"
         return None
 
 
+def _leads_to(origin: str, host: str) -> bool:
+    parts = _parts_of(origin)
+    if parts is None or parts.scheme not in {"http", "https"}:
+        return False
+    return parts.netloc.lower() == host.lower()
+
+
 def _name_of(address: str) -> str | None:
+    parts = _parts_of(address)
+    return None if parts is None or parts.username is not None else parts.hostname
+
+
+def _parts_of(address: str) -> SplitResult | None:
+    """Return the parts of an address; ``None`` where it is none."""
     try:
         parts = urlsplit(address)
         # Raised where it is no number.
         _ = parts.port
     except ValueError:
         return None
-    return None if parts.username is not None else parts.hostname
+    return parts

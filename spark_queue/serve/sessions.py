@@ -75,11 +75,6 @@ class Sessions:
         """Return the session of a secret."""
         return None if secret is None else self._known.get(secret)
 
-    def end(self, secret: str | None) -> None:
-        """Forget a session."""
-        with self._lock:
-            self._known.pop(secret or "", None)
-
 
 def _is_same(given: str, known: str) -> bool:
     """Compare secrets, in a time that does not tell how much of one is right."""

@@ -27,6 +27,8 @@ class Plan:
     """Does it, and says what was done."""
     sample: Sequence[Mapping[str, Any]] = ()
     """The first of the items."""
+    is_bounded: bool = False
+    """Whether it may be done to no more items than were told: it ends them, or begins them anew."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +87,7 @@ def _redrive(seat: Watched, asked: Mapping[str, str]) -> Plan:
 def _ending(found: Affected, text: str, do: Callable[[Operable], str]) -> Plan:
     was = ", ".join(f"{count:,} {state}" for state, count in found.states.items())
     whole = f"{text} ({was} now)" if was else text
-    return Plan(items=int(found), text=whole, do=do, sample=found.sample)
+    return Plan(items=int(found), text=whole, do=do, sample=found.sample, is_bounded=True)
 
 
 def _where(asked: Mapping[str, str]) -> str:
