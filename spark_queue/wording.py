@@ -1,4 +1,4 @@
-"""How texts name things: names that were mistaken, items that are many, counts and durations."""
+"""How texts name things: mistaken names, many items, counts, durations, and what went wrong."""
 
 from __future__ import annotations
 
@@ -45,3 +45,20 @@ def duration(seconds: float | None) -> str:
         if seconds >= 2 * unit:
             return f"{seconds / unit:,.1f} {name}"
     return f"{seconds:.1f} s"
+
+
+def line_of(exc: BaseException) -> str:
+    """Return the line of what an exception says that tells most; empty where it says nothing."""
+    lines = [line.strip() for line in str(exc).splitlines() if line.strip()]
+    said = _of_the_jvm(lines) or (lines[0] if lines else "")
+    # What follows a colon is a traceback of a worker: its last line is the error.
+    return f"{said} {lines[-1]}" if said.endswith(":") else said
+
+
+def _of_the_jvm(lines: Sequence[str]) -> str | None:
+    """Return what the JVM says, where the first line is only by which call it was asked."""
+    first, *rest = lines or [""]
+    if not rest or not first.startswith("An error occurred while calling "):
+        return None
+    causes = [line for line in rest if line.startswith("Caused by: ")]
+    return causes[-1].removeprefix("Caused by: ") if causes else rest[0].removeprefix(": ")

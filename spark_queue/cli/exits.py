@@ -18,6 +18,7 @@ from spark_queue.errors import (
     UnsafeSessionError,
     WriterLockedError,
 )
+from spark_queue.wording import line_of
 
 
 class Exit(IntEnum):
@@ -70,26 +71,13 @@ def exit_of(exc: BaseException) -> Exit:
     return Exit.USAGE if isinstance(exc, _USAGE) else Exit.FAILED
 
 
-def _of_the_jvm(lines: list[str]) -> str | None:
-    """Return what the JVM says, where the first line is only by which call it was asked."""
-    first, *rest = lines or [""]
-    if not rest or not first.startswith("An error occurred while calling "):
-        return None
-    causes = [line for line in rest if line.startswith("Caused by: ")]
-    return causes[-1].removeprefix("Caused by: ") if causes else rest[0].removeprefix(": ")
-
-
 def message_of(exc: BaseException) -> str:
     """Return one line that says what went wrong."""
     if isinstance(exc, KeyboardInterrupt):
         return "interrupted"
     if isinstance(exc, Terminated):
         return "terminated"
-    lines = [line.strip() for line in str(exc).splitlines() if line.strip()]
-    said = _of_the_jvm(lines) or (lines[0] if lines else "")
-    if said.endswith(":"):
-        # What follows is a traceback of a worker: its last line is the error.
-        said = f"{said} {lines[-1]}"
+    said = line_of(exc)
     if isinstance(exc, SparkQueueError):
         return said
     return f"{type(exc).__name__}: {said}" if said else type(exc).__name__

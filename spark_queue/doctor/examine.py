@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.facts import logger
 from spark_queue.doctor.finding import Checkup, Finding, how_bad
 from spark_queue.doctor.registry import CHECKS, Check
 from spark_queue.doctor.subject import Subject
 from spark_queue.doctor.thresholds import Thresholds
 from spark_queue.errors import InvalidArgumentError, QueueNotFoundError, SparkQueueError
+from spark_queue.wording import line_of
 
 
 def examine(store: Store, limits: Thresholds | None = None) -> Checkup:
@@ -50,6 +52,9 @@ def _made(check: Check, subject: Subject) -> tuple[list[Finding], str]:
     except (SparkQueueError, OSError) as exc:
         # What makes it impossible is mostly a finding of another check.
         return [], str(exc) or type(exc).__name__
+    except Exception as exc:  # noqa: BLE001 - whatever a library raises is in the way of no other
+        logger.exception("%s: a check cannot be made", subject.store.name)
+        return [], f"{type(exc).__name__}: {line_of(exc)}"
 
 
 def _required(limits: object) -> Thresholds:

@@ -11,6 +11,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from spark_queue.delta.tables.facts import logger
 from spark_queue.errors import SparkQueueError
 from spark_queue.report import page, sheets
 from spark_queue.report.model import ErrorGroup, ItemLine, Report, redrive_where
@@ -18,7 +19,7 @@ from spark_queue.report.reading import Shared
 from spark_queue.report.sheets import Sheet
 from spark_queue.serve import links
 from spark_queue.serve.watching import Board, Watched
-from spark_queue.wording import duration
+from spark_queue.wording import duration, line_of
 
 #: Signs that are shown of a value in a list.
 _LONGEST = 200
@@ -81,6 +82,9 @@ def _line(seat: Watched, most_age: float) -> Mapping[str, Any]:
     except (SparkQueueError, OSError) as exc:
         # The others are shown nevertheless.
         return {**line, "error": str(exc)}
+    except Exception as exc:  # noqa: BLE001 - whatever a library raises is in the way of no other
+        logger.exception("%s: cannot be shown", seat.name)
+        return {**line, "error": line_of(exc) or type(exc).__name__}
     seen = report.overview
     return {
         **line,

@@ -50,6 +50,23 @@ def test_what_damage_keeps_from_being_checked_is_said(
     assert {"paused", "foreign-rows", "checkpoint-due"} <= set(checkup.unchecked)
 
 
+def test_what_no_check_expects_keeps_no_other_from_being_made(
+    queue: LocalQueue, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A commit that is empty, and that a checkpoint has summed up, is in the way of few checks."""
+    queue.pause()
+    log = log_of(queue, "queue")
+    DeltaTable(log).create_checkpoint()
+    written(commits(log)[1], b"")
+
+    checkup = anew(queue, clock).doctor()
+
+    assert checkup.ids() == ["paused"]
+    assert set(checkup.unchecked) == {"foreign-rows", "clocks-differ"}
+    assert checkup.unchecked["foreign-rows"].startswith("ValueError: a commit is no list")
+    assert f"{queue.name}: a check cannot be made" in caplog.text
+
+
 def test_a_commit_of_a_power_cut_is_taken_away_by_the_command(
     queue: LocalQueue, clock: ManualClock
 ) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from spark_queue.delta.store.store import Store
 from spark_queue.local.handles import drop
 from spark_queue.local.queue import LocalQueue
 from spark_queue.report import reading
@@ -63,6 +64,27 @@ def test_board_has_a_line_for_each_queue(make: Make, pages: Pages) -> None:
     assert text[text.index(full.name) + 1 :][:3] == ["1", "1", "0"]
     assert "PAUSED" in text
     assert "there is no such queue" in shown.text
+
+
+def test_board_shows_the_others_where_one_cannot_be_read(
+    make: Make, pages: Pages, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever a library raises over a queue is said in its line, and logged."""
+    well, odd = make("id string"), make("id string")
+    well.pause()
+    read = reading.read
+
+    def read_but_one(store: Store, **named: Any) -> Report:
+        if store.name == odd.name:
+            raise RuntimeError("out of memory\nby far")
+        return read(store, **named)
+
+    monkeypatch.setattr(reading, "read", read_but_one)
+    shown = pages(well, odd).get("/")
+
+    assert (shown.status_code, "PAUSED" in shown.text) == (200, True)
+    assert "out of memory</td>" in shown.text
+    assert f"{odd.name}: cannot be shown" in caplog.text
 
 
 def test_every_link_of_a_queue_is_a_page(evil: LocalQueue, pages: Pages) -> None:
