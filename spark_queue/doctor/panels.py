@@ -11,18 +11,24 @@ from spark_queue.delta.views.ends import ends_at
 from spark_queue.report.model import HeldGroup, RetryPoint, WorkerLine
 from spark_queue.report.reading import asked_of, engines_of
 
-#: Which item has waited longest.
-_OLDEST = "seq IN (SELECT min_by(seq, enqueued_at) FROM sq_reasons WHERE state = 'ready')"
+#: Which item has waited longest, of those whose time has come.
+_OLDEST = """seq IN (
+  SELECT min_by(r.seq, greatest(r.enqueued_at, coalesce(r.available_at, r.enqueued_at)))
+  FROM sq_reasons r
+  CROSS JOIN sq_asked a
+  WHERE r.state = 'ready' AND coalesce(r.available_at <= a.now, true)
+)"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Oldest:
-    """The ready item that was enqueued first."""
+    """The ready item whose time came first."""
 
     seq: int
     reason: str
     """Why it is not running, as :meth:`explain` says it."""
-    enqueued_at: datetime
+    since: datetime
+    """When it was enqueued, or its delay ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +94,8 @@ def read(store: Store, window: timedelta) -> Panels:
 
 
 def _oldest(row: dict[str, Any]) -> Oldest:
-    return Oldest(seq=row["seq"], reason=row["reason"], enqueued_at=row["enqueued_at"])
+    since = max(row["enqueued_at"], row["available_at"] or row["enqueued_at"])
+    return Oldest(seq=row["seq"], reason=row["reason"], since=since)
 
 
 def _errors(row: dict[str, Any]) -> FailureGroup:

@@ -26,7 +26,8 @@ class Thresholds:
     lease_grace: timedelta = timedelta(minutes=1)
     """How long a lease may be over before somebody should have taken its item."""
     oldest: timedelta | None = None
-    """How long an item may wait that could run; ``None`` (default): as long as it likes."""
+    """How long an item may wait whose time has come, whatever keeps it; ``None`` (default): as long
+    as it likes."""
     window: timedelta = timedelta(hours=1)
     """How far failures and dead letters are looked back at, and how long a tenant may get no turn
     while others do, or a group wait for one of its own."""
@@ -37,7 +38,7 @@ class Thresholds:
     checkpoint_rows: int = 100_000
     """Rows of the status log that may follow its last checkpoint: whoever begins reads them."""
     small_files: int = 100
-    """Files of a table that could be far fewer."""
+    """By how many the files of a table could be fewer."""
     retention: timedelta | None = None
     """How long finished items are kept; ``None`` (default): for ever."""
     clock_skew: timedelta = timedelta(seconds=30)

@@ -59,7 +59,11 @@ WORK = Metric(
 #: Seen by a look at the queue.
 DEPTH = Metric("spark_queue.depth", "gauge", "{item}", (*_READER, "state"), "Items by state.")
 OLDEST = Metric(
-    "spark_queue.oldest_age", "gauge", "s", _READER, "How long the oldest ready item has waited."
+    "spark_queue.oldest_age",
+    "gauge",
+    "s",
+    _READER,
+    "Since the oldest ready item was enqueued, a delayed one, too.",
 )
 LAG = Metric("spark_queue.lag", "gauge", "{item}", _READER, "Items that a reader is not done with.")
 WAITING = Metric(
@@ -93,7 +97,7 @@ KEY_OLDEST = Metric(
     "gauge",
     "s",
     (*_READER, "key"),
-    "How long the oldest ready item of such a key has waited.",
+    "Since the oldest ready item of such a key was enqueued, a delayed one, too.",
 )
 KEY_FAILURES = Metric(
     "spark_queue.key.failures",

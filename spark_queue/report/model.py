@@ -43,7 +43,7 @@ class Overview:
     refused: int
     """Rows that were refused as duplicates, ever."""
     oldest_age: float | None
-    """How long the oldest ready item has waited."""
+    """How long ago the oldest ready item was enqueued, a delayed one, too."""
     enqueued_in_window: int
     done_in_window: int
     """Items acked in the window."""
@@ -87,7 +87,7 @@ class Tenant:
     wait_p95: float | None
     wait_max: float | None
     oldest_age: float | None
-    """How long its oldest ready item has waited."""
+    """How long ago its oldest ready item was enqueued, a delayed one, too."""
     failures: int
     """In the window."""
     keys: int
@@ -199,7 +199,7 @@ class ReaderLine:
     open_items: int
     """Items in its hands."""
     oldest_age: float | None
-    """How many seconds the oldest item that waits has waited."""
+    """How many seconds ago the oldest item that waits was enqueued, a delayed one, too."""
     steps: int
     """Steps of the item log from the oldest item that it is not done with to the newest."""
     lost: int

@@ -13,6 +13,7 @@ from spark_queue.delta.upkeep.finished import FinishedByColumns
 from spark_queue.delta.upkeep.generations import Finished
 from spark_queue.doctor.finding import Finding
 from spark_queue.doctor.subject import Seen, Subject
+from spark_queue.doctor.table import Files
 
 #: How many times the commits after which they are summed up may be there: a process does it beside
 #: its steps, and gets to it a little later.
@@ -59,7 +60,7 @@ def compaction_due(subject: Subject) -> Iterator[Finding]:
     """Find tables with so many files that processes should have merged them beside their steps."""
     for table in subject.tables:
         files = table.files()
-        if files.count > tidying.MANY and files.could_be < files.count:
+        if files.count > tidying.MANY and _could_be_fewer(subject, files):
             yield Finding(
                 id="compaction-due",
                 severity="warning",
@@ -74,8 +75,7 @@ def small_files(subject: Subject) -> Iterator[Finding]:
     """Find tables whose files could be far fewer, before it is time to merge them."""
     for table in subject.tables:
         files = table.files()
-        most = subject.limits.small_files
-        if most <= files.count - files.could_be and files.count <= tidying.MANY:
+        if files.count <= tidying.MANY and _could_be_fewer(subject, files):
             yield Finding(
                 id="small-files",
                 severity="info",
@@ -85,6 +85,10 @@ def small_files(subject: Subject) -> Iterator[Finding]:
                 command=subject.command("maintain"),
                 reader=table.reader,
             )
+
+
+def _could_be_fewer(subject: Subject, files: Files) -> bool:
+    return files.count - files.could_be >= subject.limits.small_files
 
 
 def retention_due(subject: Subject) -> Iterator[Finding]:

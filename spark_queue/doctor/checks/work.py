@@ -50,18 +50,18 @@ def _worker(subject: Subject, reader: Seen) -> str:
 
 
 def items_too_old(subject: Subject) -> Iterator[Finding]:
-    """Find items that have waited longer than they may."""
+    """Find items that have waited longer than they may since their time came."""
     allowed = subject.limits.oldest
     for reader in subject.readers if allowed else ():
         panels = subject.panels(reader)
         oldest = panels.oldest
-        if allowed and oldest and oldest.enqueued_at + allowed < panels.now:
-            age = _said(panels.now - oldest.enqueued_at)
+        if allowed and oldest and oldest.since + allowed < panels.now:
+            age = _said(panels.now - oldest.since)
             yield Finding(
                 id="items-too-old",
                 severity="warning",
                 what=f"item {oldest.seq} has waited for {age}, and is {oldest.reason}",
-                since=oldest.enqueued_at + allowed,
+                since=oldest.since + allowed,
                 command=subject.command("explain", str(oldest.seq), reader=reader.name),
                 reader=reader.name,
             )

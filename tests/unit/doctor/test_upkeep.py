@@ -80,6 +80,15 @@ def test_files_that_are_due_to_be_merged_are_found(
     assert found.id not in anew(queue, clock).doctor().ids()
 
 
+def test_many_files_that_cannot_be_merged_are_not_due(
+    queue: LocalQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where few of them are small, who merges those changes nothing."""
+    monkeypatch.setattr(tidying, "MANY", 5)
+
+    assert with_limits(queue, small_files=5).findings == ()
+
+
 def test_items_that_are_kept_too_long_are_found(make: Make, clock: ManualClock) -> None:
     """What upkeep would drop is counted, and dated from when it could."""
     queue = make()

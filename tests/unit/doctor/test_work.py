@@ -47,6 +47,22 @@ def test_items_that_wait_longer_than_they_may_are_found(make: Make, clock: Manua
     paste(found)
 
 
+def test_items_wait_from_when_their_time_has_come(make: Make, clock: ManualClock) -> None:
+    """One that is for later is not too old by then, whether the queue is paused or not."""
+    queue = make()
+    queue.enqueue([{"id": "a", "available_at": clock.now() + 9 * HOUR}])
+    clock.advance(9 * HOUR - SECOND)
+    assert with_limits(queue, oldest=HOUR).findings == ()
+    queue.pause()
+    assert with_limits(queue, oldest=HOUR).ids() == ["paused"]
+
+    clock.advance(2 * HOUR)
+    found = only(with_limits(queue, oldest=HOUR), "items-too-old")
+
+    assert found.since == clock.now() - HOUR + SECOND
+    assert "item 1 has waited for 2 h, and is paused" in found.what
+
+
 def test_a_storm_of_retries_is_found(make: Make, clock: ManualClock) -> None:
     """Many failures, and fewer successes, are dated from their first minute; the error is named."""
     queue = make(max_attempts=None, retry=RetryPolicy(backoff="fixed", delay=SECOND))
