@@ -24,9 +24,9 @@ Trace: TypeAlias = "str | Mapping[str, str]"
 #: One for all rows, or one for each.
 Traces: TypeAlias = "str | Sequence[str | None] | None"
 
-#: ``traceparent``, of which every version begins like the first.
+#: ``traceparent``, of which every version begins like the first, and that one has nothing behind.
 _PARENT = re.compile(
-    r"(?!ff)[0-9a-f]{2}-(?!0{32})(?P<trace>[0-9a-f]{32})-(?!0{16})(?P<span>[0-9a-f]{16})"
+    r"(?!00-.{52}-)(?!ff)[0-9a-f]{2}-(?!0{32})(?P<trace>[0-9a-f]{32})-(?!0{16})(?P<span>[0-9a-f]{16})"
     r"-(?P<flags>[0-9a-f]{2})(-.*)?"
 )
 
@@ -139,7 +139,9 @@ def _context(text: str) -> SpanContext:
 def _read(trace: object) -> str | None:
     if isinstance(trace, Mapping):
         headers = {str(name).lower(): value for name, value in trace.items()}
-        trace = _joined(headers.get("traceparent", ""), headers.get("tracestate", ""))
+        parent = headers.get("traceparent", "")
+        # W3C: a state whose parent is not there is not looked at.
+        trace = _joined(parent, headers.get("tracestate", "")) if parent else ""
     if not isinstance(trace, str):
         raise _no_trace(trace)
     if not trace:

@@ -151,6 +151,7 @@ def report(
         tries=tries,
         lease=lease,
         failed=failed,
+        reader=store.reader if log == "status" else 0,
     )
     tell(done, store.listener)
 

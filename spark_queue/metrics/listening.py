@@ -67,7 +67,7 @@ class Metrics:
         self._items = _counter(self._meter, named.ITEMS)
         self._seconds = _histogram(self._meter, named.STEP_SECONDS)
         self._work = _histogram(self._meter, named.WORK)
-        self._claims: OrderedDict[tuple[str, int], float] = OrderedDict()
+        self._claims: OrderedDict[tuple[str, int, int], float] = OrderedDict()
         self._lock = threading.Lock()
         self._watched: list[_Watched] = []
 
@@ -117,8 +117,8 @@ class Metrics:
 
     def _note_claims(self, facts: StepFacts) -> None:
         """Note when a claim was granted, or how long it took until it was settled."""
-        now, step = self._clock(), (facts.queue, facts.step)
-        lease = (facts.queue, facts.lease)
+        now, log = self._clock(), (facts.queue, facts.reader)
+        step, lease = (*log, facts.step), (*log, facts.lease)
         with self._lock:
             granted = None if facts.action == "renew" else self._claims.pop(lease, None)
             if CLAIMED in facts.counts and facts.action != "renew":

@@ -39,6 +39,9 @@ class StepFacts:
     number."""
     failed: int = 0
     """Of the items that it made ready again, how many failed: the others were given back."""
+    reader: int = 0
+    """The number of the reader whose status log it is a step of: each numbers its steps, and so its
+    claims, on its own. 0 for the default reader, and for a step of the item log."""
 
 
 def tell(facts: StepFacts, listener: Listener | None) -> None:

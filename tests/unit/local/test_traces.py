@@ -107,12 +107,15 @@ def test_a_claim_shows_the_traces_of_its_items(make: Make) -> None:
     queue.enqueue(rows[:1], trace={"Traceparent": PARENT, "tracestate": "vendor=1,x=2"})
     queue.enqueue(pa.Table.from_pylist(rows[1:]), trace=[OTHER, None])
     queue.enqueue({"id": "d", "t": "d"}, trace="")
+    queue.enqueue({"id": "e", "t": "e"}, trace={"tracestate": "vendor=1"})
 
     claim = queue.claim(10)
     assert claim.traces == {1: f"{PARENT} vendor=1,x=2", 2: OTHER}
     assert claim.table.column_names == ["id", "t", "_seq", "_lease", "_attempts"]
     claim.nack("later")
     assert queue.enqueue(rows, trace=PARENT).duplicates == 3
+    later = PARENT.replace("00-4", "01-4") + "-more"
+    assert tracing.given(later) == later
 
 
 def test_a_front_carries_the_trace_of_each_put(make: Make, spans: InMemorySpanExporter) -> None:
@@ -138,7 +141,7 @@ def test_a_front_carries_the_trace_of_each_put(make: Make, spans: InMemorySpanEx
         PARENT.upper(),
         f"00-{'0' * 32}-00f067aa0ba902b7-01",
         f"00-4bf92f3577b34da6a3ce929d0e0e4736-{'0' * 16}-01",
-        {"tracestate": "a=1"},
+        f"{PARENT}-x",
         f"{PARENT} a=1\nb=2",
         7,
         [PARENT],

@@ -106,6 +106,22 @@ def test_steps_are_counted_as_they_are_made(
     assert "step.lost" not in told
 
 
+def test_readers_have_work_of_their_own(queue: LocalQueue, seconds: _Monotonic, read: Read) -> None:
+    """Claims of two readers may have one number, and are not taken for each other."""
+    readers = [queue.reader(name, start="beginning") for name in ("first", "second")]
+    queue.enqueue({"id": "a"})
+    claims = []
+    for reader in readers:
+        claims.append(reader.claim(1))
+        seconds.now += 1.0
+    for claim in claims:
+        seconds.now += 2.0
+        claim.ack()
+
+    assert claims[0].lease == claims[1].lease
+    assert read()["work.duration"] == {(): (2, 4.0 + 5.0)}
+
+
 def test_what_is_processed_has_work_for_each_claim(queue: LocalQueue, read: Read) -> None:
     """A step that settles one claim and grants the next ends the one and begins the other."""
     queue.enqueue([{"id": name} for name in "abcdef"])
@@ -127,7 +143,7 @@ def test_tries_that_were_lost_are_counted(metrics: Metrics, read: Read) -> None:
         )
 
     assert len(metrics._claims) == listening._MOST
-    assert ("q", 1) not in metrics._claims
+    assert ("q", 0, 1) not in metrics._claims
     assert read()["step.lost"] == {("claim",): 2}
 
 
