@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from spark_queue import checks
 from spark_queue.clock import Clock, SystemClock
+from spark_queue.delta.arrow.rows import log_of
 from spark_queue.delta.commands import readers
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.address import QueueAddress
@@ -51,8 +52,11 @@ def engines_of(store: Store) -> Engines:
     SparkNeededError
         When only Spark reads them, and the queue was opened without.
     """
+    if isinstance(store.session, PlainSession):
+        for which in _LOGS:
+            log_of(store, which)
     is_here = all(store.native(which) is not None for which in _LOGS)
-    name = "duck" if is_here or isinstance(store.session, PlainSession) else "by_spark"
+    name = "duck" if is_here else "by_spark"
     engines: Engines = import_module(f"spark_queue.report.{name}").engines()
     return engines
 

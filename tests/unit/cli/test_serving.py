@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 from starlette.testclient import TestClient
 
 from spark_queue.cli.commands import serving
@@ -81,6 +82,18 @@ def test_serve_for_others_asks_them_for_the_token(
     browser = TestClient(served[0], base_url="http://ops.example")
     assert "Sign in" in browser.get("/").text
     assert browser.get("/", headers={"host": "other.example"}).status_code == 403
+
+
+def test_serve_says_at_once_that_a_queue_needs_spark(
+    run: Callable[..., Ended], served: list[Guard], queue: LocalQueue
+) -> None:
+    """Where only Spark reads a log, no page of it would be shown: nothing is served without."""
+    DeltaTable(f"{queue.name}/queue").alter.add_constraint({"has_step": "_step >= 0"})
+
+    ended = run("serve", queue.name, "--port", "0", "--engine", "local")
+
+    assert (ended.code, "needs a session of Spark" in ended.err) == (2, True), ended.err
+    assert served == []
 
 
 def test_serve_refuses_what_it_cannot_serve(
