@@ -18,10 +18,11 @@ from spark_queue.delta.commands import readers
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.delta.tables.facts import LogName
-from spark_queue.delta.tables.heads import Registered
+from spark_queue.delta.tables.heads import QueueHead, Registered
 from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.delta.views.ends import AsOf, Ends, ends_at
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.reader_config import ReaderConfig
 from spark_queue.report import operators
 from spark_queue.report.chains import Chains, sentence
 from spark_queue.report.engine import Asked, Engine, Engines, Removal
@@ -234,11 +235,12 @@ def asked_of(store: Store, ends: Ends, window: timedelta, at: datetime | None = 
         The instant; by default that of the steps, or now.
     """
     now = (at or ends.at or store.clock.now()).astimezone(timezone.utc)
-    settings, age = store.settings(ends.head), store.limits().max_age
+    settings, facts = store.settings(ends.head), _registered(store, ends)
+    age = ReaderConfig.from_dict(facts.config).max_age
     return Asked(
         now=now,
         since=now - window,
-        since_step=store.registered().since_step,
+        since_step=facts.since_step,
         paused=settings.paused,
         blocking=settings.config.on_failure == "block",
         group_limit=settings.config.group_limit,
@@ -246,6 +248,17 @@ def asked_of(store: Store, ends: Ends, window: timedelta, at: datetime | None = 
         max_losses=settings.config.max_losses,
         max_age_us=None if age is None else age // timedelta(microseconds=1),
     )
+
+
+def _queue_head(store: Store, ends: Ends) -> QueueHead:
+    """Return the head of the item log as it was, or as it is."""
+    return store.queue_head() if ends.queue_head is None else ends.queue_head
+
+
+def _registered(store: Store, ends: Ends) -> Registered:
+    """Return what was known of a reader; as it is now where it was not known by then."""
+    then = {} if ends.queue_head is None else ends.queue_head.readers
+    return then.get(store.reader) or store.registered()
 
 
 def _report(store: Store, engines: Engines, engine: Engine, ends: Ends, asked: Asked) -> Report:
@@ -258,7 +271,7 @@ def _report(store: Store, engines: Engines, engine: Engine, ends: Ends, asked: A
         window=asked.now - asked.since,
         step=ends.head.step,
         paused=asked.paused,
-        overview=Overview(**overview, refused=store.queue_head().refused),
+        overview=Overview(**overview, refused=_queue_head(store, ends).refused),
         depth=tuple(DepthPoint(**row) for row in engine.rows("depth")),
         tenants=tuple(Tenant(**row) for row in engine.rows("tenants")),
         errors=tuple(_error(name, reader, row) for row in engine.rows("errors")),
@@ -288,11 +301,14 @@ def _error(queue: str, reader: str, row: Mapping[str, Any]) -> ErrorGroup:
 def _readers(
     store: Store, engines: Engines, engine: Engine, ends: Ends, asked: Asked
 ) -> Iterator[ReaderLine]:
-    """Return how far each reader is; those that came later than what is shown are not."""
-    for number, facts in store.queue_head().readers.items():
+    """Return how far each reader is, of those that there were, and are not dropped since."""
+    then, known = _queue_head(store, ends), store.queue_head().readers
+    for number, facts in then.readers.items():
         other = store.of_reader(number)
+        if number not in known:
+            continue
         if facts.streams or not other.is_prepared():
-            yield _untouched(other, facts)
+            yield _untouched(then, facts)
         elif number == store.reader:
             yield _line(other, engine, ends, asked)
         else:
@@ -307,15 +323,14 @@ def _other(store: Store, engines: Engines, ends: Ends, asked: Asked) -> Iterator
             yield _line(store, engine, then, about)
 
 
-def _untouched(store: Store, facts: Registered) -> ReaderLine:
-    newest = store.queue_head()
+def _untouched(queue: QueueHead, facts: Registered) -> ReaderLine:
     return ReaderLine(
         reader=facts.name,
         streams=facts.streams,
-        items=newest.items - facts.since_items,
+        items=queue.items - facts.since_items,
         open_items=0,
         oldest_age=None,
-        steps=newest.step - facts.since_step,
+        steps=queue.step - facts.since_step,
         lost=facts.lost,
         last_step_at=None,
         paused=False,
@@ -323,9 +338,9 @@ def _untouched(store: Store, facts: Registered) -> ReaderLine:
 
 
 def _line(store: Store, engine: Engine, ends: Ends, asked: Asked) -> ReaderLine:
-    facts, (row,) = store.registered(), engine.rows("behind")
+    facts, (row,) = _registered(store, ends), engine.rows("behind")
     first, at = row.pop("first_step"), ends.head.at
-    last = store.queue_head().step if ends.queue_step is None else ends.queue_step
+    last = _queue_head(store, ends).step
     return ReaderLine(
         reader=facts.name,
         streams=False,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.heads import StatusHead
+from spark_queue.delta.tables.heads import QueueHead, StatusHead
 from spark_queue.errors import InvalidArgumentError
 
 #: A step of the status log, an instant, or (``None``) now.
@@ -19,10 +19,15 @@ class Ends:
 
     head: StatusHead
     """The head of the status log's."""
-    queue_step: int | None = None
+    queue_head: QueueHead | None = None
     """The item log's; ``None`` for now, where no step is cut off of either."""
     at: datetime | None = None
     """When the status log's was made, or the instant that was asked for; ``None`` for now."""
+
+    @property
+    def queue_step(self) -> int | None:
+        """The last step of the item log; ``None`` for now."""
+        return None if self.queue_head is None else self.queue_head.step
 
 
 def ends_at(store: Store, as_of: AsOf) -> Ends:
@@ -39,5 +44,4 @@ def ends_at(store: Store, as_of: AsOf) -> Ends:
     if head is None:
         raise InvalidArgumentError(f"as_of is {as_of}: the queue has no step there")
     at = datetime.fromisoformat(head.at) if isinstance(as_of, int) else as_of
-    last = store.queue.head_by(at)
-    return Ends(head=head, queue_step=last.step if last is not None else 0, at=at)
+    return Ends(head=head, queue_head=store.queue.head_by(at) or QueueHead(), at=at)

@@ -12,10 +12,12 @@ import pytest
 import spark_queue
 from spark_queue.clock import ManualClock
 from spark_queue.config import RetryPolicy
+from spark_queue.delta.commands import readers
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.local.handles import store_of
+from spark_queue.local.handles import drop_reader, store_of
 from spark_queue.local.lagging import lag
 from spark_queue.local.queue import LocalQueue
+from spark_queue.reader_config import ReaderConfig
 from spark_queue.report.model import HOUR
 from tests.unit.report.conftest import Make
 
@@ -330,6 +332,45 @@ def test_a_report_looks_back(make: Make, clock: ManualClock) -> None:
         queue.report(window=timedelta(0))
     with pytest.raises(InvalidArgumentError, match="as_of"):
         queue.report(then - timedelta(days=1))
+
+
+def test_a_report_of_then_has_no_number_of_now(make: Make, clock: ManualClock) -> None:
+    """Refused rows, and what the reader allows, are as they were."""
+    queue = make(dedup_key="id")
+    first = queue.reader("first")
+    queue.enqueue(_rows("1", "1"))
+    then, before = clock.now(), first.report()
+    clock.advance(_MINUTE)
+    queue.enqueue(_rows("1", "2"))
+    queue.reader("first", config=ReaderConfig(max_age=_SECOND))
+
+    told = first.report(then + _MINUTE / 2).overview
+
+    assert (told.refused, first.report().overview.refused) == (1, 2)
+    assert (told.runnable, told.past_their_time) == (1, 0)
+    assert first.report(then).overview == before.overview
+
+
+def test_a_report_of_then_has_the_readers_of_then(make: Make, clock: ManualClock) -> None:
+    """Each is as far as it was, a stream, too; who came later, or was dropped, is left out."""
+    queue = make()
+    first, other = queue.reader("first"), queue.reader("second")
+    queue.enqueue(_rows("1", "2"))
+    stream = readers.register(store_of(first), "stream", None, "beginning", streams=True)
+    then, before = clock.now(), first.report()
+    clock.advance(_MINUTE)
+    readers.advance(stream, store_of(first).queue_head().step)
+    other.claim(1).ack()
+    queue.reader("later", start="beginning")
+    readers.register(store_of(first), "late stream", None, "beginning", streams=True)
+
+    told = first.report(then).readers
+
+    assert told == before.readers
+    assert [(one.reader, one.items) for one in told] == [("first", 2), ("second", 2), ("stream", 2)]
+    assert [one.items for one in first.report().readers] == [2, 1, 0, 2, 2]
+    drop_reader(queue, "second")
+    assert [one.reader for one in first.report(then).readers] == ["first", "stream"]
 
 
 def test_a_report_is_plain_data(make: Make, clock: ManualClock) -> None:
