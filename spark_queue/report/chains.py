@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 #: Items that a chain has at most: who is in the way works, or waits for its time, so it is short.
 _LONGEST = 20
 
+#: What takes a slot of the limit: an item in flight that the next claim does not end.
+_STAYS = f"state = '{CLAIMED}' AND reason NOT IN ('expired', 'lease lost')"
+
 _TIMES = {1: "once", 2: "twice"}
 
 
@@ -107,7 +110,7 @@ class Chains:
         )
         if reason != "limit":
             return at
-        return replace(at, in_flight=len(self.engine.rows("reasons", f"state = '{CLAIMED}'")))
+        return replace(at, in_flight=self.engine.count("reasons", _STAYS))
 
     def _over(self, seq: int) -> Link:
         moves = self.history(seq)

@@ -43,10 +43,7 @@ class Engine(ABC):
 
     def rows(self, view: str, where: str = "true", first: int | None = None) -> list[Answer]:
         """Return the rows of a view, in its order; or so many of the first by ``seq``."""
-        for name in texts.needed(view):
-            if name not in self._views:
-                self._define(name, texts.text_of(name), is_kept=name in texts.SHARED)
-                self._views.add(name)
+        self._have(view)
         some = "" if first is None else f" ORDER BY seq LIMIT {first}"
         found = self._asked(f"SELECT * FROM sq_{view} WHERE {where}{some}")  # noqa: S608 - our own
         for row in found:
@@ -54,6 +51,18 @@ class Engine(ABC):
                 # A word that not every SQL lets a column have.
                 row["at"] = row.pop("moment")
         return found
+
+    def count(self, view: str, where: str) -> int:
+        """Return how many rows of a view there are."""
+        self._have(view)
+        (row,) = self._asked(f"SELECT count(*) AS items FROM sq_{view} WHERE {where}")  # noqa: S608 - as above
+        return int(row["items"])
+
+    def _have(self, view: str) -> None:
+        for name in texts.needed(view):
+            if name not in self._views:
+                self._define(name, texts.text_of(name), is_kept=name in texts.SHARED)
+                self._views.add(name)
 
     @abstractmethod
     def _define(self, name: str, text: str, *, is_kept: bool) -> None:

@@ -240,6 +240,22 @@ def test_an_item_says_what_it_waits_for_to_the_end(make: Make, clock: ManualCloc
     assert queue.report_item(2).text == "item 2 may run at the next claim"
 
 
+def test_an_item_over_the_limit_says_how_many_are_in_flight(make: Make, clock: ManualClock) -> None:
+    """As the rule counts them: what the next claim ends takes no slot, and is none of them."""
+    queue = make(max_in_flight=1, max_losses=1)
+    queue.enqueue(_rows("1", "2", "3"))
+    queue.claim(1, lease=_SECOND)
+    queue.configure(max_in_flight=2)
+    queue.claim(1)
+    queue.configure(max_in_flight=1)
+    clock.advance(5 * _SECOND)
+
+    (link,) = queue.report_item(3).chain
+
+    assert link.detail == "1 items are in flight, 1 are allowed"
+    assert link == queue.explain(3)
+
+
 def test_workers_are_named_with_what_they_hold_and_lost(make: Make, clock: ManualClock) -> None:
     """Who holds items, since when, whose leases are late, and who lost some, is told."""
     queue = make()
