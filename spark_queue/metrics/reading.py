@@ -162,7 +162,7 @@ def _of_keys(report: Report, labels: Mapping[str, str], keys: int) -> Iterator[S
     """Tell of the first keys one by one, and of all others what is left of the whole."""
     told = report.tenants[:keys]
     for tenant in told:
-        here = {**labels, "key": NO_KEY if tenant.fair_key is None else tenant.fair_key}
+        here = {**labels, "key": _called(tenant.fair_key)}
         yield Sample(named.KEY_DEPTH, tenant.ready, {**here, "state": "ready"})
         yield Sample(named.KEY_DEPTH, tenant.claimed, {**here, "state": "claimed"})
         yield Sample(named.KEY_FAILURES, tenant.failures, here)
@@ -174,6 +174,13 @@ def _of_keys(report: Report, labels: Mapping[str, str], keys: int) -> Iterator[S
                 yield Sample(named.KEY_WAIT, wait, {**here, "quantile": quantile})
     if told and told[0].keys > len(told):
         yield from _of_the_rest(report, told, {**labels, "key": REST})
+
+
+def _called(key: str | None) -> str:
+    """Return the label of a key; one that is called as ours are gets a backslash before that."""
+    if key is None:
+        return NO_KEY
+    return f"\\{key}" if key.lstrip("\\") in (NO_KEY, REST) else key
 
 
 def _of_the_rest(

@@ -115,6 +115,23 @@ def test_keys_beyond_the_first_are_told_together(queue: LocalQueue) -> None:
         samples(queue, keys=0)
 
 
+def test_keys_that_are_called_as_ours_are_told_apart(queue_path: str, clock: ManualClock) -> None:
+    """Whatever a key is called, no two samples have the same labels, which no file may have."""
+    config = QueueConfig(fair_key="t")
+    queue = LocalQueue.create(queue_path, "t string", config, durability="process", clock=clock)
+    names = [None, "(none)", "\\(none)", "(rest)", "x"]
+    queue.enqueue([{"t": name} for name in names for _ in range(2)])
+    queue.enqueue({"t": "last"})
+
+    for keys in (5, 20):
+        found = samples(queue, keys=keys)
+
+        named = [(one.metric, *sorted(one.labels.items())) for one in found]
+        assert len(named) == len(set(named))
+    told = {one.labels["key"] for one in found if one.metric is instruments.KEY_DEPTH}
+    assert told == {"(none)", "\\(none)", "\\\\(none)", "\\(rest)", "x", "last"}
+
+
 def test_each_reader_is_told_of(queue_path: str, clock: ManualClock) -> None:
     """Its depth and lag are its own; one that reads a stream has a lag, and no states."""
     queue = LocalQueue.create(queue_path, "id string", durability="process", clock=clock)
