@@ -12,11 +12,13 @@ from spark_queue.report.model import HeldGroup, RetryPoint, WorkerLine
 from spark_queue.report.reading import asked_of, engines_of
 
 #: Which item has waited longest, of those whose time has come.
-_OLDEST = """seq IN (
-  SELECT min_by(r.seq, greatest(r.enqueued_at, coalesce(r.available_at, r.enqueued_at)))
+OLDEST = """seq IN (
+  SELECT r.seq
   FROM sq_reasons r
   CROSS JOIN sq_asked a
   WHERE r.state = 'ready' AND coalesce(r.available_at <= a.now, true)
+  ORDER BY greatest(r.enqueued_at, coalesce(r.available_at, r.enqueued_at)), r.seq
+  LIMIT 1
 )"""
 
 
@@ -84,7 +86,7 @@ def read(store: Store, window: timedelta) -> Panels:
         return Panels(
             now=asked.now,
             done=overview["done_in_window"],
-            oldest=next((_oldest(row) for row in engine.rows("reasons", _OLDEST)), None),
+            oldest=next((_oldest(row) for row in engine.rows("reasons", OLDEST)), None),
             workers=tuple(WorkerLine(**row) for row in engine.rows("workers")),
             retries=tuple(RetryPoint(**row) for row in engine.rows("retries")),
             groups=tuple(HeldGroup(**row) for row in engine.rows("groups")),

@@ -75,9 +75,9 @@ def history(queue: LocalQueue | DeltaQueue | Reader) -> Past:
     Raises
     ------
     InvalidArgumentError
-        When nothing was worked on yet.
+        When nothing was worked on yet, or Spark finds more rows than a process looks at.
     SparkNeededError
-        When the logs have more rows than a process looks at.
+        When a process finds so many by itself.
     """
     store = _store_of(queue)
     items, moves = _items(store), _rows(store, "status", _MOVED)
@@ -131,7 +131,7 @@ def _items(store: Store) -> pa.Table:
 def _rows(store: Store, which: LogName, columns: tuple[str, ...]) -> pa.Table:
     if store.native(which) is not None:
         return rows_of(store, which, columns, most=MOST)
-    rows = store.rows_since(which, 0, ["_kind", "_gen", *columns])
+    rows = store.rows_since(which, 0, ["_kind", "_gen", *columns], MOST)
     # Checkpoints repeat items in a lane below zero.
     return rows.filter(pc.and_(pc.equal(rows["_kind"], ITEM), pc.greater_equal(rows["_gen"], 0)))
 

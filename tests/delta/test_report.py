@@ -5,12 +5,18 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+import pytest
+
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig, RetryPolicy
+from spark_queue.delta.store.store import Store
 from spark_queue.delta.views.ends import ends_at
+from spark_queue.doctor import panels
+from spark_queue.errors import InvalidArgumentError
 from spark_queue.local.queue import LocalQueue
 from spark_queue.looking import store_of
 from spark_queue.queue import DeltaQueue
+from spark_queue.replay import history
 from spark_queue.report import publishing, reading
 from spark_queue.report.by_spark import SparkLogs
 from spark_queue.report.duck import ArrowLogs
@@ -73,6 +79,8 @@ def test_both_engines_give_one_report(
             for engine in (one, other)
         )
         assert told == expected
+        assert one.rows("reasons", panels.OLDEST) == other.rows("reasons", panels.OLDEST)
+        assert one.count("reasons", "state = 'ready'") == without.overview.ready
     assert not _views(spark)
     for statement in publishing.statements(queue_path)[:3]:
         spark.sql(statement)
@@ -80,6 +88,21 @@ def test_both_engines_give_one_report(
     assert (row["group_limit"], row["max_in_flight"], row["paused"]) == (1, 2, False)
     for name in _views(spark):
         spark.sql(f"DROP VIEW {name}")
+
+
+def test_a_past_that_spark_reads_is_the_same_and_has_an_end(
+    spark: SparkSession, queue_path: str, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a process reads by itself Spark brings it, too, and no more rows than it looks at."""
+    _busy_queue(queue_path, clock)
+    queue = DeltaQueue.open(spark, queue_path, clock=clock)
+    past = history(queue)
+    monkeypatch.setattr(Store, "native", lambda _store, _which: None)
+
+    assert history(queue) == past
+    monkeypatch.setitem(history.__globals__, "MOST", 20)
+    with pytest.raises(InvalidArgumentError, match=r"the queue log of .* more than the 20 rows"):
+        history(queue)
 
 
 def _views(spark: SparkSession) -> list[str]:

@@ -16,6 +16,7 @@ from spark_queue.delta.tables import recent
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.heads import StatusHead
 from spark_queue.delta.tables.schema import QUEUE_COLUMNS
+from spark_queue.errors import InvalidArgumentError
 
 
 def items(store: Store) -> DataFrame:
@@ -31,10 +32,16 @@ def user_schema(store: Store) -> StructType:
     return StructType([f for f in columns if f.name not in ours])
 
 
-def rows_since(store: Store, which: LogName, step: int, columns: Sequence[str]) -> pa.Table:
-    """Return some columns of the rows of the steps after one."""
+def rows_since(
+    store: Store, which: LogName, step: int, columns: Sequence[str], most: int | None
+) -> pa.Table:
+    """Return some columns of the rows of the steps after one; see :meth:`Store.rows_since`."""
     log = store.queue if which == "queue" else store.status
-    return log.read().where(F.col("_step") > step).select(*columns).toArrow()
+    rows = log.read().where(F.col("_step") > step).select(*columns)
+    if most is not None and rows.limit(most + 1).count() > most:
+        why = f"has more than the {most:,} rows that a process looks at"
+        raise InvalidArgumentError(f"the {which} log of {store.name!r} {why}")
+    return rows.toArrow()
 
 
 def recent_rows(store: Store, head: StatusHead) -> DataFrame:

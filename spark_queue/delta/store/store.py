@@ -279,9 +279,17 @@ class Store:
         rows: DataFrame = _by_spark().recent_rows(self, head)
         return rows
 
-    def rows_since(self, which: LogName, step: int, columns: Sequence[str]) -> pa.Table:
-        """Return some columns of the rows of a log's steps after one, by a query."""
-        return _by_spark().rows_since(self, which, step, columns)
+    def rows_since(
+        self, which: LogName, step: int, columns: Sequence[str], most: int | None = None
+    ) -> pa.Table:
+        """Return some columns of the rows of a log's steps after one, by a query.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When there are more rows than that; by default they may be any number.
+        """
+        return _by_spark().rows_since(self, which, step, columns, most)
 
     def remembered(self, head: StatusHead) -> DataFrame | None:
         """Return the same where it is at hand without a read of the log."""
