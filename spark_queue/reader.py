@@ -309,7 +309,8 @@ class Reader(Working):
         Returns
         -------
         Affected
-            How many items it is about. They keep their place, and their attempts start anew.
+            How many items it is about. They keep their place, and start anew: without failures and
+            losses, and without the delay and the deadline that they were enqueued with.
         """
         checks.require_change(where, dry_run=dry_run)
         store = self._store

@@ -9,7 +9,7 @@ FROM `main`.`ops`.`files_queue`;
 
 -- The rows of the first reader's status log.
 CREATE OR REPLACE VIEW sq_status_log AS
-SELECT _kind, _step, _seq, _state, _lease, _attempts, _losses, _worker_id, _at, _lease_expires_at, _available_at, _error, _body
+SELECT _kind, _step, _seq, _state, _lease, _attempts, _losses, _worker_id, _at, _lease_expires_at, _available_at, _expires_at, _enqueued_at, _error, _body
 FROM `main`.`ops`.`files_status`;
 
 -- What is asked: the hour until now, under the settings that are in force.
@@ -45,8 +45,7 @@ CROSS JOIN `main`.`ops`.`files_status` s
 JOIN configs c ON c.step = s._step
 WHERE s._kind = 'config';
 
--- The items that the reader sees, as they were enqueued. `expires_at` is the reader's: its `max_age`
--- ends an item, too.
+-- The items that the reader sees, as they were enqueued.
 CREATE OR REPLACE VIEW sq_items AS
 SELECT
   q._seq AS seq,
@@ -56,10 +55,7 @@ SELECT
   q._priority AS priority,
   q._enqueued_at AS enqueued_at,
   q._available_at AS available_at,
-  CASE
-    WHEN a.max_age_us IS NULL THEN q._expires_at
-    ELSE least(q._expires_at, timestamp_micros(unix_micros(q._enqueued_at) + a.max_age_us))
-  END AS expires_at,
+  q._expires_at AS expires_at,
   coalesce(q._errors, 0) AS failed_before,
   q._origin AS origin
 FROM sq_queue_log q
@@ -67,7 +63,7 @@ CROSS JOIN sq_asked a
 WHERE q._kind = 'item' AND q._step > a.since_step;
 
 -- Every transition of an item. `granted` is one by which somebody got it; `failed` one with an error
--- that the item is ready again after, or dead.
+-- that the item is ready again after, or dead; `timed` one that says when it may run, and until when.
 CREATE OR REPLACE VIEW sq_moves AS
 SELECT
   _seq AS seq,
@@ -80,6 +76,8 @@ SELECT
   _worker_id AS worker_id,
   _lease_expires_at AS lease_expires_at,
   _available_at AS available_at,
+  _expires_at AS expires_at,
+  _enqueued_at IS NOT NULL AS timed,
   _error AS error,
   coalesce(_state = 'claimed' AND _lease = _step, false) AS granted,
   _error IS NOT NULL AND _state IN ('ready', 'dead') AS failed
@@ -98,7 +96,8 @@ SELECT
 FROM sq_moves
 GROUP BY seq;
 
--- One row an item: where it stands, and since when.
+-- One row an item: where it stands, and since when. Its times are those of its newest transition, where
+-- that says any. `expires_at` is the reader's: its `max_age` ends an item, too.
 CREATE OR REPLACE VIEW sq_standing AS
 SELECT
   i.seq,
@@ -106,12 +105,15 @@ SELECT
   i.fair_key,
   i.group_key,
   i.enqueued_at,
-  i.expires_at,
+  least(
+    CASE WHEN m.timed THEN m.expires_at ELSE i.expires_at END,
+    timestamp_micros(unix_micros(i.enqueued_at) + a.max_age_us)
+  ) AS expires_at,
   i.origin,
   coalesce(m.state, 'ready') AS state,
   coalesce(m.attempts, i.failed_before) AS attempts,
   coalesce(m.losses, 0) AS losses,
-  coalesce(m.available_at, i.available_at) AS available_at,
+  CASE WHEN m.timed THEN m.available_at ELSE i.available_at END AS available_at,
   coalesce(m.moment, i.enqueued_at) AS moved_at,
   t.first_claimed_at,
   t.claimed_at,
@@ -122,7 +124,8 @@ SELECT
   t.failed_step
 FROM sq_items i
 LEFT JOIN sq_touched t ON t.seq = i.seq
-LEFT JOIN sq_moves m ON m.seq = t.seq AND m.step = t.step;
+LEFT JOIN sq_moves m ON m.seq = t.seq AND m.step = t.step
+CROSS JOIN sq_asked a;
 
 -- Why each open item is not running, as `explain` says it: the first of lease, pause, end, delay,
 -- group and limit. `held_by` is the item of its group that is in the way. Of a group that is one that

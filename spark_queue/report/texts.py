@@ -49,7 +49,7 @@ QUEUE_COLUMNS = (
 )
 STATUS_COLUMNS = (
     *("_kind", "_step", "_seq", "_state", "_lease", "_attempts", "_losses", "_worker_id", "_at"),
-    *("_lease_expires_at", "_available_at", "_error", "_body"),
+    *("_lease_expires_at", "_available_at", "_expires_at", "_enqueued_at", "_error", "_body"),
 )
 
 _NAME = re.compile(r"\bsq_(?=[a-z])")

@@ -18,6 +18,7 @@ from spark_queue.errors import (
     ReaderFullError,
     ReaderNotFoundError,
 )
+from spark_queue.local.queue import LocalQueue
 from spark_queue.looking import store_of
 from spark_queue.queue import DeltaQueue
 from spark_queue.reader import Working
@@ -352,6 +353,25 @@ def test_a_key_is_taken_again_when_its_item_is_ready_again(
     reader.claim(1).dead("no")
     assert reader.redrive("true") == 1
     assert queue.enqueue(frame).duplicates == 1
+
+
+@pytest.mark.usefixtures("by_spark")
+def test_what_a_reader_redrives_has_its_delay_and_deadline_behind_it(
+    spark: SparkSession, queue_path: str, clock: ManualClock
+) -> None:
+    """Spark says so, too, and what it would expire are other items."""
+    made = LocalQueue.create(queue_path, "id string", durability="process", clock=clock)
+    times = {"available_at": clock.now() + 4 * HOUR, "expires_at": clock.now() + HOUR}
+    made.enqueue([{"id": name, **times} for name in "ab"])
+    made.reader("one").cancel("id = 'a'")
+    made.reader("one").redrive("id = 'a'")
+    clock.advance(2 * HOUR)
+
+    queue = DeltaQueue.open(spark, queue_path, clock=clock)
+
+    assert queue.reader("one").explain(1).reason == "runnable"
+    due = queue.maintain(dry_run=True)
+    assert [item["id"] for item in due.sample] == ["b"]
 
 
 def test_items_are_kept_until_the_last_reader_is_past_them(

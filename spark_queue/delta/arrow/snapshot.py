@@ -20,11 +20,14 @@ _ENTERED = (
 )
 
 #: What where it stands is worked out from, of the item and of its transitions.
-_OF_ITEM = ("_seq", "_step", "_errors", "_available_at")
+_OF_ITEM = ("_seq", "_step", "_errors", "_available_at", "_expires_at")
 _MOVED = (
     *("_seq", "_step", "_state", "_attempts", "_losses", "_available_at", "_at", "_error"),
-    *("_lease", "_worker_id", "_lease_expires_at"),
+    *("_lease", "_worker_id", "_lease_expires_at", "_expires_at", "_enqueued_at"),
 )
+
+#: What a transition moves, where it says when its item was enqueued: a journal leaves all that out.
+_TIMES = ("_available_at", "_expires_at")
 
 #: What is only said of an item in flight.
 _HELD = ("_lease", "_worker_id", "_lease_expires_at")
@@ -102,11 +105,12 @@ def _stands(items: pa.Table, moves: pa.Table) -> dict[str, Any]:
     grants = moves.filter(pc.fill_null(granted, False))
     states = pc.coalesce(newest["_state"], READY)
     held, over = pc.equal(states, CLAIMED), pc.is_in(states, pa.array(TERMINAL))
+    is_timed = pc.is_valid(newest["_enqueued_at"])
     return {
         "_state": states,
         "_attempts": pc.coalesce(newest["_attempts"], items["_errors"], _int(0)),
         "_losses": pc.coalesce(newest["_losses"], _int(0)),
-        "_available_at": pc.coalesce(newest["_available_at"], items["_available_at"]),
+        **{name: pc.if_else(is_timed, newest[name], items[name]) for name in _TIMES},
         "_first_claimed_at": beside(first_of_each(grants, "_at"), seqs)["_at"],
         "_claimed_at": beside(last_of_each(grants, "_at"), seqs)["_at"],
         "_finished_at": _where(over, newest["_at"]),

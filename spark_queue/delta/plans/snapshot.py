@@ -69,8 +69,8 @@ def status(queue: DataFrame, log: DataFrame) -> DataFrame:
         F.col("i._priority").alias("_priority"),
         F.col("i._round").alias("_round"),
         F.col("i._cost").alias("_cost"),
-        F.coalesce(latest["_available_at"], F.col("i._available_at")).alias("_available_at"),
-        F.col("i._expires_at").alias("_expires_at"),
+        _moved("_available_at"),
+        _moved("_expires_at"),
         F.col("i._enqueued_at").alias("_enqueued_at"),
         "_first_claimed_at",
         "_claimed_at",
@@ -138,6 +138,16 @@ def successors(queue: DataFrame) -> DataFrame:
     redriven = queue.where((F.col("_kind") == ITEM) & F.col("_origin").isNotNull())
     newest = redriven.groupBy("_origin").agg(F.max("_seq").alias("_successor"))
     return newest.withColumnRenamed("_origin", "_seq")
+
+
+def _moved(column: str) -> Column:
+    """Return a time of an item: the newest that its transitions say, as far as they say any.
+
+    A transition has all times, or those of a journal none.
+    """
+    latest = F.col("_newest")
+    is_timed = latest["_enqueued_at"].isNotNull()
+    return F.when(is_timed, latest[column]).otherwise(F.col(f"i.{column}")).alias(column)
 
 
 def _when_claimed(column: str) -> Column:

@@ -1,5 +1,4 @@
--- The items that the reader sees, as they were enqueued. `expires_at` is the reader's: its `max_age`
--- ends an item, too.
+-- The items that the reader sees, as they were enqueued.
 SELECT
   q._seq AS seq,
   q._step AS step,
@@ -8,10 +7,7 @@ SELECT
   q._priority AS priority,
   q._enqueued_at AS enqueued_at,
   q._available_at AS available_at,
-  CASE
-    WHEN a.max_age_us IS NULL THEN q._expires_at
-    ELSE least(q._expires_at, timestamp_micros(unix_micros(q._enqueued_at) + a.max_age_us))
-  END AS expires_at,
+  q._expires_at AS expires_at,
   coalesce(q._errors, 0) AS failed_before,
   q._origin AS origin
 FROM sq_queue_log q

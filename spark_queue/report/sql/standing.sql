@@ -1,16 +1,20 @@
--- One row an item: where it stands, and since when.
+-- One row an item: where it stands, and since when. Its times are those of its newest transition, where
+-- that says any. `expires_at` is the reader's: its `max_age` ends an item, too.
 SELECT
   i.seq,
   i.step,
   i.fair_key,
   i.group_key,
   i.enqueued_at,
-  i.expires_at,
+  least(
+    CASE WHEN m.timed THEN m.expires_at ELSE i.expires_at END,
+    timestamp_micros(unix_micros(i.enqueued_at) + a.max_age_us)
+  ) AS expires_at,
   i.origin,
   coalesce(m.state, 'ready') AS state,
   coalesce(m.attempts, i.failed_before) AS attempts,
   coalesce(m.losses, 0) AS losses,
-  coalesce(m.available_at, i.available_at) AS available_at,
+  CASE WHEN m.timed THEN m.available_at ELSE i.available_at END AS available_at,
   coalesce(m.moment, i.enqueued_at) AS moved_at,
   t.first_claimed_at,
   t.claimed_at,
@@ -22,3 +26,4 @@ SELECT
 FROM sq_items i
 LEFT JOIN sq_touched t ON t.seq = i.seq
 LEFT JOIN sq_moves m ON m.seq = t.seq AND m.step = t.step
+CROSS JOIN sq_asked a

@@ -18,6 +18,11 @@ from tests.unit.local.conftest import Make
 
 Again = Callable[[], LocalQueue]
 
+_HOUR = timedelta(hours=1)
+
+#: When an item may run first, and until when.
+_TIMES = ("_available_at", "_expires_at")
+
 
 def _ids(queue: LocalQueue, state: str) -> list[str]:
     rows = queue.status().to_pylist()
@@ -117,6 +122,28 @@ def test_a_reader_by_name_redrives_for_itself(make: Make) -> None:
     assert first.redrive({"_seq": 1}) == 1
     assert [row["id"] for row in first.claim(2).rows] == ["a", "b"]
     assert first.status()["_attempts"].to_pylist() == [0, 0]
+
+
+def test_what_a_reader_redrives_has_its_delay_and_deadline_behind_it(
+    make: Make, clock: ManualClock, place: str
+) -> None:
+    """It is said to be runnable, expires no more, and a clone serves it, whoever held it."""
+    queue = make()
+    now = clock.now()
+    first = queue.reader("first")
+    times = {"available_at": now + 4 * _HOUR, "expires_at": now + _HOUR}
+    queue.enqueue([{"id": "a", **times}])
+    clock.advance(2 * _HOUR)
+    assert queue.maintain().expired == 1
+
+    assert first.redrive("_state = 'expired'") == 1
+
+    assert first.status().select(list(_TIMES)).to_pylist() == [dict.fromkeys(_TIMES)]
+    assert queue.maintain(dry_run=True) == 0
+    assert queue.maintain().expired == 0
+    held = first.claim(1)
+    clone = queue.clone(f"{place}/clone").reader("first")
+    assert [row["id"] for row in (*held.rows, *clone.claim(1).rows)] == ["a", "a"]
 
 
 def test_counts_are_told_by_key(make: Make, clock: ManualClock) -> None:

@@ -17,6 +17,7 @@ from spark_queue.delta.views.ends import ends_at
 from spark_queue.errors import LeaseLostError
 from spark_queue.local.handles import store_of
 from spark_queue.local.queue import LocalQueue
+from spark_queue.reader_config import ReaderConfig
 from spark_queue.report.duck import ArrowLogs
 from spark_queue.report.engine import Answer
 from spark_queue.report.model import HOUR
@@ -92,6 +93,23 @@ def test_every_item_has_the_reason_that_explain_gives(
             ), (seq, told)
         link = queue.report_item(min(found, default=1)).chain[0]
         assert link == queue.explain(min(found, default=1))
+
+
+def test_an_item_that_its_reader_redrove_stands_there_without_its_times(
+    make: Make, clock: ManualClock
+) -> None:
+    """It has no delay and no deadline any more, save the one that the reader gives to all."""
+    queue = make("id string").reader("first", config=ReaderConfig(max_age=HOUR))
+    later, aged = clock.now() + 9 * _SECONDS, clock.now() + HOUR
+    queue.enqueue([{"id": "a", "available_at": later, "expires_at": later}])
+    queue.cancel("true")
+    (was,) = rows_of(queue, "standing").values()
+
+    queue.redrive("true")
+
+    (row,) = rows_of(queue, "reasons").values()
+    assert (was["available_at"], was["expires_at"]) == (later, later)
+    assert (row["reason"], row["available_at"], row["expires_at"]) == ("runnable", None, aged)
 
 
 def test_items_stand_where_status_says(make: Make, clock: ManualClock) -> None:
