@@ -303,7 +303,10 @@ class Planner(Protocol[_Found]):
         """Return the oldest items that wait, so that no more than so many bytes are left in all."""
 
     def ended(self, found: _Found, state: str, now: datetime, error: str | None) -> Moved:
-        """Return the rows by which items that this planner has found end, and why they do."""
+        """Return the rows by which items that this planner has found come to a state, and why.
+
+        They end, or are ready again with all that they had.
+        """
 
     def revived(self, found: _Found, now: datetime) -> Moved:
         """Return the rows by which such items are ready again, as if nothing had been."""

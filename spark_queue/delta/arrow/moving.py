@@ -95,7 +95,7 @@ def oldest_by_bytes(store: Store, most: int) -> pa.Table:
 
 
 def ended(found: pa.Table, state: str, now: datetime, error: str | None) -> Moved:
-    """Return the rows by which items end."""
+    """Return the rows by which items come to a state with all that they had."""
     said = {"_kind": ITEM, "_state": state, "_at": now, "_error": error}
     return _moved(found.select(list(MOVED)), said | _signature())
 

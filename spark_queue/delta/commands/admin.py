@@ -293,16 +293,29 @@ def finished(store: Store, where: str) -> DataFrame:
 
 
 def revive(store: Store, where: Any) -> Affected:
-    """Make finished items that were not acked ready again."""
-    return revive_all(store, "redrive", lambda: matching(store, where, ENDED))
+    """Make finished items that were not acked ready again, as if nothing had been."""
+    begins_anew = planner_of(store).revived
+    return revive_all(store, "redrive", lambda: matching(store, where, ENDED), begins_anew)
 
 
-def revive_all(store: Store, action: str, find: Callable[[], DataFrame | pa.Table]) -> Affected:
-    """Make finished items ready again, which are found as for :func:`end`."""
-    planner = planner_of(store)
+def revive_all(
+    store: Store,
+    action: str,
+    find: Callable[[], DataFrame | pa.Table],
+    moved_of: Callable[[Any, datetime], Moved],
+) -> Affected:
+    """Make finished items ready again, as one step.
+
+    Parameters
+    ----------
+    find : callable
+        Returns the items, as for :func:`end`.
+    moved_of : callable
+        Returns the rows by which they are ready again, at an instant.
+    """
 
     def decided(before: StatusHead) -> Answer[Affected]:
-        moved = planner.revived(find(), store.clock.now())
+        moved = moved_of(find(), store.clock.now())
         total = moved.total()
         if total == 0:
             return Answer(answer=Affected(0))

@@ -111,9 +111,14 @@ def _restored(store: Store, step: int, cancelled: int) -> Undone:
 
 
 def _revived(store: Store, step: int, cancelled: int) -> Undone:
-    """Make what a step cancelled ready again, for one of several readers alone."""
+    """Make what a step cancelled ready again as it was, for one of several readers alone."""
     planner = planner_of(store)
-    done = admin.revive_all(store, "undo", lambda: planner.cancelled_in(step))
+    done = admin.revive_all(
+        store,
+        "undo",
+        lambda: planner.cancelled_in(step),
+        lambda found, now: planner.ended(found, READY, now, None),
+    )
     left = cancelled - done
     return Undone(undone=step, what="cancel", step=done.step, restored=int(done), left=left)
 

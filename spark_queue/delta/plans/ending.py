@@ -79,7 +79,7 @@ def oldest_by_bytes(store: Store, most: int) -> DataFrame:
 
 
 def ended(found: DataFrame, state: str, now: datetime, error: str | None) -> Moved:
-    """Return the rows by which items end."""
+    """Return the rows by which items come to a state with all that they had."""
     found = found.select("_seq", "_gen", "_state", "_attempts", "_losses", *SCHEDULE)
     found, was = _counted(found)
     rows = found.withColumns(

@@ -209,6 +209,32 @@ def test_one_of_several_readers_takes_back_for_itself(make: Make) -> None:
     assert second.status().num_rows == 3
 
 
+def test_one_of_several_readers_takes_items_back_as_they_were(
+    make: Make, again: Again, clock: ManualClock
+) -> None:
+    """With their failures and losses, their delay and their deadline, to whoever looks."""
+    queue = make(max_attempts=2)
+    first = queue.reader("first")
+    queue.reader("second")
+    soon, later = (clock.now() + timedelta(hours=hours) for hours in (1, 2))
+    queue.enqueue([{"id": "a", "available_at": soon, "expires_at": later}, {"id": "b"}])
+    first.claim(1, lease=timedelta(seconds=1))
+    clock.advance(timedelta(seconds=2))
+    first.claim(1).settle_each({2: ("nack", "bad")})
+    clock.advance(timedelta(minutes=30))
+    columns = ["_attempts", "_losses", "_available_at", "_expires_at"]
+    was = first.status().select(columns)
+
+    first.undo(first.cancel("true").step)
+
+    assert first.status().select(columns) == was
+    assert was["_losses"].to_pylist() == [0, 1]
+    assert first.claim(2).settle_each({2: ("nack", "bad")}).dead == 1
+    clock.advance(timedelta(hours=1))
+    queue.close()
+    assert _order(again().reader("first")) == "a"
+
+
 @pytest.mark.parametrize(
     ("act", "why"),
     [
