@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_queue.delta.arrow import checkpoint, coming, moving, taking_back
+from spark_queue.delta.arrow.rows import first_of_each
 from spark_queue.delta.arrow.where import Where
 from spark_queue.delta.planner import Coming, Made, Moved, StagedCheckpoint
 from spark_queue.delta.replica import reading
@@ -20,7 +21,7 @@ from spark_queue.delta.replica.state import FOLLOWED, RememberedClaim
 from spark_queue.delta.store import replicas
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import StatusHead
-from spark_queue.delta.tables.schema import CLAIMED, ITEM
+from spark_queue.delta.tables.schema import CLAIMED, ITEM, READY
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.delta.verdicts import NAMED, StagedSettle, Verdict
 from spark_queue.errors import SparkNeededError
@@ -74,15 +75,16 @@ class AlonePlanner:
         log = self.store.native("status")
         if log is None:
             raise SparkNeededError(f"to claim from {self.store.name!r} again", _TOO_MUCH)
-        rows = log.read(("_kind", "_step", "_state", "_lease", "_claim_id", *_TIMES))
+        rows = log.read((*_OF_CLAIM, *_TIMES))
+        rows = rows.filter(pc.equal(rows["_kind"], ITEM))
         mine = pc.and_(pc.equal(rows["_claim_id"], claim_id), pc.equal(rows["_state"], CLAIMED))
-        first = pc.and_(pc.equal(rows["_kind"], ITEM), pc.equal(rows["_lease"], rows["_step"]))
-        found = rows.filter(pc.and_kleene(mine, first))
-        if not found.num_rows:
+        found = rows.filter(pc.and_kleene(mine, pc.equal(rows["_lease"], rows["_step"])))
+        found = found.filter(pc.equal(found["_step"], pc.max(found["_step"])))
+        if not found.num_rows or _was_given_back(found, rows):
             return None
         at, until = (pc.max(found[name]).as_py().astimezone(timezone.utc) for name in _TIMES)
         return GrantedClaim(
-            step=pc.max(found["_lease"]).as_py(),
+            step=found["_step"][0].as_py(),
             count=found.num_rows,
             claim_id=claim_id,
             claimed_at=at,
@@ -188,7 +190,23 @@ class AlonePlanner:
         raise SparkNeededError(f"to send items to {target!r}", "their keys are compared by tables")
 
 
+#: What is read of a status log to find a claim, and what has become of its items.
+_OF_CLAIM = ("_kind", "_step", "_seq", "_state", "_lease", "_claim_id", "_error")
+
 _TIMES = ("_at", "_lease_expires_at")
+
+
+def _was_given_back(found: pa.Table, rows: pa.Table) -> bool:
+    """Tell of a claim whether the next that was made of each item is a row in nobody's name."""
+    later = pc.greater(rows["_step"], found["_step"][0])
+    moved = rows.filter(pc.and_(later, pc.is_in(rows["_seq"], found["_seq"].combine_chunks())))
+    is_renewed = pc.and_(
+        pc.equal(moved["_state"], CLAIMED), pc.equal(moved["_lease"], found["_step"][0])
+    )
+    after = first_of_each(moved.filter(pc.invert(pc.fill_null(is_renewed, False))), "_step")
+    nobodys = pc.and_(pc.is_null(after["_lease"]), pc.is_null(after["_error"]))
+    back = after.filter(pc.and_(nobodys, pc.equal(after["_state"], READY)))
+    return bool(back.num_rows == found.num_rows)
 
 
 def grant_of(store: Store, lease: int) -> RememberedClaim | None:

@@ -197,7 +197,11 @@ class Planner(Protocol[_Found]):
         """Return how many turns ahead of the pointer a claim looks at the least."""
 
     def granted(self, claim_id: str) -> GrantedClaim | None:
-        """Return the claim that was granted under an id, if there was one."""
+        """Return the newest claim that was granted under an id, if there was one.
+
+        One all of whose items were given back in nobody's name, as in a clone, is none: nobody
+        holds them, and others get them.
+        """
 
     def settled(
         self, head: StatusHead, lease: int, verdict: Verdict, now: datetime

@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_queue.config import QueueConfig
+from spark_queue.delta.planner import planner_of
 from spark_queue.delta.store import memory
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.far_commits import FarCommits
@@ -183,12 +184,16 @@ def test_a_clone_beside_it_is_a_queue_of_its_own(spark: SparkSession, far: str) 
     """Its tables are shallow; what is in flight here is ready there, and steps go on from there."""
     queue = DeltaQueue.create(spark, far, _SCHEMA, _CONFIG)
     _enqueue(spark, queue, "a", "b")
-    held = queue.claim(1)
+    held = queue.claim(1, claim_id="mine")
 
     clone = queue.clone(f"{far}_clone")
 
     assert _enqueue(spark, clone, "a", "c") == 1
-    assert sorted(_paths(clone.claim(5))) == ["a", "b", "c"]
+    assert planner_of(store_of(clone)).granted("mine") is None
+    assert sorted(_paths(clone.claim(5, claim_id="mine"))) == ["a", "b", "c"]
+    again = planner_of(store_of(clone)).granted("mine")
+    assert again is not None
+    assert again.count == 3
     held.ack()
     stats, theirs = queue.stats(), clone.stats()
     assert (stats.ready, stats.acked, stats.claimed) == (1, 1, 0)

@@ -146,19 +146,13 @@ def _rebased(
 
 
 def granted(store: Store, claim_id: str) -> GrantedClaim | None:
-    """Return the claim that was granted under an id, as the log has it."""
-    row = (
-        store.status.read()
-        .where(
-            (F.col("_kind") == ITEM)
-            & (F.col("_claim_id") == claim_id)
-            & (F.col("_state") == CLAIMED)
-        )
-        .where(F.col("_lease") == F.col("_step"))
-        .agg(F.max("_lease"), F.count(F.lit(1)), F.max("_at"), F.max("_lease_expires_at"))
-        .head()
-    )
-    if row is None or row[0] is None:
+    """Return the newest claim that was granted under an id, as the log has it."""
+    log = store.status.read().where(F.col("_kind") == ITEM)
+    mine = log.where((F.col("_claim_id") == claim_id) & (F.col("_state") == CLAIMED))
+    claims = mine.where(F.col("_lease") == F.col("_step")).groupBy("_step")
+    found = claims.agg(F.count(F.lit(1)), F.max("_at"), F.max("_lease_expires_at"))
+    row = found.orderBy(F.desc("_step")).head()
+    if row is None or _given_back(log, row[0]) == row[1]:
         return None
     return GrantedClaim(
         step=row[0],
@@ -167,3 +161,15 @@ def granted(store: Store, claim_id: str) -> GrantedClaim | None:
         claimed_at=row[2].astimezone(timezone.utc),
         lease_expires_at=row[3].astimezone(timezone.utc),
     )
+
+
+def _given_back(log: DataFrame, lease: int) -> int:
+    """Return how many items of a claim were next made ready in nobody's name."""
+    is_of_claim = (F.col("_state") == CLAIMED) & (F.col("_lease") == lease)
+    granted = log.where(is_of_claim & (F.col("_step") == lease)).select("_seq")
+    later = log.where((F.col("_step") > lease) & ~F.coalesce(is_of_claim, F.lit(False)))
+    row = F.struct("_state", "_lease", "_error")
+    moved = later.join(granted, "_seq", "left_semi").groupBy("_seq")
+    after = moved.agg(F.min_by(row, "_step").alias("_next"))
+    nobodys = F.col("_next._lease").isNull() & F.col("_next._error").isNull()
+    return after.where((F.col("_next._state") == READY) & nobodys).count()

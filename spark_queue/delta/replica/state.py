@@ -69,6 +69,8 @@ class RememberedClaim:
     left: set[int]
     output: str | None = None
     """The table where its holder writes what was done."""
+    given_back: set[int] = field(default_factory=set)
+    """What is ready again as if it had not been leased: nobody said anything of it."""
 
 
 class RowFollower(Protocol):
@@ -222,9 +224,13 @@ class Replica:
         }
 
     def claim_of(self, claim_id: str) -> tuple[int, RememberedClaim] | None:
-        """Return the lease of a claim and what it got, if that is remembered."""
+        """Return the lease of a claim and what it got, if that is remembered.
+
+        One all of whose items were given back is none.
+        """
         for lease, grant in self.grants.items():
-            if any(row["_claim_id"] == claim_id for row in grant.rows.values()):
+            is_it = any(row["_claim_id"] == claim_id for row in grant.rows.values())
+            if is_it and grant.given_back != grant.rows.keys():
                 return lease, grant
         return None
 
@@ -289,6 +295,8 @@ class Replica:
             grant.left.add(seq)
         elif state != CLAIMED and lease in self.grants:
             self.grants[lease].left.discard(seq)
+        elif _is_given_back(row) and known.get("_lease") in self.grants:
+            self.grants[known["_lease"]].given_back.add(seq)
         if state in TERMINAL:
             self.items.pop(seq, None)
             if self.window is not None:
@@ -308,6 +316,11 @@ class Replica:
         for lease in over[:-_CLAIMS]:
             del self.grants[lease]
             self.has_forgotten = True
+
+
+def _is_given_back(row: Row) -> bool:
+    """Tell whether an item is ready again in nobody's name, and nobody has failed or lost it."""
+    return row["_state"] == READY and row.get("_lease") is None and row.get("_error") is None
 
 
 def _untouched(row: Row) -> Row:

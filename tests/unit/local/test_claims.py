@@ -10,6 +10,7 @@ import pytest
 from spark_queue.claim import Settlement
 from spark_queue.clock import ManualClock
 from spark_queue.config import RetryPolicy
+from spark_queue.delta.commands import admin
 from spark_queue.errors import InvalidArgumentError, LeaseLostError, SparkNeededError
 from spark_queue.local.claim import LocalClaim
 from spark_queue.local.queue import LocalQueue
@@ -117,6 +118,25 @@ def test_a_claim_is_repeated_however_late(make: Make, outlived: Outlived) -> Non
     assert (second.lease, second.count, _ids(second)) == (first.lease, 1, ["a"])
     assert second.claimed_at == first.claimed_at
     assert queue.counts()["claimed"] == 0
+
+
+@pytest.mark.parametrize("is_remembered", [True, False])
+def test_a_claim_that_was_given_back_for_its_holder_is_made_anew(
+    make: Make, *, is_remembered: bool
+) -> None:
+    """Once all of its items are ready again in nobody's name, its id is that of no claim."""
+    queue = _put(make(), "a", "b")
+    first = queue.claim(2, claim_id="mine")
+    admin.give_back(queue._store, "clone")
+    if not is_remembered:
+        queue.close()
+
+    second = queue.claim(2, claim_id="mine")
+
+    assert (second.lease, _ids(second)) == (first.lease + 2, ["a", "b"])
+    assert queue.claim(2, claim_id="mine").lease == second.lease
+    with pytest.raises(LeaseLostError):
+        first.ack()
 
 
 def test_a_late_holder_is_told_what_it_lost(

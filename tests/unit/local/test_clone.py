@@ -129,6 +129,26 @@ def test_each_reader_is_cloned_and_sends_nothing_on(make: Make, place: str) -> N
     assert step.head.readers[0].config["max_age"] == 86_400
 
 
+def test_a_claim_that_was_in_flight_is_made_anew_there(busy: LocalQueue, place: str) -> None:
+    """Its id names a new claim of whoever asks; one that was settled keeps its answer."""
+    settled = busy.claim(1, claim_id="settled")
+    settled.ack()
+    held = busy.claim(2, claim_id="held")
+    held.renew(timedelta(days=1))
+    clone = busy.clone(f"{place}/clone")
+
+    theirs = clone.claim(2, claim_id="held")
+
+    assert {row["id"] for row in theirs.rows} == {row["id"] for row in held.rows}
+    assert clone.claim(9, claim_id="held").lease == theirs.lease > held.lease
+    assert theirs.ack().acked == 2
+    clone.close()
+    assert clone.claim(9, claim_id="held").lease == theirs.lease
+    assert clone.claim(9, claim_id="held").count == 2
+    assert clone.claim(9, claim_id="settled").lease == settled.lease
+    assert busy.claim(9, claim_id="held").lease == held.lease
+
+
 def test_an_output_of_the_original_is_not_asked(make: Make, place: str, clock: ManualClock) -> None:
     """A claim whose holder is gone is nobody's in the clone: the holder here can still write."""
     out = f"{place}/out"
