@@ -479,12 +479,18 @@ class DeltaQueue(Working):
             When there is something in its place.
         InvalidArgumentError
             When it would be inside of this one, or on another store.
+        StepLostError
+            When other drivers enqueue all the time. Nothing was made; try again later.
 
         Notes
         -----
         On this machine's disk the files of the rows are shared by hard links. Elsewhere the tables
         are shallow clones of Delta's: they read the files of this queue, and what a VACUUM of its
         tables removes is missing in the clone. Be done with that before.
+
+        On a shared store other drivers go on meanwhile. The clone is of versions of the logs
+        between which nobody else has enqueued. Of one that fails the tables are removed; by path
+        their files stay, and are named by a warning, as only that store's tools delete them.
         """
         checks.require_text("name_or_path", name_or_path)
         return DeltaQueue(cloning.clone(self._main, name_or_path))

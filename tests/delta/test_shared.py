@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from spark_queue.config import QueueConfig
 from spark_queue.delta.planner import planner_of
+from spark_queue.delta.plans import cloning
 from spark_queue.delta.store import memory
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.far_commits import FarCommits
@@ -198,3 +199,33 @@ def test_a_clone_beside_it_is_a_queue_of_its_own(spark: SparkSession, far: str) 
     stats, theirs = queue.stats(), clone.stats()
     assert (stats.ready, stats.acked, stats.claimed) == (1, 1, 0)
     assert (theirs.ready, theirs.acked, theirs.claimed) == (0, 0, 3)
+
+
+def test_a_clone_is_of_one_instant_whatever_others_do_meanwhile(
+    spark: SparkSession, far: str, elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What they enqueue and claim between two looks is in it; what comes after those is not."""
+    queue = DeltaQueue.create(spark, far, _SCHEMA, _CONFIG)
+    _enqueue(spark, queue, "a")
+    theirs, looked, came = DeltaQueue.open(spark, far), list[str](), iter("bc")
+
+    def and_then(name: str) -> None:
+        act = getattr(cloning, name)
+
+        def acted(*args: object) -> object:
+            done = act(*args)
+            if name not in looked:
+                elsewhere(lambda: (_enqueue(spark, theirs, next(came)), theirs.claim(1)))
+            looked.append(name)
+            return done
+
+        monkeypatch.setattr(cloning, name, acted)
+
+    and_then("version_of")
+    and_then("shallow")
+
+    clone = queue.clone(f"{far}_clone")
+
+    assert looked == [*["version_of"] * 6, "shallow", "shallow"]
+    assert _paths(clone.claim(5)) == ["a", "b"]
+    assert (queue.stats().claimed, queue.stats().ready) == (2, 1)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.address import TableAddress
 
 
-def shallow(store: Store, made: Store, readers: Iterable[int]) -> None:
-    """Make the tables of a clone; that by which it is a queue comes last."""
-    source, target = store.handle.address, made.handle.address
-    pairs = [(target.queue, source.queue)]
-    pairs += [(target.status_of(number), source.status_of(number)) for number in readers]
-    for new, old in pairs:
-        store.spark.sql(f"CREATE TABLE {new.sql()} SHALLOW CLONE {old.sql()}")
+def version_of(store: Store, table: TableAddress) -> int:
+    """Return the newest version of a table."""
+    history = store.spark.sql(f"DESCRIBE HISTORY {table.sql()} LIMIT 1")
+    return int(history.select("version").collect()[0][0])
+
+
+def shallow(store: Store, new: TableAddress, old: TableAddress, version: int) -> None:
+    """Make a table as the clone of a version of another one."""
+    clone = f"SHALLOW CLONE {old.sql()} VERSION AS OF {version}"
+    store.spark.sql(f"CREATE TABLE {new.sql()} {clone}")

@@ -11,17 +11,19 @@ from __future__ import annotations
 
 import shutil
 import uuid
+from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from spark_queue.delta.commands import admin, readers
-from spark_queue.delta.steps import Answer, Step, on_items
+from spark_queue.delta.steps import Answer, Step, on_items, until_done
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import copying, paths, tidying
-from spark_queue.delta.tables.address import QueueAddress
+from spark_queue.delta.tables.address import QueueAddress, TableAddress
 from spark_queue.delta.tables.appending import sync_directory
+from spark_queue.delta.tables.facts import logger
 from spark_queue.delta.tables.heads import Hold, QueueHead, Registered, StatusHead, following
 from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.wishes import PlainSession, promises_disk
@@ -40,7 +42,7 @@ def clone(store: Store, to: str) -> Store:
     Parameters
     ----------
     store : Store
-        The queue, which nobody writes to meanwhile.
+        The queue. Others wait for their steps meanwhile, save drivers on other machines.
     to : str
         The name or path of the clone.
 
@@ -52,6 +54,8 @@ def clone(store: Store, to: str) -> Store:
         When the queue's tables are such as cannot be had twice.
     SparkNeededError
         When they are not on this machine's disk, or would not be, and there is no session.
+    StepLostError
+        When drivers on other machines enqueue all the time.
     """
     begun = Store.of(store.session, QueueAddress(to), store.clock)
     if begun.exists() or begun.queue.exists():
@@ -69,9 +73,7 @@ def clone(store: Store, to: str) -> Store:
             f"a clone of {store.name!r} in {made.name!r} would be on another store: a shallow "
             "clone is beside its files"
         )
-    with standstill(store):
-        import_module("spark_queue.delta.plans.cloning").shallow(store, made, _numbers(store))
-    _begin(made)
+    _beside(store, made)
     return made
 
 
@@ -105,7 +107,7 @@ def _on_disk(store: Store, source: Path, target: Path) -> None:
 
 def _copy(store: Store, to: Path) -> None:
     is_synced = promises_disk(store.session)
-    seen = [store.of_reader(number) for number in _numbers(store)]
+    seen = [store.of_reader(number) for number in _numbers(store, store.queue_head())]
     logs: list[tuple[Log[Any], QueueHead | StatusHead]] = [(store.queue, store.queue_head())]
     logs += [(reader.status, reader.status_head()) for reader in seen]
     for log, head in logs:
@@ -114,17 +116,68 @@ def _copy(store: Store, to: Path) -> None:
             copying.copy(directory, to / directory.name, head, is_synced=is_synced)
 
 
-def _numbers(store: Store) -> list[int]:
+def _beside(store: Store, made: Store) -> None:
+    """Make a clone of tables that share the files of others, wherever those are."""
+    tables = import_module("spark_queue.delta.plans.cloning")
+    begun: list[Log[Any]] = []
+    try:
+        with standstill(store):
+            for number, version in _at_one_instant(store, tables.version_of):
+                old, new = (_log_of(one, number) for one in (store, made))
+                tables.shallow(store, new.address, old.address, version)
+                begun.append(new)
+        _begin(made)
+    except BaseException:
+        made.forget()
+        for log in reversed(begun):
+            _remove(made, log)
+        raise
+
+
+#: Tells the newest version of a table.
+_VersionOf = Callable[[Store, TableAddress], int]
+
+
+def _at_one_instant(store: Store, version_of: _VersionOf) -> list[tuple[int | None, int]]:
+    """Return a version of each log, by its reader, the item log's first: what was once so.
+
+    Drivers on other machines go on. A status log may name any item that is enqueued by then, so
+    it is looked at between two looks at the item log, between which that has not changed. What
+    readers do is their own: they need not be looked at together.
+    """
+
+    def looked() -> list[tuple[int | None, int]] | None:
+        first = version_of(store, store.queue.address)
+        numbers = _numbers(store, store.queue.head() or QueueHead())
+        found = [(n, version_of(store, _log_of(store, n).address)) for n in numbers]
+        is_one = version_of(store, store.queue.address) == first
+        return [(None, first), *found] if is_one else None
+
+    return until_done(_ACTION, looked)
+
+
+def _log_of(store: Store, number: int | None) -> Log[Any]:
+    """Return the status log of a reader; the item log for none."""
+    return store.queue if number is None else store.of_reader(number).status
+
+
+def _remove(made: Store, log: Log[Any]) -> None:
+    """Remove a table of a clone that failed."""
+    try:
+        log.drop()
+    except InvalidArgumentError as exc:
+        logger.warning("%s: a table is left of a clone that failed: %s", made.name, exc)
+
+
+def _numbers(store: Store, head: QueueHead) -> list[int]:
     """Return the readers that have a log; the first one's has the configuration of the queue."""
-    named = sorted({0, *store.queue_head().readers}, reverse=True)
+    named = sorted({0, *head.readers}, reverse=True)
     return [number for number in named if store.of_reader(number).status.exists()]
 
 
 def _leave(made: Store) -> None:
     """Have nothing more done, in this process, where a clone is made."""
-    logs: list[Log[Any]] = [made.queue]
-    logs += [made.of_reader(number).status for number in _numbers(made)]
-    for log in logs:
+    for log in (_log_of(made, number) for number in (None, *_numbers(made, made.queue_head()))):
         directory = made.handle.place.directory_of(log)
         if directory is not None:
             tidying.leave(directory)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -15,9 +16,17 @@ from deltalake import DeltaTable
 
 from spark_queue.cli import main
 from spark_queue.clock import ManualClock
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.address import TableAddress
 from spark_queue.delta.tables.facts import StepFacts
+from spark_queue.delta.tables.log import Log
 from spark_queue.delta.upkeep import cloning
-from spark_queue.errors import InvalidArgumentError, QueueExistsError, SparkNeededError
+from spark_queue.errors import (
+    InvalidArgumentError,
+    QueueExistsError,
+    SparkNeededError,
+    StepLostError,
+)
 from spark_queue.front.durable import DurableQueue
 from spark_queue.local.queue import LocalQueue
 from spark_queue.reader_config import ReaderConfig
@@ -237,6 +246,107 @@ def test_one_that_fails_half_way_leaves_nothing(
 
     assert not [name for name in os.listdir(place) if "clone" in name]  # noqa: PTH208 - names
     assert pc.sum(pc.equal(busy.status()["_state"], "claimed")).as_py() == 2
+
+
+class FarTables:
+    """Plays tables on a shared store, beside which others go on: clones are copies of versions."""
+
+    def __init__(self) -> None:
+        self.meanwhile: list[Callable[[], object]] = []
+        """What others do before each look at a table, as long as there is any."""
+
+    def version_of(self, _store: Store, table: TableAddress) -> int:
+        if self.meanwhile:
+            self.meanwhile.pop(0)()
+        return int(DeltaTable(table.target).version())
+
+    def shallow(self, _store: Store, new: TableAddress, old: TableAddress, version: int) -> None:
+        shutil.copytree(old.target, new.target)
+        for commit in Path(new.target, "_delta_log").glob("*.json"):
+            if int(commit.stem) > version:
+                commit.unlink()
+
+
+@pytest.fixture
+def far(monkeypatch: pytest.MonkeyPatch) -> FarTables:
+    """Play it for all queues; lost looks are repeated without a pause."""
+    tables = FarTables()
+    monkeypatch.setattr(cloning, "_home", lambda _store: None)
+    monkeypatch.setattr(cloning, "PlainSession", type(None))
+    monkeypatch.setattr(cloning, "import_module", lambda _name: tables)
+    monkeypatch.setattr("time.sleep", lambda _seconds: None)
+    return tables
+
+
+def test_a_clone_beside_other_drivers_is_of_one_instant(
+    make: Make, place: str, far: FarTables
+) -> None:
+    """What they enqueue and claim while it is made is in it with both, or is not in it."""
+    queue = make()
+    reader = queue.reader("first")
+    far.meanwhile = [
+        lambda: queue.enqueue({"id": "a"}),
+        lambda: reader.claim(1),
+        lambda: (queue.enqueue({"id": "b"}), reader.claim(1)),
+        lambda: None,
+        lambda: reader.claim(1),
+        lambda: queue.enqueue({"id": "c"}),
+        lambda: queue.reader("second", start="beginning").claim(1),
+    ]
+
+    clone = queue.clone(f"{place}/clone")
+
+    assert not far.meanwhile
+    assert clone.readers() == ("first", "second")
+    assert _ids(clone.reader("first")) == _ids(clone.reader("second")) == ["a", "b", "c"]
+
+
+def test_a_clone_beside_drivers_that_never_rest_is_given_up(
+    make: Make, place: str, far: FarTables
+) -> None:
+    """It says so after some looks, and nothing was made."""
+    queue = make()
+    far.meanwhile = [lambda: queue.enqueue({"id": "a"})] * 100
+
+    with pytest.raises(StepLostError, match="clone lost its step"):
+        queue.clone(f"{place}/clone")
+
+    assert not Path(place, "clone").exists()
+
+
+@pytest.mark.usefixtures("far")
+def test_one_beside_other_drivers_that_fails_half_way_can_be_made_again(
+    busy: LocalQueue, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its tables are removed; its error is the one that there was."""
+    with monkeypatch.context() as patch:
+        patch.setattr("spark_queue.delta.commands.admin.give_back", _refused)
+        with pytest.raises(OSError, match="cross-device"):
+            busy.clone(f"{place}/clone")
+
+    assert not [*Path(place, "clone").iterdir()]
+    assert busy.clone(f"{place}/clone").claim(100).count == 5
+
+
+@pytest.mark.usefixtures("far")
+def test_what_is_left_of_one_on_another_store_is_named(
+    busy: LocalQueue,
+    place: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Files by path that only the tools of their store delete are told, and the error is raised."""
+
+    def refused(log: Log[Any]) -> None:
+        raise InvalidArgumentError(f"{log.address.target!r} is not on this machine")
+
+    monkeypatch.setattr("spark_queue.delta.commands.admin.give_back", _refused)
+    monkeypatch.setattr(Log, "drop", refused)
+
+    with pytest.raises(OSError, match="cross-device"):
+        busy.clone(f"{place}/clone")
+
+    assert all(f"clone/{table}' is not on" in caplog.text for table in ("queue", "status"))
 
 
 def test_the_steps_of_the_original_stay_as_they_are(busy: LocalQueue, place: str) -> None:
