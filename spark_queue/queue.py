@@ -281,6 +281,9 @@ class DeltaQueue(Working):
     def purge(self, where: str, *, dry_run: bool = False) -> Affected:
         """Remove finished items for which a SQL predicate is true, with their history.
 
+        An item that a reader is not done with stays. So does one that was enqueued again
+        (:meth:`redrive`, :meth:`undo`) from an item that stays: by it that is known to be done.
+
         Parameters and the kind of answer are those of :meth:`cancel`. It rewrites files, and on
         a shared store it may lose to other writers: then it raises and can be called again.
         """

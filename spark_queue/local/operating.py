@@ -106,7 +106,8 @@ class Operated(Configured):
     def purge(self, where: Where, *, dry_run: bool = False) -> Affected:
         """Remove finished items that are meant, with their history; as :meth:`cancel`.
 
-        An item that a reader is not done with stays.
+        An item that a reader is not done with stays, and so does one that was enqueued again
+        (:meth:`redrive`, :meth:`undo`) from an item that stays: by it that is known to be done.
         """
         _require(where, dry_run=dry_run)
         if dry_run:

@@ -293,12 +293,18 @@ class Scheduler:
         return granting.expire(self._state)
 
     def purge(self, seqs: Iterable[int]) -> tuple[int, ...]:
-        """Forget finished items and refused rows, and return which. Counters stay."""
+        """Forget finished items and refused rows, and return which. Counters stay.
+
+        An item that was enqueued again from one that stays is left: by it that is known to be done.
+        """
         state = self._state
         state.begin()
         purged = []
-        for seq in seqs:
+        # What an item comes from is older, and gone by then, if it goes.
+        for seq in sorted(seqs):
             record = state.records.get(seq)
+            if record is not None and record.origin in state.records:
+                continue
             if record is not None and record.state in TERMINAL:
                 del state.records[seq]
                 purged.append(seq)

@@ -55,3 +55,20 @@ def test_spark_leaves_what_is_redriven_meanwhile(
     _redriven_after(monkeypatch, maintain.GenerationsBySpark, "ends", other, 3)
     assert queue.maintain(retention=_DAY).dropped_items == 0
     assert [row["id"] for row in reader.claim(5).items.collect()] == ["c"]
+
+
+def test_spark_leaves_what_tells_that_an_item_was_redriven(
+    spark: SparkSession, queue_path: str, clock: ManualClock
+) -> None:
+    """A successor goes with all that it comes from, or later, and a dry run says so."""
+    alone = LocalQueue.create(queue_path, "id string", clock=clock)
+    alone.enqueue({"id": "a"})
+    for seq in (1, 2):
+        alone.claim(1).dead("bad")
+        assert alone.redrive({"_seq": seq}) == 1
+    alone.claim(1).ack()
+    queue = DeltaQueue.open(spark, queue_path, clock=clock)
+
+    assert queue.purge("_seq > 1", dry_run=True) == 0
+    assert queue.purge("_seq < 3") == 2
+    assert queue.purge("_state = 'acked'", dry_run=True) == 1

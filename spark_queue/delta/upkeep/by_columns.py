@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from spark_queue.delta.arrow import moving
 from spark_queue.delta.arrow.needed import needed
-from spark_queue.delta.arrow.rows import log_of
+from spark_queue.delta.arrow.rows import log_of, rows_of
 from spark_queue.delta.arrow.where import Where
 from spark_queue.delta.commands import admin, readers, recovery, trim
 from spark_queue.delta.commands.foreseeing import GONE
@@ -129,6 +129,14 @@ class _Purge:
     def without(self, found: pa.ChunkedArray, reader: Store, since: int | None) -> pa.ChunkedArray:
         """See :class:`Purge`."""
         return found.filter(pc.invert(pc.is_in(found, needed(reader, since)["_seq"])))
+
+    def without_successors(self, found: pa.ChunkedArray, store: Store) -> pa.ChunkedArray:
+        """See :class:`Purge`."""
+        items = rows_of(store, "queue", ("_seq", "_origin"))
+        again = items.filter(pc.is_valid(items["_origin"]))
+        again = again.filter(pc.is_in(again["_origin"], items["_seq"].combine_chunks()))
+        stay = again.filter(pc.invert(pc.is_in(again["_origin"], found.combine_chunks())))
+        return found.filter(pc.invert(pc.is_in(found, stay["_seq"].combine_chunks())))
 
     def kept(self, found: pa.ChunkedArray) -> tuple[pa.ChunkedArray, int]:
         """See :class:`Purge`."""

@@ -155,6 +155,14 @@ class _Purge:
         """See :class:`Purge`."""
         return found.join(snapshot.needed(reader, since).select("_seq"), "_seq", "left_anti")
 
+    def without_successors(self, found: DataFrame, store: Store) -> DataFrame:
+        """See :class:`Purge`."""
+        items = store.queue.read().where(F.col("_kind") == ITEM)
+        there, going = (rows.select(F.col("_seq").alias("_origin")) for rows in (items, found))
+        again = items.where("_origin is not null").select("_seq", "_origin")
+        stay = again.join(there, "_origin", "left_semi").join(going, "_origin", "left_anti")
+        return found.join(stay.select("_seq"), "_seq", "left_anti")
+
     def kept(self, found: DataFrame) -> tuple[DataFrame, int]:
         """See :class:`Purge`."""
         found = found.localCheckpoint()

@@ -28,6 +28,9 @@ class Purge(Protocol[_Found]):
         Where that is known as of a step of its log, only what was in its hands after that one.
         """
 
+    def without_successors(self, found: _Found, store: Store) -> _Found:
+        """Leave out the items that were enqueued again from one that stays."""
+
     def kept(self, found: _Found) -> tuple[_Found, int]:
         """Return items as they are now, whatever comes, and how many there are."""
 
@@ -36,14 +39,14 @@ class Purge(Protocol[_Found]):
 
 
 def purgeable(store: Store, purge: Purge[_Found]) -> _Found | None:
-    """Return the finished items that are meant, and that no reader needs; ``None`` for no reader.
+    """Return the finished items that are meant, and that nobody needs; ``None`` for no reader.
 
     What is meant is asked of what the first reader did with them; without a log it did nothing.
     """
     first = next(readers.claiming(store), None)
     if first is None or not first.is_prepared():
         return None
-    return _unneeded(store, purge, purge.finished(first), {})
+    return _unneeded(store, purge, purge.finished(first), {})[0]
 
 
 def purged(store: Store, purge: Purge[_Found]) -> int:
@@ -56,17 +59,28 @@ def purged(store: Store, purge: Purge[_Found]) -> int:
     if not count:
         return 0
     with standstill.standstill(store):
-        found, count = purge.kept(_unneeded(store, purge, found, seen))
+        found, count = _unneeded(store, purge, found, seen)
         if count:
             _remove(store, purge, found)
     report(store, "queue", store.queue_head().step, "purge", {"purged": count}, started)
     return count
 
 
-def _unneeded(store: Store, purge: Purge[_Found], found: _Found, seen: Seen) -> _Found:
+def _unneeded(store: Store, purge: Purge[_Found], found: _Found, seen: Seen) -> tuple[_Found, int]:
+    """Return what neither a reader needs nor an older item that stays, and how much that is.
+
+    It is by its successor that an item is known to have been redriven, or taken back.
+    """
     for reader in standstill.registered(store):
         found = purge.without(found, reader, seen.get(reader.reader))
-    return found
+    found, count = purge.kept(found)
+    while count:
+        left, fewer = purge.kept(purge.without_successors(found, store))
+        if fewer == count:
+            break
+        # What stays now may have a successor itself.
+        found, count = left, fewer
+    return found, count
 
 
 def _remove(store: Store, purge: Purge[_Found], found: _Found) -> None:

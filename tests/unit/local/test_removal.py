@@ -79,6 +79,55 @@ def test_a_purge_leaves_what_a_reader_needs_that_came_meanwhile(
     assert [row["id"] for row in dead.reader("late").claim(5).rows] == ["a", "b", "c"]
 
 
+def test_a_purge_leaves_what_tells_that_an_item_was_redriven(make: Make) -> None:
+    """A successor goes with all that it comes from, or later: nothing is redriven once more."""
+    queue = make()
+    queue.enqueue({"id": "a"})
+    for seq in (1, 2):
+        queue.claim(1).dead("bad")
+        assert queue.redrive({"_seq": seq}) == 1
+    queue.claim(1).ack()
+
+    for where in ("_state = 'acked'", "_seq = 2", "_seq IN (2, 3)"):
+        assert queue.purge(where, dry_run=True) == 0
+        assert queue.purge(where) == 0
+    assert queue.redrive("true") == 0
+    assert queue.purge("_state = 'dead'", dry_run=True) == 2
+    assert queue.purge("_state = 'dead'") == 2
+    assert queue.purge("_state = 'acked'") == 1
+
+
+def test_a_purge_leaves_what_tells_that_a_cancel_was_undone(make: Make) -> None:
+    """After it, too, there is nothing more to take back."""
+    queue = make()
+    queue.enqueue({"id": "a"})
+    step = queue.cancel("true").step
+    queue.undo(step)
+    queue.claim(1).ack()
+
+    assert queue.purge("_state = 'acked'") == 0
+
+    assert (queue.undo(step).restored, queue.counts()["ready"]) == (0, 0)
+    assert queue.purge("true") == 2
+
+
+def test_a_purge_leaves_the_successor_of_what_a_reader_needs(make: Make) -> None:
+    """An item that stays because of another reader has its successor stay."""
+    queue = make()
+    queue.enqueue({"id": "a"})
+    queue.claim(1).dead("bad")
+    queue.redrive("true")
+    queue.claim(1).ack()
+    queue.reader("first")
+    late = queue.reader("late", start="beginning")
+    late.claim(2).settle_each({1: "release", 2: "ack"})
+
+    assert queue.purge("true", dry_run=True) == 0
+
+    late.claim(1).ack()
+    assert queue.purge("true") == 2
+
+
 def test_a_purge_waits_for_a_redrive_under_way(
     dead: LocalQueue, start: Start, queue_path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -233,6 +233,18 @@ def test_purge_forgets_finished_items_and_keeps_the_counters() -> None:
     assert scheduler.counts().acked == 1
 
 
+def test_purge_leaves_what_tells_that_an_item_was_redriven() -> None:
+    """A successor goes with all that it comes from, or later: nothing is redriven once more."""
+    scheduler = scheduler_of()
+    admit(scheduler, NewItem())
+    for seq in (1, 2, 3):
+        scheduler.cancel([seq], 0.0)
+        scheduler.redrive([seq], 0.0)
+    assert scheduler.purge([3, 2]) == ()
+    assert scheduler.redrive([1, 2, 3], 0.0) == []
+    assert scheduler.purge([3, 2, 1]) == (1, 2, 3)
+
+
 def test_configure_is_refused_when_a_fixed_setting_changes() -> None:
     """What identifies items is fixed when a queue is created."""
     scheduler = scheduler_of()
