@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -13,8 +13,7 @@ from pyspark.sql.types import StructType
 from spark_queue import checks, streams, tracing
 from spark_queue.clock import Clock, SystemClock
 from spark_queue.config import QueueConfig, require_config
-from spark_queue.delta.commands import admin, enqueue, foreseeing, forwarding, readers, upgrade
-from spark_queue.delta.commands.readers import Start
+from spark_queue.delta.commands import admin, enqueue, foreseeing
 from spark_queue.delta.input.columns import (
     OrderBy,
     require_keys,
@@ -28,10 +27,9 @@ from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.delta.tables.facts import Listener
 from spark_queue.delta.tables.schema import fields_of
-from spark_queue.delta.upkeep import cloning, maintain
-from spark_queue.reader import Reader, Working
-from spark_queue.reader_config import ReaderConfig, require_reader
-from spark_queue.results import Affected, EnqueueResult, Maintained, Upgraded
+from spark_queue.delta.upkeep import cloning
+from spark_queue.registering import Registering
+from spark_queue.results import Affected, EnqueueResult
 from spark_queue.tracing import Trace
 
 if TYPE_CHECKING:
@@ -39,7 +37,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class DeltaQueue(Working):
+class DeltaQueue(Registering):
     """A queue on two Delta tables: distinct, fair by key, serial per group, as configured.
 
     Make one with :meth:`create` or :meth:`open`. A handle is cheap, may be used by several
@@ -277,186 +275,6 @@ class DeltaQueue(Working):
         return streams.enqueue_stream(
             self._main, df, checkpoint, order_by=order_by, trigger=trigger, name=name
         )
-
-    def purge(self, where: str, *, dry_run: bool = False) -> Affected:
-        """Remove finished items for which a SQL predicate is true, with their history.
-
-        An item that a reader is not done with stays. So does one that was enqueued again
-        (:meth:`redrive`, :meth:`undo`) from an item that stays: by it that is known to be done.
-
-        Parameters and the kind of answer are those of :meth:`cancel`. It rewrites files, and on
-        a shared store it may lose to other writers: then it raises and can be called again.
-        """
-        checks.require_change(where, dry_run=dry_run)
-        if dry_run:
-            return maintain.purgeable(self._main, where)
-        return maintain.purge(self._main, where)
-
-    @overload
-    def maintain(
-        self,
-        *,
-        retention: timedelta | None = None,
-        archive_to: str | None = None,
-        dry_run: Literal[False] = False,
-    ) -> Maintained: ...
-
-    @overload
-    def maintain(
-        self,
-        *,
-        retention: timedelta | None = None,
-        archive_to: str | None = None,
-        dry_run: Literal[True],
-    ) -> Affected: ...
-
-    def maintain(
-        self,
-        *,
-        retention: timedelta | None = None,
-        archive_to: str | None = None,
-        dry_run: bool = False,
-    ) -> Maintained | Affected:
-        """Keep the queue quick: log what is over, write a checkpoint, merge small files.
-
-        Parameters
-        ----------
-        retention : timedelta, optional
-            Also drop items that finished longer ago, a whole generation of them at a time, with
-            their history. By default nothing is dropped. A queue that is distinct for ever, or
-            for longer than this, needs its items and keeps them. An item finished when all readers
-            were done with it: one that lags holds its items, unless its ``max_lag`` says how far.
-        archive_to : str, optional
-            A Delta table (name, or path with a ``/``) that gets the items before they are dropped.
-        dry_run : bool
-            Only count what would expire, die of its last lease, or be dropped, and show the first.
-
-        Notes
-        -----
-        Over is what expired, and what lost its last lease (``max_losses``): that is a dead letter,
-        unless the output of its claim has it, and then it is acked. For most queues once an hour is
-        enough; steps may run beside it, and wait on a local disk while files of a log are merged.
-        """
-        checks.require_upkeep(retention, archive_to)
-        checks.require_flag("dry_run", dry_run)
-        if dry_run:
-            return maintain.maintainable(self._main, retention)
-        return maintain.maintain(self._main, retention, archive_to)
-
-    def upgrade(self) -> Upgraded:
-        """Bring a queue that an older release has made to the format of this one.
-
-        It is a step, and may be repeated: of a queue that has the format nothing is written. From
-        then on older releases refuse the queue; what is claimed goes on.
-
-        Raises
-        ------
-        FormatVersionError
-            When a key had a text that is not safe: such a queue can only be worked off.
-        FencedError
-            When a front holds the queue.
-        """
-        return upgrade.upgrade(self._main)
-
-    def reader(
-        self,
-        name: str,
-        *,
-        start: Start | None = None,
-        config: ReaderConfig | None = None,
-    ) -> Reader:
-        """Return a reader of the queue, registered where there is none of the name.
-
-        Every reader sees every item from its start on, with a position, claims, attempts and dead
-        letters of its own. The first that is named takes over what the default reader had, and is
-        the default as long as it is the only one; from the second on the queue is read by name.
-
-        Parameters
-        ----------
-        name : str
-            How the reader is called; its number, which it keeps, is its identity.
-        start : "tail", "beginning", int or datetime, optional
-            Where a new reader starts: with what comes from now on (default), with the oldest item
-            that is kept, behind a step of the item log, or with what was enqueued after an instant.
-            What is gone by then is counted in :meth:`Reader.lag` as lost. The first one goes on
-            where the default reader was, and is not told.
-        config : ReaderConfig, optional
-            Its limits; a reader that is there gets them from now on, if they are given.
-
-        Raises
-        ------
-        InvalidArgumentError
-            When the name is empty, the start is none of those, or the first reader that is named
-            is to start elsewhere than where the default reader is.
-        """
-        require_reader(name, start, config)
-        if config is not None:
-            config = forwarding.with_targets(self._main, config)
-        self._reader = None
-        return Reader(readers.register(self._main, name, config, start))
-
-    def open_reader(self, name: str) -> Reader:
-        """Return a reader that is registered; the name of the default one is empty.
-
-        Raises
-        ------
-        ReaderNotFoundError
-            When there is none of the name.
-        """
-        checks.require_string("name", name)
-        return Reader(readers.find(self._main, name))
-
-    def readers(self) -> tuple[str, ...]:
-        """Return the names of all readers; the default reader's is empty."""
-        return tuple(facts.name for facts in self._main.queue_head().readers.values())
-
-    def drop_reader(self, name: str, *, dry_run: bool = False) -> Affected | None:
-        """Forget a reader: its position, and what it had not read.
-
-        After the last one, the default reader begins again with what comes from then on.
-
-        Parameters
-        ----------
-        name : str
-            Its name.
-        dry_run : bool
-            Only count the items that it is not done with, and show the first: what is returned
-            then.
-
-        Raises
-        ------
-        ReaderNotFoundError
-            When there is none of the name.
-        """
-        checks.require_string("name", name)
-        checks.require_flag("dry_run", dry_run)
-        if dry_run:
-            return foreseeing.unread(readers.named(self._main, name))
-        self._reader = None
-        readers.drop(self._main, name)
-        return None
-
-    def read_stream(self, reader: str, *, start: Start = "tail") -> DataFrame:
-        """Return the items as a plain stream, for a query with a checkpoint of its own.
-
-        The reader is registered, so that its items are kept: say with :meth:`Reader.advance`, from
-        ``foreachBatch`` or from time to time, up to which step the query is done.
-
-        Parameters
-        ----------
-        reader : str
-            Its name. A reader either claims or streams.
-        start
-            As for :meth:`reader`.
-
-        Returns
-        -------
-        DataFrame
-            A stream with the user's columns, ``_seq`` and ``_step``, each item once.
-        """
-        require_reader(reader, start)
-        self._reader = None
-        return Reader(readers.register(self._main, reader, None, start, streams=True)).stream()
 
     def clone(self, name_or_path: str) -> DeltaQueue:
         """Make a queue with all that this one has, to try workers, weights and limits on it.

@@ -1,0 +1,96 @@
+"""A queue that is kept in order: what is over goes, and the format is that of this release."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Literal, overload
+
+from spark_queue import checks
+from spark_queue.delta.commands import upgrade
+from spark_queue.delta.upkeep import maintain
+from spark_queue.reader import Working
+from spark_queue.results import Affected, Maintained, Upgraded
+
+
+class Maintaining(Working):
+    """A queue in the hands of whoever keeps it in order."""
+
+    def purge(self, where: str, *, dry_run: bool = False) -> Affected:
+        """Remove finished items for which a SQL predicate is true, with their history.
+
+        An item that a reader is not done with stays. So does one that was enqueued again
+        (:meth:`redrive`, :meth:`undo`) from an item that stays: by it that is known to be done.
+
+        Parameters and the kind of answer are those of :meth:`cancel`. It rewrites files, and on
+        a shared store it may lose to other writers: then it raises and can be called again.
+        """
+        checks.require_change(where, dry_run=dry_run)
+        if dry_run:
+            return maintain.purgeable(self._main, where)
+        return maintain.purge(self._main, where)
+
+    @overload
+    def maintain(
+        self,
+        *,
+        retention: timedelta | None = None,
+        archive_to: str | None = None,
+        dry_run: Literal[False] = False,
+    ) -> Maintained: ...
+
+    @overload
+    def maintain(
+        self,
+        *,
+        retention: timedelta | None = None,
+        archive_to: str | None = None,
+        dry_run: Literal[True],
+    ) -> Affected: ...
+
+    def maintain(
+        self,
+        *,
+        retention: timedelta | None = None,
+        archive_to: str | None = None,
+        dry_run: bool = False,
+    ) -> Maintained | Affected:
+        """Keep the queue quick: log what is over, write a checkpoint, merge small files.
+
+        Parameters
+        ----------
+        retention : timedelta, optional
+            Also drop items that finished longer ago, a whole generation of them at a time, with
+            their history. By default nothing is dropped. A queue that is distinct for ever, or
+            for longer than this, needs its items and keeps them. An item finished when all readers
+            were done with it: one that lags holds its items, unless its ``max_lag`` says how far.
+        archive_to : str, optional
+            A Delta table (name, or path with a ``/``) that gets the items before they are dropped.
+        dry_run : bool
+            Only count what would expire, die of its last lease, or be dropped, and show the first.
+
+        Notes
+        -----
+        Over is what expired, and what lost its last lease (``max_losses``): that is a dead letter,
+        unless the output of its claim has it, and then it is acked. For most queues once an hour is
+        enough; steps may run beside it, and wait on a local disk while files of a log are merged.
+        """
+        checks.require_upkeep(retention, archive_to)
+        checks.require_flag("dry_run", dry_run)
+        if dry_run:
+            return maintain.maintainable(self._main, retention)
+        return maintain.maintain(self._main, retention, archive_to)
+
+    def upgrade(self) -> Upgraded:
+        """Bring a queue that an older release has made to the format of this one.
+
+        It is a step, and may be repeated: of a queue that has the format nothing is written. From
+        then on older releases refuse the queue; what is claimed goes on.
+
+        Raises
+        ------
+        FormatVersionError
+            When a key had a text that is not safe: such a queue can only be worked off.
+        FencedError
+            When a front holds the queue.
+        """
+        return upgrade.upgrade(self._main)
