@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from spark_queue.errors import InvalidConfigError
 
 
@@ -18,6 +16,8 @@ def read_mapping(file: Path) -> dict[str, Any]:
     InvalidConfigError
         When the file cannot be read, or is no mapping of names.
     """
+    import yaml  # noqa: PLC0415 - takes a while
+
     try:
         found = yaml.safe_load(file.read_text(encoding="utf-8"))
     except OSError as exc:

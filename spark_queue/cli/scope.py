@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
+from spark_queue.cli import pandas_later
 from spark_queue.cli.engines import choice
 from spark_queue.cli.engines.choice import Choice
 from spark_queue.cli.exits import Terminated, exit_of
@@ -68,17 +69,25 @@ class Scope:
         is_given = engine is Choice.AUTO and sessions is not None
         self._choice = Choice.SPARK if is_given else engine
         self._while_open = ExitStack()
+        self._is_without_pandas = False
 
-    def run(self, work: Callable[[], None]) -> None:
+    def run(self, work: Callable[[], None], *, looks: bool = False) -> None:
         """Do what a command does; by Spark, if this process finds that it takes that.
 
         It finds so before anything was written or shown.
+
+        Parameters
+        ----------
+        looks : bool
+            Whether it only looks: see :mod:`~spark_queue.cli.pandas_later`.
 
         Raises
         ------
         SetupError
             When it takes Spark, and that is not here.
         """
+        if looks and self._choice is not Choice.SPARK:
+            self._is_without_pandas = pandas_later.leave_out()
         try:
             work()
         except SparkNeededError as exc:
@@ -137,6 +146,8 @@ class Scope:
         """
         if self._choice is Choice.LOCAL:
             raise InvalidArgumentError("engine is 'local', and this command needs Spark")
+        if self._is_without_pandas:
+            pandas_later.bring_back()
         make = self._sessions or _local
         session = make(self.display.verbose)
         if not self.display.verbose:

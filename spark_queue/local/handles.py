@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from spark_queue.clock import SystemClock
 from spark_queue.config import QueueConfig
 from spark_queue.delta.commands import admin, foreseeing, readers
@@ -10,11 +12,12 @@ from spark_queue.delta.input.kinds import Field
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.delta.tables.wishes import PlainSession
-from spark_queue.doctor import examine as examination
-from spark_queue.doctor.finding import Checkup
-from spark_queue.doctor.thresholds import Thresholds
 from spark_queue.local.queue import LocalQueue
 from spark_queue.results import Affected
+
+if TYPE_CHECKING:
+    from spark_queue.doctor.finding import Checkup
+    from spark_queue.doctor.thresholds import Thresholds
 
 
 def create_in(store: Store, schema: str, config: QueueConfig | None) -> LocalQueue:
@@ -92,6 +95,8 @@ def examine(path: str, limits: Thresholds) -> Checkup:
     QueueNotFoundError
         When there is none.
     """
+    from spark_queue.doctor import examine as examination  # noqa: PLC0415 - takes a while
+
     store = Store.of(PlainSession(), QueueAddress(path), SystemClock())
     return examination.examine(store, limits)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from spark_queue import checks
 from spark_queue.delta.arrow.where import Where, require_where
@@ -11,12 +11,13 @@ from spark_queue.delta.commands import admin, foreseeing, redriving, undoing, up
 from spark_queue.delta.tables import tidying
 from spark_queue.delta.tables.log import Log
 from spark_queue.delta.upkeep import by_columns
-from spark_queue.doctor.examine import examine
-from spark_queue.doctor.finding import Checkup
-from spark_queue.doctor.thresholds import Thresholds
 from spark_queue.local import counting
 from spark_queue.opened import Configured
 from spark_queue.results import Affected, Maintained, QueueStats, Undone, Upgraded
+
+if TYPE_CHECKING:
+    from spark_queue.doctor.finding import Checkup
+    from spark_queue.doctor.thresholds import Thresholds
 
 
 class Operated(Configured):
@@ -34,6 +35,8 @@ class Operated(Configured):
         limits : Thresholds, optional
             From where on something is worth a word.
         """
+        from spark_queue.doctor.examine import examine  # noqa: PLC0415 - takes a while
+
         return examine(self._main, limits)
 
     def cancel(self, where: Where, *, dry_run: bool = False) -> Affected:

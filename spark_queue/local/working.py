@@ -12,14 +12,14 @@ import pyarrow as pa
 
 from spark_queue import checks
 from spark_queue.local.operating import Operated
-from spark_queue.processing import alone
-from spark_queue.processing.alone import LocalAsked, LocalOptions
-from spark_queue.processing.crew import Using
-from spark_queue.processing.handlers import AnyHandler, BatchHandler, ItemHandler, TableT
-from spark_queue.processing.loop import ProcessResult
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+    from spark_queue.processing.alone import LocalOptions
+    from spark_queue.processing.crew import Using
+    from spark_queue.processing.handlers import AnyHandler, BatchHandler, ItemHandler, TableT
+    from spark_queue.processing.loop import ProcessResult
 
 
 class Worked(Operated):
@@ -124,7 +124,9 @@ class Worked(Operated):
             When only Spark writes to the output: it is in a catalog or on a shared store, is
             partitioned, or has constraints or other features of Delta's. Nothing was claimed.
         """
-        asked = LocalAsked(
+        from spark_queue.processing import alone  # noqa: PLC0415 - takes a while
+
+        asked = alone.LocalAsked(
             handler=handler,
             per=per,
             limit=limit,

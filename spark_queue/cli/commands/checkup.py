@@ -10,7 +10,7 @@ import typer
 from typer import Argument, Option
 
 from spark_queue.checks import seconds
-from spark_queue.cli.command import command
+from spark_queue.cli.command import looking
 from spark_queue.cli.exits import Exit
 from spark_queue.cli.scope import Scope
 from spark_queue.cli.shown import show_findings
@@ -47,7 +47,7 @@ class LimitOptions:
         )
 
 
-@command
+@looking
 def doctor(
     scope: Scope,
     queues: Annotated[list[str], Argument(help="Queues: paths, or table names of the catalog.")],

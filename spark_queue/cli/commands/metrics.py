@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 from typer import Option
 
-from spark_queue.cli.command import Name, command
+from spark_queue.cli.command import Name, looking
 from spark_queue.cli.scope import Scope
 
 if TYPE_CHECKING:
     from spark_queue.metrics.reading import AnyQueue
 
 
-@command
+@looking
 def metrics(
     scope: Scope,
     name: Name,

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from spark_queue.cli.command import DryRun, Name, command
+from spark_queue.cli.command import DryRun, Name, command, looking
 from spark_queue.cli.commands.items import show_affected
 from spark_queue.cli.config_file import read_mapping
 from spark_queue.cli.scope import Scope
@@ -20,7 +20,7 @@ from spark_queue.reader_config import ReaderConfig
 _Who = Annotated[str, Argument(help="The name of the reader.")]
 
 
-@command
+@looking
 def readers(scope: Scope, name: Name) -> None:
     """Show the readers of a queue, and how far each of them is behind."""
     engine, queue = scope.opened(name)

@@ -13,7 +13,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from typer import Option
 
-from spark_queue.cli.command import Name, ReaderOption, command
+from spark_queue.cli.command import Name, ReaderOption, looking
 from spark_queue.cli.scope import Scope
 from spark_queue.cli.shown import show_report
 from spark_queue.cli.shown.times import AsOfOption, read_as_of
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _Window = Annotated[float, Option(help="Seconds before that instant that count as now.")]
 
 
-@command
+@looking
 def report(
     scope: Scope,
     name: Name,
@@ -63,7 +63,7 @@ def report(
         webbrowser.open(html.absolute().as_uri())
 
 
-@command
+@looking
 def top(
     scope: Scope,
     name: Name,

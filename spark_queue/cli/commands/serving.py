@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option
 
 from spark_queue.acting import acting_as
-from spark_queue.cli.command import ReaderOption, command
+from spark_queue.cli.command import ReaderOption, looking
 from spark_queue.cli.scope import Scope
 from spark_queue.errors import SetupError
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _Names = Annotated[list[str], Argument(help="The queues: paths, or table names of the catalog.")]
 
 
-@command
+@looking
 def serve(
     scope: Scope,
     names: _Names,

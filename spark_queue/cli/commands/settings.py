@@ -7,10 +7,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import yaml
 from typer import Option
 
-from spark_queue.cli.command import Name, ReaderOption, command
+from spark_queue.cli.command import Name, ReaderOption, command, looking
 from spark_queue.cli.config_file import read_mapping
 from spark_queue.cli.scope import Scope
 from spark_queue.config import LIVE_SETTINGS
@@ -79,7 +78,7 @@ def configure(
     scope.display.show(shown, *lines, f"in force from step {step} on")
 
 
-@command
+@looking
 def config(scope: Scope, name: Name, reader: ReaderOption = None) -> None:
     """Show the configuration of a queue, as a file that create and configure read."""
     engine, queue = scope.opened(name, reader)
@@ -90,6 +89,8 @@ def config(scope: Scope, name: Name, reader: ReaderOption = None) -> None:
 
 def config_text(name: str, columns: str, values: Mapping[str, Any]) -> str:
     """Return a configuration as YAML, with what may be changed after what is fixed."""
+    import yaml  # noqa: PLC0415 - takes a while
+
     fixed = {key: value for key, value in values.items() if key not in LIVE_SETTINGS}
     live = {key: value for key, value in values.items() if key in LIVE_SETTINGS}
     parts = (

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from spark_queue.cli.command import Name, ReaderOption, command
+from spark_queue.cli.command import Name, ReaderOption, looking
 from spark_queue.cli.scope import Scope
 from spark_queue.cli.shown import show_counts, show_items
 from spark_queue.cli.shown.plain import plain
@@ -20,7 +20,7 @@ _Limit = Annotated[int, Option(min=0, help="Items to show.")]
 _Seq = Annotated[int, Argument(help="The number of the item.")]
 
 
-@command
+@looking
 def status(
     scope: Scope,
     name: Name,
@@ -38,7 +38,7 @@ def status(
     scope.display.show(shown, *show_items.status(shown))
 
 
-@command
+@looking
 def stats(
     scope: Scope,
     name: Name,
@@ -53,7 +53,7 @@ def stats(
     scope.display.show(shown, *show_counts.stats(shown))
 
 
-@command
+@looking
 def dead(
     scope: Scope,
     name: Name,
@@ -70,14 +70,14 @@ def dead(
     scope.display.show(shown, *show_items.dead(shown, where))
 
 
-@command
+@looking
 def explain(scope: Scope, name: Name, seq: _Seq, reader: ReaderOption = None) -> None:
     """Say why an item is not running."""
     shown = plain(scope.opened(name, reader)[1].explain(seq))
     scope.display.show(shown, *show_items.explanation(shown))
 
 
-@command
+@looking
 def history(scope: Scope, name: Name, seq: _Seq, reader: ReaderOption = None) -> None:
     """Show what happened to an item, oldest first."""
     engine, queue = scope.opened(name, reader)

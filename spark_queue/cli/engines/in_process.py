@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue.cli.engines import files
 from spark_queue.cli.engines.choice import is_local, local_path
 from spark_queue.cli.engines.engine import LETTER, SHOWN, Added, AnyQueue, Past, Source, Start
 from spark_queue.cli.shown.plain import plain
@@ -112,6 +111,8 @@ def examine(scope: Scope, name: str, limits: Thresholds) -> Checkup:
 
 def enqueue(scope: Scope, queue: AnyQueue, source: Source) -> EnqueueResult:
     """See :class:`Engine`."""
+    from spark_queue.cli.engines import files  # noqa: PLC0415 - takes a while
+
     del scope
     into = _local(queue)
     if source.files is None or source.kind is None:

@@ -26,8 +26,6 @@ _T = TypeVar("_T")
 #: Seqs up to which it is asked for each whether a file may have it.
 _FEW = 1_000
 
-_TRUE = pa.array([True])
-
 
 def log_of(store: Store, which: LogName) -> StepLog:
     """Return a log of a queue.
@@ -151,13 +149,13 @@ def beside(rows: pa.Table, seqs: pa.ChunkedArray) -> pa.Table:
 def last_of_each(rows: pa.Table, by: str) -> pa.Table:
     """Return the row of each item that is the last by a column."""
     ordered, differs = _ordered(rows, by)
-    return ordered.filter(pa.concat_arrays([*differs, _TRUE])[: len(ordered)])
+    return ordered.filter(pa.concat_arrays([*differs, pa.array([True])])[: len(ordered)])
 
 
 def first_of_each(rows: pa.Table, by: str) -> pa.Table:
     """Return the row of each item that is the first by a column."""
     ordered, differs = _ordered(rows, by)
-    return ordered.filter(pa.concat_arrays([_TRUE, *differs])[: len(ordered)])
+    return ordered.filter(pa.concat_arrays([pa.array([True]), *differs])[: len(ordered)])
 
 
 def _ordered(rows: pa.Table, by: str) -> tuple[pa.Table, list[pa.Array]]:

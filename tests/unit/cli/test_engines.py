@@ -76,6 +76,17 @@ except SystemExit:
     print(sorted(name for name in heavy if name in sys.modules))
 """
 
+#: Looks at a queue in ways that run no code of users, and tells what came with it.
+_LOOKS = """
+import sys
+from spark_queue.cli import main
+try:
+    main(sys.argv[1:])
+except SystemExit:
+    heavy = ("pandas", "yaml", "spark_queue.doctor.examine", "spark_queue.processing.alone")
+    print(sorted(name for name in heavy if name in sys.modules))
+"""
+
 
 def test_a_local_queue_is_worked_with_where_there_is_no_spark(tmp_path: Path) -> None:
     """Every command that needs no Spark does what it is for, without pyspark, Java or pandas."""
@@ -104,6 +115,37 @@ def test_help_loads_nothing_of_spark() -> None:
     )
 
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("command", ["status", "report", "metrics"])
+def test_a_look_loads_neither_pandas_nor_what_it_does_not_ask(tmp_path: Path, command: str) -> None:
+    """A command that only looks at a queue starts without what takes long and is not for it."""
+    LocalQueue.create(f"{tmp_path}/q", "n int").enqueue([{"n": 1}])
+
+    done = subprocess.run(  # noqa: S603 - our own package
+        [sys.executable, "-c", _LOOKS, command, f"{tmp_path}/q"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_arrow_knows_pandas_again_where_a_look_goes_on_with_spark() -> None:
+    """What was left out for a start is there before a session is: times of pandas are times."""
+    code = """
+from spark_queue.cli import pandas_later
+print(pandas_later.leave_out())
+pandas_later.bring_back()
+import pandas, pyarrow as pa
+print(pa.array(pandas.to_datetime(pandas.Series(["2020-01-01", None]))).type)
+"""
+    done = subprocess.run(  # noqa: S603 - our own package
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout.split() == ["True", "timestamp[ns]"]
 
 
 @pytest.mark.parametrize(
