@@ -507,7 +507,7 @@ ended AS (
   SELECT f.wording, count(*) AS dead
   FROM sq_standing s
   JOIN worded f ON f.seq = s.seq AND f.step = s.failed_step
-  LEFT JOIN (SELECT DISTINCT origin FROM sq_items WHERE origin IS NOT NULL) r ON r.origin = s.seq
+  LEFT JOIN (SELECT DISTINCT origin FROM sq_standing WHERE origin IS NOT NULL) r ON r.origin = s.seq
   WHERE s.state = 'dead' AND r.origin IS NULL
   GROUP BY f.wording
 )
@@ -715,7 +715,7 @@ WHERE state = 'ready' AND state_before IN ('cancelled', 'dead', 'expired')
 GROUP BY step
 UNION ALL
 SELECT 'queue', i.step, max(i.enqueued_at), 'redriven', max(c.who), count(*), NULL, NULL
-FROM sq_items i
+FROM sq_standing i
 LEFT JOIN configured c ON c.about = cast(i.step AS string)
 WHERE i.origin IS NOT NULL
 GROUP BY i.step

@@ -2,8 +2,8 @@
 
 Arrow loads pandas, where it is installed, with the first value that it converts: a fifth of what a
 command costs that only looks at a queue. Once it has found none it works without, and loads it when
-it is asked for a frame of pandas. Values of pandas it takes for plain sequences from then on: this is
-for commands that run no code of users, and ends where Spark begins.
+it is asked for a frame of pandas. Values of pandas it takes for plain sequences from then on: so
+only commands do this that run no code of users, and it ends where Spark begins.
 """
 
 from __future__ import annotations

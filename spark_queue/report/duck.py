@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
+import shutil
 import tempfile
+import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict
+from contextlib import closing, contextmanager
+from dataclasses import asdict, replace
 from datetime import timezone
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -23,6 +23,7 @@ from spark_queue.delta.tables.log import APP_ID
 from spark_queue.delta.tables.schema import CONFIG, ITEM, REFUSED
 from spark_queue.delta.tables.step_log import StepLog
 from spark_queue.delta.views.ends import Ends
+from spark_queue.report import texts
 from spark_queue.report.engine import COMMITS, Answer, Asked, Engine, Engines, Removal
 from spark_queue.report.texts import QUEUE_COLUMNS, STATUS_COLUMNS
 
@@ -40,6 +41,9 @@ _WORDS = (
 
 #: Bytes that a report may take before DuckDB goes on by files.
 _MEMORY = "1GB"
+
+#: Rows of a log, by the path of the file that has them.
+_Rows = dict[str, pa.Table]
 
 _INSTANT = pa.timestamp("us", "UTC")
 _ASKED = pa.schema(
@@ -70,10 +74,45 @@ class DuckEngine(Engine):
 
     def __init__(self, queue_log: pa.Table, status_log: pa.Table, asked: Asked) -> None:
         super().__init__()
-        self._connection = connected()
-        self._connection.register("sq_queue_log", queue_log)
-        self._connection.register("sq_status_log", status_log)
+        spilled = tempfile.mkdtemp(prefix="spark-queue-")
+        self._connection = connected(spilled)
+        self._closing = weakref.finalize(self, _close, self._connection, spilled)
+        self._show(queue_log, status_log)
+        self.ask(asked)
+
+    def ask(self, asked: Asked) -> None:
+        """Ask for another instant; the rest is as it was."""
         self._connection.register("sq_asked", pa.Table.from_pylist([asdict(asked)], _ASKED))
+        for name in self._views.intersection(texts.OF_NOW):
+            self._connection.execute(f"DROP TABLE sq_{name}")
+            self._views.remove(name)
+
+    def renew(self, queue_log: pa.Table, status_log: pa.Table, seqs: pa.Array) -> None:
+        """Answer over logs that have more rows now, all of them about these items.
+
+        Of what is kept, their rows are worked out again; :meth:`ask` comes first.
+        """
+        self._show(queue_log, status_log)
+        queue_log, status_log = (_about(seqs, log) for log in (queue_log, status_log))
+        self._show(queue_log, status_log, prefix="sq_new_")
+        self._connection.execute("CREATE OR REPLACE TEMP VIEW sq_new_asked AS FROM sq_asked")
+        for kept in self._views.intersection(texts.BY_ITEMS):
+            for name in texts.needed(kept):
+                text = texts.prefixed(texts.text_of(name), "sq_new_")
+                self._connection.execute(f"CREATE OR REPLACE TEMP VIEW sq_new_{name} AS {text}")
+            self._replace(kept, texts.BY_ITEMS[kept])
+
+    def _replace(self, name: str, key: str) -> None:
+        self._connection.register(
+            "sq_rows", self._connection.sql(f"FROM sq_new_{name}").to_arrow_table()
+        )
+        former = f"{key} IN (SELECT {key} FROM sq_rows)"
+        self._connection.execute(f"DELETE FROM sq_{name} WHERE {former}")  # noqa: S608 - our own
+        self._connection.execute(f"INSERT INTO sq_{name} FROM sq_rows")
+
+    def _show(self, queue_log: pa.Table, status_log: pa.Table, prefix: str = "sq_") -> None:
+        self._connection.register(f"{prefix}queue_log", queue_log)
+        self._connection.register(f"{prefix}status_log", status_log)
 
     def _define(self, name: str, text: str, *, is_kept: bool) -> None:
         kind = "TABLE" if is_kept else "VIEW"
@@ -84,17 +123,22 @@ class DuckEngine(Engine):
 
     def close(self) -> None:
         """See :class:`Engine`."""
-        self._connection.close()
+        self._closing()
 
 
-def connected() -> DuckDBPyConnection:
-    """Return an empty database in memory that knows the words of the texts."""
+def _close(connection: DuckDBPyConnection, spilled: str) -> None:
+    connection.close()
+    shutil.rmtree(spilled, ignore_errors=True)
+
+
+def connected(spilled: str) -> DuckDBPyConnection:
+    """Return an empty database that knows the words of the texts; what does not fit is spilled."""
     import duckdb  # noqa: PLC0415 - takes a while
 
-    # What does not fit goes there, and not beside whatever the user works on.
-    spilled = Path(tempfile.gettempdir()) / f"spark-queue-{os.getpid()}"
-    connection = duckdb.connect(config={"memory_limit": _MEMORY, "temp_directory": str(spilled)})
+    connection = duckdb.connect(config={"memory_limit": _MEMORY, "temp_directory": spilled})
     connection.execute("SET TimeZone = 'UTC'")
+    # As Spark sorts.
+    connection.execute("SET default_null_order = 'nulls_first_on_asc_last_on_desc'")
     for word in _WORDS:
         connection.execute(f"CREATE MACRO {word}")
     return connection
@@ -140,8 +184,8 @@ class KeptRows:
         self._files = files
         self._kept: dict[str, pa.Table] = {}
 
-    def rows(self, store: Store) -> pa.Table:
-        """Return the rows that there are now.
+    def rows(self, store: Store) -> dict[str, pa.Table]:
+        """Return the rows that there are now, by the path of their file; an empty table among them.
 
         Raises
         ------
@@ -155,7 +199,7 @@ class KeptRows:
             # Merged meanwhile: the rows are in other files.
             return self._looked(log)
 
-    def _looked(self, log: StepLog) -> pa.Table:
+    def _looked(self, log: StepLog) -> dict[str, pa.Table]:
         files = {file.path: file for file in self._files(log)}
         kept = {path: rows for path, rows in self._kept.items() if path in files}
         for path, file in files.items():
@@ -165,13 +209,48 @@ class KeptRows:
                 # What is left out costs a copy of the rest: of most files nothing is.
                 kept[path] = rows if pc.all(wanted).as_py() else rows.filter(wanted)
         self._kept = kept
-        return pa.concat_tables([log.rows_of([], self._columns), *kept.values()])
+        return {"": log.rows_of([], self._columns), **kept}
+
+
+class KeptEngine:
+    """An engine that is kept from one look at a reader's logs to the next.
+
+    Parameters
+    ----------
+    items, log : dict
+        The rows of both logs, by the path of their file.
+    asked : Asked
+        What is asked.
+    """
+
+    def __init__(self, items: _Rows, log: _Rows, asked: Asked) -> None:
+        self._items, self._log, self._asked = items, log, asked
+        self._left = sum(rows.num_rows for rows in items.values()) // 2
+        """Items that may be renewed before it takes less to begin afresh."""
+        self.engine = DuckEngine(_whole(items), _whole(log), asked)
+
+    def goes_on(self, items: _Rows, log: _Rows, asked: Asked) -> bool:
+        """Answer over what the logs have now; False where it takes another engine."""
+        if replace(asked, now=self._asked.now, since=self._asked.since) != self._asked:
+            return False
+        if not (self._items.keys() <= items.keys() and self._log.keys() <= log.keys()):
+            return False
+        seqs = _unlike(items, self._items) + _unlike(log, self._log)
+        self._left -= sum(map(len, seqs))
+        if self._left < 0:
+            return False
+        self.engine.ask(asked)
+        if seqs:
+            self.engine.renew(_whole(items), _whole(log), pa.chunked_array(seqs).unique())
+        self._items, self._log = items, log
+        return True
 
 
 class ArrowLogs(Engines):
     """The logs of a queue on this machine's disk, of which each file is read once."""
 
     def __init__(self) -> None:
+        self._engines: dict[int, KeptEngine] = {}
         self._items = KeptRows("queue", QUEUE_COLUMNS, (ITEM, REFUSED), item_files)
         self._moves: dict[int, KeptRows] = {}
         self._settings: dict[int, KeptRows] = {}
@@ -192,15 +271,23 @@ class ArrowLogs(Engines):
             When only Spark reads the logs.
         """
         moves, settings = self._of(store.reader)
-        log = pa.concat_tables([moves.rows(store), settings.rows(store)])
+        log = {**moves.rows(store), **settings.rows(store)}
         # Read last: whatever a transition names has entered by then.
-        items = _up_to(self._items.rows(store), ends.queue_step)
-        last = None if ends.queue_step is None else ends.head.step
-        engine = DuckEngine(items, _up_to(log, last), asked)
-        try:
+        items = self._items.rows(store)
+        if ends.queue_step is None:
+            yield self._kept(store.reader, items, log, asked)
+            return
+        cut = _up_to(items, ends.queue_step), _up_to(log, ends.head.step)
+        with closing(DuckEngine(*cut, asked)) as engine:
             yield engine
-        finally:
-            engine.close()
+
+    def _kept(self, reader: int, items: _Rows, log: _Rows, asked: Asked) -> DuckEngine:
+        known = self._engines.pop(reader, None)
+        if known is None or not known.goes_on(items, log, asked):
+            known = KeptEngine(items, log, asked)
+        # Not before it has gone on: one that failed half way is no longer asked.
+        self._engines[reader] = known
+        return known.engine
 
     def _of(self, reader: int) -> tuple[KeptRows, KeptRows]:
         if reader not in self._moves:
@@ -209,8 +296,22 @@ class ArrowLogs(Engines):
         return self._moves[reader], self._settings[reader]
 
 
-def _up_to(rows: pa.Table, step: int | None) -> pa.Table:
-    return rows if step is None else rows.filter(pc.less_equal(rows["_step"], step))
+def _about(seqs: pa.Array, rows: pa.Table) -> pa.Table:
+    return rows.filter(pc.is_in(rows["_seq"], seqs))
+
+
+def _whole(rows: _Rows) -> pa.Table:
+    return pa.concat_tables(rows.values())
+
+
+def _unlike(rows: _Rows, known: _Rows) -> list[pa.Array]:
+    """Return the items of the files that were not known."""
+    return [chunk for path in rows.keys() - known for chunk in rows[path]["_seq"].chunks]
+
+
+def _up_to(rows: _Rows, step: int) -> pa.Table:
+    whole = _whole(rows)
+    return whole.filter(pc.less_equal(whole["_step"], step))
 
 
 def engines() -> Engines:

@@ -42,6 +42,13 @@ VIEWS = (
 #: What several others are made of: worth keeping, where an engine would work it out for each.
 SHARED = ("standing", "reasons", "failures", "wordings")
 
+#: What of these depends on the instant that is asked about.
+OF_NOW = ("reasons",)
+
+#: The others, by what says which rows are in the place of former ones, when items have more rows in
+#: the logs: what is said of an item goes by its own rows only.
+BY_ITEMS = {"standing": "seq", "failures": "seq", "wordings": "said"}
+
 #: The columns that the texts read of each log.
 QUEUE_COLUMNS = (
     *("_kind", "_step", "_seq", "_priority", "_fair_key", "_group_key", "_available_at"),

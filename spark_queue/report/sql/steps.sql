@@ -40,7 +40,7 @@ WHERE state = 'ready' AND state_before IN ('cancelled', 'dead', 'expired')
 GROUP BY step
 UNION ALL
 SELECT 'queue', i.step, max(i.enqueued_at), 'redriven', max(c.who), count(*), NULL, NULL
-FROM sq_items i
+FROM sq_standing i
 LEFT JOIN configured c ON c.about = cast(i.step AS string)
 WHERE i.origin IS NOT NULL
 GROUP BY i.step

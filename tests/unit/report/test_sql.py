@@ -48,9 +48,9 @@ def queue(queue_path: str) -> LocalQueue:
 
 
 @pytest.fixture
-def views(queue: LocalQueue) -> DuckDBPyConnection:
+def views(queue: LocalQueue, tmp_path: Path) -> DuckDBPyConnection:
     """Make the published views over the tables of the queue."""
-    asked, store = connected(), store_of(queue)
+    asked, store = connected(str(tmp_path)), store_of(queue)
     script = (_SQL / "views.sql").read_text(encoding="utf-8")
     logs: tuple[LogName, ...] = ("queue", "status")
     for which in logs:

@@ -1,0 +1,154 @@
+"""What is kept from one look at a queue to the next."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from spark_queue.clock import ManualClock
+from spark_queue.config import RetryPolicy
+from spark_queue.local.handles import store_of
+from spark_queue.local.queue import LocalQueue
+from spark_queue.reader_config import ReaderConfig
+from spark_queue.report import duck, reading
+from tests.unit.report.conftest import Make
+
+_MINUTE = timedelta(minutes=1)
+
+
+def _rows(first: int, count: int) -> list[dict[str, str]]:
+    numbers = range(first, first + count)
+    return [{"id": f"{n}", "tenant": f"t{n % 3}", "path": f"p{n % 4}"} for n in numbers]
+
+
+def _enters(queue: LocalQueue) -> None:
+    queue.enqueue(_rows(100, 2))
+
+
+def _holds(queue: LocalQueue) -> None:
+    queue.claim(3, worker_id="w")
+
+
+def _fails(queue: LocalQueue) -> None:
+    queue.claim(2, worker_id="v").nack("ValueError: row 7 of /data/7.csv")
+
+
+def _acks(queue: LocalQueue) -> None:
+    queue.claim(2, worker_id="w").ack()
+
+
+def _dies(queue: LocalQueue) -> None:
+    queue.claim(1, worker_id="w").dead("KeyError: 'a'")
+
+
+def _redrives(queue: LocalQueue) -> None:
+    queue.redrive("_state = 'dead'")
+
+
+def _cancels(queue: LocalQueue) -> None:
+    queue.cancel("tenant = 't2'")
+
+
+def _tidies(queue: LocalQueue) -> None:
+    queue.maintain()
+
+
+def _pauses(queue: LocalQueue) -> None:
+    queue.pause()
+
+
+def _resumes(queue: LocalQueue) -> None:
+    queue.resume()
+
+
+def _configures(queue: LocalQueue) -> None:
+    queue.configure(max_in_flight=4)
+
+
+#: What may happen between two looks.
+_STEPS: tuple[Callable[[LocalQueue], None], ...] = (
+    *(_enters, _fails, _holds, _acks, _dies, _redrives, _fails, _tidies, _enters, _cancels),
+    *(_pauses, _acks, _resumes, _configures, _fails, _holds),
+)
+
+
+@pytest.fixture
+def queue(make: Make) -> LocalQueue:
+    """Make a queue with some items."""
+    made = make(
+        fair_key="tenant",
+        group_key="path",
+        on_failure="skip",
+        retry=RetryPolicy(delay=timedelta(seconds=90)),
+    )
+    made.enqueue(_rows(0, 40))
+    return made
+
+
+def test_a_look_says_the_same_as_a_report_that_is_read_anew(
+    queue: LocalQueue, clock: ManualClock
+) -> None:
+    """Whatever has happened since the last look, nothing of what was kept is out of date."""
+    look = reading.followed(store_of(queue))
+    look()
+    for step in _STEPS:
+        step(queue)
+        clock.advance(_MINUTE)
+
+        assert look() == reading.read(store_of(queue))
+        assert look.item(5) == reading.read_item(store_of(queue), 5)
+
+
+def test_looks_by_readers_of_one_queue_do_not_mix(
+    queue: LocalQueue, clock: ManualClock
+) -> None:
+    """What is kept of a reader is its own, as are the ends of its items."""
+    limits = ReaderConfig(max_age=timedelta(seconds=150))
+    other = queue.reader("other", start="beginning", config=limits)
+    looks = [reading.followed(store_of(one)) for one in (queue, other)]
+    for step in (_enters, _fails, _acks):
+        step(queue)
+        step(other)
+        clock.advance(_MINUTE)
+
+        for one, look in zip((queue, other), looks, strict=True):
+            assert look() == reading.read(store_of(one))
+
+
+def test_what_did_not_change_is_not_worked_out_again(
+    queue: LocalQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a queue to which little happens an engine is made once."""
+    made = 0
+    real = duck.DuckEngine
+
+    def counted(*args: object) -> duck.DuckEngine:
+        nonlocal made
+        made += 1
+        return real(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(duck, "DuckEngine", counted)
+    look = reading.followed(store_of(queue))
+    for step in (_enters, _fails, _holds):
+        step(queue)
+        look()
+
+    assert made == 1
+
+
+def test_databases_share_no_place_for_what_they_spill(
+    queue: LocalQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each has a directory of its own, of a name that nobody guesses, and it is gone with it."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    looks = [reading.followed(store_of(queue)) for _ in range(2)]
+    for look in looks:
+        look()
+    assert len(list(tmp_path.iterdir())) == 2
+
+    del look, looks
+    assert list(tmp_path.iterdir()) == []
