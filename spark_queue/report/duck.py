@@ -106,8 +106,8 @@ class DuckEngine(Engine):
         self._connection.register(
             "sq_rows", self._connection.sql(f"FROM sq_new_{name}").to_arrow_table()
         )
-        former = f"{key} IN (SELECT {key} FROM sq_rows)"
-        self._connection.execute(f"DELETE FROM sq_{name} WHERE {former}")  # noqa: S608 - our own
+        former = f"{key} IN (SELECT {key} FROM sq_rows)"  # noqa: S608 - our own
+        self._connection.execute(f"DELETE FROM sq_{name} WHERE {former}")  # noqa: S608 - as above
         self._connection.execute(f"INSERT INTO sq_{name} FROM sq_rows")
 
     def _show(self, queue_log: pa.Table, status_log: pa.Table, prefix: str = "sq_") -> None:

@@ -269,6 +269,18 @@ class ItemLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SharedReport:
+    """What some items share, and the first of them that are open or dead."""
+
+    queue: str
+    reader: str
+    as_of: datetime
+    about: tuple[Tenant | HeldGroup | ErrorGroup, ...]
+    """The lines that its panel has of it: none where it is not among those."""
+    items: tuple[ItemLine, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ItemReport:
     """One item: what happened to it, and what it waits for, to the end of the chain."""
 

@@ -37,8 +37,10 @@ from spark_queue.report.model import (
     ReaderLine,
     Report,
     RetryPoint,
+    SharedReport,
     Tenant,
     WorkerLine,
+    id_of,
     redrive_command,
 )
 
@@ -98,6 +100,15 @@ def read(
 #: By what items are listed: what they share, by its digest (:func:`model.id_of`).
 Shared = Literal["tenant", "group", "error"]
 
+#: The panel that has a line of it, and the line's column that says what it is.
+_PANELS: Mapping[Shared, tuple[str, str]] = {
+    "tenant": ("tenants", "fair_key"),
+    "group": ("groups", "group_key"),
+    "error": ("errors", "wording"),
+}
+
+_Line = Tenant | HeldGroup | ErrorGroup
+
 #: The states of the items that are listed: whoever is done is no more to be looked after.
 _LISTED = "state IN ('ready', 'claimed', 'dead')"
 
@@ -122,8 +133,8 @@ class Followed:
         """Read what happened to an item, as :func:`read_item` does."""
         return read_item(self._store, seq, engines=self._engines)
 
-    def items(self, by: Shared, digest: str, most: int) -> tuple[ItemLine, ...]:
-        """Read the first open and dead items that share something.
+    def items(self, by: Shared, digest: str, most: int) -> SharedReport:
+        """Read the first open and dead items that share something, and what a report says of it.
 
         Raises
         ------
@@ -135,9 +146,30 @@ class Followed:
         ends = ends_at(self._store, None)
         asked = asked_of(self._store, ends, self._window)
         with self._engines.over(self._store, ends, asked) as engine:
+            about = tuple(_about(self._store, engine, by, digest))
             rows = engine.rows("listed", f"{_LISTED} AND {by}_id = '{digest}'", most)
         known = [one.name for one in fields(ItemLine)]
-        return tuple(ItemLine(**{name: row[name] for name in known}) for row in rows)
+        return SharedReport(
+            queue=self._store.name,
+            reader=self._store.registered().name,
+            as_of=asked.now,
+            about=about,
+            items=tuple(ItemLine(**{name: row[name] for name in known}) for row in rows),
+        )
+
+
+def _about(store: Store, engine: Engine, by: Shared, digest: str) -> Iterator[_Line]:
+    """Return the lines that the panel has; of a group there may be several."""
+    panel, key = _PANELS[by]
+    for row in engine.rows(panel):
+        if id_of(row[key]) == digest:
+            yield _line_of(by, store, row)
+
+
+def _line_of(by: Shared, store: Store, row: Mapping[str, Any]) -> _Line:
+    if by == "error":
+        return _error(store.name, store.registered().name, row)
+    return Tenant(**row) if by == "tenant" else HeldGroup(**row)
 
 
 def followed(store: Store, window: timedelta = HOUR) -> Followed:

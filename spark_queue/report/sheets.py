@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypeVar
@@ -16,6 +16,7 @@ from spark_queue.report.model import (
     Overview,
     ReaderLine,
     Report,
+    SharedReport,
     Tenant,
     Transition,
     WorkerLine,
@@ -42,7 +43,7 @@ class Sheet:
     """What there is to say beside: how many rows are left out, or that there is none."""
 
 
-def headline(report: Report | ItemReport) -> str:
+def headline(report: Report | ItemReport | SharedReport) -> str:
     """Say which queue is shown, by whom it is seen, and when."""
     seen = f", as reader {report.reader!r} sees it" if report.reader else ""
     return f"{report.queue}{seen}, {instant(report.as_of)}"
@@ -50,16 +51,30 @@ def headline(report: Report | ItemReport) -> str:
 
 def sheets(report: Report) -> tuple[Sheet, ...]:
     """Return the panels of a report that are tables; those with nothing in them say so."""
-    now = report.as_of
     found = (
-        ("errors", "Errors", _ERRORS, report.errors, now, _all(report.errors, "wordings")),
-        ("tenants", "Tenants", _TENANTS, report.tenants, now, _all(report.tenants, "keys")),
-        ("groups", "Held groups", _GROUPS, report.groups, now, _all(report.groups, "heads")),
-        ("workers", "Workers", _WORKERS, report.workers, now, _all(report.workers, "workers")),
-        ("readers", "Readers", _READERS, report.readers, now, 0),
-        ("steps", "What operators did", _STEPS, report.steps, now, 0),
+        ("errors", report.errors, _all(report.errors, "wordings")),
+        ("tenants", report.tenants, _all(report.tenants, "keys")),
+        ("groups", report.groups, _all(report.groups, "heads")),
+        ("workers", report.workers, _all(report.workers, "workers")),
+        ("readers", report.readers, 0),
+        ("steps", report.steps, 0),
     )
-    return (_overview(report), *(_sheet(*one) for one in found))
+    return (
+        _overview(report),
+        *(panel(name, lines, report.as_of, total) for name, lines, total in found),
+    )
+
+
+def panel(name: str, lines: Sequence[Any], now: datetime, total: int = 0) -> Sheet:
+    """Return some lines of the panel of a name.
+
+    Parameters
+    ----------
+    total : int
+        How many lines there are in all.
+    """
+    title, columns = _PANELS[name]
+    return _sheet(name, title, columns, lines, now, total)
 
 
 def history(item: ItemReport) -> Sheet:
@@ -275,3 +290,13 @@ _HISTORY: Sequence[tuple[str, str, Callable[[Transition, datetime], str]]] = (
     ("worker", "fold", lambda one, _: one.worker_id or ""),
     ("error", "fold", lambda one, _: _first_line(one.error)),
 )
+
+#: The panels that are tables, by name: the title, and the columns.
+_PANELS: Mapping[str, tuple[str, Sequence[_Column]]] = {
+    "errors": ("Errors", _ERRORS),
+    "tenants": ("Tenants", _TENANTS),
+    "groups": ("Held groups", _GROUPS),
+    "workers": ("Workers", _WORKERS),
+    "readers": ("Readers", _READERS),
+    "steps": ("What operators did", _STEPS),
+}

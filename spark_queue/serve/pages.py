@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -14,21 +14,21 @@ from markupsafe import Markup
 from spark_queue.delta.tables.facts import logger
 from spark_queue.errors import SparkQueueError
 from spark_queue.report import page, sheets
-from spark_queue.report.model import ErrorGroup, ItemLine, Report, redrive_where
+from spark_queue.report.model import ErrorGroup, ItemLine, SharedReport, redrive_where
 from spark_queue.report.reading import Shared
 from spark_queue.report.sheets import Sheet
 from spark_queue.serve import links
-from spark_queue.serve.watching import Board, Watched
+from spark_queue.serve.watching import LISTED, Board, Watched
 from spark_queue.wording import duration, line_of
 
 #: Signs that are shown of a value in a list.
 _LONGEST = 200
 
-#: What a page is about, where it is about what items share: the panel, and what its lines call it.
-_PANELS: Mapping[Shared, tuple[str, str, Callable[[Any], str | None]]] = {
-    "error": ("errors", "Error", lambda line: line.wording),
-    "tenant": ("tenants", "Tenant", lambda line: line.fair_key),
-    "group": ("groups", "Group", lambda line: line.group_key),
+#: What a page is about, where it is about what items share, and how a line of its panel names it.
+_CALLED: Mapping[Shared, tuple[str, Callable[[Any], str | None]]] = {
+    "error": ("Error", lambda line: line.wording),
+    "tenant": ("Tenant", lambda line: line.fair_key),
+    "group": ("Group", lambda line: line.group_key),
 }
 
 
@@ -118,19 +118,14 @@ def shared(
     seat: Watched, base: str, by: Shared, digest: str, most_age: float, verbs: Sequence[str]
 ) -> Page | None:
     """Return the page of a tenant, a group or an error; ``None`` where there is none."""
-    report = seat.report(most_age)
-    lines, more = seat.items(by, digest, most_age)
-    panel, called, text_of = _PANELS[by]
-    found = [
-        at
-        for at, line in enumerate(getattr(report, panel))
-        if links.shared(base, by, text_of(line)) == f"{base}/{by}s/{digest}"
-    ]
-    if not found and not lines:
+    report = seat.items(by, digest, most_age)
+    lines, more = report.items[:LISTED], len(report.items) > LISTED
+    if not report.about and not lines:
         return None
-    about = getattr(report, panel)[found[0]] if found else None
-    name = text_of(about) if about is not None else _name_of(by, lines[0])
-    parts = [*_about(report, panel, found), *_sample(about)]
+    called, text_of = _CALLED[by]
+    about = report.about[0] if report.about else None
+    name = _name_of(by, lines[0]) if about is None else text_of(about)
+    parts = [*_about(report, f"{by}s"), *_sample(about)]
     items = sheets.items(lines, report.as_of, more=more)
     parts.append(page.table(items, links.of_items(base, [line.seq for line in lines])))
     actions = list(_redrive(base, about)) if "redrive" in verbs else []
@@ -144,10 +139,9 @@ def _name_of(by: Shared, line: ItemLine) -> str | None:
     return names[by]
 
 
-def _about(report: Report, panel: str, rows: Sequence[int]) -> Iterator[str]:
-    if rows:
-        (sheet,) = (one for one in sheets.sheets(report) if one.name == panel)
-        yield page.table(replace(sheet, rows=tuple(sheet.rows[at] for at in rows), note=""))
+def _about(report: SharedReport, panel: str) -> Iterator[str]:
+    if report.about:
+        yield page.table(sheets.panel(panel, report.about, report.as_of))
 
 
 def _sample(about: object) -> Iterator[Markup]:

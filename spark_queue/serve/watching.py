@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from spark_queue.config import LiveSettings, QueueConfig
 from spark_queue.errors import QueueNotFoundError
-from spark_queue.report.model import ItemLine, ItemReport, Report
+from spark_queue.report.model import ItemReport, Report, SharedReport
 from spark_queue.report.reading import Followed, Shared
 from spark_queue.results import Affected
 
@@ -119,12 +119,12 @@ class Watched:
         item: ItemReport = self._answer(seq, most_age, lambda look: look.item(seq))
         return item
 
-    def items(self, by: Shared, digest: str, most_age: float) -> tuple[Sequence[ItemLine], bool]:
-        """Return the first items that share something, and whether there are more."""
-        found: tuple[ItemLine, ...] = self._answer(
+    def items(self, by: Shared, digest: str, most_age: float) -> SharedReport:
+        """Return the first items that share something: one more than are listed, if there are."""
+        found: SharedReport = self._answer(
             (by, digest), most_age, lambda look: look.items(by, digest, LISTED + 1)
         )
-        return found[:LISTED], len(found) > LISTED
+        return found
 
     def operated(self, do: Callable[[Operable], Any]) -> Any:
         """Return what somebody has done to the queue; whoever looks next sees it."""

@@ -103,9 +103,7 @@ def test_a_look_says_the_same_as_a_report_that_is_read_anew(
         assert look.item(5) == reading.read_item(store_of(queue), 5)
 
 
-def test_looks_by_readers_of_one_queue_do_not_mix(
-    queue: LocalQueue, clock: ManualClock
-) -> None:
+def test_looks_by_readers_of_one_queue_do_not_mix(queue: LocalQueue, clock: ManualClock) -> None:
     """What is kept of a reader is its own, as are the ends of its items."""
     limits = ReaderConfig(max_age=timedelta(seconds=150))
     other = queue.reader("other", start="beginning", config=limits)
