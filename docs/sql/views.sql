@@ -159,21 +159,33 @@ members AS (
   FROM told
   WHERE group_key IS NOT NULL
 ),
-seen AS (
+everybody AS (
+  SELECT
+    group_key,
+    min(waiting) AS first_waiting,
+    min(held) AS first_held,
+    min(lost) AS first_lost,
+    min(due) AS first_due,
+    count(held) AS all_held,
+    count(lost) AS all_lost
+  FROM members
+  GROUP BY group_key
+),
+ahead AS (
   SELECT
     seq,
-    min(waiting) OVER everybody AS first_waiting,
-    min(held) OVER everybody AS first_held,
-    min(lost) OVER everybody AS first_lost,
-    min(due) OVER everybody AS first_due,
-    count(held) OVER everybody AS all_held,
-    count(lost) OVER everybody AS all_lost,
-    count(lost) OVER ahead AS lost_ahead,
-    count(due) OVER ahead AS due_ahead
+    group_key,
+    count(lost) OVER earlier AS lost_ahead,
+    count(due) OVER earlier AS due_ahead
   FROM members
-  WINDOW
-    everybody AS (PARTITION BY group_key),
-    ahead AS (PARTITION BY group_key ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+  WINDOW earlier AS (
+    PARTITION BY group_key ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+  )
+),
+seen AS (
+  SELECT e.*, h.seq, h.lost_ahead, h.due_ahead
+  FROM ahead h
+  JOIN everybody e ON e.group_key = h.group_key
 ),
 in_the_way AS (
   SELECT

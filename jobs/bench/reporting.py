@@ -2,8 +2,8 @@
 
 A queue of a million items with three million transitions, and one of a hundred thousand, are
 reported by the command in a process of its own; one with a hundred thousand open items is looked at
-again and again, as ``spark-queue top`` does. Prints one JSON line for each figure and a table at
-the end, as ``core.py`` does.
+again and again, as ``spark-queue top`` and ``serve`` do. Prints one JSON line for each figure and a
+table at the end, as ``core.py`` does.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import typer
 from rich.console import Console, Group
+from starlette.testclient import TestClient
 
 from report import Figure, at_most, measure
 from spark_queue import LocalQueue, QueueConfig
@@ -32,6 +33,10 @@ from spark_queue.delta.tables.heads import following
 from spark_queue.delta.tables.step_log import StepLog
 from spark_queue.local import handles
 from spark_queue.report import reading
+from spark_queue.report.model import id_of
+from spark_queue.serve.app import Site
+from spark_queue.serve.guard import LOOPBACK
+from spark_queue.serve.watching import FOR_A_REFRESH, Board, Opened
 
 #: Items of one step, and the tenants, groups and workers that they are of.
 _STEP = 10_000
@@ -41,6 +46,9 @@ _TENANTS, _GROUPS, _WORKERS = 200, 20_000, 16
 _HISTORY, _WAIT, _WORK = 20 * 3_600, 60, 30
 
 _INSTANT = pa.timestamp("us", "UTC")
+
+#: What its errors say, without what differs from item to item.
+_WORDING = "ValueError: row <n> of <path>"
 
 #: Reports of which the best is taken: what else the machine does only adds to it.
 _ROUNDS = 3
@@ -67,14 +75,52 @@ def looks() -> Iterator[Figure]:
         queue = filled.queue
         look, work = reading.followed(handles.store_of(queue)), []
         console = Console(width=120, file=open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
-        for number in range(_LOOKS + 1):
-            filled.enter(pa.array([100_001 + number], pa.int64()))
+        for _ in range(_LOOKS + 1):
+            filled.enter_next()
             began = time.process_time()
             console.print(Group(*show_report.live(look())))
             work.append(time.process_time() - began)
     detail = f"100,000 open items, {moved:,} transitions, median of {_LOOKS}"
     yield Figure("top.first.cpu", work[0], None, "s", detail.partition(", median")[0])
     yield Figure("top.look.cpu", statistics.median(work[1:]), at_most(1), "s", detail)
+
+
+def pages() -> Iterator[Figure]:
+    """Refresh pages of a hundred thousand open items, to which something is done meanwhile."""
+    with tempfile.TemporaryDirectory(prefix="reporting-") as root:
+        filled = Filled(root, 100_000)
+        moved = filled.move(0.5, fails=1.0, ends=False)
+        browser = _browser(filled.queue)
+        asked = {
+            "queue": "/queues/0",
+            "tenant": f"/queues/0/tenants/{id_of('tenant-7')}",
+            "error": f"/queues/0/errors/{id_of(_WORDING)}",
+            "item": "/queues/0/items/7",
+        }
+        detail = f"100,000 open items, {moved:,} transitions, median of {_LOOKS} refreshes"
+        for name, path in asked.items():
+            work = list(_refreshed(filled, browser, path))
+            yield Figure(
+                f"pages.{name}.cpu", statistics.median(work[1:]), at_most(0.3), "s", detail
+            )
+
+
+def _browser(queue: LocalQueue) -> TestClient:
+    def opener(_name: str, _reader: str | None) -> Opened:
+        return Opened(look=reading.followed(handles.store_of(queue)), operate=queue)
+
+    app = Site(board=Board([queue.name], opener)).app(LOOPBACK)
+    return TestClient(app, base_url="http://127.0.0.1")
+
+
+def _refreshed(filled: Filled, browser: TestClient, path: str) -> Iterator[float]:
+    """Refresh a page, each time later than what was shown is shown again."""
+    for _ in range(_LOOKS + 1):
+        time.sleep(FOR_A_REFRESH)
+        filled.enter_next()
+        began = time.process_time()
+        browser.get(path, headers={"x-refresh": "1"}).raise_for_status()
+        yield time.process_time() - began
 
 
 def _reported(name: str, items: int, most: Any, memory: Any) -> Iterator[Figure]:
@@ -185,6 +231,10 @@ class Filled:
         }
         _require(log.commit(head, pa.table(rows), is_synced=False))
 
+    def enter_next(self) -> None:
+        """Enqueue one item more."""
+        self.enter(pa.array([handles.store_of(self.queue).queue_head().items + 1], pa.int64()))
+
     def _step(self, seqs: pa.Array, state: str, after: int, more: dict[str, Any]) -> int:
         log, before = self._log("status"), handles.store_of(self.queue).status_head()
         count = len(seqs)
@@ -239,13 +289,13 @@ def _whole(value: Any, count: int) -> pa.Array:
 
 
 def main(
-    only: Annotated[list[str] | None, typer.Option(help="large, small, looks")] = None,
+    only: Annotated[list[str] | None, typer.Option(help="large, small, looks, pages")] = None,
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Leave the table out.")] = False,
     strict: Annotated[bool, typer.Option(help="Exit with 1 when a target is missed.")] = False,
 ) -> None:
     """Print the figures."""
-    sections = {"large": large, "small": small, "looks": looks}
+    sections = {"large": large, "small": small, "looks": looks, "pages": pages}
     raise typer.Exit(
         measure({k: partial(v) for k, v in sections.items()}, only, as_json=as_json, strict=strict)
     )

@@ -14,7 +14,7 @@ from spark_queue.delta.tables.heads import StatusHead
 from spark_queue.metrics import instruments as named
 from spark_queue.metrics.instruments import NO_KEY, REST, Metric
 from spark_queue.report.model import Report, Tenant
-from spark_queue.report.reading import followed
+from spark_queue.report.reading import engines_of, followed
 
 if TYPE_CHECKING:
     from spark_queue.local.queue import LocalQueue
@@ -78,6 +78,7 @@ class Looker:
         self._store: Store = queue._main  # noqa: SLF001 - it is no user's business
         self._keys = keys
         self._window = window
+        self._engines = engines_of(self._store)
         self._reports: dict[int, Callable[[], Report]] = {}
 
     @property
@@ -93,7 +94,7 @@ class Looker:
                 found += _of_unread(reader)
                 continue
             if reader.reader not in self._reports:
-                self._reports[reader.reader] = followed(reader, self._window)
+                self._reports[reader.reader] = followed(reader, self._window, self._engines)
             found += _of_reader(reader, self._reports[reader.reader](), self._keys)
         return found
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, replace
 from datetime import timezone
@@ -247,9 +248,13 @@ class KeptEngine:
 
 
 class ArrowLogs(Engines):
-    """The logs of a queue on this machine's disk, of which each file is read once."""
+    """The logs of a queue on this machine's disk, of which each file is read once.
+
+    They are for all its readers, and for any number of threads, one after the other.
+    """
 
     def __init__(self) -> None:
+        self._lock = threading.RLock()
         self._engines: dict[int, KeptEngine] = {}
         self._items = KeptRows("queue", QUEUE_COLUMNS, (ITEM, REFUSED), item_files)
         self._moves: dict[int, KeptRows] = {}
@@ -263,23 +268,31 @@ class ArrowLogs(Engines):
 
     @contextmanager
     def over(self, store: Store, ends: Ends, asked: Asked) -> Iterator[Engine]:
-        """See :class:`Engines`.
+        """See :class:`Engines`; others wait until whoever has the logs is done.
 
         Raises
         ------
         SparkNeededError
             When only Spark reads the logs.
         """
-        moves, settings = self._of(store.reader)
-        log = {**moves.rows(store), **settings.rows(store)}
-        # Read last: whatever a transition names has entered by then.
-        items = self._items.rows(store)
-        if ends.queue_step is None:
-            yield self._kept(store.reader, items, log, asked)
-            return
-        cut = _up_to(items, ends.queue_step), _up_to(log, ends.head.step)
-        with closing(DuckEngine(*cut, asked)) as engine:
-            yield engine
+        with self._lock:
+            self._keep_only(store.queue_head().readers)
+            moves, settings = self._of(store.reader)
+            log = {**moves.rows(store), **settings.rows(store)}
+            # Read last: whatever a transition names has entered by then.
+            items = self._items.rows(store)
+            if ends.queue_step is None:
+                yield self._kept(store.reader, items, log, asked)
+                return
+            cut = _up_to(items, ends.queue_step), _up_to(log, ends.head.step)
+            with closing(DuckEngine(*cut, asked)) as engine:
+                yield engine
+
+    def _keep_only(self, readers: Collection[int]) -> None:
+        """Drop what is of no reader any more."""
+        for kept in (self._moves, self._settings, self._engines):
+            for gone in kept.keys() - readers:
+                del kept[gone]
 
     def _kept(self, reader: int, items: _Rows, log: _Rows, asked: Asked) -> DuckEngine:
         known = self._engines.pop(reader, None)

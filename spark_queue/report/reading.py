@@ -121,9 +121,17 @@ class Followed:
     Parameters and errors of its calls are those of :func:`read`. One thread at a time may use it.
     """
 
-    def __init__(self, store: Store, window: timedelta = HOUR) -> None:
+    def __init__(
+        self, store: Store, window: timedelta = HOUR, engines: Engines | None = None
+    ) -> None:
         checks.require_duration("window", window)
-        self._store, self._window, self._engines = store, window, engines_of(store)
+        self._store, self._window = store, window
+        self._engines = engines or engines_of(store)
+
+    @property
+    def engines(self) -> Engines:
+        """Who answers: for whoever looks at the same queue as another of its readers."""
+        return self._engines
 
     def __call__(self) -> Report:
         """Read a report."""
@@ -172,9 +180,9 @@ def _line_of(by: Shared, store: Store, row: Mapping[str, Any]) -> _Line:
     return Tenant(**row) if by == "tenant" else HeldGroup(**row)
 
 
-def followed(store: Store, window: timedelta = HOUR) -> Followed:
+def followed(store: Store, window: timedelta = HOUR, engines: Engines | None = None) -> Followed:
     """Return what reads a report whenever it is called, and pages of it."""
-    return Followed(store, window)
+    return Followed(store, window, engines)
 
 
 def read_item(

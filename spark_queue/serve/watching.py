@@ -187,7 +187,9 @@ class Board:
         LookupError
             When there is no such queue, or no such reader.
         """
-        name, reader = self._names[number], self._reader if reader is None else reader
+        name = self._names[number]
+        # The default reader has no name.
+        reader = self._reader if reader is None else reader or None
         with self._lock:
             found = self._seats.get((number, reader))
         if found is None:

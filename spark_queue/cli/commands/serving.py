@@ -17,6 +17,7 @@ from spark_queue.cli.scope import Scope
 from spark_queue.errors import SetupError
 
 if TYPE_CHECKING:
+    from spark_queue.report.reading import Followed
     from spark_queue.serve.watching import Opener
 
 _Names = Annotated[list[str], Argument(help="The queues: paths, or table names of the catalog.")]
@@ -85,9 +86,12 @@ def require_installed() -> None:
 def _opener(scope: Scope, window: timedelta) -> Opener:
     from spark_queue.serve.watching import Opened  # noqa: PLC0415 - as above
 
+    looks: dict[str, Followed] = {}
+
     def opened(name: str, reader: str | None) -> Opened:
         engine, queue = scope.opened(name, reader)
-        return Opened(look=engine.reports(queue, window), operate=queue)
+        looks[name] = engine.reports(queue, window, looks.get(name))
+        return Opened(look=looks[name], operate=queue)
 
     return opened
 

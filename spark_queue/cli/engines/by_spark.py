@@ -179,9 +179,9 @@ def history(queue: AnyQueue, seq: int) -> list[dict[str, Any]]:
     return rows(_seen(queue).history(seq))
 
 
-def reports(queue: AnyQueue, window: timedelta) -> Followed:
+def reports(queue: AnyQueue, window: timedelta, like: Followed | None = None) -> Followed:
     """See :class:`Engine`."""
-    return reading.followed(store_of(_seen(queue)), window)
+    return reading.followed(store_of(_seen(queue)), window, like.engines if like else None)
 
 
 def readers(queue: AnyQueue) -> tuple[str, ...]:

@@ -126,8 +126,11 @@ class Engine(Protocol):
     def history(self, queue: AnyQueue, seq: int) -> list[dict[str, Any]]:
         """Return every transition of an item, oldest first."""
 
-    def reports(self, queue: AnyQueue, window: timedelta) -> Followed:
-        """Return what reads a report whenever it is called, and of the logs what is new."""
+    def reports(self, queue: AnyQueue, window: timedelta, like: Followed | None = None) -> Followed:
+        """Return what reads a report whenever it is called, and of the logs what is new.
+
+        What it has read it shares with another one, of the same queue as any reader sees it.
+        """
 
     def readers(self, queue: AnyQueue) -> tuple[str, ...]:
         """Return the names of all readers; the default reader's is empty."""

@@ -244,9 +244,9 @@ def history(queue: AnyQueue, seq: int) -> list[dict[str, Any]]:
     return [plain(row) for row in items.history(handles.store_of(_local(queue)), seq)]
 
 
-def reports(queue: AnyQueue, window: timedelta) -> Followed:
+def reports(queue: AnyQueue, window: timedelta, like: Followed | None = None) -> Followed:
     """See :class:`Engine`."""
-    return reading.followed(handles.store_of(_local(queue)), window)
+    return reading.followed(handles.store_of(_local(queue)), window, like.engines if like else None)
 
 
 def readers(queue: AnyQueue) -> tuple[str, ...]:

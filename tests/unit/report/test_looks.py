@@ -7,11 +7,14 @@ from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from spark_queue.clock import ManualClock
 from spark_queue.config import RetryPolicy
-from spark_queue.local.handles import store_of
+from spark_queue.delta.tables.files import LogFile
+from spark_queue.delta.tables.native import NativeLog
+from spark_queue.local.handles import drop_reader, store_of
 from spark_queue.local.queue import LocalQueue
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.report import duck, reading
@@ -106,14 +109,14 @@ def test_a_look_says_the_same_as_a_report_that_is_read_anew(
 def test_looks_by_readers_of_one_queue_do_not_mix(queue: LocalQueue, clock: ManualClock) -> None:
     """What is kept of a reader is its own, as are the ends of its items."""
     limits = ReaderConfig(max_age=timedelta(seconds=150))
-    other = queue.reader("other", start="beginning", config=limits)
-    looks = [reading.followed(store_of(one)) for one in (queue, other)]
+    first, other = queue.reader("first"), queue.reader("other", start="beginning", config=limits)
+    looks = [reading.followed(store_of(one)) for one in (first, other)]
     for step in (_enters, _fails, _acks):
-        step(queue)
+        step(first)
         step(other)
         clock.advance(_MINUTE)
 
-        for one, look in zip((queue, other), looks, strict=True):
+        for one, look in zip((first, other), looks, strict=True):
             assert look() == reading.read(store_of(one))
 
 
@@ -150,3 +153,28 @@ def test_databases_share_no_place_for_what_they_spill(
 
     del look, looks
     assert list(tmp_path.iterdir()) == []
+
+
+def test_whoever_looks_as_several_readers_reads_each_file_once(
+    queue: LocalQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The item log is kept once for all readers, and of a reader that is dropped nothing is."""
+    queue.reader("first")
+    stores = [store_of(queue), store_of(queue.reader("other", start="beginning"))]
+    engines = duck.ArrowLogs()
+    looks = [reading.followed(store, engines=engines) for store in stores]
+    read: list[str] = []
+    real = NativeLog.rows_of
+
+    def counted(log: NativeLog, files: list[LogFile], columns: list[str]) -> pa.Table:
+        read.extend(file.path for file in files)
+        return real(log, files, columns)
+
+    monkeypatch.setattr(NativeLog, "rows_of", counted)
+    for look in looks:
+        look()
+    assert len(read) == len(set(read))
+
+    drop_reader(queue, "other")
+    looks[0]()
+    assert set(engines._engines) == {0}
