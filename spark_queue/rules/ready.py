@@ -116,13 +116,15 @@ class LevelLine:
     at the pointer, in order of their first item.
     """
 
-    __slots__ = ("keys", "later", "level", "now")
+    __slots__ = ("keys", "late", "later", "level", "now")
 
     def __init__(self, level: Level) -> None:
         self.level = level
         self.keys: dict[Hashable, KeyLine] = {}
         self.now: Heap[Hashable] = Heap()
         self.later: Heap[Hashable] = Heap()
+        self.late: set[Hashable] = set()
+        """The keys that have overdue items."""
 
     def refresh(self, key: Hashable) -> None:
         """Put a key where its first item and slot belong."""
@@ -131,8 +133,10 @@ class LevelLine:
         if first is None:
             self.now.discard(key)
             self.later.discard(key)
+            self.late.discard(key)
             del self.keys[key]
             return
+        (self.late.add if line.overdue else self.late.discard)(key)
         turn = line.first_slot().turn
         line.seen_at = (self.level.turn, self.level.seq)
         if turn < self.level.turn:
@@ -151,8 +155,14 @@ class LevelLine:
             if self._best() == key:
                 self.now.discard(key)
                 self.later.discard(key)
+                self.late.discard(key)
                 return line
         return None
+
+    def may_gain(self, turn: float) -> bool:
+        """Tell whether a key's first item might take a regular turn that is not known here yet."""
+        lines = (self.keys[key] for key in self.late)
+        return any(one.account.regular < turn < one.first_slot().turn for one in lines)
 
     def _best(self) -> Hashable:
         now, later = self.now.first(), self.later.first()

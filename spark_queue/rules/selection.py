@@ -51,6 +51,11 @@ class Cursor:
         seq = first[1] if self._by_seq else slot.owner
         return Served(self.line.records[seq], slot.turn, slot)
 
+    def may_gain(self, turn: float) -> bool:
+        """Tell whether the key's next item might take a regular turn that is not known here."""
+        following = self.peek() if self._by_seq else None
+        return following is not None and following.turn > turn
+
     def take(self, served: Served) -> None:
         """Take the item and the slot that were looked at last out of the key."""
         self.line.seqs.discard(served.record.seq)
@@ -97,6 +102,7 @@ class Service:
         self._parked: dict[int, Served] = {}
         self._served: set[int] = set()
         self._reached: dict[tuple[Hashable, int], float] = {}
+        self._unpulled_gain: bool | None = None
         self.is_cut = False
         """Whether what comes next may be somebody beyond the horizon."""
 
@@ -114,7 +120,9 @@ class Service:
             rank, seq, served, cursor = heappop(self._front)
             # Of two slots of a key at one turn the regular one is taken, whosever it is.
             place = math.inf if served.slot.overdue else seq
-            if horizon is not None and (*rank, place) > horizon:
+            if horizon is not None and (
+                (*rank, place) > horizon or self._may_be_preceded(rank, horizon)
+            ):
                 self.is_cut = True
                 break
             if cursor is not None and not self._take(served, cursor):
@@ -137,6 +145,21 @@ class Service:
         for cursor in self._cursors:
             cursor.close(self._served)
             self._line.refresh(cursor.line.account)
+
+    def _may_be_preceded(self, rank: Rank, horizon: Horizon) -> bool:
+        """Tell whether a turn beyond the horizon may be taken before one of the same height.
+
+        That of a key whose items take its turns by seq, as one of them is overdue: by its first.
+        """
+        if rank[0] != horizon[0] or rank[1] != horizon[1]:
+            return False
+        if self._unpulled_gain is None:
+            level = self._line.levels.get(int(-rank[0]))
+            self._unpulled_gain = level is not None and level.may_gain(rank[1])
+        return self._unpulled_gain or any(
+            cursor.line.account.level.priority == -rank[0] and cursor.may_gain(rank[1])
+            for cursor in self._cursors
+        )
 
     def _take(self, served: Served, cursor: Cursor) -> bool:
         """Take the next item of a key; say whether it may be served before earlier members."""

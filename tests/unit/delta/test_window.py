@@ -147,6 +147,8 @@ def _row(draw: random.Random, clock: ManualClock) -> dict[str, Any]:
 @given(seed=st.integers(0, 10**9))
 # An overdue turn, with the key's regular one of the same height beyond the horizon.
 @example(seed=104)
+# A turn of the horizon's height, beyond it, that an earlier item of its key takes.
+@example(seed=1421)
 def test_a_window_decides_as_the_whole(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
     """Laws 1-8: whatever a queue is configured to and went through, the same rows are written."""
     draw = random.Random(seed)  # noqa: S311 - a history to replay
