@@ -9,10 +9,11 @@ from datetime import datetime
 import pyarrow as pa
 
 from spark_queue.delta.replica.columns import status_table
+from spark_queue.delta.replica.peers import Place
 from spark_queue.delta.replica.request import MARGIN, Choice, Request
 from spark_queue.delta.replica.standing import standing_of
 from spark_queue.delta.replica.state import Replica, Row
-from spark_queue.delta.replica.window import Place, place_of
+from spark_queue.delta.replica.window import place_of
 from spark_queue.delta.tables.heads import Pointer, StatusHead
 from spark_queue.delta.tables.schema import CLAIMED, DEAD, EXPIRED, ITEM
 from spark_queue.delta.tables.settings import Settings
@@ -107,8 +108,10 @@ def _proposed(
         replica, settings, limits, head, now, ends_leases=_ends_leases(replica, request, now)
     )
     wanted = request.limit
+    replica.bring_before(MOST_OPEN)
     while (grant := standing.propose(head, request, now)) is None:
         replica.come_nearer(wanted, MOST_OPEN)
+        replica.bring_before(MOST_OPEN)
         # Most of what came may have to wait for something.
         wanted *= 2
     return grant

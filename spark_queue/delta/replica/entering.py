@@ -109,6 +109,7 @@ def _scheduler(
     groups = {row["_group_key"] for row in given} - {None}
     open_items = replica.items.values() if groups else ()
     members = [row for row in open_items if row["_group_key"] in groups]
+    members += replica.last_ahead(groups, pointers)
     if config.fair_key is None:
         # One line, whose tag is the seq.
         priorities = {row["_priority"] for row in [*given, *members]}

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from typing import Protocol
 
 from spark_queue.config import DedupScope
-from spark_queue.delta.replica.window import LineKey, Place, Row, Window
+from spark_queue.delta.replica.peers import Peer, Place, Row
+from spark_queue.delta.replica.window import LineKey, Window
+from spark_queue.delta.tables.heads import Pointer
 from spark_queue.delta.tables.schema import (
     CLAIMED,
     ITEM,
@@ -54,6 +56,10 @@ _CLAIMS = 100
 
 #: Items that come into memory at a time, where the order of service has come to the horizon.
 _NEXT = 200
+
+
+#: When an item was enqueued of which that is of no matter.
+_LONG_AGO = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 class TooManyItemsError(Exception):
@@ -150,8 +156,52 @@ class Replica:
                 self.window.gone.discard(seq)
             elif seq not in self.items:
                 self._wait(row)
+            else:
+                self.window.meet(seq)
         if len(self.items) > most:
             raise TooManyItemsError
+
+    def bring_before(self, most: int) -> None:
+        """Bring those here that may be served before items that are here.
+
+        Of those that come for a place behind them only their groups are asked: they are not served
+        before the horizon comes to them.
+
+        Parameters
+        ----------
+        most : int
+            As for :meth:`come_nearer`.
+        """
+        window = self.window
+        if window is None or not window.unled:
+            return
+        rows = [self.items[seq] for seq in window.unled if seq in self.items]
+        in_lines = True
+        while rows and window.horizon is not None:
+            missing = window.before(rows, self.items, in_lines=in_lines)
+            if len(self.items) + len(missing) > most:
+                raise TooManyItemsError
+            rows, in_lines = self._bring(missing), False
+        window.unled.clear()
+
+    def last_ahead(self, groups: Iterable[str], pointers: Mapping[int, Pointer]) -> list[Row]:
+        """Return the last members of some groups in the tables that the order has not passed.
+
+        Parameters
+        ----------
+        groups : iterable of str
+            The groups.
+        pointers : mapping
+            How far the order of service has come, by priority.
+        """
+        if self.window is None:
+            return []
+        found = ((key, self.window.last_ahead(key, self.items, pointers)) for key in groups)
+        return [_standing_for(peer, key) for key, peer in found if peer is not None]
+
+    def is_led(self, seq: int) -> bool:
+        """Tell of an item that is here whether those before it in its group are."""
+        return self.window is None or seq not in self.window.unled
 
     def holders(self, asked: Mapping[str, int | None]) -> dict[str, tuple[int, datetime, bool]]:
         """Return the newest item of each of some dedup keys, and whether it is open.
@@ -267,12 +317,23 @@ class Replica:
             return
         if self.window is None or not self.window.leaves_out(row):
             self._wait(row)
-        elif row.get("_dedup_key") is not None:
-            self.window.left_out.add(row["_seq"])
+        else:
+            self.window.leave_out(row)
+
+    def _bring(self, seqs: Collection[int]) -> list[Row]:
+        """Let items of the tables wait here, and return them."""
+        if self.window is None or not seqs:
+            return []
+        rows = [row for row in self.window.source.items_of((), seqs) if self.window.has(row)]
+        for row in rows:
+            self._wait(row)
+        return rows
 
     def _wait(self, row: Row) -> None:
         """Let an item wait here that was not touched."""
         item = self.items[row["_seq"]] = _untouched(row)
+        if self.window is not None:
+            self.window.meet(row["_seq"])
         if self.follower is not None:
             self.follower.put(item)
 
@@ -297,14 +358,11 @@ class Replica:
             self.grants[lease].left.discard(seq)
         elif _is_given_back(row) and known.get("_lease") in self.grants:
             self.grants[known["_lease"]].given_back.add(seq)
+        if self.window is not None:
+            self.window.follow(known, item)
         if state in TERMINAL:
             self.items.pop(seq, None)
-            if self.window is not None:
-                self.window.end(known or item)
         else:
-            if self.window is not None and not known and state == READY:
-                # Whoever was given back was claimed before: this one had ended.
-                self.window.is_in_doubt = True
             self.items[seq] = item
         if self.follower is not None:
             self.follower.put(item)
@@ -327,6 +385,17 @@ def _untouched(row: Row) -> Row:
     """Return an item that waits as it entered."""
     item: Row = dict.fromkeys(STATE) | {name: row[name] for name in ("_seq", "_gen", *SCHEDULE)}
     return item | {"_state": READY, "_attempts": row.get("_errors") or 0, "_losses": 0}
+
+
+def _standing_for(peer: Peer, group_key: str) -> Row:
+    """Return an item of the tables as far as new members of its group are measured against it.
+
+    In no line of a key a tag is a turn.
+    """
+    rank, turn, seq = peer.place
+    told = {"_seq": seq, "_priority": int(-rank), "_round": turn, "_group_key": group_key}
+    nothing = dict.fromkeys(STATE) | {"_attempts": 0, "_losses": 0, "_cost": 1.0}
+    return nothing | told | {"_state": READY, "_enqueued_at": _LONG_AGO}
 
 
 def merged(replicas: Iterable[Replica]) -> Replica:

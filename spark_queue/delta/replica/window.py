@@ -9,22 +9,18 @@ stands.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import pyarrow as pa
 
 from spark_queue.config import QueueConfig
 from spark_queue.delta.replica.hashes import KeyHashes
-from spark_queue.delta.tables.schema import SCHEDULE
+from spark_queue.delta.replica.peers import Peer, Place, Ranks, Row
+from spark_queue.delta.tables.heads import Pointer
+from spark_queue.delta.tables.schema import READY, SCHEDULE, TERMINAL
 from spark_queue.delta.tables.settings import Settings
-
-#: A place in the order of service: negated priority, turn, seq.
-Place = tuple[float, float, float]
-
-#: A row of a log, by column.
-Row = dict[str, Any]
 
 #: A fair key at a priority.
 LineKey = tuple[int, str | None]
@@ -70,6 +66,12 @@ class Source(Protocol):
             The columns :data:`WAITING`, and a place; ``None`` where nothing waits behind it.
         """
 
+    def untouched(self) -> pa.Table:
+        """Return ``turn`` and what :class:`~spark_queue.delta.replica.peers.Ranks` is made of.
+
+        Of all items that had not been touched when the window was made, or have entered since.
+        """
+
     def items_of(self, hashes: Collection[int], seqs: Collection[int]) -> Iterable[Row]:
         """Return items that may have a dedup key of some hashes, and items of some seqs.
 
@@ -106,6 +108,10 @@ class Window:
         Items that have entered beyond what is at hand, and whose keys are remembered.
     looks_up_ends : bool
         Whether a line that is not remembered may have given out tags.
+    ranks : Ranks, optional
+        Who waits in the tables, by group and by line, once that was asked for.
+    unled : set of int
+        Items in memory before which others may be served that are in the tables.
     """
 
     source: Source
@@ -119,6 +125,8 @@ class Window:
     gone: set[int] = field(default_factory=set)
     left_out: set[int] = field(default_factory=set)
     looks_up_ends: bool = False
+    ranks: Ranks | None = None
+    unled: set[int] = field(default_factory=set)
     begun: int = 0
     """How many items were in memory when it was made."""
     is_in_doubt: bool = False
@@ -135,19 +143,90 @@ class Window:
 
     def is_beyond(self, row: Row) -> bool:
         """Tell whether the place of an item lies beyond the horizon."""
-        return self.horizon is not None and self.place(row) > self.horizon
+        return self._reaches_not(self.place(row))
 
     def leaves_out(self, row: Row) -> bool:
         """Tell whether an item that enters stays in the tables until the order comes to it."""
         return self.read_to is not None and self.place(row) > self.read_to
 
-    def end(self, row: Row) -> None:
+    def leave_out(self, row: Row) -> None:
+        """Note an item that has entered, and stays in the tables."""
+        if row.get("_dedup_key") is not None:
+            self.left_out.add(row["_seq"])
+        if self.ranks is not None:
+            self.ranks.add(row, self.place(row))
+
+    def meet(self, seq: int) -> None:
+        """Note that an item is in memory."""
+        if self.horizon is not None and is_tangled(self.settings.config):
+            self.unled.add(seq)
+
+    def before(self, rows: Collection[Row], known: Container[int], *, in_lines: bool) -> set[int]:
+        """Return the items in the tables that may be served before some in memory.
+
+        Parameters
+        ----------
+        rows : collection of Row
+            Those in memory.
+        known : container of int
+            All that are in memory.
+        in_lines : bool
+            Whether those before them in their lines are asked for, beside those in their groups.
+        """
+        ranks, is_over = self._ranks(), self._is_over(known)
+        found = ranks.before_in_group(rows, is_over)
+        return found | ranks.before_in_line(rows, is_over) if in_lines else found
+
+    def last_ahead(
+        self, group_key: str, known: Container[int], pointers: Mapping[int, Pointer]
+    ) -> Peer | None:
+        """Return the last member of a group in the tables that the order has not passed."""
+        if self.horizon is None or not is_tangled(self.settings.config):
+            return None
+        members = self._ranks().members(group_key, self._is_over(known))
+        return next((one for one in members if not _is_passed(one.place, pointers)), None)
+
+    def follow(self, known: Row, row: Row) -> None:
+        """Follow an item to where a row says that it is.
+
+        Parameters
+        ----------
+        known : Row
+            What was known of it here; empty where nothing was.
+        row : Row
+            The row.
+        """
+        if row["_state"] in TERMINAL:
+            self._end(known or row)
+            return
+        if not known and row["_state"] == READY:
+            # Whoever was given back was claimed before: this one had ended.
+            self.is_in_doubt = True
+        if not known or self.is_beyond(known):
+            # Others have come further: from now on it counts wherever it stands.
+            self.meet(row["_seq"])
+
+    def _end(self, row: Row) -> None:
         """Note that an item has ended, which may wait in the tables."""
         if self.horizon is None:
             return
         # What ends an item need not say where it stood.
         if row.get("_round") is None or row.get("_priority") is None or self.is_beyond(row):
             self.gone.add(row["_seq"])
+
+    def _ranks(self) -> Ranks:
+        if self.ranks is None:
+            self.ranks = Ranks(self.source.untouched())
+        return self.ranks
+
+    def _is_over(self, known: Container[int]) -> Callable[[Peer], bool]:
+        def is_over(peer: Peer) -> bool:
+            return peer.seq in known or peer.seq in self.gone or not self._reaches_not(peer.place)
+
+        return is_over
+
+    def _reaches_not(self, place: Place) -> bool:
+        return self.horizon is not None and place > self.horizon
 
     def next_rows(self, most: int) -> list[Row]:
         """Return the items that wait behind the horizon, which moves on; perhaps none of them."""
@@ -172,10 +251,21 @@ def place_of(row: Row, settings: Settings) -> Place:
     return (-row["_priority"], turn, row["_seq"])
 
 
-def may_be_cut(config: QueueConfig) -> bool:
-    """Tell whether the order of service is that of the places, for what was never touched.
+def is_tangled(config: QueueConfig) -> bool:
+    """Tell whether an item may be served before one that has an earlier place.
 
     Where members of a group have turns of several lines, or priorities, a later one may stand
     before an earlier one, and an item of a line before one that has its turn.
     """
-    return config.group_key is None or (config.fair_key is None and config.priority is None)
+    stands_in_several = config.fair_key is not None or config.priority is not None
+    return config.group_key is not None and stands_in_several
+
+
+def may_be_cut(config: QueueConfig) -> bool:
+    """Tell whether not all that waits has to be in memory."""
+    return config.group_key is None or config.priority is None
+
+
+def _is_passed(place: Place, pointers: Mapping[int, Pointer]) -> bool:
+    rank, *at = place
+    return tuple(at) <= pointers.get(int(-rank), (0.0, 0))

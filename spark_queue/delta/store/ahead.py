@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_queue.delta.replica.hashes import KeyHashes
-from spark_queue.delta.replica.window import WAITED, WAITING, LineKey, Place, Row
+from spark_queue.delta.replica.peers import NAMED, Place, Row
+from spark_queue.delta.replica.window import WAITED, WAITING, LineKey
 from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.heads import Checkpoint
 from spark_queue.delta.tables.scanning import Part, parts_of
@@ -30,6 +31,11 @@ _Turn = tuple[float, float]
 _BY_TURN = [("turn", "ascending"), ("_seq", "ascending")]
 _TURN = pa.field("turn", pa.float64())
 _WAITING = pa.schema([QUEUE_COLUMNS.arrow.field(name) for name in WAITING])
+
+_TOLD = pa.schema([*(QUEUE_COLUMNS.arrow.field(name) for name in NAMED), _TURN])
+
+#: Before all turns.
+_BEGIN = (-math.inf, 0.0)
 
 #: What is read to learn the keys of items.
 _HASHED = ("_step", "_seq", "_priority", "_round", "_fair_key", "_dedup_hash")
@@ -96,7 +102,7 @@ class TablesAhead:
         for priority in sorted(self.priorities, reverse=True):
             if -priority < after[0]:
                 continue
-            begin = after[1:] if -priority == after[0] else (-math.inf, 0.0)
+            begin = after[1:] if -priority == after[0] else _BEGIN
             rows, is_all = self._turns_of(priority, begin, left)
             found.append(rows.select(WAITING))
             left -= rows.num_rows
@@ -107,9 +113,25 @@ class TablesAhead:
                 return pa.concat_tables(found), (-priority, math.inf, 0)
         return pa.concat_tables(found), None
 
+    def untouched(self) -> pa.Table:
+        """See :class:`~spark_queue.delta.replica.window.Source`."""
+
+        def may(file: LogFile) -> bool:
+            return any(self._may_wait(file, priority, _BEGIN) for priority in self.priorities)
+
+        found = [_TOLD.empty_table()]
+        for part in self._parts(may):
+            rows = part.read((*NAMED, "_step", "_round"), QUEUE_COLUMNS.arrow)
+            rows = rows.filter(pc.and_(self._is_seen(rows), self._waited(rows)))
+            found.append(
+                rows.append_column(_TURN, turns_of(rows, self.settings)).select(_TOLD.names)
+            )
+        return pa.concat_tables(found)
+
     def items_of(self, hashes: Collection[int], seqs: Collection[int]) -> Iterator[Row]:
         """See :class:`~spark_queue.delta.replica.window.Source`."""
-        self._learn_hashes()
+        if hashes:
+            self._learn_hashes()
         wanted = sorted({*seqs, *(seq for one in hashes for seq in self.hashes.seqs_of(one))})
         among = pa.array(wanted, pa.int64())
         for part in self._parts(lambda file: file.gen >= 0 and file.may_have_one("_seq", wanted)):

@@ -142,6 +142,7 @@ def _is_outgrown(store: Store, known: Replica, queue: QueueHead, status: StatusH
     is_another = len(queue.readers) > 1 or window.settings.stretches != settings.stretches
     # What was touched is in memory however much it is: to begin anew would make it no less.
     has_grown = len(known.items) > max(_OPEN, 2 * window.begun)
+    has_grown = has_grown or (window.ranks is not None and window.ranks.added > _KEYS)
     return is_another or window.is_in_doubt or has_grown or len(window.gone) > _GONE
 
 

@@ -72,6 +72,8 @@ def built(store: Store, queue: QueueHead, status: StatusHead, most: int) -> Repl
     replica.has_forgotten = True
     replica.queue, replica.status = queue.token, status.token
     replica.window = Window(source, settings, _AHEAD, since=source.since, begun=len(replica.items))
+    for seq in replica.items:
+        replica.window.meet(seq)
     return replica
 
 

@@ -26,7 +26,8 @@ def live(store: Store, seq: int) -> Explanation | None:
         row = None if replica is None else replica.find(seq)
         if replica is None or row is None:
             return None
-        if seq not in replica.items and row["_group_key"] is not None:
+        is_led = seq in replica.items and replica.is_led(seq)
+        if row["_group_key"] is not None and not is_led:
             # Of the members before it none need be known here.
             return None
         limit = store.limits()
