@@ -261,11 +261,6 @@ def is_tangled(config: QueueConfig) -> bool:
     return config.group_key is not None and stands_in_several
 
 
-def may_be_cut(config: QueueConfig) -> bool:
-    """Tell whether not all that waits has to be in memory."""
-    return config.group_key is None or config.priority is None
-
-
 def _is_passed(place: Place, pointers: Mapping[int, Pointer]) -> bool:
     rank, *at = place
     return tuple(at) <= pointers.get(int(-rank), (0.0, 0))

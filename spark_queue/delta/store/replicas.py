@@ -17,7 +17,6 @@ from spark_queue.delta.replica.state import (
     TooManyItemsError,
     merged,
 )
-from spark_queue.delta.replica.window import may_be_cut
 from spark_queue.delta.store import windows
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import QueueHead, Registered, StatusHead
@@ -134,8 +133,7 @@ def _is_outgrown(store: Store, known: Replica, queue: QueueHead, status: StatusH
     """Tell whether a replica does not fit the queue any more; what it need not know is dropped."""
     settings, window = store.settings(status), known.window
     if window is None:
-        is_one = len(queue.readers) == 1 and may_be_cut(settings.config)
-        most = min(_OPEN, _GROWS * _NEAR) if is_one else _OPEN
+        most = min(_OPEN, _GROWS * _NEAR) if len(queue.readers) == 1 else _OPEN
         return store.outstanding(status) > most or _has_too_many_keys(store, known, status)
     if len(known.keys) > _KEYS or len(known.ends) > _KEYS:
         known.look_up(queue.step, lines=len(known.ends) > _KEYS)
@@ -177,12 +175,9 @@ def _cut(
     """Return what counts of a queue, and look the rest up; ``None`` where all is to be known."""
     if not store.is_local():
         return None
-    waiting, may_cut = store.outstanding(status), may_be_cut(store.settings(status).config)
-    is_large = waiting > _OPEN if not may_cut else waiting > _NEAR
+    is_large = store.outstanding(status) > _NEAR
     has_outgrown = before is not None and (before.window is not None or len(before.keys) > _KEYS)
     if len(queue.readers) > 1 or not (is_large or has_outgrown or not _is_short(queue)):
-        return None
-    if waiting > _OPEN and not may_cut:
         return None
     replica = windows.built(store, queue, status, _READ)
     if replica is None or replica.window is None:

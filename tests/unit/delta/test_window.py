@@ -54,7 +54,7 @@ def _in_order(draw: random.Random) -> list[dict[str, Any]]:
 
 
 def _tangled(draw: random.Random) -> list[dict[str, Any]]:
-    """Return keys by which groups stand in several lines."""
+    """Return keys by which groups stand in several lines, or priorities."""
     grouped = {
         "group_key": "grp",
         "group_limit": draw.choice([1, 2]),
@@ -63,6 +63,9 @@ def _tangled(draw: random.Random) -> list[dict[str, Any]]:
     return [
         {**grouped, "fair_key": "tenant"},
         {**grouped, "fair_key": "tenant", "weights": {"a": 3.0, "b": 0.7}},
+        {**grouped, "priority": "prio"},
+        {**grouped, "fair_key": "tenant", "priority": "prio"},
+        {**grouped, "fair_key": "tenant", "priority": "prio", "weights": {"a": 3.0, "b": 0.7}},
     ]
 
 
@@ -225,6 +228,22 @@ def test_an_item_that_its_group_has_put_back_holds_a_turn_that_came_back(tmp_pat
     two.claim(1)
     assert [row["_seq"] for row in two.claims[1][1].rows] == [3]
     assert two.windows == 2
+    two.require_same()
+
+
+def test_a_member_waits_for_an_earlier_one_of_a_priority_that_is_not_in_memory(
+    tmp_path: Path,
+) -> None:
+    """Law 4: the order had passed the earlier one while it was delayed, so both keep their own."""
+    two = Two(tmp_path, QueueConfig(fair_key="tenant", priority="prio", group_key="grp"))
+    later = two.clock.now() + timedelta(seconds=10)
+    two.enqueue([_item(prio=1, grp="g", available_at=later), _item(prio=1, tenant="a")])
+    two.claim(1)
+    two.enqueue([_item(prio=2, grp="g"), *[_item(prio=2)] * 20])
+    two.cut._store.forget()
+    two.claim(2)
+    assert [row["_seq"] for row in two.claims[1][1].rows] == [4, 5]
+    assert two.windows == 1
     two.require_same()
 
 
