@@ -26,6 +26,8 @@ import typer
 from pyspark.sql import SparkSession
 
 from histories import History
+from spark_queue.delta.replica import state
+from spark_queue.delta.store import replicas, windows
 from spark_queue.delta.tables.facts import logger
 from spark_queue.delta.verify import AGREED
 from spark_queue.session import SMALL_STEPS, SMALL_STEPS_CONF, local_session
@@ -61,9 +63,14 @@ def main(
     seed: Annotated[int, typer.Option(help="Of the first history; 0 draws one.")] = 0,
     minutes: Annotated[float, typer.Option(help="No further history after so many.")] = 600.0,
     *,
+    in_windows: Annotated[
+        bool, typer.Option("--in-windows", help="Only a handful of items is in memory.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Play histories, and fail where the planners differ."""
+    if in_windows:
+        shrink_windows()
     first = seed or random.SystemRandom().randrange(1, 1 << 31)
     started = time.monotonic()
     spark = local_session("equivalence", quiet=True, **SMALL_STEPS_CONF)
@@ -76,6 +83,17 @@ def main(
     spark.stop()
     _print(first, report, time.monotonic() - started, as_json=as_json)
     raise typer.Exit(1 if report.differences else 0)
+
+
+def shrink_windows() -> None:
+    """Let what is in memory be a window of a handful of items, for the rest of this process."""
+    for module, name, value in (
+        (replicas, "_NEAR", 1),
+        (replicas, "_GROWS", 2),
+        (windows, "_AHEAD", 5),
+        (state, "_NEXT", 2),
+    ):
+        setattr(module, name, value)
 
 
 def play(spark: SparkSession, place: str, seed: int, steps: int, report: Report) -> None:

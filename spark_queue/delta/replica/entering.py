@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 
 from spark_queue.config import QueueConfig
 from spark_queue.delta.replica import rules
-from spark_queue.delta.replica.state import LineKey, Replica, Row
+from spark_queue.delta.replica.several import Measure
+from spark_queue.delta.replica.state import LineKey, Row
 from spark_queue.delta.tables.heads import Pointer, QueueHead
 from spark_queue.delta.tables.schema import (
     GROUP,
@@ -49,7 +50,7 @@ class Entered:
 
 
 def entered(
-    replica: Replica,
+    known: Measure,
     settings: Settings,
     frame: pa.Table,
     before: QueueHead,
@@ -60,7 +61,7 @@ def entered(
 
     Parameters
     ----------
-    replica : Replica
+    known : Replica or Several
         The state as of the step before.
     settings : Settings
         The settings in force.
@@ -76,7 +77,7 @@ def entered(
     config = settings.config
     ours = [name for name in frame.column_names if name in QUEUE_COLUMNS.names]
     given = frame.select(ours).to_pylist()
-    scheduler = _scheduler(replica, settings, given, before, pointers, now)
+    scheduler = _scheduler(known, settings, given, before, pointers, now)
     named = {n: row["_origin"] for n, row in enumerate(given) if row.get("_origin") is not None}
     admitted = scheduler.admit([_new(row, config) for row in given], rules.seconds(now), named)
     log = [
@@ -97,7 +98,7 @@ def entered(
 
 
 def _scheduler(
-    replica: Replica,
+    known: Measure,
     settings: Settings,
     given: list[Row],
     before: QueueHead,
@@ -106,18 +107,15 @@ def _scheduler(
 ) -> Scheduler:
     """Return a scheduler that knows what the rows of a frame may meet."""
     config = settings.config
-    groups = {row["_group_key"] for row in given} - {None}
-    open_items = replica.items.values() if groups else ()
-    members = [row for row in open_items if row["_group_key"] in groups]
-    members += replica.last_ahead(groups, pointers)
+    members = known.members({row["_group_key"] for row in given} - {None}, pointers)
     if config.fair_key is None:
         # One line, whose tag is the seq.
         priorities = {row["_priority"] for row in [*given, *members]}
         lines = [[p, None, 1.0, 0.0, 0.0, float(before.last_seq), None, None] for p in priorities]
     else:
         entered = _lines(given, members)
-        replica.learn_ends(entered)
-        lines = [rules.line(replica, settings, at) for at in entered]
+        known.learn_ends(entered)
+        lines = [rules.line(known, settings, at) for at in entered]
     asked = {row["_dedup_key"]: row.get("_dedup_hash") for row in given}
     asked.pop(None, None)
     return rules.scheduler(
@@ -125,7 +123,7 @@ def _scheduler(
         members,
         pointers,
         lines,
-        holders=rules.holders(replica, config, asked, now),
+        holders=rules.holders(known, config, asked, now),
         last_seq=before.last_seq,
     )
 

@@ -8,7 +8,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from spark_queue.config import QueueConfig
-from spark_queue.delta.replica.state import LineKey, Replica, Row
+from spark_queue.delta.replica.several import Measure
+from spark_queue.delta.replica.state import LineKey, Row
 from spark_queue.delta.tables.heads import Pointer
 from spark_queue.delta.tables.schema import CLAIMED, READY
 from spark_queue.delta.tables.settings import Settings
@@ -85,22 +86,22 @@ def without_keys(config: QueueConfig) -> QueueConfig:
     return replace(config, dedup_key=None, dedup_scope="live")
 
 
-def line(replica: Replica, settings: Settings, at: LineKey) -> list[Any]:
+def line(known: Measure, settings: Settings, at: LineKey) -> list[Any]:
     """Return the priority of a line and its account, as a snapshot has it."""
     priority, fair_key = at
     stretch = settings.stretch(fair_key)
     pinned = stretch.pins.get(priority, (0.0, 0.0))
-    turns = (replica.served.get((at, False)), replica.served.get((at, True)))
-    return [priority, fair_key, stretch.weight, *pinned, replica.ends.get(at, 0.0), *turns]
+    turns = (known.served.get((at, False)), known.served.get((at, True)))
+    return [priority, fair_key, stretch.weight, *pinned, known.ends.get(at, 0.0), *turns]
 
 
 def holders(
-    replica: Replica, config: QueueConfig, asked: Mapping[str, int | None], now: datetime
+    known: Measure, config: QueueConfig, asked: Mapping[str, int | None], now: datetime
 ) -> list[list[Any]]:
     """Return who holds each of some dedup keys, given with its hash, as a snapshot has it."""
     scope = config.dedup_scope
     found = []
-    for key, (seq, at, live) in replica.holders(asked).items():
+    for key, (seq, at, live) in known.holders(asked).items():
         until = seconds(at + scope) if isinstance(scope, timedelta) else None
         if live or scope == "forever" or (until is not None and until > seconds(now)):
             found.append([key, seq, until, live])

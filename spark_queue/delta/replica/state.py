@@ -36,7 +36,6 @@ __all__ = [
     "Row",
     "RowFollower",
     "TooManyItemsError",
-    "merged",
 ]
 
 #: The columns of an item's newest row: what a fold reads of it, but for its kind and step.
@@ -184,20 +183,23 @@ class Replica:
             rows, in_lines = self._bring(missing), False
         window.unled.clear()
 
-    def last_ahead(self, groups: Iterable[str], pointers: Mapping[int, Pointer]) -> list[Row]:
-        """Return the last members of some groups in the tables that the order has not passed.
+    def members(self, groups: Collection[str], pointers: Mapping[int, Pointer]) -> list[Row]:
+        """Return the open members of some groups that new ones are measured against.
+
+        Those that are here, and of those in the tables the last that the order has not passed.
 
         Parameters
         ----------
-        groups : iterable of str
+        groups : collection of str
             The groups.
         pointers : mapping
             How far the order of service has come, by priority.
         """
+        here = [row for row in self.items.values() if row["_group_key"] in groups] if groups else []
         if self.window is None:
-            return []
-        found = ((key, self.window.last_ahead(key, self.items, pointers)) for key in groups)
-        return [_standing_for(peer, key) for key, peer in found if peer is not None]
+            return here
+        last = {key: self.window.last_ahead(key, self.items, pointers) for key in groups}
+        return here + [_standing_for(one, key) for key, one in last.items() if one is not None]
 
     def is_led(self, seq: int) -> bool:
         """Tell of an item that is here whether those before it in its group are."""
@@ -396,15 +398,3 @@ def _standing_for(peer: Peer, group_key: str) -> Row:
     told = {"_seq": seq, "_priority": int(-rank), "_round": turn, "_group_key": group_key}
     nothing = dict.fromkeys(STATE) | {"_attempts": 0, "_losses": 0, "_cost": 1.0}
     return nothing | told | {"_state": READY, "_enqueued_at": _LONG_AGO}
-
-
-def merged(replicas: Iterable[Replica]) -> Replica:
-    """Return what new items of a queue are measured against, of whatever one of its readers has."""
-    whole = Replica()
-    for replica in replicas:
-        whole.items |= replica.items
-        for key, newest in replica.keys.items():
-            whole.keys[key] = max(whole.keys.get(key, newest), newest)
-        for line, tag in replica.ends.items():
-            whole.ends[line] = max(whole.ends.get(line, tag), tag)
-    return whole

@@ -10,12 +10,12 @@ import pyarrow.compute as pc
 
 from spark_queue.delta.replica.checkpointed import Since
 from spark_queue.delta.replica.reading import replica_of
+from spark_queue.delta.replica.several import Measure, Several
 from spark_queue.delta.replica.state import (
     ENTERED,
     FOLLOWED,
     Replica,
     TooManyItemsError,
-    merged,
 )
 from spark_queue.delta.store import windows
 from spark_queue.delta.store.store import Store
@@ -88,7 +88,7 @@ def too_many(store: Store) -> None:
     position.too_large_until = steps + _PATIENCE
 
 
-def of_all(store: Store, every: Sequence[Store]) -> Replica | None:
+def of_all(store: Store, every: Sequence[Store]) -> Measure | None:
     """Return the state of what any reader is not done with, or ``None`` as above.
 
     Then a new item is measured against no more than that: no reader is limited in what it takes.
@@ -104,9 +104,7 @@ def of_all(store: Store, every: Sequence[Store]) -> Replica | None:
     known = [replica for reader in every if (replica := at_hand(reader)) is not None]
     if not known or len(known) < len(facts):
         return None
-    if len(known) == 1:
-        return known[0]
-    return merged(known) if all(one.window is None for one in known) else None
+    return known[0] if len(known) == 1 else Several(known)
 
 
 def is_possible(store: Store) -> bool:
@@ -133,11 +131,11 @@ def _is_outgrown(store: Store, known: Replica, queue: QueueHead, status: StatusH
     """Tell whether a replica does not fit the queue any more; what it need not know is dropped."""
     settings, window = store.settings(status), known.window
     if window is None:
-        most = min(_OPEN, _GROWS * _NEAR) if len(queue.readers) == 1 else _OPEN
+        most = min(_OPEN, _GROWS * _NEAR)
         return store.outstanding(status) > most or _has_too_many_keys(store, known, status)
     if len(known.keys) > _KEYS or len(known.ends) > _KEYS:
         known.look_up(queue.step, lines=len(known.ends) > _KEYS)
-    is_another = len(queue.readers) > 1 or window.settings.stretches != settings.stretches
+    is_another = window.settings.stretches != settings.stretches
     # What was touched is in memory however much it is: to begin anew would make it no less.
     has_grown = len(known.items) > max(_OPEN, 2 * window.begun)
     has_grown = has_grown or (window.ranks is not None and window.ranks.added > _KEYS)
@@ -177,7 +175,7 @@ def _cut(
         return None
     is_large = store.outstanding(status) > _NEAR
     has_outgrown = before is not None and (before.window is not None or len(before.keys) > _KEYS)
-    if len(queue.readers) > 1 or not (is_large or has_outgrown or not _is_short(queue)):
+    if not (is_large or has_outgrown or not _is_short(queue)):
         return None
     replica = windows.built(store, queue, status, _READ)
     if replica is None or replica.window is None:

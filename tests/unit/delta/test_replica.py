@@ -19,7 +19,8 @@ from spark_queue.delta.replica import claiming, entering, settling
 from spark_queue.delta.replica.reading import replica_of
 from spark_queue.delta.replica.request import Request
 from spark_queue.delta.replica.settling import Said
-from spark_queue.delta.replica.state import ENTERED, FOLLOWED, Replica, merged
+from spark_queue.delta.replica.several import Several
+from spark_queue.delta.replica.state import ENTERED, FOLLOWED, Replica
 from spark_queue.delta.tables.heads import QueueHead, StatusHead, following
 from spark_queue.delta.tables.schema import QUEUE_COLUMNS, STATUS_COLUMNS, Columns
 from spark_queue.delta.tables.settings import Settings
@@ -517,13 +518,14 @@ def test_new_items_are_measured_against_all_readers() -> None:
     """An item is live while one reader is not done with it, and tags go on from the highest."""
     one, other = Steps(CONFIG), Steps(CONFIG)
     for steps in (one, other):
-        steps.enqueue([New(key="a", tenant="T")])
+        steps.enqueue([New(key="a", tenant="T", group="g")])
     one.settle(one.claim(1)[0], ("ack", None))
     for replicas in ([one.replica, other.replica], [other.replica, one.replica]):
-        whole = merged(replicas)
-        assert list(whole.items) == [1]
-        assert whole.keys.keys() == {"a"}
-        assert whole.ends == {(0, "T"): 1.0}
+        known = Several(replicas)
+        known.learn_ends([(0, "T")])
+        assert [row["_seq"] for row in known.members({"g"}, {})] == [1]
+        assert [(seq, live) for seq, _, live in known.holders({"a": None}).values()] == [(1, True)]
+        assert known.ends == {(0, "T"): 1.0}
 
 
 _NEW = st.builds(

@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig, RetryPolicy
+from spark_queue.delta.commands.readers import Start
 from spark_queue.delta.replica import claiming, state
 from spark_queue.delta.store import memory, replicas, windows
+from spark_queue.delta.tables.facts import LogName
 from spark_queue.errors import LeaseLostError, SparkNeededError
 from spark_queue.local.claim import LocalClaim
 from spark_queue.local.queue import LocalQueue
@@ -69,6 +71,10 @@ def _tangled(draw: random.Random) -> list[dict[str, Any]]:
     ]
 
 
+def _all_kinds(draw: random.Random) -> list[dict[str, Any]]:
+    return [*_in_order(draw), *_tangled(draw)]
+
+
 Kinds = Callable[[random.Random], list[dict[str, Any]]]
 
 
@@ -96,6 +102,7 @@ class Two:
             )
             for name in ("whole", "cut")
         )
+        self.readers = [(self.whole, self.cut)]
         self.claims: list[tuple[LocalClaim, LocalClaim]] = []
         self.windows = 0
 
@@ -105,13 +112,22 @@ class Two:
         with tiny():
             assert self.cut.enqueue(rows).outcomes == held
 
-    def claim(self, limit: int, run: int = 1) -> None:
+    def read(self, name: str, start: Start | None) -> None:
+        """Let both have another reader; the first one is the default one, under a name."""
+        if len(self.readers) == 1:
+            self.readers = [(self.whole.reader("first"), self.cut.reader("first"))]
+        with tiny():
+            cut = self.cut.reader(name, start=start)
+        self.readers.append((self.whole.reader(name, start=start), cut))
+
+    def claim(self, limit: int, run: int = 1, reader: int = 0) -> None:
         """Claim from both; the items are the same, and are handed out at the same turns."""
         asked: dict[str, Any] = {"run": run, "worker_id": "w"}
-        first = self.whole.claim(limit, **asked)
+        whole, cut = self.readers[reader]
+        first = whole.claim(limit, **asked)
         with tiny():
-            second = self.cut.claim(limit, **asked)
-            known = self.cut._store.position().replica
+            second = cut.claim(limit, **asked)
+            known = cut._store.position().replica
             assert known is not None
             self.windows += known.horizon() is not None
         assert second.count == first.count
@@ -128,8 +144,10 @@ class Two:
 
     def require_same(self) -> None:
         """Check that both logs have the same rows."""
-        for which in ("queue", "status"):
-            logs = [queue._store.native(which) for queue in (self.whole, self.cut)]
+        asked: list[tuple[LogName, tuple[LocalQueue, LocalQueue]]] = [("queue", self.readers[0])]
+        asked += [("status", queues) for queues in self.readers]
+        for which, queues in asked:
+            logs = [queue._store.native(which) for queue in queues]
             rows = []
             for log in logs:
                 assert log is not None
@@ -162,18 +180,21 @@ def _row(draw: random.Random, clock: ManualClock) -> dict[str, Any]:
     }
 
 
-def _play(place: Path, seed: int, kinds: Kinds) -> Two:
+def _play(place: Path, seed: int, kinds: Kinds, readers: int = 1) -> Two:
     """Let two queues go through a history, and check that both have written the same."""
     draw = random.Random(seed)  # noqa: S311 - a history to replay
     two = Two(place, _config(draw, kinds))
     two.enqueue([_row(draw, two.clock)])
     for _ in range(22):
+        if len(two.readers) < readers and draw.random() < 0.2:
+            two.read(f"r{len(two.readers)}", draw.choice(["tail", "beginning"]))
         what = draw.random()
         if what < 0.3:
             rows = [_row(draw, two.clock) for _ in range(draw.randint(1, 12))]
             two.enqueue(rows)
         elif what < 0.65:
-            two.claim(draw.randint(1, 7), draw.choice([1, 1, 3]))
+            reader = draw.randrange(len(two.readers)) if readers > 1 else 0
+            two.claim(draw.randint(1, 7), draw.choice([1, 1, 3]), reader)
         elif what < 0.85 and two.claims:
             which = draw.randrange(len(two.claims))
             seqs = [row["_seq"] for row in two.claims[which][0].rows]
@@ -183,7 +204,7 @@ def _play(place: Path, seed: int, kinds: Kinds) -> Two:
         elif what < 0.95:
             two.clock.advance(timedelta(seconds=draw.choice([1, 12, 31])))
         else:
-            two.cut._store.forget()
+            two.readers[0][1]._store.forget()
     two.require_same()
     return two
 
@@ -210,6 +231,17 @@ def test_a_window_decides_as_the_whole_where_groups_stand_in_several_lines(
 ) -> None:
     """Laws 1-8: so it does where who comes first may be beyond what is in memory."""
     _play(tmp_path_factory.mktemp("window"), seed, _tangled)
+
+
+@settings(
+    max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(seed=st.integers(0, 10**9))
+def test_windows_of_several_readers_decide_as_the_whole(
+    tmp_path_factory: pytest.TempPathFactory, seed: int
+) -> None:
+    """Laws 1-8: so they do where each reader has come to another place."""
+    _play(tmp_path_factory.mktemp("window"), seed, _all_kinds, readers=3)
 
 
 def _item(**given: Any) -> dict[str, Any]:
@@ -373,17 +405,23 @@ def test_more_that_was_touched_than_fits_is_read_once(
     assert len(built) == 1
 
 
-def test_a_second_reader_ends_a_window(tmp_path: Path) -> None:
-    """From then on all is held as a whole, and enqueues go on."""
-    queue = LocalQueue.create(tmp_path / "q", "id string", durability="process")
+def test_each_reader_has_a_window_of_its_own(tmp_path: Path) -> None:
+    """However much waits for one of them, it is served, and what is new is measured against all."""
+    queue = LocalQueue.create(tmp_path / "q", "id string", QueueConfig(dedup_key="id"))
     with tiny():
         queue.enqueue([{"id": str(n)} for n in range(20)])
         queue._store.forget()
         first = queue.reader("first")
-        first.claim(1).ack()
+        first.claim(9).ack()
         second = queue.reader("second", start="beginning")
-        assert queue.enqueue({"id": "new"}).inserted == 1
-        assert (first.claim(99).count, second.claim(99).count) == (20, 21)
+        assert second.claim(1).count == 1
+        for reader in (first, second):
+            known = reader._store.position().replica
+            assert known is not None
+            assert known.horizon() is not None
+        found: Any = queue.enqueue([{"id": name} for name in ("8", "19", "new")]).outcomes
+        assert found["duplicate_of"].to_pylist() == [9, 20, None]
+        assert (first.claim(99).count, second.claim(99).count) == (12, 20)
 
 
 def test_what_waits_in_the_tables_is_explained(tmp_path: Path) -> None:
