@@ -14,6 +14,7 @@ import typer
 from report import Figure, at_most, ratio_figure
 from small_steps import SCHEMA, Meter
 from spark_queue import DeltaQueue, LocalQueue, QueueConfig, SparkNeededError
+from spark_queue.looking import store_of
 from steps_bench import WARM, Bench, alone, rows
 
 if TYPE_CHECKING:
@@ -74,10 +75,14 @@ def _built(bench: Bench, queue: DeltaQueue, few: int, over: int) -> Iterator[Fig
 
 
 def _first(name: str, opened: Callable[[], Queue], few: int, detail: str) -> Iterator[Figure]:
-    meter = Meter()
+    meter, known = Meter(), store_of(opened())
+    known.forget()
     meter.time("build", lambda: opened().claim(1).release())
+    if known.position().replica is None:
+        detail = f"{detail}; decided by Spark"
     yield Figure(f"replica.{name}", meter.waits("build")[0], at_most(5), "s", detail)
     yield Figure(f"replica.{name}.work", meter.works("build")[0], None, "s", detail)
+    known.forget()
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0] + pa.total_allocated_bytes()
     kept = opened()

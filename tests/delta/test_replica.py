@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from spark_queue import DeltaQueue, QueueConfig
+from spark_queue import DeltaQueue, LocalQueue, QueueConfig
 from spark_queue.claim import Claim
 from spark_queue.clock import ManualClock
 from spark_queue.config import RetryPolicy
@@ -150,6 +150,32 @@ def test_a_queue_with_too_many_keys_is_not_read_for_each_step(
     assert queue.enqueue(spark.range(2, 4)).duplicates == 1
     assert queue.claim(5).count == 2
     assert len(reads) == 2
+
+
+@pytest.mark.skipif(REMOTE is not None, reason="over Spark Connect Spark decides all")
+def test_a_large_claim_is_left_to_spark_and_what_comes_after_it_is_not(
+    spark: SparkSession, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While more is in flight than fits into memory Spark decides; then the process does again."""
+    path = f"{place}/queue"
+    alone = LocalQueue.create(path, "id long")
+    alone.enqueue([{"id": n} for n in range(10)])
+    store = store_of(DeltaQueue.open(spark, path))
+    queue = DeltaQueue.open(spark, path)
+    monkeypatch.setattr(replicas, "_OPEN", 3)
+    monkeypatch.setattr(replicas, "_NEAR", 1)
+
+    large = queue.claim(5)
+    assert (large.count, replicas.at_hand(store)) == (5, None)
+    large.ack()
+    assert replicas.at_hand(store) is not None
+
+    small = queue.claim(3)
+    replicas.too_many(store)
+    assert replicas.at_hand(store) is None
+    assert alone.claim(1).count == 1
+    small.ack()
+    assert replicas.at_hand(store) is not None
 
 
 def test_a_changed_weight_brings_nothing_back(spark: SparkSession, place: str) -> None:

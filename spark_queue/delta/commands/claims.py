@@ -74,7 +74,8 @@ def _chosen(
 ) -> Chosen | None:
     """Choose in this process; ``None`` where Spark has to."""
     with store.cache().lock:
-        replica = replicas.at_hand(store)
+        is_large = replicas.is_large(store, head, request.limit)
+        replica = None if is_large else replicas.at_hand(store)
         if replica is None:
             return None
         if request.takes_lapsed and claiming.is_evidence_due(replica, now):

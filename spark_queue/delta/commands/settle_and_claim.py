@@ -107,7 +107,8 @@ def _here(
 ) -> _Both | None:
     """Decide both in this process; ``None`` where Spark has to."""
     with store.cache().lock:
-        replica = replicas.at_hand(store)
+        is_large = replicas.is_large(store, head, request.limit)
+        replica = None if is_large else replicas.at_hand(store)
         if replica is None:
             return None
         done = settle.judged_here(store, replica, head, lease, verdict, now)

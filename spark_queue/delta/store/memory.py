@@ -31,6 +31,20 @@ class Seen(Generic[_Head]):
     """The version of the table up to which every commit was looked at; ``None`` if unknown."""
 
 
+@dataclass(frozen=True, slots=True)
+class TooLarge:
+    """That what a step had to look at did not fit into memory."""
+
+    until: int = 0
+    """The step of both logs together up to which that is not tried again."""
+    claimed: int = 0
+    """How many items were in flight then: half of them, and it is another queue."""
+
+    def is_now(self, queue: QueueHead, status: StatusHead) -> bool:
+        """Tell whether it would not fit as of two heads, for all that is known."""
+        return queue.step + status.step < self.until and 2 * status.claimed >= self.claimed
+
+
 @dataclass
 class Position:
     """What this process has seen of the status log of one reader."""
@@ -39,8 +53,7 @@ class Position:
     tail: Tail | None = None
     settings: dict[int, Settings] = field(default_factory=dict)
     replica: Replica | None = None
-    too_large_until: int = 0
-    """The step of both logs together up to which a replica would not fit into memory."""
+    too_large: TooLarge = field(default_factory=TooLarge)
 
 
 @dataclass

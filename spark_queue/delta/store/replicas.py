@@ -18,6 +18,7 @@ from spark_queue.delta.replica.state import (
     TooManyItemsError,
 )
 from spark_queue.delta.store import windows
+from spark_queue.delta.store.memory import TooLarge
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import QueueHead, Registered, StatusHead
 from spark_queue.delta.tables.wishes import PlainSession, small_steps
@@ -44,7 +45,7 @@ _KEYS = 100_000
 #: Items beyond a window that have ended, of which a replica knows at most.
 _GONE = 200_000
 
-#: Steps after which a queue that did not fit is looked at again.
+#: Steps after which a queue that did not fit is looked at again at the latest.
 _PATIENCE = 1_000
 
 
@@ -62,7 +63,7 @@ def at_hand(store: Store) -> Replica | None:
     if facts is None or facts.streams:
         return None
     known = position.replica
-    if queue.step + status.step < position.too_large_until:
+    if _has_spark(store) and position.too_large.is_now(queue, status):
         known = None
     elif known is None or (known.queue, known.status) != (queue.token, status.token):
         known = _read(store, queue, status)
@@ -82,10 +83,15 @@ def too_many(store: Store) -> None:
     """
     position = store.position()
     position.replica = None
-    if isinstance(store.session, PlainSession):
+    if not _has_spark(store):
         return
-    steps = store.queue_head().step + store.status_head().step
-    position.too_large_until = steps + _PATIENCE
+    queue, status = store.queue_head(), store.status_head()
+    position.too_large = TooLarge(queue.step + status.step + _PATIENCE, status.claimed)
+
+
+def is_large(store: Store, head: StatusHead, limit: int) -> bool:
+    """Tell whether a claim is one for Spark, whatever is known here: of more than fits at once."""
+    return _has_spark(store) and min(limit, store.outstanding(head)) > _OPEN
 
 
 def of_all(store: Store, every: Sequence[Store]) -> Measure | None:
@@ -117,6 +123,11 @@ def is_possible(store: Store) -> bool:
     return store.is_followed()
 
 
+def _has_spark(store: Store) -> bool:
+    """Tell whether somebody else can decide; without Spark it is tried whatever it costs."""
+    return not isinstance(store.session, PlainSession)
+
+
 def _is_limited(facts: Registered) -> bool:
     limits = ReaderConfig.from_dict(facts.config)
     return limits.max_items is not None or limits.max_bytes is not None
@@ -146,7 +157,8 @@ def _read(
     store: Store, queue: QueueHead, status: StatusHead, before: Replica | None = None
 ) -> Replica | None:
     """Build the state from the rows of both logs; ``None`` where there are too many of them."""
-    if _is_scattered(store):
+    if _is_scattered(store) or (_has_spark(store) and status.claimed > _OPEN):
+        # What is in flight is in memory however much it is: until then, Spark does better.
         return None
     found: Replica | None = None
     with suppress(TooManyItemsError):
