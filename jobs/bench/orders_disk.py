@@ -129,7 +129,7 @@ class _File:
 _contents: dict[str, pa.Table] = {}
 
 
-def _write(rows: pa.Table, file: BinaryIO) -> None:
+def _write(rows: pa.Table, file: BinaryIO, **_options: object) -> None:
     _contents[file.name] = rows
 
 

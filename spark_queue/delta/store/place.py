@@ -32,12 +32,14 @@ class QueuePlace:
         self._name: str | None = None
         self._directory: Path | None = None
         self._birth: tuple[int, int] | None = None
+        self._directories: dict[str, Path] = {}
         self._far: dict[str, ToldCommits | None] = {}
 
     def location(self) -> str:
         """Return where the queue is, as its catalog or path says."""
         if self._location is None:
             self._location, self._key = self._first.detail()
+            self._directories = {}
             self._directory = lock.local_directory(self._location)
             self._birth = traces.birth(self._directory)
             self._name = None if self._directory is None else str(self._directory.resolve())
@@ -70,7 +72,10 @@ class QueuePlace:
         first = self.directory()
         if first is None or not self._is_path:
             return None if first is None else log.directory()
-        return first.parent / log.address.target.rpartition("/")[2]
+        table = log.address.target
+        if table not in self._directories:
+            self._directories[table] = first.parent / table.rpartition("/")[2]
+        return self._directories[table]
 
     def far_commits(self, log: Log[Any]) -> ToldCommits | None:
         """Return the commits of a log that is on no disk, where one can look at them."""

@@ -32,6 +32,9 @@ from spark_queue.delta.tables.traces import birth
 #: The longest text that statistics repeat.
 _LONGEST = 32
 
+#: Rows up to which a dictionary of their values is larger than they are.
+_FEW = 16
+
 _ENGINE = "spark-queue"
 
 #: What the names of files begin with that are written here: while somebody has the right to write.
@@ -66,7 +69,7 @@ class Appending:
     def commit(
         self,
         version: int,
-        rows: pa.Table,
+        rows: Sequence[pa.Table],
         *,
         transaction: tuple[str, int],
         metadata: str | None = None,
@@ -78,8 +81,9 @@ class Appending:
         ----------
         version : int
             The version to make: the one after the newest.
-        rows : pyarrow.Table
-            The rows, with all columns of the table; perhaps none, for the transaction alone.
+        rows : sequence of pyarrow.Table
+            The rows, with all columns of the table; perhaps none, for the transaction alone. Each
+            partition gets one file, from however many of them.
         transaction : tuple of str and int
             The application and its number, as the protocol has them.
         metadata : str, optional
@@ -168,22 +172,33 @@ class Appending:
         ]
         return _linked(self.directory / "_delta_log", version, actions, is_synced=is_synced)
 
-    def _parts(self, rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+    def _parts(self, tables: Sequence[pa.Table]) -> Iterator[tuple[int, pa.Table]]:
         """Return the rows of each partition, without the column that it is named by."""
+        found: dict[int, list[pa.Table]] = {}
+        for table in tables:
+            for gen, rows in self._split(table):
+                found.setdefault(gen, []).append(rows)
+        for gen in sorted(found):
+            yield gen, pa.concat_tables(found[gen])
+
+    def _split(self, rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
         if self.partition is None:
             if rows.num_rows:
                 yield 0, rows
             return
         gens = rows[self.partition]
-        for gen in sorted(pc.unique(gens).to_pylist()):
-            yield gen, rows.filter(pc.equal(gens, gen)).drop_columns([self.partition])
+        several = pc.unique(gens).to_pylist()
+        for gen in several:
+            # Most steps have rows of one partition, which are not looked at one by one.
+            part = rows if len(several) == 1 else rows.filter(pc.equal(gens, gen))
+            yield gen, part.drop_columns([self.partition])
 
     def written(self, gen: int, rows: pa.Table, *, is_synced: bool) -> dict[str, Any]:
         """Write one file, and return what a commit says of it."""
         folder = self._folder(gen, is_synced=is_synced)
         name = f"{OURS}{self.mark}{uuid.uuid4()}.snappy.parquet"
         with (folder / name).open("xb") as file:
-            pq.write_table(rows, file)
+            pq.write_table(rows, file, use_dictionary=rows.num_rows > _FEW)
             file.flush()
             if is_synced:
                 os.fsync(file.fileno())
@@ -343,6 +358,9 @@ def _stats(rows: pa.Table, ranged: Sequence[str]) -> dict[str, Any]:
 
 def _ends(values: pa.ChunkedArray) -> tuple[Any, Any] | None:
     """Return the least and the highest value as statistics have them, where they can."""
+    if len(values) == 1:
+        one = _plain(values[0].as_py())
+        return None if one is None else (one, one)
     found = pc.min_max(values)
     least, highest = _plain(found["min"].as_py()), _plain(found["max"].as_py())
     return None if least is None or highest is None else (least, highest)

@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -91,12 +92,26 @@ def newest_version(directory: Path, known: int | None) -> int | None:
         A version that was the newest once: then its successors are looked for, by name. One whose
         commit was cleaned up says nothing of them.
     """
-    log = directory / "_delta_log"
-    if known is None or not _file(log, known).exists():
+    log = _log(directory)
+    if known is None or not _is_there(log, known):
         return _last(log)
-    while _file(log, known + 1).exists():
+    while _is_there(log, known + 1):
         known += 1
     return known
+
+
+@lru_cache(maxsize=1_024)
+def _log(directory: Path) -> str:
+    return str(directory / "_delta_log")
+
+
+def _is_there(log: str, version: int) -> bool:
+    """Tell whether a commit is there; by its text, as this is asked dozens of times a step."""
+    try:
+        os.stat(f"{log}/{name_of(version)}")  # noqa: PTH116
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
 
 
 def commit_at(directory: Path, version: int, app_id: str) -> Commit:
@@ -109,7 +124,7 @@ def commit_at(directory: Path, version: int, app_id: str) -> Commit:
     ValueError
         When it is not whole.
     """
-    return commit_of(_file(directory / "_delta_log", version).read_text(encoding="utf-8"), app_id)
+    return commit_of(commit_path(directory, version).read_text(encoding="utf-8"), app_id)
 
 
 def commit_of(text: str, app_id: str) -> Commit:
@@ -174,14 +189,10 @@ def summed_up(directory: Path) -> int | None:
 
 def commit_path(directory: Path, version: int) -> Path:
     """Return the file that a version of a table is, or will be."""
-    return _file(directory / "_delta_log", version)
+    return directory / "_delta_log" / name_of(version)
 
 
-def _file(log: Path, version: int) -> Path:
-    return log / name_of(version)
-
-
-def _last(log: Path) -> int | None:
+def _last(log: str) -> int | None:
     try:
         names = os.listdir(log)  # noqa: PTH208 - thousands of names, of which one is wanted
     except OSError:

@@ -30,7 +30,7 @@ from spark_queue.delta.tables.commits import Commit, commit_at, newest_version, 
 from spark_queue.delta.tables.files import LogFile, files_of, read_file, require_whole
 from spark_queue.delta.tables.log import APP_ID, Head
 from spark_queue.delta.tables.schema import SKIPPING_COLUMNS
-from spark_queue.delta.tables.step_log import step_rows, table_of
+from spark_queue.delta.tables.step_log import step_tables, table_of
 from spark_queue.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class NativeLog:
             version, last = self._found()
             if last != head.step - 1:
                 return False
-            step = step_rows(self._schema, head, rows)
+            step = step_tables(self._schema, head, rows)
             if is_synced and not is_forced(self._directory, version):
                 # Of what a step stands on nothing may be lost either.
                 sync_commits(self._directory)

@@ -163,7 +163,7 @@ class ResultTable:
         append = Appending(directory=self.directory, partition=None, ranged=(), mark=_mark(name))
         ours = append.commit(
             version + 1,
-            _shaped(_schema(table), rows),
+            [_shaped(_schema(table), rows)],
             transaction=(name, _FIRST),
             is_synced=self._is_synced,
         )

@@ -102,14 +102,19 @@ class StepLog(Protocol):
 
 def step_rows(schema: pa.Schema, head: Head, rows: pa.Table | None) -> pa.Table:
     """Return all rows of a step, that of its head among them, in the columns of a log."""
+    return pa.concat_tables(step_tables(schema, head, rows))
+
+
+def step_tables(schema: pa.Schema, head: Head, rows: pa.Table | None) -> list[pa.Table]:
+    """Return the same, the row of the head as a table of its own, which is the last one."""
     line = {"_gen": META_LANE, "_step": head.step, "_kind": HEAD, "_body": to_json(head)}
     named = {name: pa.array([value]) for name, value in line.items()}
-    parts = [table_of(schema, 1, named)]
-    if rows is not None:
-        columns = columns_of(rows)
-        columns["_step"] = pa.repeat(pa.scalar(head.step, pa.int64()), rows.num_rows)
-        parts.insert(0, table_of(schema, rows.num_rows, columns))
-    return pa.concat_tables(parts)
+    last = table_of(schema, 1, named)
+    if rows is None:
+        return [last]
+    columns = columns_of(rows)
+    columns["_step"] = pa.repeat(pa.scalar(head.step, pa.int64()), rows.num_rows)
+    return [table_of(schema, rows.num_rows, columns), last]
 
 
 def columns_of(rows: pa.Table) -> dict[str, Any]:

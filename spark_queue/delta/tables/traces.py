@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -93,10 +94,15 @@ def birth(directory: Path | None) -> tuple[int, int] | None:
     if directory is None:
         return None
     try:
-        first = (directory / "_delta_log" / f"{0:020}.json").stat()
+        first = os.stat(_first_commit(directory))  # noqa: PTH116 - asked dozens of times a step
     except OSError:
         return None
     return first.st_ino, first.st_mtime_ns
+
+
+@lru_cache(maxsize=1_024)
+def _first_commit(directory: Path) -> str:
+    return str(directory / "_delta_log" / f"{0:020}.json")
 
 
 def _cut(log: Path, names: list[str]) -> str:
