@@ -21,7 +21,7 @@ import typer
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
 
 from report import Figure, at_most, measure, median_figure, ratio_figure
-from spark_queue.delta.tables.appending import sync_directory, sync_file
+from spark_queue.delta.tables.forcing import sync_directory, sync_file
 from spark_queue.delta.tables.heads import StatusHead, following, to_json
 from spark_queue.delta.tables.native import NativeLog
 from spark_queue.delta.tables.schema import SKIPPING_COLUMNS, STATUS_COLUMNS

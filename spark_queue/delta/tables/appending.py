@@ -18,6 +18,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -27,6 +28,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spark_queue.delta.tables.files import LogFile
+from spark_queue.delta.tables.forcing import at_once, sync_directory, sync_file, sync_named
 from spark_queue.delta.tables.traces import birth
 
 #: The longest text that statistics repeat.
@@ -92,14 +94,17 @@ class Appending:
             Whether everything is forced to the disk before the commit can be seen, and the commit
             before this returns.
         """
-        adds = [self.written(gen, part, is_synced=is_synced) for gen, part in self._parts(rows)]
+        adds = [self._laid(gen, part, is_synced=is_synced) for gen, part in self._parts(rows)]
         app, number = transaction
         actions = [
             {"commitInfo": self._info(metadata)},
             {"txn": {"appId": app, "version": number, "lastUpdated": _millis()}},
             *({"add": add} for add in adds),
         ]
-        return _linked(self.directory / "_delta_log", version, actions, is_synced=is_synced)
+        files = [self.directory / add["path"] for add in adds]
+        return _linked(
+            self.directory / "_delta_log", version, actions, files=files, is_synced=is_synced
+        )
 
     def adopt(
         self,
@@ -195,16 +200,18 @@ class Appending:
 
     def written(self, gen: int, rows: pa.Table, *, is_synced: bool) -> dict[str, Any]:
         """Write one file, and return what a commit says of it."""
+        add = self._laid(gen, rows, is_synced=is_synced)
+        if is_synced:
+            sync_named(self.directory / add["path"])
+        return add
+
+    def _laid(self, gen: int, rows: pa.Table, *, is_synced: bool) -> dict[str, Any]:
+        """Write one file in a folder whose own name is on the disk, and force it later."""
         folder = self._folder(gen, is_synced=is_synced)
         name = f"{OURS}{self.mark}{uuid.uuid4()}.snappy.parquet"
         with (folder / name).open("xb") as file:
             pq.write_table(rows, file, use_dictionary=rows.num_rows > _FEW)
-            file.flush()
-            if is_synced:
-                os.fsync(file.fileno())
             size = file.tell()
-        if is_synced:
-            sync_directory(folder)
         return {
             "path": str((folder / name).relative_to(self.directory)),
             "partitionValues": self._values(gen),
@@ -305,33 +312,25 @@ def _forced_files(directory: Path, commit: Path) -> list[Path]:
     return found
 
 
-def sync_file(path: Path) -> None:
-    """Force the content of a file to the disk."""
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
-
-
-def sync_directory(directory: Path) -> None:
-    """Force the names in a directory to the disk."""
-    opened = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
-
-
 def _linked(
-    log: Path, version: int, actions: Sequence[Mapping[str, Any]], *, is_synced: bool
+    log: Path,
+    version: int,
+    actions: Sequence[Mapping[str, Any]],
+    *,
+    files: Sequence[Path] = (),
+    is_synced: bool,
 ) -> bool:
-    """Make a commit visible, whole and at once; False where its version is there."""
+    """Make a commit visible, whole and at once; False where its version is there.
+
+    Before that its content is forced to the disk, and the files that it names, if they are not yet.
+    """
     new = log / f".{uuid.uuid4().hex}.tmp"
     text = "".join(json.dumps(action, separators=(",", ":")) + "\n" for action in actions)
     try:
         with new.open("x", encoding="utf-8") as file:
             file.write(text)
-            file.flush()
-            if is_synced:
-                os.fsync(file.fileno())
+        if is_synced:
+            at_once([*(partial(sync_named, file) for file in files), partial(sync_file, new)])
         # A link, other than a rename, never replaces what is there.
         os.link(new, log / f"{version:020}.json")
     except FileExistsError:

@@ -22,8 +22,8 @@ from spark_queue.delta.steps import Answer, Step, on_items, until_done
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import copying, paths, tidying
 from spark_queue.delta.tables.address import QueueAddress, TableAddress
-from spark_queue.delta.tables.appending import sync_directory
 from spark_queue.delta.tables.facts import logger
+from spark_queue.delta.tables.forcing import sync_directory
 from spark_queue.delta.tables.heads import Hold, QueueHead, Registered, StatusHead, following
 from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.wishes import PlainSession, promises_disk

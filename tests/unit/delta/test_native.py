@@ -79,7 +79,7 @@ def test_all_is_on_the_disk_before_a_step_is_seen(
     assert {*files, *(file.parent for file in files), tmp_path} <= {*before}
     for file in files:
         assert before.index(file) < before.index(file.parent)
-    assert before[-1].parent == tmp_path / "_delta_log"
+    assert [path.parent.name for path in before if path.suffix == ".tmp"] == ["_delta_log"]
     assert names[seen + 1 :] == [("fsync", tmp_path / "_delta_log")]
 
 
@@ -198,6 +198,20 @@ def test_nothing_is_seen_of_a_step_whose_files_cannot_be_forced(
     assert DeltaTable(str(tmp_path)).version() == 0
     assert log.commit(head, _rows(1))
     assert set(log.read(["_seq"])["_seq"].to_pylist()) == {1, None}
+
+
+def test_a_step_is_forced_in_a_child_that_was_forked(
+    tmp_path: Path, told: list[tuple[str, str]]
+) -> None:
+    """Who forces files beside each other has no threads in a child: it begins some of its own."""
+    log, head = _log(tmp_path), following(StatusHead())
+    assert log.commit(head, _rows(1))
+    told.clear()
+    child = os.fork()
+    if not child:
+        made = log.commit(following(head), _rows(2))
+        os._exit(0 if made and len(told) == 7 else 1)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_a_step_that_somebody_else_has_is_lost(tmp_path: Path) -> None:
