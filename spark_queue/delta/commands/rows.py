@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -129,8 +130,14 @@ def columns_of(store: Store) -> tuple[Field, ...]:
     SparkNeededError
         When only Spark reads the tables.
     """
-    ours = set(QUEUE_COLUMNS.names)
     if store.native("queue") is None and store.far_commits("queue") is None:
         why = "its tables ask for more than plain reads and appends"
         raise SparkNeededError(f"to enqueue into {store.name!r}", why)
-    return tuple(field for field in kinds.read(store.columns()) if field.name not in ours)
+    return _fields(store.columns())
+
+
+@lru_cache(maxsize=64)
+def _fields(columns: str) -> tuple[Field, ...]:
+    """Return those of all columns that are the user's."""
+    ours = set(QUEUE_COLUMNS.names)
+    return tuple(field for field in kinds.read(columns) if field.name not in ours)

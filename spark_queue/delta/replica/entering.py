@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -202,10 +201,11 @@ def _tops(
 
 def _table(frame: pa.Table, log: list[Row]) -> pa.Table:
     """Return the rows with the user's columns, in the order in which they are served."""
-    decided: dict[str, list[Any]] = {name: [row[name] for row in log] for name in _DECIDED}
-    table = frame.select([name for name in frame.column_names if name not in decided])
-    for name, values in decided.items():
-        table = table.append_column(name, pa.array(values, _types[name]))
+    decided = {name: pa.array([row[name] for row in log], _types[name]) for name in _DECIDED}
+    given = {name: frame[name] for name in frame.column_names if name not in decided}
+    table = pa.table(given | decided)
+    if len(log) <= 1:
+        return table
     order = pc.sort_indices(table, [("_priority", "ascending"), ("_round", "ascending")])
     return table.take(order)
 
