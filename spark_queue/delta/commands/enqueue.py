@@ -198,7 +198,8 @@ class _Enqueue:
         if frame.rows is None or not replicas.is_possible(store):
             return None
         # What is asked of the readers may make their logs, for which others may wait.
-        every, pointers = list(readers.every(store)), readers.slowest(store)
+        every = list(readers.every(store))
+        pointers = readers.slowest(store, every)
         with store.cache().lock:
             replica = replicas.of_all(store, every)
             if replica is None:
@@ -229,7 +230,8 @@ class _Enqueue:
         self, before: QueueHead, rules: EnqueueRules
     ) -> tuple[DataFrame | pa.Table, EnqueueFacts]:
         """Return the rows of the step as a planner decides them, and the facts of them."""
-        every, pointers = list(readers.every(self.store)), readers.slowest(self.store)
+        every = list(readers.every(self.store))
+        pointers = readers.slowest(self.store, every)
         return self.frame.entered(before, pointers, self.settings, rules, every, self.now)
 
     def _following(

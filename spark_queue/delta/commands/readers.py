@@ -6,7 +6,7 @@ that an enqueue, a registration and the drop of old items are ordered by their s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Literal
@@ -181,15 +181,21 @@ def advance(store: Store, step: int) -> None:
     on_items(store, f"reader {store.registered().name!r}", decided)
 
 
-def slowest(store: Store) -> Mapping[int, Pointer]:
+def slowest(store: Store, those: Sequence[Store] | None = None) -> Mapping[int, Pointer]:
     """Return, per priority, how far the reader has come that is furthest behind.
 
     New items are tagged from there, so that they are ahead of every reader; to one that is further
     they are overdue, and it serves them as such.
+
+    Parameters
+    ----------
+    store : Store
+        The queue.
+    those : sequence of Store, optional
+        What :func:`every` gives, where that is at hand.
     """
-    positions = [
-        reader.status_head().pointers for reader in every(store) if not reader.registered().streams
-    ]
+    asked = every(store) if those is None else those
+    positions = [reader.status_head().pointers for reader in asked]
     if not positions:
         return store.status_head().pointers
     common = set.intersection(*(set(pointers) for pointers in positions))
