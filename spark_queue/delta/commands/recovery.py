@@ -14,7 +14,7 @@ from spark_queue.delta.replica.state import Replica, Row
 from spark_queue.delta.store import replicas
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import lives
-from spark_queue.delta.tables.schema import CLAIMED, DEAD
+from spark_queue.delta.tables.schema import DEAD
 from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.delta.verdicts import Gone
 
@@ -120,7 +120,7 @@ def _held(store: Store) -> list[Row]:
         return []
     with store.cache().lock:
         if (known := _known(store)) is not None:
-            return [row for row in known.items.values() if row["_state"] == CLAIMED]
+            return known.items.held()
     if isinstance(store.session, PlainSession):
         # Too many to be known here: the claim that follows says what it needs for them.
         return []

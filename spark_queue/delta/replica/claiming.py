@@ -51,7 +51,7 @@ def is_evidence_due(replica: Replica, now: datetime) -> bool:
     named = {lease for lease, grant in replica.grants.items() if grant.output and grant.left}
     asked = named | replica.unknown_grants
     return bool(asked) and any(
-        row["_lease"] in asked and _ran_out(row, now) for row in replica.items.values()
+        row["_lease"] in asked and _ran_out(row, now) for row in replica.items.held()
     )
 
 
@@ -119,11 +119,11 @@ def _proposed(
 
 def _ends_leases(replica: Replica, request: Request, now: datetime) -> bool:
     """Tell whether it is of no matter that nobody is to be taken over from."""
-    return request.takes_lapsed or not any(_ran_out(row, now) for row in replica.items.values())
+    return request.takes_lapsed or not any(_ran_out(row, now) for row in replica.items.held())
 
 
 def _ran_out(row: Row, now: datetime) -> bool:
-    return bool(row["_state"] == CLAIMED and row["_lease_expires_at"] <= now)
+    return bool(row["_lease_expires_at"] <= now)
 
 
 def nothing(head: StatusHead) -> Chosen:

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Protocol
 
 from spark_queue.config import DedupScope
+from spark_queue.delta.replica.open_items import OpenItems
 from spark_queue.delta.replica.peers import Peer, Place, Row
 from spark_queue.delta.replica.window import LineKey, Window
 from spark_queue.delta.tables.heads import Pointer
@@ -56,7 +57,6 @@ _CLAIMS = 100
 #: Items that come into memory at a time, where the order of service has come to the horizon.
 _NEXT = 200
 
-
 #: When an item was enqueued of which that is of no matter.
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -96,7 +96,7 @@ class Replica:
     ----------
     queue, status : str
         The tokens of the steps up to which the item log and the status log are known.
-    items : dict
+    items : OpenItems
         The newest row of each item that is ready or claimed, by seq.
     keys : dict
         The newest item of each dedup key, and when it was enqueued.
@@ -110,7 +110,7 @@ class Replica:
 
     queue: str = ""
     status: str = ""
-    items: dict[int, Row] = field(default_factory=dict)
+    items: OpenItems = field(default_factory=OpenItems)
     keys: dict[str, tuple[int, datetime]] = field(default_factory=dict)
     ends: dict[LineKey, float] = field(default_factory=dict)
     served: dict[tuple[LineKey, bool], float] = field(default_factory=dict)
@@ -195,7 +195,7 @@ class Replica:
         pointers : mapping
             How far the order of service has come, by priority.
         """
-        here = [row for row in self.items.values() if row["_group_key"] in groups] if groups else []
+        here = self.items.members(groups)
         if self.window is None:
             return here
         last = {key: self.window.last_ahead(key, self.items, pointers) for key in groups}
@@ -362,16 +362,16 @@ class Replica:
             self.grants[known["_lease"]].given_back.add(seq)
         if self.window is not None:
             self.window.follow(known, item)
-        if state in TERMINAL:
-            self.items.pop(seq, None)
-        else:
+        if state not in TERMINAL:
             self.items[seq] = item
+        elif seq in self.items:
+            del self.items[seq]
         if self.follower is not None:
             self.follower.put(item)
 
     def _forget_claims(self) -> None:
         """Drop the oldest claims of which nothing is in flight."""
-        held = {item["_lease"] for item in self.items.values()}
+        held = {item["_lease"] for item in self.items.held()}
         over = [lease for lease in sorted(self.grants) if lease not in held]
         for lease in over[:-_CLAIMS]:
             del self.grants[lease]
