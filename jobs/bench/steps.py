@@ -23,7 +23,7 @@ from steps_bench import Bench, bench
 from steps_database import database
 from steps_deep import deep
 from steps_local import depth, one_row, rates, start, trips
-from steps_session import plain, session
+from steps_session import plain, session, shared
 
 SECTIONS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
     "start": start,
@@ -34,6 +34,7 @@ SECTIONS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
     "database": database,
     "session": session,
     "plain": plain,
+    "shared": shared,
     "deep": deep,
 }
 

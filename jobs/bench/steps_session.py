@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
@@ -38,24 +39,47 @@ def session(bench: Bench) -> Iterator[Figure]:
 
 
 def plain(bench: Bench) -> Iterator[Figure]:
-    """Compare steps of ten rows that Spark makes with its plain append of the rows, in turns."""
-    path, times = bench.root / "plain", max(3, bench.rounds // 8)
+    """Compare steps of ten rows that Spark decides with its plain append of the rows, in turns."""
     before = bench.spark.conf.get(SMALL_STEPS, None)
     bench.spark.conf.set(SMALL_STEPS, "spark")
+    yield from _over_appends(bench, "plain", str(bench.root / "plain"), "decided by Spark")
+    _set_back(bench, before)
+
+
+def shared(bench: Bench) -> Iterator[Figure]:
+    """Compare steps of ten rows on a shared store with Spark's plain append there, in turns.
+
+    The store is the disk by a name that hides it: steps are decided in the process, and Spark
+    commits them.
+    """
+    # What a name stands for Spark remembers for good.
+    store = f"steps{uuid.uuid4().hex}"
+    place = bench.root / "shared"
+    place.mkdir()
+    bench.spark.conf.set(f"fs.viewfs.mounttable.{store}.link./data", f"file:{place}")
+    yield from _over_appends(bench, "shared", f"viewfs://{store}/data/on", "on a shared store")
+
+
+def _over_appends(bench: Bench, section: str, path: str, how: str) -> Iterator[Figure]:
+    times = max(5, bench.rounds // 4)
     queue, meter = DeltaQueue.create(bench.spark, f"{path}-queue", SCHEMA, CONFIG), Meter()
     for number in range(times + WARM):
         if number == WARM:
             meter.taken.clear()
         frame = _frame(bench, number, ROWS)
-        append = frame.write.format("delta").mode("append").save
-        meter.time("append", partial(append, f"{path}-table"))
+        append = frame.write.format("delta").mode("append")
+        meter.time("append", partial(append.save, f"{path}-table"))
+        named = append.option("txnAppId", "steps").option("txnVersion", number)
+        meter.time("fenced", partial(named.save, f"{path}-fenced"))
         _steps(queue, frame, meter)
-    _set_back(bench, before)
-    detail = f"ten rows, by Spark, over its plain append of them, {times} in turns"
+    detail = f"ten rows, {how}, over Spark's plain append of them, {times} in turns"
     for name in _STEPS:
         at = at_most(1.6)
-        yield from compared(meter, name, "append", section="plain", target=at, detail=detail)
-    yield millis("plain.append", meter.waits("append"), None, "a plain append by Spark")
+        yield from compared(meter, name, "append", section=section, target=at, detail=detail)
+    # What a step is more is its number, by which Delta tells that nobody else has made it.
+    detail = "an append that names a transaction, over a plain one"
+    yield from compared(meter, "fenced", "append", section=section, target=None, detail=detail)
+    yield millis(f"{section}.append", meter.waits("append"), None, "a plain append by Spark")
 
 
 def _steps(queue: DeltaQueue, frame: DataFrame, meter: Meter) -> None:
