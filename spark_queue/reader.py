@@ -17,6 +17,7 @@ from spark_queue.delta.commands import admin, claims, foreseeing, readers, recov
 from spark_queue.delta.plans import snapshot
 from spark_queue.delta.store import news
 from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.far_commits import one_moment
 from spark_queue.delta.views import lag
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.operating import Operating
@@ -89,9 +90,10 @@ class Working(Operating):
         store = self._store
 
         def taken() -> Claim:
-            request = claims.request(store, limit, lease, worker_id, run, claim_id)
-            recovery.recover_ended(store)
-            return claimed(store, request)
+            with one_moment():
+                request = claims.request(store, limit, lease, worker_id, run, claim_id)
+                recovery.recover_ended(store)
+                return claimed(store, request)
 
         return news.awaited(store, taken, wait)
 

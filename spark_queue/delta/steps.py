@@ -17,6 +17,7 @@ import pyarrow as pa
 from spark_queue.delta.store.committing import commit_items, commit_status
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import LogName, StepFacts, tell
+from spark_queue.delta.tables.far_commits import look_again
 from spark_queue.delta.tables.heads import QueueHead, StatusHead
 from spark_queue.delta.tables.torn import is_torn
 from spark_queue.errors import StepLostError
@@ -121,6 +122,7 @@ def until_done(action: str, attempt: Callable[[], _T | None]) -> _T:
         if done is not None:
             return done
         time.sleep(random.uniform(0, min(_MAX_PAUSE, 0.01 * 2**count)))  # noqa: S311
+        look_again()
     raise StepLostError(action, MAX_TRIES)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator
+from contextvars import Context
 
 import pytest
 from pyspark.sql import SparkSession
@@ -17,7 +18,8 @@ from spark_queue.delta.planner import planner_of
 from spark_queue.delta.plans import cloning
 from spark_queue.delta.store import memory
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.far_commits import FarCommits
+from spark_queue.delta.tables import far_commits
+from spark_queue.delta.tables.far_commits import FarCommits, one_moment
 from spark_queue.errors import LeaseLostError
 from spark_queue.looking import store_of
 from spark_queue.queue import DeltaQueue
@@ -48,7 +50,8 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Elsewhere:
     def act(do: Callable[[], object]) -> None:
         with monkeypatch.context() as patch:
             patch.setattr(memory, "_caches", others)
-            do()
+            # What a command of ours has looked at is not known there either.
+            Context().run(do)
 
     return act
 
@@ -137,6 +140,28 @@ def test_a_step_that_was_lost_is_decided_again(
     ours = _paths(queue.claim(5))
     assert len(taken) == 1
     assert sorted([*taken, *ours]) == ["a", "b"]
+
+
+def test_what_has_entered_and_is_taken_within_a_moment_is_not_given_out_twice(
+    spark: SparkSession, far: str, elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who follows a step that moves items knows by then that they have entered."""
+    monkeypatch.setattr(far_commits, "_KEPT", 60.0)
+    queue = DeltaQueue.create(spark, far, _SCHEMA, _CONFIG)
+    _enqueue(spark, queue, "a")
+    queue.claim(1).ack()
+    theirs = DeltaQueue.open(spark, far)
+    store = store_of(queue)
+
+    def put_and_take() -> None:
+        _enqueue(spark, theirs, "b")
+        assert theirs.claim(1).count == 1
+
+    with one_moment():
+        store.queue_head()
+        elsewhere(put_and_take)
+        store.status_head()
+    assert queue.claim(1).count == 0
 
 
 def test_what_somebody_else_has_taken_over_is_lost(

@@ -25,6 +25,7 @@ from spark_queue.delta.steps import Answer, Step, is_small, on_items
 from spark_queue.delta.store import replicas
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import logger
+from spark_queue.delta.tables.far_commits import one_moment
 from spark_queue.delta.tables.heads import QueueHead, StatusHead, following
 from spark_queue.delta.tables.schema import ITEM, REFUSED
 from spark_queue.delta.tables.settings import Settings
@@ -102,6 +103,20 @@ def enqueue(
     after a crash is found there, and nothing is written. With ``extra``, the frame has these
     columns of the log as well. With ``trace``, the rows belong to it, or each to its own.
     """
+    with one_moment():
+        return _enqueued(store, df, order_by, rules, extra, batch, trace, action)
+
+
+def _enqueued(
+    store: Store,
+    df: object,
+    order_by: OrderBy,
+    rules: EnqueueRules,
+    extra: Sequence[str],
+    batch: StreamBatch | None,
+    trace: Traces,
+    action: str,
+) -> Enqueued:
     started = time.monotonic()
     settings = store.settings(store.status_head())
     # What comes from another queue is compared with what is in the tables.

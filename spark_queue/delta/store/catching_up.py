@@ -17,6 +17,7 @@ from spark_queue.delta.store.memory import Cache, Position, Seen
 from spark_queue.delta.store.newest import Newest
 from spark_queue.delta.tables.commits import Commit, Commits, CommitsHere
 from spark_queue.delta.tables.facts import LogName
+from spark_queue.delta.tables.far_commits import look_again
 from spark_queue.delta.tables.heads import QueueHead, StatusHead
 from spark_queue.delta.tables.log import APP_ID, Log
 from spark_queue.delta.tables.schema import HEAD
@@ -63,7 +64,9 @@ def status(store: Store) -> StatusHead:
     cache, at = store.cache(), store.position()
 
     def follow(step: _Followed[StatusHead]) -> None:
-        # What a step moves has entered before it, and would else enter here after it, as new.
+        # What a step moves has entered before it, and would else enter here after it, as new: also
+        # where the item log was looked at a moment before somebody made both.
+        look_again()
         items(store)
         followed(at, step.head, step.rows)
 

@@ -27,18 +27,29 @@ _KEPT = 1.0
 _FAR = 20
 
 
-#: What was looked for in vain, of which logs, where that holds until a moment is over.
-_looks: ContextVar[set[tuple[str, int]] | None] = ContextVar("looks", default=None)
+#: What was looked for in vain, of which logs, and when, where that holds until a moment is over.
+_looks: ContextVar[dict[tuple[str, int], float] | None] = ContextVar("looks", default=None)
 
 
 @contextmanager
 def one_moment() -> Iterator[None]:
-    """Look no more than once for the next commit of each log: what a step sees is one moment."""
-    before = _looks.set(set())
+    """Look no more than once for the next commit of each log: what a command sees is one moment.
+
+    A moment within another is the same; none lasts longer than a second.
+    """
+    if _looks.get() is not None:
+        yield
+        return
+    before = _looks.set({})
     try:
         yield
     finally:
         _looks.reset(before)
+
+
+def look_again() -> None:
+    """Begin the moment anew: somebody has committed since."""
+    (_looks.get() or {}).clear()
 
 
 class FarCommits:
@@ -66,13 +77,22 @@ class FarCommits:
         """See :class:`Commits`; ``None`` where they cannot be looked at."""
         if self._is_closed:
             return None
-        looks = _looks.get()
-        if known is not None and looks is not None and (self._log, known) in looks:
+        if known is not None and self._has_looked(known):
             return known
         version = self._newest(known)
-        if version is not None and looks is not None:
-            looks.add((self._log, version))
+        if version is not None:
+            self._note_look(version)
         return version
+
+    def _has_looked(self, known: int) -> bool:
+        """Tell whether there was nothing after a version a moment ago."""
+        looked = (_looks.get() or {}).get((self._log, known), -math.inf)
+        return time.monotonic() - looked < _KEPT
+
+    def _note_look(self, version: int) -> None:
+        looks = _looks.get()
+        if looks is not None:
+            looks[self._log, version] = time.monotonic()
 
     def _newest(self, known: int | None) -> int | None:
         if known is None or not self._is_there(known):
@@ -103,6 +123,7 @@ class FarCommits:
                 if text is None:
                     return None
                 if commit_of(text, "").token == token:
+                    self._note_look(version)
                     return version
         return None
 
@@ -113,7 +134,7 @@ class FarCommits:
             if text is None:
                 return None
             # What was not there is now; and whoever follows asks for it once more.
-            (_looks.get() or set()).discard((self._log, version - 1))
+            (_looks.get() or {}).pop((self._log, version - 1), None)
             self._texts = {at: kept for at, kept in self._texts.items() if at > version - _FAR}
             self._texts[version] = text
             self._looked = time.monotonic()

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_queue.delta.tables import far_commits
-from spark_queue.delta.tables.far_commits import FarCommits, one_moment
+from spark_queue.delta.tables.far_commits import FarCommits, look_again, one_moment
 from spark_queue.delta.tables.log import APP_ID
 
 
@@ -95,6 +95,23 @@ def test_one_moment_has_one_look(store: _Store, commits: FarCommits) -> None:
         assert commits.newest(2) == 2
         store.commit(3, "theirs")
         assert commits.version_of("ours", 2) is None
+        assert commits.newest(2) == 3
+
+
+def test_a_moment_within_another_is_the_same_until_a_step_is_lost(
+    store: _Store, commits: FarCommits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command looks once, at its begin; anew after a lost step, or when a moment has passed."""
+    with one_moment():
+        assert commits.newest(1) == 1
+        with one_moment():
+            assert commits.newest(1) == 1
+        assert store.asked == [2]
+        store.commit(2, "theirs")
+        look_again()
+        assert commits.newest(1) == 2
+        monkeypatch.setattr(far_commits, "_KEPT", 0.0)
+        store.commit(3, "theirs")
         assert commits.newest(2) == 3
 
 
