@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, TypeVar
 
 import pyarrow as pa
 
+from spark_queue.delta.replica.columns import rows_of
 from spark_queue.delta.replica.state import ENTERED, FOLLOWED, Row
 from spark_queue.delta.store import catching_up, fencing
 from spark_queue.delta.store.memory import Seen
@@ -191,5 +192,4 @@ def _rows(table: pa.Table | None, columns: Sequence[str]) -> list[Row]:
     """Return some columns of what a step wrote; those that it left out are null."""
     if table is None:
         return []
-    known = table.select([name for name in table.column_names if name in columns])
-    return [{**dict.fromkeys(columns), **row} for row in known.to_pylist()]
+    return rows_of(table, columns)
