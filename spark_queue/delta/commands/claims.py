@@ -66,7 +66,9 @@ def _claimed(store: Store, request: Request) -> GrantedClaim:
             answer=granted(stage, request, now, after.step),
         )
 
-    return on_status(store, "claim", decided)
+    done = on_status(store, "claim", decided)
+    replicas.claimed_by_spark(store, done.count)
+    return done
 
 
 def _chosen(

@@ -94,6 +94,13 @@ def is_large(store: Store, head: StatusHead, limit: int) -> bool:
     return _has_spark(store) and min(limit, store.outstanding(head)) > _OPEN
 
 
+def claimed_by_spark(store: Store, count: int) -> None:
+    """Leave it to Spark to settle a large claim, too: what is in flight would all be read here."""
+    if count > _OPEN:
+        with store.cache().lock:
+            too_many(store)
+
+
 def of_all(store: Store, every: Sequence[Store]) -> Measure | None:
     """Return the state of what any reader is not done with, or ``None`` as above.
 
@@ -157,8 +164,7 @@ def _read(
     store: Store, queue: QueueHead, status: StatusHead, before: Replica | None = None
 ) -> Replica | None:
     """Build the state from the rows of both logs; ``None`` where there are too many of them."""
-    if _is_scattered(store) or (_has_spark(store) and status.claimed > _OPEN):
-        # What is in flight is in memory however much it is: until then, Spark does better.
+    if _is_scattered(store):
         return None
     found: Replica | None = None
     with suppress(TooManyItemsError):
