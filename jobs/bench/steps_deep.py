@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import tracemalloc
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -83,6 +84,7 @@ def _first(name: str, opened: Callable[[], Queue], few: int, detail: str) -> Ite
     yield Figure(f"replica.{name}", meter.waits("build")[0], at_most(5), "s", detail)
     yield Figure(f"replica.{name}.work", meter.works("build")[0], None, "s", detail)
     known.forget()
+    gc.collect()
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0] + pa.total_allocated_bytes()
     kept = opened()
