@@ -1,4 +1,4 @@
-"""Rows of the status log on their way into the table."""
+"""Rows of the status log on their way into the table, and back."""
 
 from __future__ import annotations
 
