@@ -89,11 +89,11 @@ class Working(Operating):
         checks.require_claim(limit, lease, run, worker_id, claim_id, wait)
         store = self._store
 
+        @one_moment()
         def taken() -> Claim:
-            with one_moment():
-                request = claims.request(store, limit, lease, worker_id, run, claim_id)
-                recovery.recover_ended(store)
-                return claimed(store, request)
+            request = claims.request(store, limit, lease, worker_id, run, claim_id)
+            recovery.recover_ended(store)
+            return claimed(store, request)
 
         return news.awaited(store, taken, wait)
 

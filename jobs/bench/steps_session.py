@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from appends import Contender
-from report import Figure, at_most
+from report import Figure, Target, at_most
 from small_steps import CONFIG, ROWS, SCHEMA, Meter
 from spark_queue import Claim, DeltaQueue
 from spark_queue.session import SMALL_STEPS
@@ -42,7 +42,7 @@ def plain(bench: Bench) -> Iterator[Figure]:
     """Compare steps of ten rows that Spark decides with its plain append of the rows, in turns."""
     before = bench.spark.conf.get(SMALL_STEPS, None)
     bench.spark.conf.set(SMALL_STEPS, "spark")
-    yield from _over_appends(bench, "plain", str(bench.root / "plain"), "decided by Spark")
+    yield from _over_appends(bench, "plain", str(bench.root / "plain"), "decided by Spark", None)
     _set_back(bench, before)
 
 
@@ -57,10 +57,13 @@ def shared(bench: Bench) -> Iterator[Figure]:
     place = bench.root / "shared"
     place.mkdir()
     bench.spark.conf.set(f"fs.viewfs.mounttable.{store}.link./data", f"file:{place}")
-    yield from _over_appends(bench, "shared", f"viewfs://{store}/data/on", "on a shared store")
+    path, how = f"viewfs://{store}/data/on", "on a shared store"
+    yield from _over_appends(bench, "shared", path, how, at_most(1.6))
 
 
-def _over_appends(bench: Bench, section: str, path: str, how: str) -> Iterator[Figure]:
+def _over_appends(
+    bench: Bench, section: str, path: str, how: str, target: Target | None
+) -> Iterator[Figure]:
     times = max(5, bench.rounds // 4)
     queue, meter = DeltaQueue.create(bench.spark, f"{path}-queue", SCHEMA, CONFIG), Meter()
     for number in range(times + WARM):
@@ -74,8 +77,7 @@ def _over_appends(bench: Bench, section: str, path: str, how: str) -> Iterator[F
         _steps(queue, frame, meter)
     detail = f"ten rows, {how}, over Spark's plain append of them, {times} in turns"
     for name in _STEPS:
-        at = at_most(1.6)
-        yield from compared(meter, name, "append", section=section, target=at, detail=detail)
+        yield from compared(meter, name, "append", section=section, target=target, detail=detail)
     # What a step is more is its number, by which Delta tells that nobody else has made it.
     detail = "an append that names a transaction, over a plain one"
     yield from compared(meter, "fenced", "append", section=section, target=None, detail=detail)

@@ -122,7 +122,6 @@ def until_done(action: str, attempt: Callable[[], _T | None]) -> _T:
         if done is not None:
             return done
         time.sleep(random.uniform(0, min(_MAX_PAUSE, 0.01 * 2**count)))  # noqa: S311
-        look_again()
     raise StepLostError(action, MAX_TRIES)
 
 
@@ -188,13 +187,16 @@ def _once(store: Store, log: LogName, action: str, attempt: _Attempt[_T]) -> _T 
 
 
 def _tried(attempt: _Attempt[_T]) -> Answer[_T] | None:
+    done = None
     try:
-        return attempt()
+        done = attempt()
     except Exception as exc:
+        # Others have committed to the log that was looked at beside: nothing was written.
         if not is_torn(exc):
             raise
-        # Others have committed to the log that was looked at beside: nothing was written.
-        return None
+    if done is None:
+        look_again()
+    return done
 
 
 def _on_items(store: Store, decide: Decide[QueueHead, _T]) -> Answer[_T] | None:

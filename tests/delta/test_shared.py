@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from spark_queue.config import QueueConfig
 from spark_queue.delta.planner import planner_of
 from spark_queue.delta.plans import cloning
-from spark_queue.delta.store import memory
+from spark_queue.delta.store import catching_up, memory
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import far_commits
 from spark_queue.delta.tables.far_commits import FarCommits, one_moment
@@ -142,10 +142,15 @@ def test_a_step_that_was_lost_is_decided_again(
     assert sorted([*taken, *ours]) == ["a", "b"]
 
 
+@pytest.mark.parametrize("most", [500, 0], ids=["followed", "read anew"])
 def test_what_has_entered_and_is_taken_within_a_moment_is_not_given_out_twice(
-    spark: SparkSession, far: str, elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession,
+    far: str,
+    elsewhere: Elsewhere,
+    monkeypatch: pytest.MonkeyPatch,
+    most: int,
 ) -> None:
-    """Who follows a step that moves items knows by then that they have entered."""
+    """Who learns of a step that moves items knows by then that they have entered."""
     monkeypatch.setattr(far_commits, "_KEPT", 60.0)
     queue = DeltaQueue.create(spark, far, _SCHEMA, _CONFIG)
     _enqueue(spark, queue, "a")
@@ -160,7 +165,9 @@ def test_what_has_entered_and_is_taken_within_a_moment_is_not_given_out_twice(
     with one_moment():
         store.queue_head()
         elsewhere(put_and_take)
-        store.status_head()
+        with monkeypatch.context() as patch:
+            patch.setattr(catching_up, "_FAR", most)
+            assert queue.claim(1).count == 0
     assert queue.claim(1).count == 0
 
 

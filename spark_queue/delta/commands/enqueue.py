@@ -86,6 +86,7 @@ class StreamBatch:
         return head.streams.get(self.query, -1) >= self.number
 
 
+@one_moment()
 def enqueue(
     store: Store,
     df: object,
@@ -103,20 +104,6 @@ def enqueue(
     after a crash is found there, and nothing is written. With ``extra``, the frame has these
     columns of the log as well. With ``trace``, the rows belong to it, or each to its own.
     """
-    with one_moment():
-        return _enqueued(store, df, order_by, rules, extra, batch, trace, action)
-
-
-def _enqueued(
-    store: Store,
-    df: object,
-    order_by: OrderBy,
-    rules: EnqueueRules,
-    extra: Sequence[str],
-    batch: StreamBatch | None,
-    trace: Traces,
-    action: str,
-) -> Enqueued:
     started = time.monotonic()
     settings = store.settings(store.status_head())
     # What comes from another queue is compared with what is in the tables.

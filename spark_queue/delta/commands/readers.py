@@ -181,7 +181,7 @@ def advance(store: Store, step: int) -> None:
     on_items(store, f"reader {store.registered().name!r}", decided)
 
 
-def slowest(store: Store, those: Sequence[Store] | None = None) -> Mapping[int, Pointer]:
+def slowest(store: Store, those: Sequence[Store]) -> Mapping[int, Pointer]:
     """Return, per priority, how far the reader has come that is furthest behind.
 
     New items are tagged from there, so that they are ahead of every reader; to one that is further
@@ -191,11 +191,10 @@ def slowest(store: Store, those: Sequence[Store] | None = None) -> Mapping[int, 
     ----------
     store : Store
         The queue.
-    those : sequence of Store, optional
-        What :func:`every` gives, where that is at hand.
+    those : sequence of Store
+        The queue as each of its readers sees it, as :func:`every` gives it.
     """
-    asked = every(store) if those is None else those
-    positions = [reader.status_head().pointers for reader in asked]
+    positions = [reader.status_head().pointers for reader in those]
     if not positions:
         return store.status_head().pointers
     common = set.intersection(*(set(pointers) for pointers in positions))
@@ -280,7 +279,11 @@ def _require_same_place(default: Store, before: QueueHead, name: str, start: Sta
 def _started(store: Store, before: QueueHead, start: Start) -> Registered:
     """Return from where on a reader sees items: never below what may be gone."""
     if start == "tail":
-        return Registered(since_step=before.step, since_items=before.items, pointers=slowest(store))
+        return Registered(
+            since_step=before.step,
+            since_items=before.items,
+            pointers=slowest(store, list(every(store))),
+        )
     at = _start_of(store, start)
     if at is not None and at.step > before.floor_step:
         return Registered(since_step=at.step, since_items=at.items)

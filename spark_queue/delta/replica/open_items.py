@@ -12,7 +12,10 @@ from spark_queue.delta.tables.schema import CLAIMED
 
 
 class OpenItems(dict[int, Row]):
-    """The newest row of each item that is ready or claimed, by seq. An item stays in its group."""
+    """The newest row of each item that is ready or claimed, by seq.
+
+    Rows come and go by ``items[seq] = row`` and ``del items[seq]`` alone.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,6 +33,8 @@ class OpenItems(dict[int, Row]):
 
     def __setitem__(self, seq: int, row: Row) -> None:
         """Let a row be the newest one of an item."""
+        if seq in self and self[seq]["_group_key"] != row["_group_key"]:
+            self._leave(seq, self[seq]["_group_key"])
         super().__setitem__(seq, row)
         if row["_state"] == CLAIMED:
             self._held.add(seq)
@@ -43,7 +48,12 @@ class OpenItems(dict[int, Row]):
         row = self[seq]
         super().__delitem__(seq)
         self._held.discard(seq)
-        members = self._groups.get(row["_group_key"], set())
+        self._leave(seq, row["_group_key"])
+
+    def _leave(self, seq: int, group: str | None) -> None:
+        if group is None:
+            return
+        members = self._groups[group]
         members.discard(seq)
         if not members:
-            self._groups.pop(row["_group_key"], None)
+            del self._groups[group]

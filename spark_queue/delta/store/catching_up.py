@@ -71,6 +71,7 @@ def status(store: Store) -> StatusHead:
         followed(at, step.head, step.rows)
 
     def drop() -> None:
+        look_again()
         at.replica = at.tail = None
 
     log = _Follow(store, "status", store.status, store.newest_status, at.status)

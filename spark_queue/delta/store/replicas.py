@@ -91,7 +91,7 @@ def too_many(store: Store) -> None:
 
 def is_large(store: Store, head: StatusHead, limit: int) -> bool:
     """Tell whether a claim is one for Spark, whatever is known here: of more than fits at once."""
-    return _has_spark(store) and min(limit, store.outstanding(head)) > _OPEN
+    return limit > _OPEN and _has_spark(store) and store.outstanding(head) > _OPEN
 
 
 def claimed_by_spark(store: Store, count: int) -> None:

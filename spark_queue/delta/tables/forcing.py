@@ -38,18 +38,17 @@ def sync_named(path: Path) -> None:
 
 
 def at_once(calls: Sequence[Callable[[], None]]) -> None:
-    """Make calls that wait for the disk beside each other; return when all are over.
+    """Make one call or more that wait for the disk beside each other; return when all are over.
 
     Raises
     ------
     OSError
         When one of them failed; the others are over then, too.
     """
-    if not calls:
-        return
     ours, *others = calls
-    begun = [_begun(call) for call in others]
+    begun: list[Future[None]] = []
     try:
+        begun.extend(map(_begun, others))
         ours()
     finally:
         wait(begun)

@@ -10,19 +10,19 @@ from hypothesis import strategies as st
 from spark_queue.delta.replica.open_items import OpenItems
 
 _SEQS = st.integers(0, 6)
-_GROUPS = ("a", "b", None)
-_CHANGES = st.lists(st.tuples(_SEQS, st.sampled_from(["ready", "claimed", "over"])))
+_STATES = st.sampled_from(["ready", "claimed", "over"])
+_CHANGES = st.lists(st.tuples(_SEQS, _STATES, st.sampled_from(["a", "b", None])))
 
 
 @given(_CHANGES)
 def test_who_is_in_flight_or_in_a_group_is_known_without_a_look_at_all(
-    changes: list[tuple[int, str]],
+    changes: list[tuple[int, str, str | None]],
 ) -> None:
     """Whatever became of items, those in flight and the members of groups are found, in order."""
     items = OpenItems()
-    for seq, state in changes:
+    for seq, state, group in changes:
         if state != "over":
-            items[seq] = {"_seq": seq, "_state": state, "_group_key": _GROUPS[seq % 3]}
+            items[seq] = {"_seq": seq, "_state": state, "_group_key": group}
         elif seq in items:
             del items[seq]
     rows = [items[seq] for seq in sorted(items)]
