@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from report import Figure, Target, median_figure, ratio_figure
 from small_steps import CONFIG, SCHEMA, Meter
 from spark_queue import LocalQueue, QueueConfig
-from spark_queue.local.queue import Durability
+from spark_queue.durability import StepDurability
 from spark_queue.session import SMALL_STEPS_CONF, local_session
 from syncs import syncs_of
 
@@ -42,7 +42,7 @@ class Bench:
         return max(100, int(full * self.scale))
 
     def queue(
-        self, name: str, config: QueueConfig = CONFIG, durability: Durability = "disk"
+        self, name: str, config: QueueConfig = CONFIG, durability: StepDurability = "disk"
     ) -> LocalQueue:
         """Make an empty queue."""
         return LocalQueue.create(self.root / name, SCHEMA, config, durability=durability)

@@ -13,7 +13,7 @@ from report import Figure, Target, at_least, at_most, median_figure, ratio_figur
 from report import rounds as in_turns
 from small_steps import Meter
 from spark_queue import LocalClaim, LocalQueue, QueueConfig
-from spark_queue.local.queue import Durability
+from spark_queue.durability import StepDurability
 from steps_bench import WARM, Bench, alone, compared, counted, millis, rows
 
 #: How many bare commits are made into one table, before there is a fresh one.
@@ -105,7 +105,7 @@ def trips(bench: Bench) -> Iterator[Figure]:
     yield from _trips(bench, "process", None)
 
 
-def _trips(bench: Bench, how: Durability, target: Target | None) -> Iterator[Figure]:
+def _trips(bench: Bench, how: StepDurability, target: Target | None) -> Iterator[Figure]:
     queue, numbers, meter = bench.queue(f"trips-{how}", durability=how), count(), alone()
     theirs = _sqlite(bench, how)
 
@@ -126,7 +126,7 @@ def _trips(bench: Bench, how: Durability, target: Target | None) -> Iterator[Fig
         yield from counted(f"{name}.{who}", trip, "of a round trip")
 
 
-def _sqlite(bench: Bench, how: Durability) -> Callable[[], None]:
+def _sqlite(bench: Bench, how: StepDurability) -> Callable[[], None]:
     """Return a round trip through a queue in SQLite that promises the same."""
     # Here, so that all other sections need no package that only this one does.
     from persistqueue import SQLiteAckQueue  # noqa: PLC0415

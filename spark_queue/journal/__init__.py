@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from spark_queue.durability import Durability
 from spark_queue.errors import JournalFailedError
 from spark_queue.journal.aio import AioJournaledQueue, AioJournalReader
 from spark_queue.journal.counters import JournalStats, ReaderStats
 from spark_queue.journal.deliveries import Read
 from spark_queue.journal.memory import MemoryJournal, MemoryStore
-from spark_queue.journal.options import Durability, QueueOptions, ReaderHooks
+from spark_queue.journal.options import QueueOptions, ReaderHooks
 from spark_queue.journal.queue import JournaledQueue
 from spark_queue.journal.reader import JournalReader
 from spark_queue.journal.records import (

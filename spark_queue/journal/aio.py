@@ -6,11 +6,12 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from spark_queue.durability import Durability
 from spark_queue.journal.deliveries import Read
 from spark_queue.journal.engine.group_commit import Receipt
 from spark_queue.journal.engine.puts import Puts
 from spark_queue.journal.engine.reader_state import ReaderState
-from spark_queue.journal.options import Durability, ReaderHooks
+from spark_queue.journal.options import ReaderHooks
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.waiting.aio import outcome
 from spark_queue.waiting.tickets import TaskTicket

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from spark_queue.clock import Clock
+from spark_queue.durability import require_kept
 from spark_queue.errors import QueueShutDownError
 from spark_queue.inprocess.singular.requests import Reply
 from spark_queue.journal.counters import JournalStats
@@ -48,6 +49,7 @@ class JournaledCore(Generic[T]):
         clock: Clock,
         timer: Timer,
     ) -> None:
+        require_kept(options.durability, journal.survives)
         resolve = _no_queue if queues is None else queues
         self.state: QueueState[T] = QueueState(
             name, journal, options, size_of, clock, timer, resolve

@@ -203,6 +203,11 @@ class MemoryJournal(Generic[T]):
         self.before: Callable[[str], object] = lambda _: None
         self._number = 0
 
+    @property
+    def survives(self) -> str:
+        """Nothing: what it holds ends with the process."""
+        return "memory"
+
     def successor(self) -> MemoryJournal[T]:
         """Return another journal of the same store, which holds it once it recovers."""
         return MemoryJournal(self.store, self._clock)

@@ -6,17 +6,16 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Generic, Literal, TypeVar, get_args
+from typing import Any, Generic, TypeVar
 
-from spark_queue.errors import InvalidArgumentError, InvalidConfigError, did_you_mean
+from spark_queue.durability import Durability, require_put_durability
+from spark_queue.errors import InvalidArgumentError, InvalidConfigError
 from spark_queue.journal.deliveries import Read
 from spark_queue.journal.records import Entry
 from spark_queue.waiting.limits import limit_of
 from spark_queue.waiting.timer import seconds
 
 T = TypeVar("T")
-
-Durability = Literal["memory", "interval", "commit"]
 
 _LIMITS = (
     "max_item_size",
@@ -43,9 +42,11 @@ class QueueOptions:
     """
 
     durability: Durability = "commit"
-    """When the future of a put is done: once its group is durable (``"commit"``, default), or at
-    once, where the group is committed within the ``interval`` (``"interval"``), or when it is large
-    enough, or somebody asks for it (``"memory"``). Each put may say otherwise."""
+    """What survives when the future of a put is done. With ``"commit"`` (default), ``"process"`` or
+    ``"disk"`` that waits for its group, and is as durable as a step of the queue, or as the word
+    says. Otherwise it is done at once, and the group is committed within the ``interval``
+    (``"interval"``), or when it is large enough, or somebody asks for it (``"memory"``). Each put
+    may say otherwise."""
     interval: float | timedelta = 1.0
     """How long acks, and items of ``"interval"``, wait for their group at most, in seconds. Longer
     makes fewer commits, and loses more in a crash."""
@@ -67,9 +68,7 @@ class QueueOptions:
     when asked, and at the close."""
 
     def __post_init__(self) -> None:
-        if self.durability not in get_args(Durability):
-            meant = did_you_mean(str(self.durability), get_args(Durability))
-            raise InvalidConfigError(f"durability is {self.durability!r}, which is none{meant}")
+        require_put_durability(self.durability, InvalidConfigError)
         try:
             for name in _LIMITS:
                 limit_of(name, getattr(self, name))

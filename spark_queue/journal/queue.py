@@ -10,6 +10,7 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from spark_queue.clock import Clock, SystemClock
+from spark_queue.durability import Durability
 from spark_queue.errors import QueueFullError
 from spark_queue.journal import options as opts
 from spark_queue.journal.aio import AioJournaledQueue
@@ -17,7 +18,7 @@ from spark_queue.journal.core import JournaledCore
 from spark_queue.journal.counters import JournalStats
 from spark_queue.journal.engine.registry import ReaderStart, require_start
 from spark_queue.journal.engine.state import Target
-from spark_queue.journal.options import Durability, QueueOptions, ReaderHooks
+from spark_queue.journal.options import QueueOptions, ReaderHooks
 from spark_queue.journal.reader import JournalReader
 from spark_queue.journal.records import Journal
 from spark_queue.reader_config import ReaderConfig
@@ -163,8 +164,9 @@ class JournaledQueue(Generic[T]):
         origin : str, optional
             What it stands for. As long as some reader has not passed an item of the same origin,
             this one is not put, and the future is that of the other.
-        durability : {"memory", "interval", "commit"}, optional
-            When the future is done. Default: what the queue's options say.
+        durability : {"disk", "process", "commit", "interval", "memory"}, optional
+            What survives when the future is done: a power cut, the end of the process, or what a
+            step of the queue does; or it is done at once. Default: what the queue's options say.
         timeout : float, timedelta or None
             How long to wait for room at most; ``None`` (default) for ever.
 
@@ -175,6 +177,8 @@ class JournaledQueue(Generic[T]):
 
         Raises
         ------
+        InvalidArgumentError
+            When the durability is no word of it, or more than a step of the queue survives.
         QueueFullError
             When some reader is full and refuses, the item is too large, or no room came in time:
             a :class:`queue.Full`. Nobody has the item then.

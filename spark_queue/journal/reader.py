@@ -9,11 +9,11 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Generic, TypeVar
 
+from spark_queue.durability import Durability
 from spark_queue.journal.aio import AioJournalReader
 from spark_queue.journal.counters import ReaderStats
 from spark_queue.journal.deliveries import Read
 from spark_queue.journal.engine.reader_state import ReaderState
-from spark_queue.journal.options import Durability
 from spark_queue.journal.views import AutoCommitReader, Transaction
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.waiting.limits import limit_of

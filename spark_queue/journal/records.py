@@ -107,6 +107,11 @@ class Group(Generic[T]):
 class Journal(Protocol[T]):
     """The durable half of a journaled queue. One thread at a time calls it."""
 
+    @property
+    def survives(self) -> str:
+        """What a commit survives: a power cut (``disk``), the ``process``, or neither."""
+        ...
+
     def recover(self) -> Recovered:
         """Take the journal over from whoever had it, and return what it holds.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
@@ -34,6 +34,7 @@ from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.delta.upkeep import cloning
 from spark_queue.delta.views import explaining
 from spark_queue.delta.views.ends import AsOf
+from spark_queue.durability import StepDurability, require_step_durability
 from spark_queue.local import views
 from spark_queue.local.claim import LocalClaim
 from spark_queue.local.working import Worked
@@ -46,9 +47,6 @@ from spark_queue.tracing import Trace
 
 if TYPE_CHECKING:
     import pandas as pd
-
-#: What a step survives when it is told.
-Durability = Literal["disk", "process"]
 
 #: Rows to enqueue: one or many dictionaries, or a table.
 Rows: TypeAlias = "Mapping[str, Any] | Sequence[Mapping[str, Any]] | pa.Table | pd.DataFrame"
@@ -87,7 +85,7 @@ class LocalQueue(Worked):
         schema: str,
         config: QueueConfig | None = None,
         *,
-        durability: Durability = "disk",
+        durability: StepDurability = "disk",
         clock: Clock | None = None,
         listener: Listener | None = None,
     ) -> LocalQueue:
@@ -132,7 +130,7 @@ class LocalQueue(Worked):
         cls,
         path: str | Path,
         *,
-        durability: Durability = "disk",
+        durability: StepDurability = "disk",
         clock: Clock | None = None,
         listener: Listener | None = None,
     ) -> LocalQueue:
@@ -342,9 +340,9 @@ class LocalQueue(Worked):
 
 
 def _store(
-    path: str | Path, durability: Durability, clock: Clock | None, listener: Listener | None
+    path: str | Path, durability: StepDurability, clock: Clock | None, listener: Listener | None
 ) -> Store:
-    checks.require_choice("durability", durability, ("disk", "process"))
+    require_step_durability(durability)
     session = PlainSession({DURABILITY: durability})
     return Store.of(session, QueueAddress(_as_path(path)), clock or SystemClock(), listener)
 

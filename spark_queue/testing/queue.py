@@ -17,7 +17,6 @@ from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.local.handles import create_in
 from spark_queue.local.queue import LocalQueue
-from spark_queue.session import DURABILITY
 from spark_queue.testing.tables import KeptTables
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
@@ -78,7 +77,7 @@ def memory_queue(
     if name is not None and not _NAME.fullmatch(name):
         raise InvalidArgumentError(f"name is {name!r}: use letters, digits, _ and -")
     tables = KeptTables()
-    session = PlainSession({DURABILITY: "process"}, tables)
+    session = PlainSession(tables=tables)
     address = QueueAddress(f"memory:/{name or next(_numbers)}")
     store = Store.of(session, address, clock or SystemClock(), listener)
     queue = create_in(store, schema, config)

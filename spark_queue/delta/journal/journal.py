@@ -36,7 +36,7 @@ from spark_queue.delta.tables.schema import (
     READY,
     STATUS_COLUMNS,
 )
-from spark_queue.delta.tables.wishes import spark_of
+from spark_queue.delta.tables.wishes import kept_by, spark_of
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.journal.records import Entry, Group, ReaderOffset, Recovered, Settlements
 from spark_queue.reader_config import ReaderConfig
@@ -100,6 +100,11 @@ class DeltaJournal:
         self._tidied = 0
         if native:
             write_natively(self._store)
+
+    @property
+    def survives(self) -> str:
+        """What a step of the queue survives."""
+        return kept_by(self._store.session)
 
     def recover(self) -> Recovered:
         """Take the queue over, release what anybody had claimed, and return what it holds."""

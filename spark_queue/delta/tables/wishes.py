@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from spark_queue.errors import SparkNeededError
+from spark_queue.durability import require_step_durability
+from spark_queue.errors import InvalidConfigError, SparkNeededError
 from spark_queue.session import DURABILITY, SMALL_STEPS
 
 if TYPE_CHECKING:
@@ -66,7 +67,22 @@ def is_fresh(session: Session) -> bool:
 
 def promises_disk(session: Session) -> bool:
     """Tell whether a session promises that what is told survives a power cut."""
-    return session.conf.get(DURABILITY, "disk") != "process"
+    return kept_by(session) == "disk"
+
+
+def kept_by(session: Session) -> str:
+    """Return what a step of a session survives: ``disk``, ``process``, or ``memory`` for nothing.
+
+    Raises
+    ------
+    InvalidConfigError
+        When the session says something else.
+    """
+    if isinstance(session, PlainSession) and session.tables is not None:
+        return "memory"
+    kept = session.conf.get(DURABILITY, "disk") or "disk"
+    require_step_durability(kept, DURABILITY, InvalidConfigError)
+    return kept
 
 
 def small_steps(session: Session) -> str:

@@ -8,9 +8,10 @@ from concurrent.futures._base import FINISHED
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from spark_queue.durability import AT_ONCE, Durability
 from spark_queue.inprocess.singular.requests import Promise
 from spark_queue.inprocess.singular.waits import ExecutionContext
-from spark_queue.journal.options import Durability, QueueOptions
+from spark_queue.journal.options import QueueOptions
 from spark_queue.journal.records import Entry, Group
 from spark_queue.waiting.limits import limit_of
 from spark_queue.waiting.timer import Alarm, seconds
@@ -102,7 +103,7 @@ class GroupCommit(Generic[T]):
         self.puts.append(entry)
         self._bytes += entry.size
         self.room -= 1
-        if durability == "commit":
+        if durability not in AT_ONCE:
             return self.await_commit(entry.id)
         if len(self.puts) >= self._max_items or self._bytes >= self._max_bytes or self.room <= 0:
             self._is_urgent = True

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from spark_queue.durability import Durability, require_kept
 from spark_queue.errors import InvalidArgumentError, QueueFullError, SparkQueueError
 from spark_queue.journal.copies import own
 from spark_queue.journal.engine.group_commit import DoneReceipt, Receipt
 from spark_queue.journal.engine.offsets import ReaderLine
-from spark_queue.journal.options import Durability, QueueOptions
+from spark_queue.journal.options import QueueOptions
 from spark_queue.journal.records import Entry
 from spark_queue.waiting.limits import limit_of
 from spark_queue.waiting.tickets import ThreadTicket, Ticket, TicketLine
@@ -67,10 +68,13 @@ class Puts(Generic[T]):
         QueueFullError
             When it is larger than an item may be.
         InvalidArgumentError
-            When its expiry has no zone, or its errors are no count.
+            When its expiry has no zone, its errors are no count, or its durability is more than
+            the queue promises, or no word of it.
         """
         if expires_at is not None or errors or origin is not None:
             _require_plain(expires_at, errors, origin)
+        if durability is not None:
+            require_kept(durability, self._state.journal.survives)
         size = self._size_of(item)
         if size > self._max_size:
             raise self._overflow(item)

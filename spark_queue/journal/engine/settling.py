@@ -7,13 +7,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Generic, Literal, TypeVar
 
+from spark_queue.durability import Durability
 from spark_queue.journal.deliveries import Read
 from spark_queue.journal.engine.group_commit import Receipt
 from spark_queue.journal.engine.handoff import hand_off_expired, hand_off_failed
 from spark_queue.journal.engine.offsets import ReaderLine
 from spark_queue.journal.engine.puts import Offer
 from spark_queue.journal.engine.state import QueueState
-from spark_queue.journal.options import Durability, ReaderHooks
+from spark_queue.journal.options import ReaderHooks
 from spark_queue.journal.records import Entry, origin_of
 
 T = TypeVar("T")

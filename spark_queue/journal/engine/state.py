@@ -15,13 +15,14 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from spark_queue.clock import Clock
+from spark_queue.durability import Durability
 from spark_queue.journal.counters import PutTotals
 from spark_queue.journal.engine.cache import EntryCache
 from spark_queue.journal.engine.group_commit import GroupCommit
 from spark_queue.journal.engine.puts import Puts
 from spark_queue.journal.engine.writer_thread import WriterThread
 from spark_queue.journal.failures import ended_by
-from spark_queue.journal.options import Durability, QueueOptions
+from spark_queue.journal.options import QueueOptions
 from spark_queue.journal.records import Journal
 from spark_queue.waiting.calling import call_each
 from spark_queue.waiting.limits import limit_of

@@ -1,0 +1,62 @@
+"""Words of durability, strongest first."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from spark_queue.checks import Refusal, require_choice
+from spark_queue.errors import InvalidArgumentError
+
+#: What is left of something that was told as done: it survives a power cut (``disk``), or the end
+#: of this process (``process``), or as much as a step of its queue does (``commit``). Or it is told
+#: at once, and survives the process within an ``interval``, or at the next group (``memory``).
+Durability = Literal["disk", "process", "commit", "interval", "memory"]
+
+#: What a step of a queue survives; of one that is kept in memory, not even the end of the process.
+StepDurability = Literal["disk", "process"]
+
+_STEP_WORDS = ("disk", "process")
+#: Words of a put that is told before its group is committed.
+AT_ONCE = ("interval", "memory")
+_WORDS = (*_STEP_WORDS, "commit", *AT_ONCE)
+
+
+def require_step_durability(
+    value: object, what: str = "durability", error: Refusal = InvalidArgumentError
+) -> None:
+    """Raise where a value does not say what a step survives."""
+    if value in _WORDS and value not in _STEP_WORDS:
+        raise error(
+            f"{what} is {value!r}, which a single put of a journaled queue may ask for: "
+            "of a step, say 'disk' or 'process'"
+        )
+    require_choice(what, value, _STEP_WORDS, error)
+
+
+def require_put_durability(value: object, error: Refusal = InvalidArgumentError) -> None:
+    """Raise where a value does not say when a put is told."""
+    require_choice("durability", value, _WORDS, error)
+
+
+def require_kept(value: object, kept: str) -> None:
+    """Raise where a put asks for what a queue does not promise.
+
+    Parameters
+    ----------
+    value : object
+        What was asked for.
+    kept : str
+        What a commit survives: ``disk``, ``process``, or ``memory`` for nothing.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When it is no word of durability, or asks for more than a commit survives.
+    """
+    require_put_durability(value)
+    if value in _STEP_WORDS and kept not in _STEP_WORDS[: _STEP_WORDS.index(value) + 1]:
+        survives = "the end of the process alone" if kept == "process" else "nothing"
+        raise InvalidArgumentError(
+            f"durability is {value!r}, and a step of this queue survives {survives}: open the "
+            f"queue on a disk with durability={value!r}, or say 'commit'"
+        )
