@@ -18,6 +18,7 @@
     ├── LeaseLostError           drop the work: someone else holds the items now
     ├── CannotUndoError          do what it says instead: this is not taken back
     ├── LogDamagedError          restore the tables of the queue
+    ├── LogFileError             name another file, or restore it
     ├── PlannersDifferError      report it: a step was decided in two ways
     ├── FencedError              drop the work: someone else has taken over
     ├── ReaderNotFoundError      add the reader, fix the name     (LookupError)
@@ -38,6 +39,7 @@ import os
 import queue
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from spark_queue.wording import did_you_mean as did_you_mean  # noqa: PLC0414 - it is had from here
 from spark_queue.wording import some_of
@@ -271,6 +273,23 @@ class LogDamagedError(SparkQueueError):
         )
         self.log = log
         self.step = step
+
+
+class LogFileError(SparkQueueError):
+    """Raised when a file is no write-ahead log, or a damaged one; nothing in it was changed.
+
+    Attributes
+    ----------
+    path : Path
+        The file.
+    offset : int
+        The byte from which on it cannot be read.
+    """
+
+    def __init__(self, path: Path, offset: int, why: str) -> None:
+        super().__init__(f"{path} cannot be used as a write-ahead log, at byte {offset}: {why}")
+        self.path = path
+        self.offset = offset
 
 
 class PlannersDifferError(SparkQueueError):

@@ -1,27 +1,38 @@
-"""A write-ahead log: a file that is only appended to, and read again after a crash."""
+"""Write-ahead log: a file of records, read again after a crash."""
 
 from __future__ import annotations
 
 import json
 import logging
+import mmap
 import os
+import stat
 import struct
 import threading
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, BinaryIO, Generic, Literal, TypeVar, cast
 
-from spark_queue.errors import InvalidArgumentError, QueueShutDownError
+from spark_queue.errors import InvalidArgumentError, LogFileError, QueueShutDownError, SetupError
 from spark_queue.waiting.timer import SHARED_TIMER, Alarm, Timer, seconds
 
 T = TypeVar("T")
 
 SyncPolicy = Literal["always", "never"] | timedelta
 
-#: Before each record: the length of its body, and the checksum of that length and the body.
-_HEADER = struct.Struct("<II")
+#: How a file begins: that it is such a log, and the version of its format.
+_MAGIC, _VERSION = b"\x89SQWAL\r\n", 1
+_START = _MAGIC + struct.pack("<I", _VERSION)
+
+#: How a record begins; by it the next one is found behind damage.
+_MARK = b"\xd1rec"
+
+#: Before each record: the mark, the length of its body, and a checksum of its place, length, body.
+_HEADER = struct.Struct("<4sII")
+_PLACE = struct.Struct("<QI")
 
 _log = logging.getLogger(__name__)
 
@@ -29,8 +40,9 @@ _log = logging.getLogger(__name__)
 class WriteAheadLog(Generic[T]):
     """Records in the order in which they were appended.
 
-    Opening a log reads it through. At the first record that is cut short or does not fit its
-    checksum, the file is cut: a crash tears the last record at most. One process may write.
+    Opening a log reads it through. A torn last record, as a crash leaves it, is cut off. A record
+    that is damaged while whole ones follow it is an error, and so is a file that is no such log:
+    nothing is changed then. One process may write.
 
     Parameters
     ----------
@@ -49,6 +61,8 @@ class WriteAheadLog(Generic[T]):
     ------
     InvalidArgumentError
         When the policy is none of those.
+    LogFileError
+        When the file is no write-ahead log, is one of a later format, or is damaged before its end.
     """
 
     def __init__(
@@ -70,10 +84,16 @@ class WriteAheadLog(Generic[T]):
         self._timer = timer
         self._lock = threading.Lock()
         self._alarm: Alarm | None = None
-        self._file: BinaryIO | None = _open_to_append(self.path)
-        self._end = sum(_HEADER.size + len(body) for body in _bodies(self._file))
-        self.cut_bytes = self._cut_tail(self._file)
-        """How many bytes of a torn tail were cut when the log was opened."""
+        self._pid = os.getpid()
+        file = _open_to_append(self.path)
+        try:
+            self._end = _end_of(file, self.path)
+            self.cut_bytes = self._cut_tail(file)
+            """How many bytes of a torn tail were cut when the log was opened."""
+        except BaseException:
+            file.close()
+            raise
+        self._file: BinaryIO | None = file
 
     def __enter__(self) -> WriteAheadLog[T]:
         return self
@@ -88,14 +108,17 @@ class WriteAheadLog(Generic[T]):
         ------
         QueueShutDownError
             When the log is closed.
+        SetupError
+            When the process was forked since: the log is the parent's.
         OSError
             When it cannot be written; the log is then as it was.
         """
         body = self._encode(item)
+        self._require_own()
         with self._lock:
             file = self._require_open()
             try:
-                file.write(_frame(body))
+                _write(file, _frame(body, self._end))
                 if self._sync == "always":
                     os.fsync(file.fileno())
             except OSError:
@@ -106,16 +129,30 @@ class WriteAheadLog(Generic[T]):
                 self._alarm = self._timer.call_at(self._timer.now() + self._delay, self._force)
 
     def replay(self) -> Iterator[T]:
-        """Return the records that are there now, from the first on."""
+        """Return the records that are there now, from the first on.
+
+        Raises
+        ------
+        LogFileError
+            When one of them was damaged since the log was opened.
+        """
+        self._require_own()
         with self._lock:
             self._require_open()
             end = self._end
+        at = len(_START)
         with self.path.open("rb") as file:
-            for body in _bodies(file, end):
+            while at < end:
+                body = _body_at(file, at)
+                if body is None:
+                    raise _damaged(self.path, at)
+                at += _HEADER.size + len(body)
                 yield self._decode(body)
 
     def close(self) -> None:
         """Force what was appended to the disk and close the file; again without effect."""
+        if os.getpid() != self._pid:
+            return  # It is the parent's, whose thread may hold the lock for ever.
         with self._lock:
             if self._file is None:
                 return
@@ -131,6 +168,13 @@ class WriteAheadLog(Generic[T]):
             self._alarm = None
             if self._file is not None:
                 os.fsync(self._file.fileno())
+
+    def _require_own(self) -> None:
+        if os.getpid() != self._pid:
+            raise SetupError(
+                f"the log {self.path} was opened before this process was forked: open one in the "
+                "child, with a file of its own"
+            )
 
     def _require_open(self) -> BinaryIO:
         if self._file is None:
@@ -148,9 +192,17 @@ class WriteAheadLog(Generic[T]):
 
 
 def _open_to_append(path: Path) -> BinaryIO:
+    """Open a log, or begin one where there is no file, or an empty one."""
     is_new = not path.exists()
+    if not is_new and not stat.S_ISREG(path.stat().st_mode):
+        raise LogFileError(path, 0, "it is no regular file")
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     file = cast("BinaryIO", os.fdopen(descriptor, "r+b", buffering=0))
+    try:
+        _begin(file, path)
+    except BaseException:
+        file.close()
+        raise
     if is_new:
         # The name of a new file lives in its folder, which is forced on its own.
         folder = os.open(path.parent, os.O_RDONLY)
@@ -161,25 +213,78 @@ def _open_to_append(path: Path) -> BinaryIO:
     return file
 
 
-def _frame(body: bytes) -> bytes:
-    length = struct.pack("<I", len(body))
-    return _HEADER.pack(len(body), zlib.crc32(body, zlib.crc32(length))) + body
-
-
-def _bodies(file: BinaryIO, end: int | None = None) -> Iterator[bytes]:
-    """Read records up to the first that is torn, or up to a position."""
-    position = 0
+def _begin(file: BinaryIO, path: Path) -> None:
+    """Require the start of a log; write it where a crash came before it, or before all of it."""
+    start = _read(file, len(_START))
+    if start == _START:
+        return
+    if not _START.startswith(start):
+        is_other = not start.startswith(_MAGIC)
+        why = "it is no write-ahead log" if is_other else "a later release of spark-queue wrote it"
+        raise LogFileError(path, 0, why)
     file.seek(0)
-    while end is None or position < end:
-        header = _read(file, _HEADER.size)
-        if len(header) < _HEADER.size:
-            return
-        length, checksum = _HEADER.unpack(header)
-        body = _read(file, length)
-        if len(body) < length or zlib.crc32(body, zlib.crc32(header[:4])) != checksum:
-            return
-        position += _HEADER.size + length
-        yield body
+    _write(file, _START)
+    os.fsync(file.fileno())
+
+
+def _end_of(file: BinaryIO, path: Path) -> int:
+    """Return where the last whole record ends; raise where one is damaged and others follow."""
+    end = len(_START)
+    while (body := _body_at(file, end)) is not None:
+        end += _HEADER.size + len(body)
+    if _is_followed(file, end):
+        raise _damaged(path, end)
+    return end
+
+
+def _is_followed(file: BinaryIO, end: int) -> bool:
+    """Tell whether there is a whole record anywhere behind a position."""
+    if file.seek(0, os.SEEK_END) <= end:
+        return False
+    with closing(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)) as content:
+        at = content.find(_MARK, end + 1)
+        while at >= 0:
+            if _body_at(file, at) is not None:
+                return True
+            at = content.find(_MARK, at + 1)
+    return False
+
+
+def _damaged(path: Path, at: int) -> LogFileError:
+    return LogFileError(
+        path,
+        at,
+        "a record is damaged, and whole ones follow it; restore the file from a copy. To give up "
+        f"that record and all behind it, keep a copy and run: truncate -s {at} {path}",
+    )
+
+
+def _frame(body: bytes, at: int) -> bytes:
+    return _HEADER.pack(_MARK, len(body), _checksum(body, at)) + body
+
+
+def _checksum(body: bytes, at: int) -> int:
+    # With its place in it, a copy of a record inside of another one is none.
+    return zlib.crc32(body, zlib.crc32(_PLACE.pack(at, len(body))))
+
+
+def _body_at(file: BinaryIO, at: int) -> bytes | None:
+    """Read the record at a position; ``None`` where there is no whole one."""
+    file.seek(at)
+    header = _read(file, _HEADER.size)
+    if len(header) < _HEADER.size:
+        return None
+    mark, length, checksum = _HEADER.unpack(header)
+    body = _read(file, length) if mark == _MARK else b""
+    is_whole = mark == _MARK and len(body) == length and _checksum(body, at) == checksum
+    return body if is_whole else None
+
+
+def _write(file: BinaryIO, content: bytes) -> None:
+    """Write all of it: on a disk that fills up, a call writes a part, and the next one fails."""
+    left = memoryview(content)
+    while left:
+        left = left[file.write(left) :]
 
 
 def _read(file: BinaryIO, count: int) -> bytes:

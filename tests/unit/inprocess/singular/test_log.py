@@ -1,15 +1,34 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from collections.abc import Callable
 from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from spark_queue.errors import InvalidArgumentError, QueueShutDownError
+from spark_queue.errors import InvalidArgumentError, LogFileError, QueueShutDownError, SetupError
 from spark_queue.inprocess.singular import SingularUpdateQueue, WriteAheadLog
 from spark_queue.waiting.timer import ManualTimer
+
+#: Appends a record for half of which there is room, and then one that fits.
+_LIMITED = """
+import resource, sys
+from spark_queue.inprocess import WriteAheadLog
+with WriteAheadLog(sys.argv[1]) as log:
+    log.append("one")
+    room = log.path.stat().st_size + 500
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
+    try:
+        log.append("x" * 1000)
+    except OSError as exc:
+        print(exc.strerror)
+    log.append("two")
+"""
 
 
 @pytest.fixture
@@ -68,17 +87,123 @@ def test_a_tail_cut_at_any_byte_costs_only_its_record(path: Path) -> None:
         assert read(path) == ["one", "three"]
 
 
-def test_a_changed_byte_is_found(path: Path) -> None:
-    """SU-06: whatever byte of a record changes, it and what follows are cut, not misread."""
+def test_a_changed_byte_in_the_last_record_costs_that_one(path: Path) -> None:
+    """SU-06: whatever byte of the last record changes, it is cut, not misread."""
     first = written(path, "one")
     second = written(path, "two")
-    written(path, "three")
     content = path.read_bytes()
     for position in range(first, second):
-        broken = bytearray(content)
-        broken[position] ^= 0x41
-        path.write_bytes(broken)
+        path.write_bytes(_flipped(content, position))
         assert read(path) == ["one"]
+
+
+def test_damage_before_whole_records_is_named_and_nothing_is_cut(path: Path) -> None:
+    """Whatever bit of a record flips, those behind it stay, and the error says where it is."""
+    bounds = [written(path), *(written(path, f"record {n}") for n in range(5))]
+    content = path.read_bytes()
+    for start, end in pairwise(bounds[:-1]):
+        for position in range(start, end):
+            path.write_bytes(_flipped(content, position))
+            with pytest.raises(LogFileError, match=f"{path}.* byte {start}:.*truncate") as told:
+                WriteAheadLog(path)
+            assert (told.value.path, told.value.offset) == (path, start)
+            assert path.read_bytes() == _flipped(content, position)
+
+
+def test_damage_that_comes_later_is_told_by_the_replay(path: Path) -> None:
+    """A replay raises at a record that was damaged after the log was opened."""
+    first = written(path, "one")
+    written(path, "two")
+    with WriteAheadLog[str](path) as log:
+        path.write_bytes(_flipped(path.read_bytes(), first + 13))
+        records = log.replay()
+        assert next(records) == "one"
+        with pytest.raises(LogFileError, match=f"byte {first}"):
+            next(records)
+
+
+def test_a_record_inside_of_a_torn_one_is_none(path: Path, tmp_path: Path) -> None:
+    """What is torn may hold the bytes of another log: it is cut all the same."""
+    inner = tmp_path / "inner"
+    written(inner, "a", "b")
+    with WriteAheadLog[bytes](path, encode=bytes, decode=bytes) as log:
+        log.append(b"whole")
+        size = path.stat().st_size
+        log.append(inner.read_bytes() + b"to be torn off")
+    path.write_bytes(path.read_bytes()[:-5])
+    with WriteAheadLog[bytes](path, encode=bytes, decode=bytes) as log:
+        assert list(log.replay()) == [b"whole"]
+    assert path.stat().st_size == size
+
+
+@pytest.mark.parametrize(
+    "content", [b"x", bytes(10_000), b'{"a": 1}\n' * 1_000, b"PAR1" + bytes(64), b"\x89PNG\r\n"]
+)
+def test_a_file_that_is_no_log_is_refused_untouched(path: Path, content: bytes) -> None:
+    """A path that was mistaken costs nothing: neither a log nor a queue with one begins there."""
+    path.write_bytes(content)
+    with pytest.raises(LogFileError, match=f"{path.name}.* no write-ahead log"):
+        SingularUpdateQueue(str, log=WriteAheadLog(path))
+    assert path.read_bytes() == content
+
+
+def test_a_log_of_a_later_format_is_refused_untouched(path: Path) -> None:
+    """A log that a later release wrote is not cut to what this one knows."""
+    written(path, "one")
+    content = _flipped(path.read_bytes(), 8)
+    path.write_bytes(content)
+    with pytest.raises(LogFileError, match="later release"):
+        WriteAheadLog(path)
+    assert path.read_bytes() == content
+
+
+def test_what_is_no_file_is_refused(path: Path) -> None:
+    """A pipe, which would be waited for, is refused at once."""
+    os.mkfifo(path)
+    with pytest.raises(LogFileError, match="no regular file"):
+        WriteAheadLog(path)
+
+
+def test_a_log_whose_start_was_torn_begins_again(path: Path) -> None:
+    """A crash while a log is made leaves an empty file, or a part of its start: nothing is lost."""
+    empty = written(path)
+    content = path.read_bytes()
+    for size in range(empty):
+        path.write_bytes(content[:size])
+        written(path, "one")
+        assert read(path) == ["one"]
+
+
+def test_a_full_disk_takes_no_half_record(path: Path) -> None:
+    """A record for which a file system has half the room is refused, and the log is as it was."""
+    words = [sys.executable, "-c", _LIMITED, str(path)]
+    ended = subprocess.run(words, check=True, capture_output=True, timeout=60)  # noqa: S603
+    assert ended.stdout.split() == [b"File", b"too", b"large"]
+    assert read(path) == ["one", "two"]
+
+
+def test_a_child_of_a_fork_leaves_the_log_to_its_parent(path: Path) -> None:
+    """In the child every call says why, and the parent goes on."""
+    with WriteAheadLog[str](path) as log:
+        log.append("one")
+        child = os.fork()
+        if child == 0:
+            os._exit(sum(map(_is_refused, (lambda: log.append("two"), lambda: [*log.replay()]))))
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
+        log.append("three")
+    assert read(path) == ["one", "three"]
+
+
+def _is_refused(call: Callable[[], object]) -> bool:
+    try:
+        call()
+    except SetupError as exc:
+        return "before this process was forked" in str(exc)
+    return False
+
+
+def _flipped(content: bytes, position: int) -> bytes:
+    return content[:position] + bytes([content[position] ^ 0x41]) + content[position + 1 :]
 
 
 def test_zeros_after_a_crash_are_no_records(path: Path) -> None:
