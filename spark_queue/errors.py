@@ -10,6 +10,7 @@
     ├── FormatVersionError       upgrade the library, or make a new queue
     ├── SchemaMismatchError      fix the data                     (ValueError)
     ├── ResultMismatchError      fix what the handler returns     (ValueError)
+    ├── OutputRefusedError       change the constraint of the output, or what the handler returns
     ├── DuplicateItemError       drop the duplicates, or skip them
     ├── WriterLockedError        try again, or close the front that holds the queue
     ├── UnsafeSessionError       change the session's settings
@@ -139,6 +140,23 @@ class ResultMismatchError(SparkQueueError, ValueError):
         of = "" if seq is None else f" for seq {seq}"
         super().__init__(f"the handler's result{of} does not fit returns: {problem}")
         self.seq = seq
+
+
+class OutputRefusedError(SparkQueueError):
+    """Raised when an output refuses rows of a claim, and no single row explains it.
+
+    Attributes
+    ----------
+    output : str
+        The table, as the call named it.
+    """
+
+    def __init__(self, output: str, claim_id: str, said: str) -> None:
+        super().__init__(
+            f"output {output!r} refuses rows of claim {claim_id}: {said}; nothing was written, and "
+            "the items are ready again: change the constraint, or what the handler returns"
+        )
+        self.output = output
 
 
 class DuplicateItemError(SparkQueueError):

@@ -131,7 +131,8 @@ class LocalHands:
         columns = pa.schema([one.with_nullable(True) for one in (*self._returns, *_MARKS)])
         if not output.exists():
             output.make(columns)
-        output.require(columns)
+        there = output.require(columns)
+        self.crew.columns = columns_of(_with_required(self._returns, there))
         # What others have left is asked first, and settled by what their output has.
         return replace(self._request, output=asking.lasting_name(output), takes_lapsed=False)
 
@@ -185,6 +186,12 @@ def _columns(returns: str | pa.Schema | None) -> pa.Schema | None:
 def _from_ddl(returns: str) -> pa.Schema:
     fields = parsed(returns, "returns")
     return pa.schema([pa.field(one.name, arrow.type_of(one), one.nullable) for one in fields])
+
+
+def _with_required(returns: pa.Schema, there: pa.Schema) -> pa.Schema:
+    """Return the columns of results, those NOT NULL that the table has so."""
+    required = {column.name for column in there if not column.nullable}
+    return pa.schema([one.with_nullable(False) if one.name in required else one for one in returns])
 
 
 def _items(store: Store, claim: Claim) -> pa.Table:

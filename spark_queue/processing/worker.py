@@ -21,9 +21,10 @@ from spark_queue.delta.commands.settle import SettledStep, Verdict
 from spark_queue.delta.replica.request import Request
 from spark_queue.delta.steps import is_small
 from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables import output_columns
 from spark_queue.delta.tables.describing import described
 from spark_queue.delta.views import items
-from spark_queue.errors import InvalidArgumentError, UnsafeSessionError
+from spark_queue.errors import InvalidArgumentError, OutputRefusedError, UnsafeSessionError
 from spark_queue.processing import interrupts
 from spark_queue.processing.calling import Apart, warn_of_rows
 from spark_queue.processing.continuing import Continuing
@@ -77,21 +78,25 @@ class SparkHands:
         self._work = work
         self._learnt = Learnt(threading.Event())
         self._is_unasked = False
+        self._returns = work.returns
 
     def begin(self, stop: threading.Event) -> Request:
         """See :class:`~spark_queue.processing.loop.Hands`."""
         work, self._learnt = self._work, Learnt(stop)
         if work.output is None:
             return work.request
-        work.output.ensure(self._no_results())
+        there = work.output.ensure(self._results())
+        if work.returns is not None:
+            self._returns = output_columns.with_required(work.returns, there)
         # What others have left is asked first, and settled by what their output has.
         return replace(work.request, output=work.output.lasting_name(), takes_lapsed=False)
 
     def worked(self, claim: Claim) -> Verdict | None:
         """See :class:`~spark_queue.processing.loop.Hands`."""
         work = self._work
-        stage = self._handled(claim)
-        if work.output is not None and not _written(work.output, stage, claim):
+        handled = self._handled(claim)
+        stage = handled if work.output is None else self._written(work.output, handled, claim)
+        if stage is None:
             return None
         # Asked before the settle: what follows a commit must not keep its news back.
         self._is_unasked = work.returns is None and self._learnt.gave_rows(stage)
@@ -112,7 +117,8 @@ class SparkHands:
             leased = items.leased(store, claim.lease)
             apart = learnt.apart(leased.losses)
             try:
-                stage = _mapped(leased.rows, self._runner(apart), work).localCheckpoint()
+                runner, returns = self._runner(apart), self._returns
+                stage = _mapped(leased.rows, runner, returns).localCheckpoint()
             except Exception as exc:
                 learnt.look_at(exc, apart)
                 raise
@@ -124,14 +130,41 @@ class SparkHands:
         store, work = self._store, self._work
         handler = Continuing(work.handler, store.name)
         if work.per == "batch":
-            return run_batches(handler, work.returns, apart=apart)
+            return run_batches(handler, self._returns, apart=apart)
         on_failure = store.settings(store.status_head()).config.on_failure
-        return run_items(handler, work.returns, on_failure=on_failure, apart=apart)
+        return run_items(handler, self._returns, on_failure=on_failure, apart=apart)
 
-    def _no_results(self) -> DataFrame:
+    def _results(self) -> StructType:
         columns = [] if self._work.returns is None else self._work.returns.fields
         marks = [StructField("_seq", LongType()), StructField("_claim_id", StringType())]
-        return self._store.spark.createDataFrame([], StructType([*columns, *marks]))
+        return StructType([*columns, *marks])
+
+    def _written(
+        self, output: Output, stage: DataFrame, claim: Claim, *, is_second: bool = False
+    ) -> DataFrame | None:
+        """Write results, and return the outcomes; ``None`` where somebody has taken over.
+
+        Items whose results the table refuses have failed.
+        """
+        try:
+            return stage if _is_written(output, stage, claim) else None
+        except Exception as exc:
+            if not output_columns.is_refusal(exc):
+                raise
+            found = None if is_second else self._without_refused(output, stage, claim)
+            if found is None:
+                said = output_columns.reason(exc)
+                raise OutputRefusedError(output.address.target, claim.id, said) from exc
+        return self._written(output, found, claim, is_second=True)
+
+    def _without_refused(self, output: Output, stage: DataFrame, claim: Claim) -> DataFrame | None:
+        refused = output.refused(_rows(stage, claim)).localCheckpoint()
+        if refused.isEmpty():
+            return None
+        config, groups = self._store.settings(self._store.status_head()).config, None
+        if config.on_failure == "block" and self._work.per == "item":
+            groups = items.leased(self._store, claim.lease).rows.select("_seq", "_group_key")
+        return output_columns.without_refused(stage, refused, groups).localCheckpoint()
 
 
 def _verdict(stage: DataFrame, claimed: int) -> Verdict:
@@ -143,20 +176,25 @@ def _verdict(stage: DataFrame, claimed: int) -> Verdict:
     return settle.Each(stage)
 
 
-def _written(output: Output, stage: DataFrame, claim: Claim) -> bool:
+def _rows(stage: DataFrame, claim: Claim) -> DataFrame:
+    """Return the results of what is done, as they are written."""
     results = stage.where((F.col("outcome") == "ack") & F.col("result").isNotNull())
-    rows = results.select("result.*", "_seq", F.lit(claim.id).alias("_claim_id"))
+    return results.select("result.*", "_seq", F.lit(claim.id).alias("_claim_id"))
+
+
+def _is_written(output: Output, stage: DataFrame, claim: Claim) -> bool:
+    rows = _rows(stage, claim)
     if rows.limit(1).count() == 0:
         return True
     return output.write(rows, claim.id)
 
 
-def _mapped(frame: DataFrame, runner: Runner, work: Work) -> DataFrame:
+def _mapped(frame: DataFrame, runner: Runner, returns: StructType | None) -> DataFrame:
     """Run the handler on the executors: a group in one partition, in order."""
     group = F.col("_group_key")
     together = F.when(group.isNull(), F.col("_seq")).otherwise(F.xxhash64(group))
     ordered = _spread(frame, together).sortWithinPartitions(together, "_group_key", "_seq")
-    return ordered.mapInArrow(runner, outcomes(work.returns))
+    return ordered.mapInArrow(runner, outcomes(returns))
 
 
 def _spread(frame: DataFrame, together: Column) -> DataFrame:

@@ -12,16 +12,16 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
-from spark_queue.delta.tables import glance, jvms, paths, turnstile
+from spark_queue.delta.tables import glance, jvms, output_columns, paths, turnstile
 from spark_queue.delta.tables.address import TableAddress
 from spark_queue.delta.tables.spark_log import is_delta
-from spark_queue.errors import SchemaMismatchError
 
 #: Seconds that somebody waits to write: what a large claim has computed takes minutes.
 _PATIENCE = 600.0
 
-_COLUMNS = ("_seq", "_claim_id")
+_AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
 
 
 class Output:
@@ -39,6 +39,7 @@ class Output:
         self.spark = spark
         self.address = TableAddress.of(name_or_path)
         self._named: TableAddress | None = None
+        self._columns = StructType()
 
     def exists(self) -> bool:
         """Tell whether the table is there."""
@@ -59,17 +60,24 @@ class Output:
             return reader.load(self.address.target)
         return reader.table(self.address.target)
 
-    def ensure(self, results: DataFrame) -> None:
-        """Make the table where it is missing, with the columns of the results."""
+    def ensure(self, results: StructType) -> StructType:
+        """Make the table where it is missing, with the columns of the results; return its own.
+
+        Raises
+        ------
+        SchemaMismatchError
+            When the results do not fit the table that is there.
+        """
         seen = glance.at(self._directory())
         if seen is None:
-            self._make(results.limit(0))
-        columns = self.read().columns if seen is None else seen.columns
-        for column in _COLUMNS:
-            if column not in columns:
-                raise SchemaMismatchError(
-                    column, f"is missing in the output {self.address.target!r}, which must have it"
-                )
+            self._make(self.spark.createDataFrame([], results))
+        there = self.read().schema if seen is None else output_columns.schema_of(seen.schema)
+        output_columns.require(there, results, self.address.target, self._may_grow)
+        self._columns = there
+        return there
+
+    def _may_grow(self) -> bool:
+        return str(self.spark.conf.get(_AUTO_MERGE, "false")).lower() == "true"
 
     def _make(self, empty: DataFrame) -> None:
         writer = empty.write.format("delta").mode("ignore")
@@ -97,8 +105,15 @@ class Output:
 
     def write(self, results: DataFrame, claim_id: str) -> bool:
         """Append the results of a claim; False where the claim was taken over before."""
-        self._commit(results, claim_id)
+        self._commit(output_columns.widen(results, self._columns), claim_id)
         return self.has(claim_id)
+
+    def refused(self, results: DataFrame) -> DataFrame:
+        """Return ``_seq`` of the results that the table refuses as it is now, and ``_why``."""
+        row = self.spark.sql(f"DESCRIBE DETAIL {self.address.sql()}").select("properties").head()
+        properties = {} if row is None else row[0]
+        there = self.read().schema
+        return output_columns.refused(results, there, properties, self.address.target)
 
     def has(self, claim_id: str) -> bool:
         """Tell whether a claim has written its results."""

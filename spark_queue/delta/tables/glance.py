@@ -51,6 +51,7 @@ class Glance:
         facts = adds.select(known).to_pylist() if adds.num_rows <= _MOST_FILES else None
         self._facts: list[dict[str, Any]] | None = facts
         self.columns = frozenset(field.name for field in table.schema().fields)
+        self.schema: str = table.schema().to_json()
 
     def head(self) -> str | None:
         """Return the text of the newest head; ``None`` where there is none.

@@ -98,8 +98,8 @@ class ResultTable:
             if not self.exists():
                 raise
 
-    def require(self, columns: pa.Schema) -> None:
-        """Check that such rows can be appended to the table as it is now.
+    def require(self, columns: pa.Schema) -> pa.Schema:
+        """Check that such rows can be appended to the table as it is now; return its columns.
 
         Raises
         ------
@@ -120,6 +120,11 @@ class ResultTable:
             if kind != column.type:
                 where = f"in the output {str(self.directory)!r}, and {column.type} in returns"
                 raise SchemaMismatchError(column.name, f"is {kind} {where}")
+        for column in there:
+            if not column.nullable and column.name not in columns.names:
+                where = f"in the output {str(self.directory)!r}, and missing in returns"
+                raise SchemaMismatchError(column.name, f"is NOT NULL {where}")
+        return there
 
     def require_plain(self) -> None:
         """Check that the table is one that is known here; the error is that of :meth:`require`."""
@@ -261,6 +266,6 @@ def _not_plain(table: DeltaTable) -> str | None:
     if table.metadata().partition_columns:
         return f"the table is partitioned by {', '.join(table.metadata().partition_columns)}"
     for field in table.schema().fields:
-        if not field.nullable or "delta.invariants" in (field.metadata or {}):
-            return f"the table allows not every value in column {field.name!r}"
+        if "delta.invariants" in (field.metadata or {}):
+            return f"the table has an invariant for column {field.name!r}"
     return None

@@ -8,13 +8,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
+from pyspark.sql.types import StringType, StructField, StructType
 
 from spark_queue.delta.commands.evidence import Output
 from spark_queue.errors import SchemaMismatchError
 
+RESULTS = StructType([StructField(name, StringType()) for name in ("n", "_seq", "_claim_id")])
+
 
 class Nothing:
-    """A session, and a frame, that must not be asked for anything."""
+    """A session that must not be asked for anything."""
 
     def __getattr__(self, name: str) -> Any:
         raise AssertionError(f"{name} was asked of Spark")
@@ -29,14 +32,12 @@ def _output(place: Path, *columns: str) -> Output:
 def test_an_output_that_is_there_is_left_as_it_is(tmp_path: Path) -> None:
     """To start again on the same output asks Spark for nothing, and changes nothing."""
     output = _output(tmp_path / "out", "n", "_seq", "_claim_id")
-    nothing: Any = Nothing()
-    output.ensure(nothing)
+    output.ensure(RESULTS)
     assert output.lasting_name() == f"file:{tmp_path}/out"
     assert len(list((tmp_path / "out" / "_delta_log").glob("*.json"))) == 1
 
 
 def test_an_output_without_its_marks_is_refused(tmp_path: Path) -> None:
     """A table of somebody else's is named before anything is claimed for it."""
-    nothing: Any = Nothing()
     with pytest.raises(SchemaMismatchError, match="_claim_id"):
-        _output(tmp_path / "out", "n", "_seq").ensure(nothing)
+        _output(tmp_path / "out", "n", "_seq").ensure(RESULTS)
