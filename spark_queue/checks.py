@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import sys
 import threading
 from collections.abc import Callable, Collection, Mapping
@@ -16,6 +17,20 @@ LONGEST = timedelta(days=365_000)
 
 #: The largest cost or weight: whole numbers above it cannot be divided.
 LARGEST = sys.float_info.max
+
+#: Signs that an expression may have, and levels of brackets, NOT and CASE: it is read by recursion,
+#: in Spark too, which ends in a full stack and not in words.
+LONGEST_EXPRESSION = 100_000
+DEEPEST_EXPRESSION = 40
+
+#: Texts and quoted names in SQL; what a backslash is in a raw text, it is not elsewhere.
+QUOTED = re.compile(r"\b[rR](?:'[^']*'|\"[^\"]*\")|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`")
+
+#: What leads a level down, back up, or to the next operand; a field of a struct does none of it.
+_NESTING = re.compile(
+    r"\.\s*\w+|[([]|\bcase\b|[)\]]|\bend\b|\bnot\b|[!~]|[-+](?=\s*[-+])|,|\b(?:and|or)\b",
+    re.IGNORECASE,
+)
 
 #: How many items one claim may ask for: Spark counts what is taken first in 32 bits.
 MOST = 2**31 - 1
@@ -38,6 +53,46 @@ def require_text(
     """Raise where a value is no text, or has nothing in it."""
     if not isinstance(value, str) or not value.strip():
         raise error(f"{what} is {value!r}: it must be {kind}")
+
+
+def require_expression(
+    what: str,
+    value: object,
+    error: Refusal = InvalidArgumentError,
+    kind: str = "a text, and not empty",
+) -> None:
+    """Raise where a value is no text, or one that is too long or too deep to be read as SQL."""
+    require_text(what, value, error, kind)
+    text = str(value)
+    if len(text) > LONGEST_EXPRESSION:
+        raise error(
+            f"{what} has {len(text):,} signs, beginning with {text[:20]!r}: it must have at most "
+            f"{LONGEST_EXPRESSION:,}; say it in several calls"
+        )
+    if _depth_of(text) > DEEPEST_EXPRESSION:
+        raise error(
+            f"{what} is nested too deep, beginning with {text[:20]!r}: brackets, NOT and CASE may "
+            f"be in each other {DEEPEST_EXPRESSION} times"
+        )
+
+
+def _depth_of(text: str) -> int:
+    """Return how many brackets, NOT and CASE of an expression are in each other."""
+    outer: list[int] = []
+    level = deepest = 0
+    for found in _NESTING.finditer(QUOTED.sub("''", text)):
+        sign = found.group().lower()
+        if sign in ("(", "[", "case"):
+            outer.append(level)
+            level += 1
+        elif sign in (")", "]", "end"):
+            level = outer.pop() if outer else 0
+        elif sign in ("not", "!", "~", "-", "+"):
+            level += 1
+        elif not sign.startswith("."):
+            level = outer[-1] + 1 if outer else 0
+        deepest = max(deepest, level)
+    return deepest
 
 
 def require_string(what: str, value: object) -> None:
@@ -167,7 +222,7 @@ def require_claim(
 
 def require_change(where: object, **flags: object) -> None:
     """Raise where an operator's change does not say what it is about."""
-    require_text("where", where)
+    require_expression("where", where)
     for name, value in flags.items():
         require_flag(name, value)
 

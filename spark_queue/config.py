@@ -14,7 +14,7 @@ from spark_queue.checks import (
     require_choice,
     require_count,
     require_duration,
-    require_text,
+    require_expression,
     require_weights,
     seconds,
 )
@@ -153,7 +153,7 @@ class QueueConfig:
     def __post_init__(self) -> None:
         for name in ("dedup_key", "fair_key", "group_key", "priority"):
             value, kind = getattr(self, name), "a SQL expression or None"
-            optional(require_text, name, value, error=InvalidConfigError, kind=kind)
+            optional(require_expression, name, value, error=InvalidConfigError, kind=kind)
         _require_scope(self.dedup_scope)
         require_choice("on_failure", self.on_failure, get_args(OnFailure), InvalidConfigError)
         require_duration("lease", self.lease, InvalidConfigError)

@@ -146,16 +146,17 @@ def _changed(before: QueueConfig, asked: Mapping[str, str]) -> dict[str, Any]:
     if "lease" in told:
         told["lease"] = _number("lease", told["lease"])
     if "group_limit" in told:
-        told["group_limit"] = int(_number("group_limit", told["group_limit"]))
+        told["group_limit"] = _number("group_limit", told["group_limit"], int)
     after = changes(before, given(told))
     return {name: value for name, value in after.items() if getattr(before, name) != value}
 
 
-def _number(name: str, text: str) -> float:
+def _number(name: str, text: str, read: type[float | int] = float) -> float:
     try:
-        return float(text)
+        return read(text)
     except ValueError:
-        raise InvalidArgumentError(f"{name} is {text!r}: it must be a number") from None
+        kind = "a whole number" if read is int else "a number"
+        raise InvalidArgumentError(f"{name} is {text[:80]!r}: it must be {kind}") from None
 
 
 def _items(_config: QueueConfig) -> Sequence[Field]:

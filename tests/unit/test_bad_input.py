@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from pyspark.sql.types import CharType, DataType, IntegerType, StructField, StructType
 
+from spark_queue import checks
 from spark_queue.claim import Claim
 from spark_queue.config import QueueConfig, RetryPolicy
 from spark_queue.delta.replica.request import GrantedClaim
@@ -52,6 +53,7 @@ CLAIM = Claim(
 #: No text; no text with something in it; no number of things; no step or item; no duration.
 NO_STRING: tuple[Any, ...] = (5, b"w", 1.5, ["w"], True)
 NO_TEXT: tuple[Any, ...] = (None, "", "  ", 5, True, ["id = 1"], b"id = 1")
+TOO_DEEP = ("(" * 41, "not " * 41 + "true", "case when true then " * 41, "(not " * 21, "a[" * 41)
 NO_COUNT: tuple[Any, ...] = (0, -1, 1.5, "5", True, NAN, INF, 2**63, None, [1])
 NO_NUMBER: tuple[Any, ...] = (None, "1", 1.5, True, NAN, 2**63)
 NO_DURATION: tuple[Any, ...] = (5, 0.5, "5m", NAN, timedelta(0), -DAY, timedelta.max, True)
@@ -97,11 +99,11 @@ ARGUMENTS: list[Case] = [
     *_all(QUEUE.process_stream, "trigger", (None, *NO_DURATION), **_STREAM),
     *_all(QUEUE.process_stream, "name", NO_STRING, **_STREAM),
     *_all(QUEUE.process_stream, "limit", (0, 1.5), **_STREAM),
-    *_all(QUEUE.cancel, "where", NO_TEXT),
+    *_all(QUEUE.cancel, "where", (*NO_TEXT, *TOO_DEEP)),
     *_all(QUEUE.cancel, "dry_run", NO_FLAG, where="id = 1"),
     *_all(QUEUE.redrive, "where", NO_TEXT),
     *_all(QUEUE.redrive, "again", NO_FLAG, where="id = 1"),
-    *_all(QUEUE.purge, "where", NO_TEXT),
+    *_all(QUEUE.purge, "where", (*NO_TEXT, *TOO_DEEP)),
     *_all(READER.redrive, "where", NO_TEXT),
     *_all(READER.advance, "step", NO_NUMBER),
     *_all(QUEUE.status, "as_of", NO_MOMENT),
@@ -160,7 +162,7 @@ SCHEMAS = (
 
 CONFIGS: list[tuple[type[QueueConfig | RetryPolicy | ReaderConfig], str, Any]] = [
     *[(QueueConfig, key, value) for key in ("dedup_key", "fair_key", "group_key", "priority")
-      for value in ("", " ", 5, ["a"])],
+      for value in ("", " ", 5, ["a"], *TOO_DEEP)],
     *[(QueueConfig, "weights", value) for value in (None, [2], "a", 2, {"a": "2"}, {"a": 0},
       {"a": -1}, {"a": NAN}, {"a": INF}, {"a": True}, {"a": None}, {1: 2.0}, {None: 1.0})],
     *[(QueueConfig, name, value) for name in ("max_in_flight", "max_attempts", "max_losses")
@@ -214,6 +216,30 @@ def test_an_argument_is_named_before_anything_is_touched(
     with pytest.raises(InvalidArgumentError) as refused:
         call(**{what: value}, **others)
     assert re.search(rf"\b{what}\b", str(refused.value)) or repr(value) in str(refused.value)
+
+
+def test_expression_that_is_too_long_is_shown_by_its_beginning() -> None:
+    """The error says how long it is and how long it may be, and does not repeat it."""
+    with pytest.raises(InvalidArgumentError, match="100,003 signs") as refused:
+        QUEUE.cancel("a" * 100_003)
+    assert len(str(refused.value)) < 200
+
+
+@pytest.mark.parametrize(
+    "where",
+    ["(" * 40, "not a and " * 60, "'" + "(" * 60 + "'", "(a) or " * 60, "(a.end) and " * 60],
+)
+def test_expression_that_is_long_and_flat_is_no_deeper(where: str) -> None:
+    """Only what is in each other counts: no operands side by side, and nothing in a text."""
+    checks.require_expression("where", where)
+
+
+@pytest.mark.parametrize("hidden", ["r'\\' || {}", "(a.end = {}", "(a . end = {}"])
+def test_depth_hides_behind_no_text_and_no_field(hidden: str) -> None:
+    """A raw text ends at its mark, and a field may be called as what ends a CASE."""
+    deep = "".join(hidden.format("(") for _ in range(41))
+    with pytest.raises(InvalidArgumentError, match="too deep"):
+        checks.require_expression("where", deep)
 
 
 @pytest.mark.parametrize(("call", "what", "value", "others"), PLACES)

@@ -28,7 +28,7 @@ def require_where(where: object) -> None:
         When it is nothing of the kind, or names no column.
     """
     if isinstance(where, str):
-        checks.require_text("where", where)
+        checks.require_expression("where", where)
     elif not isinstance(where, pc.Expression) and (not isinstance(where, Mapping) or not where):
         raise InvalidArgumentError(
             f"where is {where!r}: it must name columns with their values, such as "

@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DoubleType, StructType, TimestampType
 
+from spark_queue import checks
 from spark_queue.config import QueueConfig
 from spark_queue.delta.input import expressions, key_rules, key_text, kinds, names
 from spark_queue.delta.input.key_rules import KEYS
@@ -27,7 +28,6 @@ OrderBy = str | Column | list[str | Column] | None
 #: Options of the configuration that are computed from a row, and their columns.
 _COMPUTED = {**KEYS, "priority": "_priority"}
 
-_QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`")
 _STATEMENT = re.compile(r";|--|/\*|\b(select|from|with|values|table)\b", re.IGNORECASE)
 
 
@@ -105,9 +105,8 @@ def sql_expression(what: str, text: str) -> Column:
     InvalidArgumentError
         When the text holds a statement, a subquery or a comment, or does not parse.
     """
-    if not text.strip():
-        raise InvalidArgumentError(f"{what} is {text!r}: it must be a SQL expression")
-    found = _STATEMENT.search(_QUOTED.sub("''", text))
+    checks.require_expression(what, text, kind="a SQL expression")
+    found = _STATEMENT.search(checks.QUOTED.sub("''", text))
     if found:
         raise InvalidArgumentError(
             f"{what} is {text!r}: {found.group()!r} is not allowed, only an expression over columns"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NoReturn, TypeVar
 
 from spark_queue.delta.input import kinds, signatures
@@ -20,6 +20,9 @@ from spark_queue.errors import InvalidArgumentError
 _T = TypeVar("_T")
 
 Value = str | int | bool | None
+
+#: Values that may be made one of the other.
+_DEEPEST = 200
 
 #: What a node is if it is no call.
 COLUMN = "column"
@@ -57,6 +60,15 @@ class Node:
     """What it is made of; nothing is told of what a CASE depends on."""
     value: Value = None
     """Of a literal its value, of a column its name, of a cast the type as it was written."""
+    depth: int = field(init=False, compare=False)
+    """How many values it is made of, one of the other."""
+
+    def __post_init__(self) -> None:
+        """Refuse what is made of too many, one of the other: it is worked out by recursion."""
+        depth = 1 + max((node.depth for node in self.of), default=0)
+        if depth > _DEEPEST:
+            _refuse(f"it has more than {_DEEPEST} operators, one on the result of the other")
+        object.__setattr__(self, "depth", depth)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +156,15 @@ class _Reader:
         return self._joined("and", self._not)
 
     def _joined(self, word: str, operand: Callable[[], Node]) -> Node:
-        value = operand()
-        while self._taken(word):
-            value = _common(word, value, operand(), of="b")
-        return value
+        values = self._chain(word, operand)
+        return _common(word, *values, of="b") if len(values) > 1 else values[0]
+
+    def _chain(self, sign: str, operand: Callable[[], Node]) -> list[Node]:
+        """Read what is joined by a sign: a long line of it is no deeper than a short one."""
+        values = [operand()]
+        while self._taken(sign):
+            values.append(operand())
+        return values
 
     def _not(self) -> Node:
         if self._taken("not"):
@@ -184,9 +201,8 @@ class _Reader:
         return replace(_made("b", word), of=(value, *others))
 
     def _joint(self) -> Node:
-        value = self._divided()
-        while self._taken("||"):
-            value = _called("concat", [value, self._divided()], "||")
+        values = self._chain("||", self._divided)
+        value = _called("concat", values, "||") if len(values) > 1 else values[0]
         if self._next.text == "-":
             _refuse("what a difference gives that is too large depends on the session")
         return value

@@ -108,6 +108,27 @@ def test_a_local_queue_is_worked_with_where_there_is_no_spark(tmp_path: Path) ->
     assert list(tmp_path.glob("q/*_log")) == []
 
 
+@pytest.mark.parametrize("command", ["status", "dead", "cancel", "redrive", "purge"])
+@pytest.mark.parametrize(
+    "where",
+    ["(" * 20_000, "not " * 15_000 + "true", "a" * 100_001],
+    ids=["brackets", "nots", "long"],
+)
+def test_condition_that_is_too_deep_or_too_long_is_refused(
+    command: str, where: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command says how deep or long one may be, and needs no Spark to do so."""
+    LocalQueue.create(f"{tmp_path}/q", "n int").enqueue([{"n": 1}])
+
+    with pytest.raises(SystemExit) as ended:
+        main([command, f"{tmp_path}/q", "--where", where])
+
+    said = capsys.readouterr().err
+    assert ended.value.code == 2
+    assert ("in each other 40 times" in said) or ("at most 100,000" in said)
+    assert len(said) < 500
+
+
 def test_help_loads_nothing_of_spark() -> None:
     """The commands are told without what they will need."""
     done = subprocess.run(  # noqa: S603 - our own package

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from spark_queue.checks import DEEPEST_EXPRESSION
 from spark_queue.delta.input.expressions import read
 from spark_queue.delta.input.kinds import Field, Kind, mapping, struct
 from spark_queue.errors import InvalidArgumentError
@@ -166,3 +167,39 @@ def test_parts_are_read_one_by_one() -> None:
         "lower(b)",
     ]
     assert [part.kind for part in whole.parts[1].parts] == [TIME, WHOLE]
+
+
+@pytest.mark.parametrize(
+    ("sign", "operand", "kind"),
+    [("and", "is_new", "boolean"), ("or", "a = b", "boolean"), ("||", "a", "string")],
+)
+def test_long_chain_is_no_deeper(sign: str, operand: str, kind: str) -> None:
+    """Thousands of operands of a sign whose order does not matter are one value's."""
+    node = read(f" {sign} ".join([operand] * 5_000), COLUMNS).node
+
+    assert node is not None
+    assert (node.kind.simple, len(node.of), node.depth <= 3) == (kind, 5_000, True)
+
+
+@pytest.mark.parametrize("chain", [" is null", " = true", "::string"])
+def test_deep_chain_is_refused(chain: str) -> None:
+    """What is worked out one from the other has an end, which is no RecursionError."""
+    assert read("is_new" + chain * 20, COLUMNS).node is not None
+    with pytest.raises(InvalidArgumentError, match="more than 200 operators"):
+        read("is_new" + chain * 5_000, COLUMNS)
+
+
+def test_deepest_expression_is_read() -> None:
+    """What may be in each other is read, from a stack that is already deep."""
+    deep = "concat(" * DEEPEST_EXPRESSION + "a" + ")" * DEEPEST_EXPRESSION
+
+    def called(calls: int) -> str:
+        return called(calls - 1) if calls else read(deep, COLUMNS).text
+
+    assert called(200) == deep
+
+
+def test_number_of_thousands_of_digits_is_refused() -> None:
+    """It is no number of SQL, and is not repeated."""
+    with pytest.raises(InvalidArgumentError, match="'9999999999' is not among"):
+        read("n = " + "9" * 5_000, COLUMNS)

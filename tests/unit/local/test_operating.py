@@ -42,6 +42,7 @@ def _put(queue: LocalQueue, ids: str, **columns: object) -> None:
         (pc.field("_seq") > 2, "ab"),
         ("t IS NULL AND id IN ('a', 'd')", "bcd"),
         ("_state = 'ready' AND NOT _seq < 3", "ab"),
+        pytest.param(" or ".join(["_seq = 3"] * 3_000), "abd", id="chain"),
     ],
 )
 def test_items_are_cancelled_by_columns(make: Make, where: Any, left: str) -> None:
@@ -76,6 +77,10 @@ def test_a_holder_is_told_that_its_item_was_cancelled(make: Make) -> None:
         ("idd = 'a'", SparkNeededError, "no column"),
         ("id", SparkNeededError, "no condition"),
         (" ", InvalidArgumentError, "where"),
+        pytest.param("(" * 20_000, InvalidArgumentError, "too deep", id="brackets"),
+        pytest.param("not " * 15_000 + "true", InvalidArgumentError, "too deep", id="nots"),
+        pytest.param("true or " * 20_000, InvalidArgumentError, "160,000 signs", id="long"),
+        pytest.param("true" + " is null" * 999, SparkNeededError, "200 operators", id="chain"),
         ({}, InvalidArgumentError, "name columns"),
         (None, InvalidArgumentError, "name columns"),
         ({"idd": "a"}, InvalidArgumentError, "idd"),

@@ -12,6 +12,7 @@ from functools import reduce
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_queue import checks
 from spark_queue.delta.input.expressions import LITERAL, Node, read_condition
 from spark_queue.delta.input.kinds import Field
 from spark_queue.delta.input.plain.functions import FUNCTIONS, Function
@@ -35,10 +36,13 @@ def is_true(text: str, columns: Sequence[Field], rows: pa.Table) -> pa.Array:
 
     Raises
     ------
+    InvalidArgumentError
+        When it is too long, or too deep.
     SparkNeededError
         When it is not plain that Spark would say the same; or when it is no condition, of which
         Spark says why not.
     """
+    checks.require_expression("where", text)
     what = f"the SQL {text!r}"
     try:
         node = read_condition(text, columns)
@@ -82,7 +86,7 @@ def _is_between(_call: Node, values: list[pa.Array]) -> pa.Array:
 
 def _joined(join: _Compare) -> Function:
     def call(_call: Node, values: list[pa.Array]) -> pa.Array:
-        return join(*(value.cast(pa.bool_()) for value in values))
+        return reduce(join, (value.cast(pa.bool_()) for value in values))
 
     return Function(call)
 
