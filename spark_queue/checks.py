@@ -6,11 +6,12 @@ import dataclasses
 import re
 import sys
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError, did_you_mean
+from spark_queue.wording import shorten
 
 #: A duration that is longer leads out of the years that a timestamp has.
 LONGEST = timedelta(days=365_000)
@@ -123,17 +124,49 @@ def require_seq(what: str, value: object) -> None:
         raise InvalidArgumentError(f"{what} is {value!r}: it must be a whole number")
 
 
+def require_kind(what: str, value: object, kind: type) -> None:
+    """Raise where a value is not of a class."""
+    if not isinstance(value, kind):
+        raise InvalidArgumentError(f"{what} is {shorten(value)}: it must be a {kind.__name__}")
+
+
+def require_iterable(what: str, value: object) -> None:
+    """Raise where a value cannot be gone through."""
+    if not isinstance(value, Iterable):
+        raise InvalidArgumentError(f"{what} is {shorten(value)}: it must be a list, or the like")
+
+
+def require_methods(what: str, value: object, *names: str) -> None:
+    """Raise where a value lacks a method of what it must be."""
+    for name in names:
+        if not callable(getattr(value, name, None)):
+            raise InvalidArgumentError(f"{what} is {shorten(value)}: it has no method {name}")
+
+
+def require_utf8(what: str, value: object) -> None:
+    """Raise where a value is no text that UTF-8 can write."""
+    try:
+        str(value).encode()
+    except UnicodeEncodeError as exc:
+        raise InvalidArgumentError(
+            f"{what} is {shorten(value)}: it has a character that UTF-8 cannot write"
+        ) from exc
+    if not isinstance(value, str):
+        raise InvalidArgumentError(f"{what} is {shorten(value)}: it must be a text")
+
+
 def require_duration(
     what: str,
     value: object,
     error: Refusal = InvalidArgumentError,
     least: timedelta = timedelta(milliseconds=1),
+    most: timedelta = LONGEST,
 ) -> None:
     """Raise where a value is no duration, or is out of range."""
     if not isinstance(value, timedelta):
         raise error(f"{what} is {value!r}: it must be a timedelta")
-    if not least <= value <= LONGEST:
-        raise error(f"{what} is {value}: it must be at least {least}, and at most {LONGEST}")
+    if not least <= value <= most:
+        raise error(f"{what} is {value}: it must be at least {least}, and at most {most}")
 
 
 def require_moment(what: str, value: object) -> None:

@@ -19,11 +19,15 @@ from spark_queue.checks import (
     seconds,
 )
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError
+from spark_queue.wording import shorten
 
 FullPolicy = Literal["refuse", "drop_oldest"]
 
 _COUNTS = ("max_items", "max_bytes", "max_expire_sweep", "max_lag")
 _DURATIONS = ("max_age", "max_idle")
+#: Characters of the name of a reader: it is written with every step of a queue.
+_LONGEST_NAME = 200
+
 _QUEUES = ("expire_to", "punt_to", "punt_many_to")
 
 
@@ -105,13 +109,33 @@ class ReaderConfig:
         return cls(**values)
 
 
+def require_reader_name(name: object, *, is_default: bool = False) -> None:
+    """Raise where a value cannot name a reader: the one check of all queues and fronts.
+
+    Parameters
+    ----------
+    name : object
+        The name.
+    is_default : bool
+        Whether the empty name is the default reader's here.
+    """
+    if isinstance(name, str) and (is_default if not name else _is_name(name)):
+        return
+    raise InvalidArgumentError(
+        f"a reader has a name, which {shorten(name)} is not: it is a text of at most "
+        f"{_LONGEST_NAME} characters, all of which can be printed"
+        + ("" if is_default else "; the default reader is the queue itself, by its own methods")
+    )
+
+
+def _is_name(name: str) -> bool:
+    # A lone surrogate cannot be printed.
+    return len(name) <= _LONGEST_NAME and name.isprintable()
+
+
 def require_reader(name: object, start: object, config: object = None) -> None:
     """Raise where a reader could not be made as it is asked for."""
-    if not isinstance(name, str) or not name:
-        raise InvalidArgumentError(
-            f"a reader has a name, which {name!r} is not; the default reader is the queue itself, "
-            "by its own methods"
-        )
+    require_reader_name(name)
     if isinstance(start, str):
         require_choice("start", start, ("tail", "beginning"))
     elif start is not None:

@@ -8,6 +8,9 @@ from difflib import get_close_matches
 #: How many items an error message names before it says "and N more".
 _NAMED = 10
 
+#: How many characters of a value an error message shows.
+_LONGEST = 100
+
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
@@ -23,6 +26,15 @@ def did_you_mean(name: str, known: Sequence[str]) -> str:
     if close:
         return f"; did you mean {close[0]!r}?"
     return f"; known are {', '.join(sorted(known))}"
+
+
+def shorten(value: object) -> str:
+    """Return how a value looks, in one line that an error message has room for."""
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001 - whatever a user's class does
+        return f"a {type(value).__name__}"
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}... ({len(text):,} characters)"
 
 
 def some_of(seqs: Sequence[int]) -> str:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from spark_queue.checks import require_kind
 from spark_queue.claim import Claim
 from spark_queue.clock import Clock, SystemClock
 from spark_queue.delta.commands import recovery
@@ -99,6 +100,8 @@ class SparkOutlet(Watched):
 
 def ends(into: DeltaQueue, source: Working) -> tuple[Inlet, Outlet]:
     """Return where a front puts items into a queue, and takes them by one of its readers."""
+    require_kind("into", into, DeltaQueue)
+    require_kind("reader", source, Working)
     return SparkInlet(into), SparkOutlet(source)
 
 

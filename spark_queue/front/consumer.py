@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal
 
+from spark_queue import checks
 from spark_queue.delta.commands.settle import NAMED
 from spark_queue.delta.store.news import TICK, Look
 from spark_queue.delta.tables.schema import TRACE
@@ -180,6 +181,7 @@ class Consumer:
         self, delivery: Delivery, said: OutcomeName, error: str | None = None
     ) -> Future[None]:
         """Note what a taker says of an item; it is written with others."""
+        checks.require_kind("delivery", delivery, Delivery)
         future: Future[None] = Promise(self._outcomes.context)
         outcome = PendingOutcome(delivery, said, error, future)
         self._outcomes.add(outcome)

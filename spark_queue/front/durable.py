@@ -13,6 +13,7 @@ from datetime import timedelta
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from spark_queue import checks
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.front.batcher import Batcher
 from spark_queue.front.consumer import Consumer, Delivery
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
     from spark_queue.reader import Reader
 
 
+#: How long a front may rest: longer than anybody waits, and as long as a lock can.
+_LONGEST = timedelta(days=36_500)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrontOptions:
     """How a front gathers, and how far it reads ahead.
@@ -37,7 +42,7 @@ class FrontOptions:
     Raises
     ------
     InvalidArgumentError
-        When a number is below 1, or a time is not above zero.
+        When a number is not a whole one of at least 1, or a time is not above zero.
     """
 
     max_group: int = 10_000
@@ -57,12 +62,11 @@ class FrontOptions:
 
     def __post_init__(self) -> None:
         for name in ("max_group", "max_pending", "prefetch"):
-            if getattr(self, name) < 1:
-                raise InvalidArgumentError(f"{name} is {getattr(self, name)!r}: it must be above 0")
-        for name in ("linger", "poll_every", "lease"):
-            value = getattr(self, name)
-            if value is not None and value <= timedelta(0):
-                raise InvalidArgumentError(f"{name} is {value}: it must be above zero")
+            checks.require_count(name, getattr(self, name), most=checks.MOST)
+        for name in ("linger", "poll_every"):
+            least, value = timedelta(microseconds=1), getattr(self, name)
+            checks.require_duration(name, value, least=least, most=_LONGEST)
+        checks.optional(checks.require_duration, "lease", self.lease)
 
 
 class DurableQueue:
@@ -102,7 +106,8 @@ class DurableQueue:
         reader: Reader | LocalQueue | None = None,
         options: FrontOptions | None = None,
     ) -> None:
-        chosen = options or FrontOptions()
+        chosen = FrontOptions() if options is None else options
+        checks.require_kind("options", chosen, FrontOptions)
         inlet, outlet = _ends(into, into if reader is None else reader)
         self._puts: Batcher[Put] = Batcher(
             chosen.max_group, chosen.max_pending, chosen.linger, name=outlet.name
@@ -156,6 +161,7 @@ class DurableQueue:
         self, items: Sequence[Mapping[str, Any]], timeout: Timeout = None
     ) -> tuple[int, list[Future[PutResult]]]:
         """Add items in order; stop at the first for which there is no room, and say how many."""
+        checks.require_iterable("items", items)
         futures: list[Future[PutResult]] = []
         with contextlib.suppress(queue.Full):
             futures.extend(self.put(item, timeout) for item in items)

@@ -7,13 +7,14 @@ from datetime import timedelta
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from spark_queue import checks
 from spark_queue.clock import Clock
 from spark_queue.delta.journal.journal import DeltaJournal
 from spark_queue.delta.store.handle import Handle
 from spark_queue.delta.store.store import Store
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.journal import JournaledQueue, QueueOptions, ReaderHooks
-from spark_queue.journal.options import require_name
+from spark_queue.journal.options import require_name, require_options
 from spark_queue.local.handles import main_store_of
 from spark_queue.local.queue import LocalQueue
 from spark_queue.reader_config import ReaderConfig
@@ -86,12 +87,17 @@ def journaled_queue(
     ------
     InvalidArgumentError
         When the queue is distinct, fair, grouped or has priorities: for those there is
-        :class:`DurableQueue`. When ``native`` is not possible.
+        :class:`DurableQueue`. When ``native`` is not possible, or an argument is not of its kind.
     SparkNeededError
         When there is no session, and only Spark can read the tables, or write ``archive_to``.
     WriterLockedError
         When a front of another process, which lives, holds a queue on this machine's disk.
     """
+    require_options(options, config, hooks, queues)
+    checks.require_upkeep(retention, archive_to)
+    checks.require_flag("native", native)
+    if clock is not None:
+        checks.require_methods("clock", clock, "now")
     given = _store_of(source, name_or_path, schema, clock)
     name = require_name(_name_of(given.name))
     # By a handle of its own: whoever has the other one is not the front.

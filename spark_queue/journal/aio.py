@@ -114,7 +114,7 @@ class AioJournaledQueue(Generic[T]):
 
     async def drop_reader(self, name: str) -> None:
         """Forget a reader as :meth:`JournaledQueue.drop_reader` does."""
-        await outcome(self._core.run(partial(self._core.registry.drop, name)))
+        await outcome(self._core.drop_reader(name))
 
     async def sync(self) -> None:
         """Wait as :meth:`JournaledQueue.sync` does."""

@@ -7,6 +7,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Generic, TypeVar
 
+from spark_queue.checks import require_kind
 from spark_queue.clock import Clock
 from spark_queue.durability import require_kept
 from spark_queue.errors import QueueShutDownError
@@ -91,6 +92,11 @@ class JournaledCore(Generic[T]):
         except QueueShutDownError:
             self.state.require_open()
             raise
+
+    def drop_reader(self, name: str) -> Reply[None]:
+        """Have a reader dropped, by its name."""
+        require_kind("name", name, str)
+        return self.run(partial(self.registry.drop, name))
 
     def close(self, *, drain: bool) -> Reply[None]:
         """Refuse every call from now on; return the future of the journal's being given up."""

@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Generic, TypeVar
 
+from spark_queue.checks import optional, require_callable, require_kind
 from spark_queue.durability import Durability, require_put_durability
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError
 from spark_queue.journal.deliveries import Read
 from spark_queue.journal.records import Entry
+from spark_queue.reader_config import ReaderConfig
 from spark_queue.waiting.limits import limit_of
 from spark_queue.waiting.timer import seconds
+from spark_queue.wording import shorten
 
 T = TypeVar("T")
 
@@ -28,7 +31,7 @@ _LIMITS = (
 #: What has a size in bytes. A tuple is asked faster than a union of types.
 _SIZED = (bytes, str, bytearray)
 
-_NAME = re.compile(r"[A-Za-z0-9:_-]+")
+_NAME = re.compile(r"[A-Za-z0-9:_-]{1,255}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +76,7 @@ class QueueOptions:
             for name in _LIMITS:
                 limit_of(name, getattr(self, name))
             if seconds("interval", self.interval) is None:
-                raise InvalidConfigError("interval is None: durability has no end then")
+                raise InvalidConfigError(f"interval is {self.interval!r}: puts are never durable")
             seconds("checkpoint_interval", self.checkpoint_interval)
         except InvalidArgumentError as error:
             raise InvalidConfigError(str(error)) from error
@@ -85,6 +88,11 @@ class ReaderHooks(Generic[T]):
 
     A hook runs without any lock, on the thread whose call found the item. What it raises is logged,
     and the item stays.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When the time is no duration, or a hook cannot be called.
     """
 
     open_timeout: float | timedelta | None = None
@@ -97,22 +105,36 @@ class ReaderHooks(Generic[T]):
     """Gets an item before it counts as expired. One whose call fails is tried again by the next
     ``discard_expired``, and is not delivered."""
 
+    def __post_init__(self) -> None:
+        seconds("open_timeout", self.open_timeout)
+        optional(require_callable, "on_error", self.on_error)
+        optional(require_callable, "on_expired", self.on_expired)
+
+
+def require_options(options: object, config: object, hooks: object, queues: object) -> None:
+    """Raise where a queue could not be opened as it is asked for."""
+    optional(require_kind, "options", options, kind=QueueOptions)
+    optional(require_kind, "config", config, kind=ReaderConfig)
+    optional(require_kind, "hooks", hooks, kind=ReaderHooks)
+    optional(require_callable, "queues", queues)
+
 
 def size_of(item: Any) -> int:
     """Return how many bytes an item counts: its length where it is text or bytes, else 0."""
     return len(item) if isinstance(item, _SIZED) else 0
 
 
-def require_name(name: str) -> str:
+def require_name(name: object) -> str:
     """Return the name of a queue.
 
     Raises
     ------
     InvalidArgumentError
-        When it has other characters than letters, digits, ``:``, ``_`` and ``-``.
+        When it is no text of letters, digits, ``:``, ``_`` and ``-``, or a longer one.
     """
-    if not _NAME.fullmatch(name):
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InvalidArgumentError(
-            f"name is {name!r}: the name of a queue has letters, digits, ':', '_' and '-' only"
+            f"name is {shorten(name)}: the name of a queue has up to 255 letters, digits, ':', '_' "
+            "and '-'"
         )
     return name

@@ -9,6 +9,7 @@ from datetime import datetime
 from functools import partial
 from typing import Generic, TypeVar
 
+from spark_queue.checks import require_callable, require_iterable, require_methods
 from spark_queue.clock import Clock, SystemClock
 from spark_queue.durability import Durability
 from spark_queue.errors import QueueFullError
@@ -16,7 +17,7 @@ from spark_queue.journal import options as opts
 from spark_queue.journal.aio import AioJournaledQueue
 from spark_queue.journal.core import JournaledCore
 from spark_queue.journal.counters import JournalStats
-from spark_queue.journal.engine.registry import ReaderStart, require_start
+from spark_queue.journal.engine.registry import ReaderStart, require_reader
 from spark_queue.journal.engine.state import Target
 from spark_queue.journal.options import QueueOptions, ReaderHooks
 from spark_queue.journal.reader import JournalReader
@@ -70,7 +71,7 @@ class JournaledQueue(Generic[T]):
     Raises
     ------
     InvalidArgumentError
-        When the name has other characters.
+        When the name has other characters, or options are not of their class.
 
     Examples
     --------
@@ -103,6 +104,11 @@ class JournaledQueue(Generic[T]):
         clock: Clock = _SYSTEM_CLOCK,
         timer: Timer = SHARED_TIMER,
     ) -> None:
+        require_callable("size_of", size_of)
+        require_methods("journal", journal, "recover", "commit", "load")
+        require_methods("clock", clock, "now")
+        require_methods("timer", timer, "now", "call_at")
+        opts.require_options(options, config, hooks, queues)
         self._core: JournaledCore[T] = JournaledCore(
             journal,
             opts.require_name(name),
@@ -216,6 +222,7 @@ class JournaledQueue(Generic[T]):
         SparkQueueError
             As :meth:`put`, save for :class:`QueueFullError`.
         """
+        require_iterable("items", items)
         receipts: list[Future[int]] = []
         with suppress(QueueFullError):
             for item in items:
@@ -254,13 +261,14 @@ class JournaledQueue(Generic[T]):
         Raises
         ------
         InvalidArgumentError
-            When the start is neither known by its name nor an id.
+            When the name is no text of up to 200 characters that can be printed, or the start is
+            neither known by its name nor an id.
         ReaderNotFoundError
             When the default reader is asked for while there are readers with names.
         SparkQueueError
             When the queue is closed.
         """
-        require_start(start)
+        require_reader(name, config, start, hooks)
         found = self._core.registry.find(name)
         if found is None or config is not None or hooks is not None:
             make = partial(self._core.registry.make, name, config, start, hooks)
@@ -281,7 +289,7 @@ class JournaledQueue(Generic[T]):
         ReaderNotFoundError
             When there is none of this name.
         """
-        self._core.run(partial(self._core.registry.drop, name)).result()
+        self._core.drop_reader(name).result()
 
     # All readers at once
 

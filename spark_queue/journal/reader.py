@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import queue
+import sys
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
 from datetime import timedelta
 from typing import Generic, TypeVar
 
+from spark_queue.checks import require_iterable
 from spark_queue.durability import Durability
 from spark_queue.journal.aio import AioJournalReader
 from spark_queue.journal.counters import ReaderStats
@@ -139,6 +141,7 @@ class JournalReader(Generic[T]):
 
     def ack_many(self, reads: Iterable[Read[T] | int]) -> int:
         """Settle open items as done, and return how many were open."""
+        require_iterable("reads", reads)
         return sum(self.ack(read) for read in reads)
 
     def nack(self, read: Read[T] | int) -> bool:
@@ -153,6 +156,7 @@ class JournalReader(Generic[T]):
 
     def nack_many(self, reads: Iterable[Read[T] | int]) -> int:
         """Return open items as failed, and return how many were open."""
+        require_iterable("reads", reads)
         return sum(self.nack(read) for read in reads)
 
     def release(self, read: Read[T] | int) -> bool:
@@ -167,6 +171,7 @@ class JournalReader(Generic[T]):
 
     def release_many(self, reads: Iterable[Read[T] | int]) -> int:
         """Give open items back, uncharged, and return how many were open."""
+        require_iterable("reads", reads)
         return sum(self.release(read) for read in reads)
 
     commit = ack
@@ -213,8 +218,14 @@ class JournalReader(Generic[T]):
         -------
         int
             How many have gone, or are on their way to another queue.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When the limit is no whole number of at least 0.
         """
-        limit = self.config.max_expire_sweep if limit is None else limit
+        limit_of("limit", limit, minimum=0)
+        limit = self.config.max_expire_sweep if limit is None else min(limit, sys.maxsize)
         count, goes_on = self._state.discard_expired(limit)
         while goes_on and (limit is None or count < limit):
             self._load(self._state).result()

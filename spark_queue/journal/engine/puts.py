@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from spark_queue.checks import optional, require_utf8
 from spark_queue.durability import Durability, require_kept
 from spark_queue.errors import InvalidArgumentError, QueueFullError, SparkQueueError
 from spark_queue.journal.copies import own
@@ -220,7 +221,6 @@ def _require_plain(expires_at: object, errors: object, origin: object) -> None:
             raise InvalidArgumentError(
                 f"expires_at is {expires_at!r}: leave it out where an item never expires"
             )
-    if not isinstance(errors, int) or not 0 <= errors <= _MAX_ERRORS:
+    if isinstance(errors, bool) or not isinstance(errors, int) or not 0 <= errors <= _MAX_ERRORS:
         raise InvalidArgumentError(f"errors is {errors!r}: it is a count")
-    if origin is not None and not isinstance(origin, str):
-        raise InvalidArgumentError(f"origin is {origin!r}: it is a text")
+    optional(require_utf8, "origin", origin)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Generic, Literal, TypeVar
 
+from spark_queue.checks import optional, require_kind
 from spark_queue.errors import InvalidArgumentError, ReaderNotFoundError, did_you_mean
 from spark_queue.journal.engine.journal_writer import JournalWriter
 from spark_queue.journal.engine.offsets import ReaderLine
@@ -14,7 +15,7 @@ from spark_queue.journal.engine.reader_state import ReaderState
 from spark_queue.journal.engine.state import QueueState
 from spark_queue.journal.options import ReaderHooks
 from spark_queue.journal.records import ReaderOffset, Recovered
-from spark_queue.reader_config import ReaderConfig
+from spark_queue.reader_config import ReaderConfig, require_reader_name
 
 T = TypeVar("T")
 
@@ -129,7 +130,7 @@ class Registry(Generic[T]):
         SparkQueueError
             When the queue is closed.
         """
-        require_start(start)
+        require_reader(name, config, start, hooks)
         self._state.require_open()
         # Wherever it wants to start: what waits for the default reader is owed to somebody.
         found = self.find(name) or self.find("")
@@ -247,8 +248,11 @@ class Registry(Generic[T]):
         return ReaderNotFoundError(self._state.name, name, self.names())
 
 
-def require_start(start: object) -> None:
-    """Raise :class:`InvalidArgumentError` for a start that is neither a name of one nor an id."""
+def require_reader(name: object, config: object, start: object, hooks: object) -> None:
+    """Raise :class:`InvalidArgumentError` where a reader could not be made as it is asked for."""
+    require_reader_name(name, is_default=True)
+    optional(require_kind, "config", config, kind=ReaderConfig)
+    optional(require_kind, "hooks", hooks, kind=ReaderHooks)
     if isinstance(start, str) and start not in _STARTS:
         raise InvalidArgumentError(f"start is {start!r}{did_you_mean(start, list(_STARTS))}")
     if isinstance(start, bool) or not isinstance(start, int | str):

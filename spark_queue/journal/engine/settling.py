@@ -8,6 +8,7 @@ from functools import partial
 from typing import Generic, Literal, TypeVar
 
 from spark_queue.durability import Durability
+from spark_queue.errors import InvalidArgumentError
 from spark_queue.journal.deliveries import Read
 from spark_queue.journal.engine.group_commit import Receipt
 from spark_queue.journal.engine.handoff import hand_off_expired, hand_off_failed
@@ -16,6 +17,7 @@ from spark_queue.journal.engine.puts import Offer
 from spark_queue.journal.engine.state import QueueState
 from spark_queue.journal.options import ReaderHooks
 from spark_queue.journal.records import Entry, origin_of
+from spark_queue.wording import shorten
 
 T = TypeVar("T")
 
@@ -59,6 +61,8 @@ class Settling(Generic[T]):
 
     def ack(self, read: Read[T] | int) -> bool:
         """Settle an open read as done; ``False``, and a word in the log, when it is none."""
+        if type(read) is not Read:
+            _require_id(read)
         queue_state, line = self.queue_state, self.line
         entry = None
         try:
@@ -100,6 +104,8 @@ class Settling(Generic[T]):
         self._serve()
 
     def _end(self, verb: str, read: Read[T] | int, end: Callable[[Read[T]], None]) -> bool:
+        if not isinstance(read, Read):
+            _require_id(read)
         with self.queue_state.lock:
             found = self._open_read(read)
             if found is not None:
@@ -125,6 +131,8 @@ class Settling(Generic[T]):
         SparkQueueError
             When the queue is closed.
         """
+        if not isinstance(read, Read):
+            _require_id(read)
         try:
             receipt = self._replace(read, *offer)
         finally:
@@ -218,3 +226,11 @@ class Settling(Generic[T]):
             counters.punted += 1
             self.line.settle(entry, settlements.punted)
         self.queue_state.group_commit.note_settlements()
+
+
+def _require_id(read: object) -> None:
+    """Raise where a value is neither a read nor the id of one."""
+    if isinstance(read, bool) or not isinstance(read, int | Read):
+        raise InvalidArgumentError(
+            f"read is {shorten(read)}: it must be what a get returned, or the id of it"
+        )
