@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
@@ -87,7 +87,8 @@ class Site:
         last = [Route("/queues/{seat}/{panel}/{digest}", self._shown(self._shared))]
         routes = [*_FILES, *reads, *(acts if self.acts else []), *(signs if self.sessions else [])]
         errors = {SparkQueueError: _wrong, OSError: _wrong, HTTPException: _refused}
-        return Guard(Starlette(routes=[*routes, *last], exception_handlers=errors), hosts)
+        app = Starlette(routes=[*routes, *last], exception_handlers=errors)
+        return Guard(app, hosts, self.sessions.is_at) if self.sessions else Guard(app, hosts)
 
     def _shown(self, show: Callable[[Request], Response]) -> Callable[[Request], Response]:
         """Return what answers a GET: who must sign in, and has not, is asked to."""
@@ -104,10 +105,14 @@ class Site:
 
         async def answer(request: Request) -> Response:
             body = b""
-            async for chunk in request.stream():
-                body += chunk
-                if len(body) > _LONGEST_FORM:
-                    raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+            try:
+                async for chunk in request.stream():
+                    body += chunk
+                    if len(body) > _LONGEST_FORM:
+                        raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+            except ClientDisconnect:
+                # Nobody is there to read an answer.
+                return Response(status_code=HTTPStatus.BAD_REQUEST)
             fields = parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True)
             return await run_in_threadpool(act, request, dict(fields))
 
@@ -116,7 +121,7 @@ class Site:
     def _session(self, request: Request) -> Session | None:
         if self.sessions is None:
             return None
-        return self.sessions.of(request.cookies.get(self.sessions.cookie))
+        return self.sessions.of(request.cookies.get(self.sessions.cookie), _address(request))
 
     def _ask_in(self, request: Request) -> Response:
         wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
@@ -173,7 +178,8 @@ class Site:
 
     def _signed_in(self, request: Request, form: Form) -> Response:
         assert self.sessions is not None  # noqa: S101 - as above
-        secret = self.sessions.signed_in(form.get("token", ""), form.get("operator", ""))
+        token, operator = form.get("token", ""), form.get("operator", "")
+        secret = self.sessions.signed_in(token, operator, _address(request))
         wanted = form.get("next", "/")
         if secret is None:
             return self._asked_in(wanted, "That is not the token.")
@@ -263,6 +269,10 @@ def _number(text: str) -> int:
     if not text.isdecimal() or len(text) > _LONGEST_NUMBER:
         raise HTTPException(HTTPStatus.NOT_FOUND)
     return int(text)
+
+
+def _address(request: Request) -> str:
+    return request.client.host if request.client else ""
 
 
 def _is_refresh(request: Request) -> bool:

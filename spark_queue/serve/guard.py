@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from urllib.parse import SplitResult, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -42,10 +42,18 @@ class Guard:
         What is behind.
     hosts : iterable of str
         The names by which it may be asked for, without a port.
+    has_signed_in : callable, optional
+        Tells whether somebody has signed in from an address; by default nobody has.
     """
 
-    def __init__(self, app: ASGIApp, hosts: Iterable[str]) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        hosts: Iterable[str],
+        has_signed_in: Callable[[str], bool] = lambda _address: False,
+    ) -> None:
         self._app = app
+        self.has_signed_in = has_signed_in
         self._hosts = frozenset(host.lower() for host in hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

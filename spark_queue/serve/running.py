@@ -8,6 +8,7 @@ import uvicorn
 
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.serve.guard import Guard
+from spark_queue.serve.limits import ConnectionLimits, protocol_of
 
 
 def listening(host: str, port: int) -> socket.socket:
@@ -32,9 +33,18 @@ def run(app: Guard, at: socket.socket) -> None:
     server_of(app).run(sockets=[at])
 
 
-def server_of(app: Guard) -> uvicorn.Server:
-    """Return what answers requests when it is run."""
+def server_of(app: Guard, limits: ConnectionLimits | None = None) -> uvicorn.Server:
+    """Return what answers requests when it is run, within limits of its connections."""
     config = uvicorn.Config(
-        app, log_level="warning", access_log=False, server_header=False, proxy_headers=False
+        app,
+        http=protocol_of(limits or ConnectionLimits(), app.has_signed_in),
+        # A socket of the web would be out of the limits.
+        ws="none",
+        # So many are accepted at once, before the first of them is counted.
+        backlog=500,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
     )
     return uvicorn.Server(config)

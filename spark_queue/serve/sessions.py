@@ -23,6 +23,8 @@ class Session:
     """What each of their forms says, and nobody else's can."""
     said: str = ""
     """What was done last, to be shown once."""
+    address: str = ""
+    """From where they asked last."""
 
     def owns(self, form_token: str) -> bool:
         """Tell whether a form was made for this session; what was sent has no say in how long."""
@@ -52,7 +54,7 @@ class Sessions:
         self._lock = threading.Lock()
         self._known: dict[str, Session] = {}
 
-    def signed_in(self, token: str, operator: str) -> str | None:
+    def signed_in(self, token: str, operator: str, address: str = "") -> str | None:
         """Return the secret of a new session; ``None`` where the token is another.
 
         Raises
@@ -63,7 +65,7 @@ class Sessions:
         if not _is_same(token.strip(), self._token):
             return None
         with acting_as(operator):
-            session = Session(operator=operator.strip())
+            session = Session(operator=operator.strip(), address=address)
         secret = secrets.token_urlsafe(32)
         with self._lock:
             self._known[secret] = session
@@ -71,9 +73,18 @@ class Sessions:
                 self._known.pop(next(iter(self._known)))
         return secret
 
-    def of(self, secret: str | None) -> Session | None:
-        """Return the session of a secret."""
-        return None if secret is None else self._known.get(secret)
+    def of(self, secret: str | None, address: str = "") -> Session | None:
+        """Return the session of a secret, which is at an address now."""
+        session = None if secret is None else self._known.get(secret)
+        if session is not None and address:
+            session.address = address
+        return session
+
+    def is_at(self, address: str) -> bool:
+        """Tell whether somebody who has signed in was last at an address."""
+        with self._lock:
+            known = {session.address for session in self._known.values()}
+        return bool(address) and address in known
 
 
 def _is_same(given: str, known: str) -> bool:
