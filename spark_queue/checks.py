@@ -199,15 +199,15 @@ def require_callable(what: str, value: object) -> None:
         raise InvalidArgumentError(f"{what} is {value!r}: it must be a function")
 
 
-def require_weights(weights: object) -> None:
+def require_weights(weights: object, error: Refusal = InvalidConfigError) -> None:
     """Raise where a value does not say how many turns keys get."""
     if not isinstance(weights, Mapping):
-        raise InvalidConfigError(f"weights is {weights!r}: it must map fair keys to numbers")
+        raise error(f"weights is {weights!r}: it must map fair keys to numbers")
     for key, weight in weights.items():
         if not isinstance(key, str):
-            raise InvalidConfigError(f"weights has the key {key!r}: a fair key is a text")
+            raise error(f"weights has the key {key!r}: a fair key is a text")
         if not is_positive(weight):
-            raise InvalidConfigError(
+            raise error(
                 f"weights[{key!r}] is {weight!r}: it must be a number above 0 that a float can hold"
             )
 

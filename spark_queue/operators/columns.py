@@ -1,16 +1,30 @@
-"""The columns that a caller names: checked before the plan, and carried under private names."""
+"""Checks and private names of the columns that a caller names."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from operator import and_
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    AtomicType,
+    DataType,
+    NullType,
+    NumericType,
+    StringType,
+    StructField,
+    StructType,
+    VariantType,
+)
 
-from spark_queue.checks import is_positive
-from spark_queue.errors import InvalidArgumentError, did_you_mean
+from spark_queue.checks import require_weights
+from spark_queue.errors import InvalidArgumentError, SchemaMismatchError, did_you_mean
+from spark_queue.wording import line_of
 
 #: One column or several, by name or as expressions.
 Columns = str | Column | Sequence[str | Column]
@@ -18,10 +32,62 @@ Columns = str | Column | Sequence[str | Column]
 #: Columns of our own start with this, so that none is mistaken for one of the caller's.
 PRIVATE = "__spark_queue_"
 
+#: How Spark names a column that says how to sort.
+_SORTED = re.compile(r" (ASC|DESC) NULLS (FIRST|LAST)$")
+
 
 def private(name: str) -> str:
     """Return the name under which a column of our own is carried."""
     return PRIVATE + name
+
+
+def quoted(name: str) -> Column:
+    """Return the column of a name, in which nothing is syntax."""
+    escaped = name.replace("`", "``")
+    return F.col(f"`{escaped}`")
+
+
+def all_columns(df: DataFrame) -> list[Column]:
+    """Return the columns of a frame."""
+    return [quoted(name) for name in df.columns]
+
+
+def require_frame(what: str, df: object) -> None:
+    """Raise where something is no frame, or has a column that an operator could not keep.
+
+    Raises
+    ------
+    InvalidArgumentError
+        It names the argument, or the column.
+    """
+    if not isinstance(df, DataFrame):
+        raise InvalidArgumentError(f"{what} is a {type(df).__name__}: give it a DataFrame of Spark")
+    seen: set[str] = set()
+    for name in df.columns:
+        lower = name.lower()
+        if lower.startswith(PRIVATE):
+            raise InvalidArgumentError(
+                f"{what} has a column {name!r}, and names of columns that operators make start "
+                f"with {PRIVATE!r}: rename it"
+            )
+        if name in seen or (lower in seen and not _is_case_sensitive(df)):
+            raise InvalidArgumentError(f"{what} has the column {name!r} twice: rename one")
+        seen |= {name, lower}
+
+
+def require_batch(what: str, df: object) -> None:
+    """Raise where something is no frame that an operator on frames takes.
+
+    Raises
+    ------
+    InvalidArgumentError
+        As :func:`require_frame`, or when it is a stream.
+    """
+    require_frame(what, df)
+    if isinstance(df, DataFrame) and df.isStreaming:
+        raise InvalidArgumentError(
+            f"{what} is a stream: use spark_queue.streaming, or a batch of it in foreachBatch"
+        )
 
 
 def listed(df: DataFrame, what: str, given: Columns | None) -> list[Column]:
@@ -32,10 +98,11 @@ def listed(df: DataFrame, what: str, given: Columns | None) -> list[Column]:
     InvalidArgumentError
         When it names none, or one that the frame does not have.
     """
-    if given is None or (isinstance(given, Sequence) and not given):
+    if isinstance(given, str | Column):
+        return [one(df, what, given)]
+    if not isinstance(given, list | tuple) or not given:
         raise InvalidArgumentError(f"{what} is {given!r}: name a column, or several")
-    several = [given] if isinstance(given, str | Column) else list(given)
-    return [_column(df, what, one) for one in several]
+    return [one(df, what, column) for column in given]
 
 
 def one(df: DataFrame, what: str, given: str | Column) -> Column:
@@ -46,15 +113,85 @@ def one(df: DataFrame, what: str, given: str | Column) -> Column:
     InvalidArgumentError
         When it is not one, or the frame does not have it.
     """
-    if not isinstance(given, str | Column):
+    if isinstance(given, Column):
+        return given
+    if not isinstance(given, str):
         raise InvalidArgumentError(f"{what} is {given!r}: name one column")
-    return _column(df, what, given)
+    if has(df, given):
+        return quoted(given)
+    if has(df, given.split(".")[0]):
+        return F.col(given)
+    raise InvalidArgumentError(
+        f"{what}: there is no column {given!r}{did_you_mean(given, df.columns)}"
+    )
 
 
-def carried(df: DataFrame, what: str, given: Columns) -> tuple[DataFrame, list[str]]:
-    """Add the columns that an argument names under private names, and return these."""
-    columns = {private(f"{what}_{n}"): c for n, c in enumerate(listed(df, what, given))}
-    return df.withColumns(columns), list(columns)
+def fields_of(df: DataFrame, what: str, columns: Sequence[Column]) -> list[StructField]:
+    """Return the names and types of columns.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When one cannot be computed of the frame's rows, each by itself.
+    """
+    found = _analyzed(what, lambda: df.select("*", *columns))
+    return found.fields[-len(columns) :]
+
+
+def keys_of(
+    df: DataFrame, what: str, given: Columns | None
+) -> tuple[list[Column], list[StructField]]:
+    """Return the columns of a key, with their names and types.
+
+    Raises
+    ------
+    InvalidArgumentError
+        As :func:`listed` and :func:`fields_of`.
+    SchemaMismatchError
+        When a type has more than one equality, or none; it names the column.
+    """
+    columns = listed(df, what, given)
+    fields = fields_of(df, what, columns)
+    for field in fields:
+        _require_equality(field)
+    return columns, fields
+
+
+def order_of(df: DataFrame, given: Columns | None) -> list[Column]:
+    """Return the columns that rows are ordered by.
+
+    Raises
+    ------
+    InvalidArgumentError
+        As :func:`listed`, or when rows cannot be ordered by one.
+    """
+    columns = listed(df, "order_by", given)
+    _analyzed("order_by", lambda: df.sort(*columns))
+    return columns
+
+
+def require_ascending(df: DataFrame, order: Sequence[Column]) -> None:
+    """Raise where an order is more than columns.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When it says how to sort.
+    """
+    for field in fields_of(df, "order_by", order):
+        if _SORTED.search(field.name):
+            raise InvalidArgumentError(
+                f"order_by has {field.name!r}; with skewed it must be ascending: name the column"
+            )
+
+
+def carried(
+    df: DataFrame, what: str, given: Columns
+) -> tuple[DataFrame, list[str], list[StructField]]:
+    """Add the columns of a key under private names; return these, and what the columns are."""
+    columns, fields = keys_of(df, what, given)
+    named = {private(f"{what}_{n}"): column for n, column in enumerate(columns)}
+    return df.withColumns(named), list(named), fields
 
 
 def known(keys: Sequence[Column]) -> Column:
@@ -84,53 +221,115 @@ def require_free(df: DataFrame, name: str) -> None:
         raise InvalidArgumentError(f"the frame has a column {name!r}: rename it")
 
 
-def require_columns(df: DataFrame, what: str, names: Sequence[str]) -> None:
-    """Raise where a frame that goes with another lacks columns.
+def require_beside(what: str, df: DataFrame, keys: Sequence[StructField]) -> None:
+    """Raise where a frame that goes with another has not the keys of that.
 
     Raises
     ------
     InvalidArgumentError
-        It names the frame and the first column that is missing.
+        As :func:`require_batch`, or when a column is missing; it names the first.
+    SchemaMismatchError
+        When a key has a type that does not compare; it names the column and both types.
     """
-    for name in names:
-        if not has(df, name):
-            raise InvalidArgumentError(
-                f"{what} has no column {name!r}{did_you_mean(name, df.columns)}"
+    require_batch(what, df)
+    for key in keys:
+        there = field_named(df, what, key.name)
+        _require_equality(there)
+        if not _is_alike(key.dataType, there.dataType):
+            types = (there.dataType.simpleString(), key.dataType.simpleString())
+            raise SchemaMismatchError(
+                key.name, f"is {types[0]} in {what}, and {types[1]} in the frame: cast one of them"
             )
 
 
-def require_at_least_one(what: str, value: int) -> None:
-    """Raise where a count is below 1.
+def field_named(df: DataFrame, what: str, name: str) -> StructField:
+    """Return a column of a frame that goes with another, in any case.
 
     Raises
     ------
     InvalidArgumentError
-        It names the count and its value.
+        When it is missing; it names the frame and the column.
     """
-    if value < 1:
-        raise InvalidArgumentError(f"{what} is {value!r}: it must be at least 1")
+    for field in df.schema.fields:
+        if field.name.lower() == name.lower():
+            return field
+    raise InvalidArgumentError(f"{what} has no column {name!r}{did_you_mean(name, df.columns)}")
 
 
-def require_positive(what: str, values: Mapping[str, float]) -> None:
-    """Raise where one of some named numbers is not above 0 and finite.
+def require_number(what: str, kind: DataType) -> None:
+    """Raise where a column is no number.
+
+    Raises
+    ------
+    SchemaMismatchError
+        It names the column and its type.
+    """
+    if not isinstance(kind, NumericType):
+        raise SchemaMismatchError(what, f"is {kind.simpleString()}, not a number")
+
+
+def require_shares(weights: Mapping[str, float] | None, keys: int) -> None:
+    """Raise where weights do not say how many turns the keys of one column get.
 
     Raises
     ------
     InvalidArgumentError
-        It names the number and its value.
+        It names the weight.
     """
-    for name, value in values.items():
-        if not is_positive(value):
-            raise InvalidArgumentError(f"{what} of {name!r} is {value!r}: it must be above 0")
+    if weights is None:
+        return
+    require_weights(weights, InvalidArgumentError)
+    if weights and keys > 1:
+        raise InvalidArgumentError("weights name keys of one column; the key has several")
 
 
-def _column(df: DataFrame, what: str, given: str | Column) -> Column:
-    if isinstance(given, Column):
-        return given
-    if has(df, given):
-        return F.col(f"`{given}`")
-    if has(df, given.split(".")[0]):
-        return F.col(given)
-    raise InvalidArgumentError(
-        f"{what}: there is no column {given!r}{did_you_mean(given, df.columns)}"
+def _analyzed(what: str, make: Callable[[], DataFrame]) -> StructType:
+    try:
+        return make().schema
+    except AnalysisException as exc:
+        raise InvalidArgumentError(
+            f"{what} cannot be computed of the frame: {line_of(exc)}"
+        ) from exc
+
+
+def _require_equality(field: StructField) -> None:
+    odd = _without_equality(field.dataType)
+    if odd is None:
+        return
+    hint = (
+        "texts that differ count as equal there; take its bytes as they are, by "
+        "F.collate(column, 'UTF8_BINARY'), or F.lower of that"
+        if isinstance(odd, StringType)
+        else "name the part of it that makes two rows the same"
     )
+    raise SchemaMismatchError(field.name, f"is {field.dataType.simpleString()}, no key: {hint}")
+
+
+def _without_equality(kind: DataType) -> DataType | None:
+    """Return the part of a type that does not say which values are the same; None for none."""
+    if isinstance(kind, StructType):
+        return next(filter(None, (_without_equality(f.dataType) for f in kind.fields)), None)
+    if isinstance(kind, ArrayType):
+        return _without_equality(kind.elementType)
+    if isinstance(kind, StringType):
+        return None if kind.isUTF8BinaryCollation() else kind
+    has_one = isinstance(kind, AtomicType | NullType) and not isinstance(kind, VariantType)
+    return None if has_one else kind
+
+
+def _is_alike(here: DataType, there: DataType) -> bool:
+    """Tell whether values of two types compare as what they are, without a cast to a text."""
+    if isinstance(here, StructType) and isinstance(there, StructType):
+        pairs = list(zip(here.fields, there.fields, strict=False))
+        return len(here) == len(there) and all(
+            a.name.lower() == b.name.lower() and _is_alike(a.dataType, b.dataType) for a, b in pairs
+        )
+    if isinstance(here, ArrayType) and isinstance(there, ArrayType):
+        return _is_alike(here.elementType, there.elementType)
+    if isinstance(here, NumericType) and isinstance(there, NumericType):
+        return True
+    return NullType() in (here, there) or here.simpleString() == there.simpleString()
+
+
+def _is_case_sensitive(df: DataFrame) -> bool:
+    return str(df.sparkSession.conf.get("spark.sql.caseSensitive")).lower() == "true"

@@ -12,13 +12,18 @@ from pyspark.sql.types import StructField
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.operators.columns import (
     Columns,
+    all_columns,
     all_of,
     carried,
+    fields_of,
     has,
     known,
     listed,
+    order_of,
     private,
-    require_columns,
+    quoted,
+    require_batch,
+    require_beside,
     require_free,
 )
 
@@ -44,8 +49,9 @@ def distinct(
     df : DataFrame
         Rows that ask to be queued.
     key : str, Column or sequence of them
-        What makes two rows the same work. A row whose key is null, in any part, is no duplicate of
-        anything: it is always kept.
+        What makes two rows the same work. A row whose key is null is no duplicate of anything: it
+        is always kept. Of several columns one that is null is enough; a struct that has nulls is
+        not null itself.
     order_by : str, Column or sequence of them, optional
         What comes first. By default any row of a key may be kept, and not always the same one.
     in_flight : DataFrame, optional
@@ -60,7 +66,11 @@ def distinct(
     Raises
     ------
     InvalidArgumentError
-        When a column is unknown, here or in ``in_flight``.
+        When a column is unknown, here or in ``in_flight``, or named as operators name theirs; or a
+        frame is a stream.
+    SchemaMismatchError
+        When a key is a map, a variant or a text with a collation, or has another type in
+        ``in_flight``.
 
     Notes
     -----
@@ -113,15 +123,17 @@ def distinct_refused(
 
     Raises
     ------
-    InvalidArgumentError
+    InvalidArgumentError, SchemaMismatchError
         As for :func:`distinct`, or when the frame has a column ``lost_to``.
     """
+    require_batch("the frame", df)
     require_free(df, LOST_TO)
     asking = _Asking.of(df, key, order_by)
     if winner is None:
         winner = _names_only(order_by)
     told = listed(df, "winner", winner)
-    told = [column.alias(name) for column, name in zip(told, df.select(*told).columns, strict=True)]
+    fields = fields_of(df, "winner", told)
+    told = [column.alias(field.name) for column, field in zip(told, fields, strict=True)]
     first = F.first(F.struct(*told)).over(asking.line())
     rows = asking.rows.withColumns(
         {_PLACE: F.row_number().over(asking.line()), private("first"): first}
@@ -130,7 +142,7 @@ def distinct_refused(
         lost_to = F.struct(F.lit(False).alias("in_flight"), F.col(private("first")).alias("winner"))
         refused = rows.where(F.col(_PLACE) > 1)
         return refused.select(*asking.columns, lost_to.alias(LOST_TO))
-    held = _held(asking, in_flight, df.select(*told).schema.fields)
+    held = _held(asking, in_flight, fields)
     joined = rows.join(held, asking.is_held(), "left")
     is_held = F.col(_HELD).isNotNull()
     holder = F.when(is_held, F.col(_HELD)["row"]).otherwise(F.col(private("first")))
@@ -146,18 +158,17 @@ class _Asking:
     rows: DataFrame
     columns: list[Column]
     keys: list[str]
-    names: list[str]
+    fields: list[StructField]
     order: list[Column]
 
     @classmethod
     def of(cls, df: DataFrame, key: Columns, order_by: Columns | None) -> _Asking:
-        columns = [F.col(f"`{name}`") for name in df.columns]
-        names = df.select(*listed(df, "key", key)).columns
-        rows, keys = carried(df, "key", key)
-        order = [F.lit(0)] if order_by is None else listed(df, "order_by", order_by)
+        require_batch("the frame", df)
+        rows, keys, fields = carried(df, "key", key)
+        order = [F.lit(0)] if order_by is None else order_of(df, order_by)
         # A row without a key stands in a line of its own, wherever it lies.
         alone = F.when(~known([F.col(name) for name in keys]), F.monotonically_increasing_id())
-        return cls(rows.withColumn(_ALONE, alone), columns, keys, names, order)
+        return cls(rows.withColumn(_ALONE, alone), all_columns(df), keys, fields, order)
 
     def line(self) -> WindowSpec:
         return Window.partitionBy(*self.keys, _ALONE).orderBy(*self.order)
@@ -181,8 +192,8 @@ def _held(
     asking: _Asking, in_flight: DataFrame, told: Sequence[StructField] | None = None
 ) -> DataFrame:
     """Return the keys in flight; once each, with one row of each, where something is told of it."""
-    require_columns(in_flight, "in_flight", asking.names)
-    keys = [F.col(f"`{name}`").alias(_held_name(n)) for n, name in enumerate(asking.names)]
+    require_beside("in_flight", in_flight, asking.fields)
+    keys = [quoted(field.name).alias(_held_name(n)) for n, field in enumerate(asking.fields)]
     if told is None:
         return in_flight.select(*keys)
     row = F.struct(*[_if_there(in_flight, field).alias(field.name) for field in told])
@@ -194,7 +205,7 @@ def _held(
 
 def _if_there(df: DataFrame, field: StructField) -> Column:
     if has(df, field.name):
-        return F.col(f"`{field.name}`")
+        return quoted(field.name)
     return F.lit(None).cast(field.dataType)
 
 

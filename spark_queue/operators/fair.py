@@ -11,25 +11,35 @@ scheduling; Waldspurger and Weihl 1995).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructField
 
+from spark_queue.checks import MOST, is_positive, require_count, require_flag
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.operators import running
 from spark_queue.operators.columns import (
     Columns,
+    all_columns,
     all_of,
     carried,
+    field_named,
+    fields_of,
+    keys_of,
     listed,
     one,
+    order_of,
     private,
-    require_at_least_one,
-    require_columns,
+    quoted,
+    require_ascending,
+    require_batch,
+    require_beside,
     require_free,
-    require_positive,
+    require_number,
+    require_shares,
 )
 
 #: The column that :func:`fair_rank` adds.
@@ -60,7 +70,9 @@ class Resume:
 
         Those of several frames are put together by ``unionByName``.
         """
-        by = ranked.groupBy(*listed(ranked, "key", key))
+        require_batch("ranked", ranked)
+        field_named(ranked, "ranked", ROUND)
+        by = ranked.groupBy(*keys_of(ranked, "key", key)[0])
         return by.agg(F.max(ROUND).alias(ROUND))
 
 
@@ -106,6 +118,8 @@ def fair_rank(
     ------
     InvalidArgumentError
         When a column is unknown, the frame has a column ``round``, or a weight is not above 0.
+    SchemaMismatchError
+        When the key is a map, a variant or a text with a collation, or the cost is no number.
 
     Notes
     -----
@@ -141,11 +155,10 @@ def fair_order(
     DataFrame
         The rows of ``df``, sorted, without the round.
     """
-    order = listed(df, "order_by", order_by)
     ranked = fair_rank(
         df, key, order_by=order_by, weights=weights, cost=cost, resume=resume, skewed=skewed
     )
-    return ranked.orderBy(ROUND, *order).drop(ROUND)
+    return ranked.orderBy(ROUND, *listed(df, "order_by", order_by)).drop(ROUND)
 
 
 def fair_take(
@@ -172,7 +185,7 @@ def fair_take(
     Of a key at most ``n`` rows can come next: the others are dropped before the shuffle, so that
     a key with most of the rows costs no more than others.
     """
-    require_at_least_one("n", n)
+    require_count("n", n, most=MOST)
     ranked = _ranked(df, key, order_by, weights, cost, resume, nearest=n)
     return ranked.orderBy(ROUND, *listed(df, "order_by", order_by)).limit(n)
 
@@ -182,9 +195,17 @@ def starts_at(current: Column, last: Column) -> Column:
     return F.greatest(current, F.coalesce(last, F.lit(0.0)))
 
 
-def priced(cost: Column) -> Column:
-    """Return a cost as a number; a query that meets one that is not above 0 fails, and shows it."""
-    given = cost.cast("double")
+def price_of(df: DataFrame, what: str, cost: str | Column) -> Column:
+    """Return a cost as a number; a query that meets one that is not above 0 fails, and shows it.
+
+    Raises
+    ------
+    InvalidArgumentError, SchemaMismatchError
+        When it is no column of the frame, or no number.
+    """
+    column = one(df, what, cost)
+    require_number(what, fields_of(df, what, [column])[0].dataType)
+    given = column.cast("double")
     shown = F.coalesce(given.cast("string"), F.lit("null"))
     wrong = F.raise_error(F.concat(F.lit("cost is "), shown, F.lit(": it must be above 0")))
     is_one = (given > 0) & (given < float("inf"))
@@ -203,10 +224,16 @@ def _ranked(
     nearest: int | None = None,
 ) -> DataFrame:
     """Add the rounds; with ``nearest``, of the first so many rows of each key only."""
+    require_batch("the frame", df)
     require_free(df, ROUND)
-    order = listed(df, "order_by", order_by)
-    rows, keys = carried(df, "key", key)
-    rows, amount = _with_amount(rows, keys, weights, cost)
+    require_flag("skewed", skewed)
+    resume = Resume() if resume is None else resume
+    order = order_of(df, order_by)
+    rows, keys, fields = carried(df, "key", key)
+    require_shares(weights, len(keys))
+    _require_resumable(resume, fields)
+    price = None if cost is None else price_of(df, "cost", cost)
+    rows, amount = _with_amount(rows, keys[0], weights, price)
     if nearest is not None:
         # Spark drops the others before the shuffle, where the place is all that is asked for.
         rows = rows.withColumn(_PLACE, running.along(keys, order, None))
@@ -214,44 +241,50 @@ def _ranked(
     if nearest is not None and amount is None:
         rows = rows.withColumnRenamed(_PLACE, _UPTO)
     elif skewed:
+        require_ascending(df, order)
         rows = running.in_parts(rows, keys, order, amount, _UPTO)
     else:
         rows = rows.withColumn(_UPTO, running.along(keys, order, amount))
-    rows = _with_start(rows, keys, df, key, resume or Resume())
+    rows = _with_start(rows, keys, fields, resume)
     tag = (F.col(_LAST) + F.col(_UPTO)).cast("double")
-    return rows.select(*[F.col(f"`{name}`") for name in df.columns], tag.alias(ROUND))
+    return rows.select(*all_columns(df), tag.alias(ROUND))
+
+
+def _require_resumable(resume: object, keys: Sequence[StructField]) -> None:
+    if not isinstance(resume, Resume):
+        raise InvalidArgumentError(f"resume is {resume!r}: give a Resume")
+    current = resume.current
+    if isinstance(current, bool) or not (current == 0 or is_positive(current)):
+        raise InvalidArgumentError(f"resume.current is {current!r}: it must be a round, 0 or more")
+    if resume.last is None:
+        return
+    require_beside("resume.last", resume.last, keys)
+    require_number(ROUND, field_named(resume.last, "resume.last", ROUND).dataType)
 
 
 def _with_amount(
-    rows: DataFrame, keys: list[str], weights: Mapping[str, float] | None, cost: str | Column | None
+    rows: DataFrame, key: str, weights: Mapping[str, float] | None, price: Column | None
 ) -> tuple[DataFrame, Column | None]:
     """Return how many rounds a row takes, or None where each takes one."""
-    if not weights and cost is None:
-        return rows, None
-    amount = F.lit(1.0) if cost is None else priced(one(rows, "cost", cost))
     if not weights:
-        return rows, amount
-    if len(keys) > 1:
-        raise InvalidArgumentError("weights name keys of one column; the key has several")
-    require_positive("the weight", weights)
+        return rows, price
+    amount = F.lit(1.0) if price is None else price
     table = rows.sparkSession.createDataFrame(
         [(name, float(weight)) for name, weight in weights.items()],
         f"{private('name')} string, {private('weight')} double",
     )
-    same = F.col(keys[0]).cast("string") == F.col(private("name"))
+    same = F.col(key).cast("string") == F.col(private("name"))
     weighted = rows.join(F.broadcast(table), same, "left")
     return weighted, amount / F.coalesce(F.col(private("weight")), F.lit(1.0))
 
 
 def _with_start(
-    rows: DataFrame, keys: list[str], df: DataFrame, key: Columns, resume: Resume
+    rows: DataFrame, keys: Sequence[str], fields: Sequence[StructField], resume: Resume
 ) -> DataFrame:
     current = F.lit(float(resume.current))
     if resume.last is None:
         return rows.withColumn(_LAST, current)
-    names = df.select(*listed(df, "key", key)).columns
-    require_columns(resume.last, "resume.last", [*names, ROUND])
-    ours = [F.col(f"`{name}`").alias(private(f"known_{n}")) for n, name in enumerate(names)]
+    ours = [quoted(f.name).alias(private(f"known_{n}")) for n, f in enumerate(fields)]
     # The ends of several frames may be united as they are: of each key the last one counts.
     known = resume.last.groupBy(*ours).agg(F.max(F.col(ROUND).cast("double")).alias(_LAST))
     same = all_of(

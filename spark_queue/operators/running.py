@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_queue.operators.columns import all_of, private
+from spark_queue.operators.columns import all_columns, all_of, private
 
 #: Into how many parts all rows together are cut, a power of two; a line gets its share of the cuts.
 PARTS = 64
@@ -67,8 +67,7 @@ def in_parts(
     same = _same_line(line) & (F.col(_PART) == F.col(private("the_part")))
     joined = within.join(F.broadcast(totals), same, "left")
     total = F.col(name) + F.coalesce(F.col(_BEFORE), F.lit(0))
-    kept = [F.col(f"`{column}`") for column in df.columns]
-    return joined.withColumn(name, total).select(*kept, name)
+    return joined.withColumn(name, total).select(*all_columns(df), name)
 
 
 def _cuts(placed: DataFrame, line: Sequence[str]) -> DataFrame:

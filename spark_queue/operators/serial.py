@@ -8,14 +8,18 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from spark_queue.checks import MOST, require_count
 from spark_queue.config import OnFailure
 from spark_queue.operators.columns import (
     Columns,
+    all_columns,
+    keys_of,
     known,
-    listed,
+    order_of,
     private,
-    require_at_least_one,
-    require_columns,
+    quoted,
+    require_batch,
+    require_beside,
 )
 
 _PLACE = private("place")
@@ -40,8 +44,8 @@ def serial_heads(
     df : DataFrame
         Rows that wait.
     group : str, Column or sequence of them
-        What must run one after another. A row whose group is null, in any part, is in no group: it
-        may always run.
+        What must run one after another. A row whose group is null is in no group: it may always
+        run. Of several columns one that is null is enough; a struct that has nulls is a group.
     order_by : str, Column or sequence of them
         The order within a group; it must tell the rows of a group apart.
     active : DataFrame, optional
@@ -58,7 +62,11 @@ def serial_heads(
     Raises
     ------
     InvalidArgumentError
-        When a column is unknown, here or in ``active``, or ``limit`` is below 1.
+        When a column is unknown, here or in ``active``, or named as operators name theirs; a frame
+        is a stream; or ``limit`` is no whole number above 0.
+    SchemaMismatchError
+        When a group is a map, a variant or a text with a collation, or has another type in
+        ``active``.
 
     Notes
     -----
@@ -73,7 +81,7 @@ def serial_heads(
     >>> waiting.transform(serial_heads, "table", order_by="at").collect()  # doctest: +SKIP
     [Row(table='orders', at=1), Row(table='users', at=3)]
     """
-    require_at_least_one("limit", limit)
+    require_count("limit", limit, most=MOST)
     return _starting(df, group, order_by, active, limit=limit, run=1)
 
 
@@ -105,10 +113,10 @@ def serial_runs(
 
     Raises
     ------
-    InvalidArgumentError
-        When a column is unknown, here or in ``active``, or ``length`` is below 1.
+    InvalidArgumentError, SchemaMismatchError
+        As for :func:`serial_heads`, of ``length``.
     """
-    require_at_least_one("length", length)
+    require_count("length", length, most=MOST)
     return _starting(df, group, order_by, active, limit=1, run=length)
 
 
@@ -135,9 +143,9 @@ def _starting(
     limit: int,
     run: int,
 ) -> DataFrame:
-    keys = listed(df, "group", group)
-    order = listed(df, "order_by", order_by)
-    columns = [F.col(f"`{name}`") for name in df.columns]
+    require_batch("the frame", df)
+    keys, fields = keys_of(df, "group", group)
+    order = order_of(df, order_by)
     waiting = df.withColumns(
         {
             _NAMES.group: _group_of(keys),
@@ -149,12 +157,11 @@ def _starting(
     )
     busy = None
     if active is not None:
-        names = df.select(*keys).columns
-        require_columns(active, "active", names)
-        held = _group_of([F.col(f"`{name}`") for name in names])
+        require_beside("active", active, fields)
+        held = _group_of([quoted(field.name) for field in fields])
         busy = active.select(held.alias(_NAMES.group))
     found = may_start(waiting, busy, limit=limit, run=run, order=order, names=_NAMES)
-    return found.select(*columns)
+    return found.select(*all_columns(df))
 
 
 def _group_of(keys: Sequence[Column]) -> Column:

@@ -12,15 +12,25 @@ from pyspark.sql.types import (
     ArrayType,
     BinaryType,
     DataType,
+    DatetimeType,
+    DateType,
+    DecimalType,
     DoubleType,
-    MapType,
+    FractionalType,
     StructField,
     StructType,
     TimestampType,
 )
 
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.operators.columns import Columns, known, listed, one, require_at_least_one
+from spark_queue.operators.columns import (
+    Columns,
+    all_columns,
+    fields_of,
+    keys_of,
+    known,
+    one,
+)
 from spark_queue.streaming import checks
 from spark_queue.streaming.packing import BUCKET, PACKED, packed, unpacked
 from spark_queue.streaming.processor import NUMBER, BucketProcessor
@@ -44,6 +54,8 @@ class Stream:
     """None for rows that go to every bucket."""
     seq: str | Column | None = None
     at: str | Column | None = None
+    at_name: str = "at"
+    """How the operator calls ``at``."""
     at_is_a_time: bool = False
     """Whether ``at`` must be a timestamp, and not any sequence."""
     null_is_a_key: bool = False
@@ -64,9 +76,9 @@ class Stream:
         )
         row = F.lit(None).cast(kept)
         if self.kind == ARRIVAL:
-            row = F.struct(*[F.col(f"`{name}`") for name in self.df.columns])
+            row = F.struct(*all_columns(self.df))
         columns = {
-            "at": self._whole("at", self.at),
+            "at": self._whole(self.at_name, self.at),
             "kind": F.lit(self.kind),
             "seq": self._whole("order_by", self.seq),
             "key": key,
@@ -81,8 +93,8 @@ class Stream:
     def _key(self) -> Column:
         if self.key is None:
             return F.lit(None).cast("string")
-        keys = listed(self.df, f"the key of {self.what}", self.key)
-        texts = [_text(key, kind) for key, kind in zip(keys, _key_types(self), strict=True)]
+        keys, fields = keys_of(self.df, f"the key of {self.what}", self.key)
+        texts = [_text(key, f.dataType) for key, f in zip(keys, fields, strict=True)]
         if len(texts) == 1:
             return texts[0]
         parts = F.struct(*[text.alias(f"part_{n}") for n, text in enumerate(texts)])
@@ -96,12 +108,18 @@ class Stream:
         if given is None:
             return F.lit(0).cast("long")
         column = one(self.df, f"{what} of {self.what}", given)
-        kind = self.df.select(column.alias("whole")).schema["whole"].dataType
+        name = f"{what} of {self.what}"
+        kind = fields_of(self.df, name, [column])[0].dataType
         if what == "at" and self.at_is_a_time:
-            checks.require_time(f"{what} of {self.what}", kind)
-        checks.require_sequence(f"{what} of {self.what}", kind)
+            checks.require_time(name, kind)
+        checks.require_sequence(name, kind)
         whole = F.unix_micros(column) if isinstance(kind, TimestampType) else column.cast("long")
-        missing = F.raise_error(F.lit(f"{what} of {self.what} is null: a sequence has no gaps"))
+        missing = F.raise_error(
+            F.lit(
+                f"{name} is null in a row: leave such rows out, by where() on the stream, and "
+                "start the query again from its checkpoint"
+            )
+        )
         return F.coalesce(whole, missing.cast("long"))
 
 
@@ -128,20 +146,18 @@ def answered(
     checkpoint : str, optional
         Where the query keeps its state, to be looked at before it starts.
     """
-    require_at_least_one("buckets", buckets)
     arrivals = streams[0].df
     spark = arrivals.sparkSession
-    for stream in streams:
-        checks.require_streaming(stream.what, stream.df)
     checks.require_state_store(spark)
-    _require_comparable(streams)
+    kinds = _require_comparable(streams)
+    oldest = 2 if any(_has_new_text(kind) for kind in kinds) else 1
     checks.require_same_buckets(spark, checkpoint, buckets)
     events = reduce(
         DataFrame.unionByName, [stream.events(buckets, arrivals.schema) for stream in streams]
     )
     by_bucket = events.mapInArrow(packed, f"{BUCKET} int, {PACKED} binary").groupBy(BUCKET)
     answers = by_bucket.transformWithState(
-        statefulProcessor=BucketProcessor(make, buckets),
+        statefulProcessor=BucketProcessor(make, buckets, oldest),
         outputStructType=f"{PACKED} binary",
         outputMode="append",
         timeMode="None",
@@ -149,34 +165,65 @@ def answered(
     out = StructType([*arrivals.schema.fields, StructField(NUMBER, DoubleType())])
     rows = answers.mapInArrow(unpacked, out)
     added = [] if add is None else [add(F.col(NUMBER))]
-    return rows.select(*[F.col(f"`{name}`") for name in arrivals.columns], *added)
+    return rows.select(*all_columns(arrivals), *added)
 
 
-def _require_comparable(streams: Sequence[Stream]) -> None:
+def _require_comparable(streams: Sequence[Stream]) -> list[DataType]:
+    """Raise where the keys of two streams do not compare, and return their types."""
     keyed = [stream for stream in streams if stream.key is not None]
     first, *others = keyed
+    here = _key_types(first)
     for other in others:
-        here, there = _key_types(first), _key_types(other)
+        there = _key_types(other)
         if len(here) != len(there):
             raise InvalidArgumentError(
                 f"the key of {first.what} has {len(here)} parts, that of {other.what} {len(there)}"
             )
         for a, b in zip(here, there, strict=True):
             checks.require_same_type(f"the key of {other.what}", a, b)
+    return here
 
 
 def _key_types(stream: Stream) -> list[DataType]:
     assert stream.key is not None  # noqa: S101 - for the type checker: they have one
-    keys = listed(stream.df, f"the key of {stream.what}", stream.key)
-    return [field.dataType for field in stream.df.select(*keys).schema]
+    _, fields = keys_of(stream.df, f"the key of {stream.what}", stream.key)
+    return [field.dataType for field in fields]
 
 
 def _text(key: Column, kind: DataType) -> Column:
     """Return a key as text, such that different keys have different texts, in any session."""
-    if isinstance(kind, TimestampType):
-        return F.unix_micros(key).cast("string")
     if isinstance(kind, BinaryType):
         return F.hex(key)
-    if isinstance(kind, ArrayType | MapType | StructType):
-        return F.to_json(key, {"ignoreNullFields": "false"})
-    return key.cast("string")
+    exact = _exact(key, kind)
+    if isinstance(kind, ArrayType | StructType):
+        return F.to_json(exact, {"ignoreNullFields": "false"})
+    return exact.cast("string")
+
+
+def _exact(value: Column, kind: DataType) -> Column:
+    """Return a value that JSON keeps whole: of times it cuts digits, by the zone of the session."""
+    if isinstance(kind, TimestampType):
+        return F.unix_micros(value)
+    if isinstance(kind, DatetimeType):
+        return value.cast("string")
+    if isinstance(kind, FractionalType) and not isinstance(kind, DecimalType):
+        # There are two zeros, which are equal.
+        return F.when(value == 0, F.lit(0.0).cast(kind)).otherwise(value)
+    if isinstance(kind, ArrayType):
+        return F.transform(value, lambda one: _exact(one, kind.elementType))
+    if isinstance(kind, StructType):
+        fields = [_exact(value[f.name], f.dataType).alias(f.name) for f in kind.fields]
+        return F.when(value.isNotNull(), F.struct(*fields))
+    return value
+
+
+def _has_new_text(kind: DataType) -> bool:
+    """Tell whether a key had another text in format 1: times within others were cut by JSON."""
+    if isinstance(kind, ArrayType):
+        return _has_time(kind.elementType)
+    return isinstance(kind, StructType) and any(_has_time(f.dataType) for f in kind.fields)
+
+
+def _has_time(kind: DataType) -> bool:
+    is_time = isinstance(kind, DatetimeType) and not isinstance(kind, DateType)
+    return is_time or _has_new_text(kind)

@@ -15,6 +15,7 @@ from pyspark.sql.types import (
 )
 
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError, UnsafeSessionError
+from spark_queue.operators.columns import require_frame
 from spark_queue.session import STREAMING_CONF
 from spark_queue.streaming.processor import STATE
 
@@ -41,15 +42,17 @@ def require_state_store(spark: SparkSession) -> None:
             )
 
 
-def require_streaming(what: str, df: DataFrame) -> None:
-    """Raise where a frame is no stream.
+def require_streaming(what: str, df: object) -> None:
+    """Raise where something is no stream.
 
     Raises
     ------
     InvalidArgumentError
-        It names the frame, and the operators for frames that are none.
+        It names the argument, and the operators for frames that are none; or a column that is there
+        twice, or named as those of operators are.
     """
-    if not df.isStreaming:
+    require_frame(what, df)
+    if isinstance(df, DataFrame) and not df.isStreaming:
         raise InvalidArgumentError(
             f"{what} is no stream: read it with spark.readStream, or use spark_queue.operators"
         )

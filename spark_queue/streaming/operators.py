@@ -8,19 +8,34 @@ from functools import partial
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import StringType
 
+from spark_queue.checks import MOST, optional, require_count, require_duration, require_text
 from spark_queue.config import OnFailure, QueueConfig, RetryPolicy
-from spark_queue.errors import InvalidArgumentError
-from spark_queue.operators.columns import Columns, has, listed, one, require_free, require_positive
-from spark_queue.operators.fair import ROUND, priced
+from spark_queue.errors import InvalidArgumentError, SchemaMismatchError
+from spark_queue.operators.columns import (
+    Columns,
+    fields_of,
+    has,
+    keys_of,
+    one,
+    quoted,
+    require_free,
+    require_number,
+    require_shares,
+)
+from spark_queue.operators.fair import ROUND, price_of
 from spark_queue.streaming.bucketed import BUCKETS, Stream, answered
+from spark_queue.streaming.checks import require_streaming
 from spark_queue.streaming.rules.distinct import DistinctRules
 from spark_queue.streaming.rules.events import ARRIVAL, CLOCK, COMPLETION
 from spark_queue.streaming.rules.fair import FairRules
-from spark_queue.streaming.rules.serial import SerialRules
+from spark_queue.streaming.rules.serial import OUTCOMES, SerialRules
 
 #: The column that :func:`one_active_per_group` adds.
 RUN = "run"
+
+_OUTCOME = "outcome"
 
 #: A time-out that never comes.
 _NEVER = timedelta(days=36_500)
@@ -46,11 +61,13 @@ def distinct_in_flight(
     completions : DataFrame
         A stream of rows that say a key is done; it has the columns of ``key``.
     key : str, Column or sequence of them
-        What makes two rows the same work. A row whose key is null, in any part, always passes.
+        What makes two rows the same work. A row whose key is null always passes: one of several
+        columns is, or the one column. A struct that has nulls is not null.
     order_by : str or Column, optional
-        A whole number or a timestamp that both streams have: in this order the rows of a
-        micro-batch are applied, and at the same place completions first. By default all completions
-        of a micro-batch come before its arrivals.
+        A whole number or a timestamp that both streams have, never null: in this order the rows of
+        a micro-batch are applied, and at the same place completions first. A completion then frees
+        only an arrival that came before it. By default all completions of a micro-batch come before
+        its arrivals, and each frees its key.
     buckets : int
         Into how many buckets keys are divided; fixed with the first start of the query.
     checkpoint : str, optional
@@ -64,23 +81,32 @@ def distinct_in_flight(
     Raises
     ------
     InvalidArgumentError
-        When a frame is no stream, a column is unknown, or the checkpoint has other buckets.
+        When a frame is no stream, a column is unknown or named as operators name theirs, or the
+        checkpoint has other buckets.
     SchemaMismatchError
-        When the keys of the two streams have different types, or ``order_by`` is no sequence.
+        When the keys of the two streams have different types; one is a map, a variant or a text
+        with a collation; or ``order_by`` is no sequence.
     UnsafeSessionError
         When the session keeps state elsewhere than in RocksDB, or not as Avro.
 
     Notes
     -----
     A completion of a key that is not in flight changes nothing and is counted (``unknown``;
-    :func:`stored_counts`): late and repeated ones are harmless. State: the keys in flight.
+    :func:`stored_counts`); with ``order_by``, so is one that came before what is in flight
+    (``stale``): late and repeated ones are harmless. Without it nothing tells a repeated one from
+    that of a newer arrival, whose key it frees. State: the keys in flight.
+
+    A null in ``order_by`` stops the query with an error that names the column: leave such rows out
+    with ``where`` and start it again from its checkpoint.
     """
+    _require_query(buckets, checkpoint, arrivals=arrivals, completions=completions)
+    ordered = partial(Stream, key=key, at=order_by, at_name="order_by")
     return answered(
         [
-            Stream(what="arrivals", df=arrivals, kind=ARRIVAL, key=key, at=order_by),
-            Stream(what="completions", df=completions, kind=COMPLETION, key=key, at=order_by),
+            ordered(what="arrivals", df=arrivals, kind=ARRIVAL),
+            ordered(what="completions", df=completions, kind=COMPLETION),
         ],
-        DistinctRules,
+        partial(DistinctRules, ordered=order_by is not None),
         add=None,
         buckets=buckets,
         checkpoint=checkpoint,
@@ -110,7 +136,7 @@ def fair_rounds(
     key : str, Column or sequence of them
         Who takes turns. Null is a key like any other.
     order_by : str or Column
-        A whole number or a timestamp: the order within a key and a micro-batch.
+        A whole number or a timestamp, never null: the order within a key and a micro-batch.
     served : DataFrame, optional
         A stream of rows that were served, with the ``round`` that they had: from it the operator
         knows which round is being served. Rows of a micro-batch are taken in before its arrivals.
@@ -141,11 +167,11 @@ def fair_rounds(
     State: for each key the last round that it was given, until that round is served; a key that is
     silent then costs nothing.
     """
+    _require_query(buckets, checkpoint, arrivals=arrivals, served=served)
     require_free(arrivals, ROUND)
-    require_positive("the weight", weights or {})
-    if weights and len(listed(arrivals, "key", key)) > 1:
-        raise InvalidArgumentError("weights name keys of one column; the key has several")
-    price = None if cost is None else priced(one(arrivals, "cost", cost))
+    one(arrivals, "order_by of arrivals", order_by)
+    require_shares(weights, len(keys_of(arrivals, "the key of arrivals", key)[0]))
+    price = None if cost is None else price_of(arrivals, "cost", cost)
     arriving = Stream(
         what="arrivals",
         df=arrivals,
@@ -158,6 +184,7 @@ def fair_rounds(
     streams = [arriving]
     if served is not None:
         number = one(served, "round of served", ROUND)
+        require_number("round of served", fields_of(served, "served", [number])[0].dataType)
         streams.append(Stream(what="served", df=served, kind=COMPLETION, number=number))
     return answered(
         streams,
@@ -190,17 +217,18 @@ def one_active_per_group(
     Parameters
     ----------
     arrivals : DataFrame
-        A stream of rows that are to run. A row whose group is null, in any part, passes at once,
-        and nothing is remembered of it.
+        A stream of rows that are to run. A row whose group is null (as a key of
+        :func:`distinct_in_flight`) passes at once, and nothing is remembered of it.
     completions : DataFrame
         A stream of rows that say how a run ended: the columns of ``group`` and ``order_by`` of the
-        row that ran, and optionally ``outcome`` (``"ack"``, the default, ``"nack"``, ``"release"``
-        or ``"dead"``) and ``run`` (which run of the row it was: one that is over changes nothing).
+        row that ran, and optionally ``outcome`` (``"ack"``, ``"nack"``, ``"release"`` or
+        ``"dead"``; null stands for ``"ack"``, and any other word stops the query, which names it)
+        and ``run`` (which run of the row it was: one that is over changes nothing).
     group : str, Column or sequence of them
         What must run one after another.
     order_by : str or Column
-        A whole number or a timestamp: the order within a group and a micro-batch. With its group it
-        names a row: one that waits or runs already is left out.
+        A whole number or a timestamp, never null: the order within a group and a micro-batch. With
+        its group it names a row: one that waits or runs already is left out.
     at : str or Column, optional
         A timestamp that both streams, and the heartbeats, have: when the row was made. The rows of
         a micro-batch are applied in this order, at one instant completions first. By default there
@@ -242,7 +270,13 @@ def one_active_per_group(
     completions change nothing and are counted (:func:`stored_counts`). State: the rows that wait
     or run.
     """
+    _require_query(
+        buckets, checkpoint, arrivals=arrivals, completions=completions, heartbeats=heartbeats
+    )
     require_free(arrivals, RUN)
+    one(arrivals, "order_by of arrivals", order_by)
+    require_count("limit", limit)
+    optional(require_duration, "time_out", time_out)
     config = QueueConfig(
         group_key="group",
         group_limit=limit,
@@ -262,8 +296,8 @@ def one_active_per_group(
             kind=COMPLETION,
             key=group,
             seq=order_by,
-            number=_if_there(completions, RUN),
-            outcome=_if_there(completions, "outcome"),
+            number=_run_of(completions),
+            outcome=_outcome_of(completions),
         ),
     ]
     if heartbeats is not None:
@@ -293,5 +327,39 @@ def _require_time(
         raise InvalidArgumentError("heartbeats are given: name their time with at=")
 
 
-def _if_there(df: DataFrame, name: str) -> Column | None:
-    return F.col(name) if has(df, name) else None
+def _require_query(buckets: object, checkpoint: object, **frames: DataFrame | None) -> None:
+    """Raise where a frame is no stream; some that go with the arrivals may be left out."""
+    require_count("buckets", buckets, most=MOST)
+    optional(require_text, "checkpoint", checkpoint)
+    for what, df in frames.items():
+        if df is not None or what in ("arrivals", "completions"):
+            require_streaming(what, df)
+
+
+def _run_of(completions: DataFrame) -> Column | None:
+    if not has(completions, RUN):
+        return None
+    run = quoted(RUN)
+    require_number("run of completions", fields_of(completions, "run", [run])[0].dataType)
+    return run
+
+
+def _outcome_of(completions: DataFrame) -> Column | None:
+    if not has(completions, _OUTCOME):
+        return None
+    outcome = quoted(_OUTCOME)
+    (field,) = fields_of(completions, _OUTCOME, [outcome])
+    if not isinstance(field.dataType, StringType):
+        raise SchemaMismatchError(
+            "outcome of completions", f"is {field.dataType.simpleString()}, not a text"
+        )
+    said = F.concat(
+        F.lit("outcome of completions is '"),
+        outcome,
+        F.lit(
+            f"': it must be one of {', '.join(OUTCOMES)}, or null; put it right on the stream, and "
+            "start the query again from its checkpoint"
+        ),
+    )
+    is_one = outcome.isNull() | outcome.isin(*OUTCOMES)
+    return F.when(is_one, outcome).otherwise(F.raise_error(said).cast("string"))

@@ -24,8 +24,9 @@ from spark_queue.streaming.packing import PACKED, from_bytes, to_bytes
 from spark_queue.streaming.rows import ROW, BucketRows
 from spark_queue.streaming.rules.events import CLOCK, BucketRules, Event, Outgoing
 
-#: The version of what is stored; a release reads its own and older ones.
-FORMAT = 1
+#: The version of what is stored; a release reads its own and older ones. Before version 2 texts of
+#: keys had times within structs and arrays as JSON cuts them, and a distinct key had no place.
+FORMAT = 2
 
 #: The name of the state variable.
 STATE = "bucket"
@@ -58,11 +59,14 @@ class BucketProcessor(StatefulProcessor):
         Makes the empty rules of a bucket.
     buckets : int
         Into how many buckets the keys are divided; kept in the state, since it must not change.
+    oldest : int
+        The first format in which keys have the texts that they have now.
     """
 
-    def __init__(self, make: Callable[[], BucketRules], buckets: int) -> None:
+    def __init__(self, make: Callable[[], BucketRules], buckets: int, oldest: int = 1) -> None:
         self._make = make
         self._buckets = buckets
+        self._oldest = oldest
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the one value of state."""
@@ -112,6 +116,12 @@ class BucketProcessor(StatefulProcessor):
             )
         plain = json.loads(stored[2])
         rules.load({**plain["rules"], "counts": json.loads(stored[3])})
+        if stored[0] < self._oldest and rules.remembers_keys():
+            raise InvalidArgumentError(
+                f"the state has format {stored[0]}, in which the text of a struct or an array "
+                "with a time depends on the session, and keys in flight would not be found: let "
+                "the release that wrote it complete them, or start with a new checkpoint"
+            )
         return rules, BucketRows.restored(plain["rows"], stored[4])
 
 

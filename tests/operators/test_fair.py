@@ -197,7 +197,7 @@ def test_a_cost_that_is_no_cost_fails_the_query(frame: Frame) -> None:
         ({"key": "tenat"}, "did you mean 'tenant'"),
         ({"order_by": None}, "order_by is None"),
         ({"cost": "price"}, "cost: there is no column 'price'"),
-        ({"weights": {"a": 0.0}}, "the weight of 'a' is 0.0"),
+        ({"weights": {"a": 0.0}}, r"weights\['a'\] is 0.0"),
         ({"key": ["tenant", "at"], "weights": {"a": 2.0}}, "the key has several"),
     ],
 )

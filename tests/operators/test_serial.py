@@ -90,7 +90,7 @@ def test_the_operators_compose(frame: Frame) -> None:
     ("options", "message"),
     [
         ({"group": "group"}, "group: there is no column 'group'; did you mean 'grp'"),
-        ({"limit": 0}, "limit is 0: it must be at least 1"),
+        ({"limit": 0}, "limit is 0: it must be a whole number of at least 1"),
         ({"order_by": []}, r"order_by is \[\]"),
     ],
 )

@@ -56,6 +56,10 @@ class BucketRules(Protocol):
         """Return the numbers of the rows that may go out later."""
         ...
 
+    def remembers_keys(self) -> bool:
+        """Tell whether something is known of a key, which a change of its text would lose."""
+        ...
+
     def dump(self) -> dict[str, Any]:
         """Return everything but the rows as plain data for JSON."""
         ...

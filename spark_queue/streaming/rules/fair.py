@@ -49,6 +49,10 @@ class FairRules(Counting):
             self._serve(highest)
         return answers
 
+    def remembers_keys(self) -> bool:
+        """Tell whether a key has a round that is still to come."""
+        return bool(self.dump()["last"])
+
     def dump(self) -> dict[str, Any]:
         """Return the round that is served, and the last round of each key that is beyond it.
 

@@ -13,7 +13,8 @@ from spark_queue.config import OnFailure, QueueConfig
 from spark_queue.rules import Ack, Dead, Nack, NewItem, Outcome, Release, Scheduler
 from spark_queue.streaming.rules.events import ARRIVAL, COMPLETION, Counting, Event, Outgoing
 
-_OUTCOMES: Mapping[str, Outcome] = {
+#: By the word of a completion, how a run ended.
+OUTCOMES: Mapping[str, Outcome] = {
     "ack": Ack(),
     "nack": Nack(),
     "release": Release(),
@@ -71,7 +72,7 @@ class SerialRules(Counting):
     Counts: ``started``; ``duplicate`` for arrivals that wait or run already; ``ack``, ``nack``,
     ``release`` and ``dead`` by what completions said; ``buried`` for items whose last attempt or
     time-out was over; ``unknown`` for completions of items that do not run (second ones, those of
-    nobody), ``stale`` for those of an earlier run, ``invalid`` for outcomes that are none.
+    nobody), ``stale`` for those of an earlier run.
     """
 
     def __init__(self, config: QueueConfig) -> None:
@@ -98,6 +99,10 @@ class SerialRules(Counting):
             for run in group.live.values():
                 yield run.row
             yield from group.tail.values()
+
+    def remembers_keys(self) -> bool:
+        """Tell whether a row of a group waits or runs."""
+        return bool(self._groups)
 
     def dump(self) -> dict[str, Any]:
         """Return the scheduler's snapshot, and the groups."""
@@ -134,11 +139,7 @@ class SerialRules(Counting):
             group.live[order] = _Run(admitted.seq, row)
 
     def _complete(self, event: Event) -> None:
-        said = event.outcome or "ack"
-        outcome = _OUTCOMES.get(said)
-        if outcome is None:
-            self.count("invalid")
-            return
+        said = "ack" if event.outcome is None else event.outcome
         group = None if event.key is None else self._groups.get(event.key)
         run = None if group is None else group.live.get(event.seq)
         if event.key is None or group is None or run is None or not run.lease:
@@ -147,7 +148,7 @@ class SerialRules(Counting):
         if event.number and event.number != run.number:
             self.count("stale")
             return
-        self._scheduler.settle(run.lease, {run.seq: outcome}, event.at / _SECOND)
+        self._scheduler.settle(run.lease, {run.seq: OUTCOMES[said]}, event.at / _SECOND)
         run.lease = 0
         self.count(said)
         if self._scheduler.state(run.seq) is None:

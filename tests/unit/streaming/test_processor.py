@@ -99,7 +99,7 @@ def test_events_go_through_the_state(name: str) -> None:
     assert [seqs(tester.test(3, rows(events))) for events in batches] == expected
     stored = tester.peekValueState(STATE, 3)
     assert stored is not None
-    assert stored[:2] == (1, 4)
+    assert stored[:2] == (2, 4)
     assert json.loads(stored[3]) == make_again(name)
 
 
@@ -130,9 +130,21 @@ def test_another_number_of_buckets_is_refused() -> None:
 def test_a_newer_format_is_refused() -> None:
     """A state that a later release wrote is not read."""
     tester = TwsTester(BucketProcessor(DistinctRules, 8))
-    tester.updateValueState(STATE, 1, (2, 8, "{}", "{}", None))
-    with pytest.raises(InvalidArgumentError, match="format 2, this release reads up to 1"):
+    tester.updateValueState(STATE, 1, (3, 8, "{}", "{}", None))
+    with pytest.raises(InvalidArgumentError, match="format 3, this release reads up to 2"):
         tester.test(1, rows([(ARRIVAL, 1, "a")]))
+
+
+def test_a_state_whose_keys_had_other_texts_is_refused_while_it_has_keys() -> None:
+    """A key in flight that would not be found stops the query; an empty state goes on."""
+    tester = TwsTester(BucketProcessor(DistinctRules, 8, oldest=2))
+    body = {"rules": {"live": ["a"]}, "rows": [[], 5]}
+    tester.updateValueState(STATE, 1, (1, 8, json.dumps(body), "{}", None))
+    with pytest.raises(InvalidArgumentError, match=r"format 1.*start with a new checkpoint"):
+        tester.test(1, rows([(ARRIVAL, 1, "a")]))
+    body["rules"] = {"live": []}
+    tester.updateValueState(STATE, 1, (1, 8, json.dumps(body), "{}", None))
+    assert seqs(tester.test(1, rows([(ARRIVAL, 1, "a")]))) == [1]
 
 
 def test_state_does_not_grow_with_keys_that_are_gone() -> None:
