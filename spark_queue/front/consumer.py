@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import queue
 import threading
 import time
@@ -21,13 +20,12 @@ from spark_queue.delta.tables.schema import TRACE
 from spark_queue.errors import LeaseLostError, QueueShutDownError
 from spark_queue.front.batcher import Batcher, settle
 from spark_queue.front.ends import Outlet
-from spark_queue.front.leases import Leases, tried
+from spark_queue.front.leases import Leases
+from spark_queue.front.retries import Retries
 from spark_queue.inprocess.blocking import BlockingQueue
 from spark_queue.inprocess.singular.requests import Promise
 from spark_queue.waiting import aio
 from spark_queue.waiting.timer import Timeout, seconds
-
-logger = logging.getLogger(__name__)
 
 #: Outcomes that may wait; who settles one more waits for room.
 _MAX_PENDING = 1_000_000
@@ -108,6 +106,8 @@ class Consumer:
             max_group, _MAX_PENDING, _LINGER, name=source.name
         )
         self._leases = Leases(source.name, source.clock)
+        self._claims = Retries(source.name, "claims")
+        self._settles = Retries(source.name, "settles")
         self._lock = threading.Lock()
         self._looks: list[Future[None]] = []
         self._takers = 0
@@ -198,7 +198,7 @@ class Consumer:
     def run(self, poll_every: timedelta) -> None:
         """Work until closed; then write what was said, and give the rest back."""
         with self._outcomes.taking():
-            tried(self._source.name, self._source.recover)
+            Retries(self._source.name, "recovers").attempt(self._source.recover)
             while not self._outcomes.is_done:
                 self._work(poll_every)
             self._answer_looks()
@@ -241,8 +241,15 @@ class Consumer:
         # One at a time means on demand: nothing is held that nobody has asked for.
         on_demand = self._prefetch == 1 and not looks and not self._takers
         self._seen, self._rest = None, poll_every
-        if self._ready.size() * 2 < self._prefetch and not on_demand:
-            tried(self._source.name, self._claim_ahead)
+        is_time = bool(looks) or self._claims.is_due()
+        if (
+            self._ready.size() * 2 < self._prefetch
+            and not on_demand
+            and is_time
+            and not self._claims.attempt(self._claim_ahead)
+        ):
+            # What others write is no reason to try again at once.
+            self._seen = None
         for look in looks:
             look.set_result(None)
 
@@ -293,6 +300,7 @@ class Consumer:
         except BaseException as exc:  # noqa: BLE001 - whatever it is, the next time may go well
             self._fail(outcomes, exc)
             return
+        self._settles.succeed()
         for outcome in outcomes:
             _answer(outcome, first[outcome.delivery.seq], lost)
         self._leases.close(lease, first)
@@ -302,7 +310,7 @@ class Consumer:
 
         Such an item is freed as soon as that can be written, whatever its claim is held for.
         """
-        logger.warning("%s: %d outcomes not written: %s", self._source.name, len(outcomes), error)
+        self._settles.note(error)
         for one in outcomes:
             one.failures += 1
         given_up = [one for one in outcomes if one.failures >= _MAX_FAILURES]

@@ -13,6 +13,7 @@ from spark_queue.claim import Claim
 from spark_queue.clock import Clock
 from spark_queue.delta.commands.settle import NAMED
 from spark_queue.errors import LeaseLostError
+from spark_queue.front.retries import Retries
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +51,8 @@ class Leases:
         self._name = name
         self._clock = clock
         self._held: dict[int, _Held] = {}
+        self._renewals = Retries(name, "renews leases")
+        self._releases = Retries(name, "gives items back")
 
     def add(self, claim: Claim, seqs: Iterable[int]) -> None:
         """Hold a claim of these items."""
@@ -84,9 +87,9 @@ class Leases:
 
     def free(self) -> None:
         """Release what was given up, so that it need not wait for its claim; or try again later."""
-        for lease, held in list(self._held.items()):
-            if held.given_up:
-                tried(self._name, partial(self._free, lease, held))
+        given_up = [(lease, held) for lease, held in self._held.items() if held.given_up]
+        if given_up and self._releases.is_due():
+            self._releases.attempt(lambda: _do_each(partial(self._free, *one) for one in given_up))
 
     def _free(self, lease: int, held: _Held) -> None:
         # What is lost is free, too.
@@ -106,9 +109,16 @@ class Leases:
 
     def renew(self) -> None:
         """Renew the leases that are due; one that fails keeps no other from it."""
-        for lease, held in list(self._held.items()):
-            if held.open and held.is_due(held.claim.lease_expires_at - self._clock.now()):
-                tried(self._name, partial(self._renew, lease, held))
+        now = self._clock.now()
+        due = [
+            (lease, held)
+            for lease, held in self._held.items()
+            if held.open and held.is_due(held.claim.lease_expires_at - now)
+        ]
+        if due and self._renewals.is_due():
+            most = self.rest().total_seconds()
+            renewals = [partial(self._renew, *one) for one in due]
+            self._renewals.attempt(lambda: _do_each(renewals), most)
 
     def _renew(self, lease: int, held: _Held) -> None:
         try:
@@ -120,13 +130,17 @@ class Leases:
 
     def give_back(self) -> None:
         """Release what nobody has settled."""
-        for held in self._held.values():
-            tried(self._name, held.claim.release)
+        held = list(self._held.values())
+        self._releases.attempt(lambda: _do_each(each.claim.release for each in held))
 
 
-def tried(name: str, step: Callable[[], object]) -> None:
-    """Do what is done again soon, if it fails."""
-    try:
-        step()
-    except Exception:  # whatever it is, the next time may go well
-        logger.exception("%s: the front tries again", name)
+def _do_each(steps: Iterable[Callable[[], object]]) -> None:
+    """Take every step; raise the last failure after all of them."""
+    failure: Exception | None = None
+    for step in steps:
+        try:
+            step()
+        except Exception as exc:  # noqa: BLE001, PERF203 - it keeps no other from being taken
+            failure = exc
+    if failure is not None:
+        raise failure

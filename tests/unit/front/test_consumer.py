@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -226,6 +226,30 @@ def test_an_outcome_that_was_not_written_is_written_again(start: Start) -> None:
 
     assert _say(consumer, consumer.get(PATIENCE)).result(PATIENCE) is None
     assert source.acked == [1]
+
+
+def test_a_queue_that_cannot_be_claimed_from_is_asked_ever_more_rarely(
+    start: Start, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """However often somebody wants an item, and others write: it is said once, and tried seldom."""
+    source, consumer = start(1)
+    tries: list[int] = []
+    claim = source.claim
+
+    def fail(limit: int, _: object) -> FakeClaim:
+        tries.append(limit)
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(source, "claim", fail)
+    for _ in range(200):
+        with suppress(queue.Empty):
+            consumer.get(0.001)
+    assert 0 < len(tries) < 20
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "No space left" in caplog.text
+    monkeypatch.setattr(source, "claim", claim)
+    assert consumer.get(0).seq == 1
+    assert "claims again, after" in caplog.text
 
 
 def test_an_outcome_that_cannot_be_written_frees_its_item(start: Start) -> None:
