@@ -53,7 +53,7 @@ def require_text(
 ) -> None:
     """Raise where a value is no text, or has nothing in it."""
     if not isinstance(value, str) or not value.strip():
-        raise error(f"{what} is {value!r}: it must be {kind}")
+        raise error(f"{what} is {shorten(value)}: it must be {kind}")
 
 
 def require_expression(
@@ -67,12 +67,14 @@ def require_expression(
     text = str(value)
     if len(text) > LONGEST_EXPRESSION:
         raise error(
-            f"{what} has {len(text):,} signs, beginning with {text[:20]!r}: it must have at most "
+            f"{what} has {len(text):,} signs, beginning with {text[:20]!r}: it must have "
+            "at most "
             f"{LONGEST_EXPRESSION:,}; say it in several calls"
         )
     if _depth_of(text) > DEEPEST_EXPRESSION:
         raise error(
-            f"{what} is nested too deep, beginning with {text[:20]!r}: brackets, NOT and CASE may "
+            f"{what} is nested too deep, beginning with {text[:20]!r}: brackets, NOT and "
+            "CASE may "
             f"be in each other {DEEPEST_EXPRESSION} times"
         )
 
@@ -99,13 +101,13 @@ def _depth_of(text: str) -> int:
 def require_string(what: str, value: object) -> None:
     """Raise where a value is no text, which may be empty, and is not ``None``."""
     if value is not None and not isinstance(value, str):
-        raise InvalidArgumentError(f"{what} is {value!r}: it must be a text")
+        raise InvalidArgumentError(f"{what} is {shorten(value)}: it must be a text")
 
 
 def require_flag(what: str, value: object) -> None:
     """Raise where a value is neither true nor false."""
     if not isinstance(value, bool):
-        raise InvalidArgumentError(f"{what} is {value!r}: it must be True or False")
+        raise InvalidArgumentError(f"{what} is {shorten(value)}: it must be True or False")
 
 
 def require_count(
@@ -113,15 +115,15 @@ def require_count(
 ) -> None:
     """Raise where a value is no whole number, or is out of range."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise error(f"{what} is {value!r}: it must be a whole number of at least 1")
+        raise error(f"{what} is {shorten(value)}: it must be a whole number of at least 1")
     if value > most:
-        raise error(f"{what} is {value!r}: it must be at most {most}")
+        raise error(f"{what} is {shorten(value)}: it must be at most {most}")
 
 
 def require_seq(what: str, value: object) -> None:
     """Raise where a value cannot number an item or a step."""
     if isinstance(value, bool) or not isinstance(value, int) or not -(2**63) <= value < 2**63:
-        raise InvalidArgumentError(f"{what} is {value!r}: it must be a whole number")
+        raise InvalidArgumentError(f"{what} is {shorten(value)}: it must be a whole number")
 
 
 def require_kind(what: str, value: object, kind: type) -> None:
@@ -164,7 +166,7 @@ def require_duration(
 ) -> None:
     """Raise where a value is no duration, or is out of range."""
     if not isinstance(value, timedelta):
-        raise error(f"{what} is {value!r}: it must be a timedelta")
+        raise error(f"{what} is {shorten(value)}: it must be a timedelta")
     if not least <= value <= most:
         raise error(f"{what} is {value}: it must be at least {least}, and at most {most}")
 
@@ -174,13 +176,13 @@ def require_moment(what: str, value: object) -> None:
     if isinstance(value, datetime):
         if value.utcoffset() is None:
             raise InvalidArgumentError(
-                f"{what} is {value!r}, a time without an offset: give it one, as in "
+                f"{what} is {shorten(value)}, a time without an offset: give it one, as in "
                 "datetime.now(timezone.utc)"
             )
         return
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
         raise InvalidArgumentError(
-            f"{what} is {value!r}: it must be a step, which is a whole number, or a datetime"
+            f"{what} is {shorten(value)}: it must be a step, which is a whole number, or a datetime"
         )
 
 
@@ -189,26 +191,27 @@ def require_choice(
 ) -> None:
     """Raise where a value is none of some words."""
     if not isinstance(value, str) or value not in choices:
-        meant = did_you_mean(str(value), list(choices))
-        raise error(f"{what} is {value!r}, which is no choice{meant}")
+        meant = did_you_mean(value if isinstance(value, str) else "", list(choices))
+        raise error(f"{what} is {shorten(value)}, which is no choice{meant}")
 
 
 def require_callable(what: str, value: object) -> None:
     """Raise where a value cannot be called."""
     if not callable(value):
-        raise InvalidArgumentError(f"{what} is {value!r}: it must be a function")
+        raise InvalidArgumentError(f"{what} is {shorten(value)}: it must be a function")
 
 
 def require_weights(weights: object, error: Refusal = InvalidConfigError) -> None:
     """Raise where a value does not say how many turns keys get."""
     if not isinstance(weights, Mapping):
-        raise error(f"weights is {weights!r}: it must map fair keys to numbers")
+        raise error(f"weights is {shorten(weights)}: it must map fair keys to numbers")
     for key, weight in weights.items():
         if not isinstance(key, str):
-            raise error(f"weights has the key {key!r}: a fair key is a text")
+            raise error(f"weights has the key {shorten(key)}: a fair key is a text")
         if not is_positive(weight):
             raise error(
-                f"weights[{key!r}] is {weight!r}: it must be a number above 0 that a float can hold"
+                f"weights[{shorten(key)}] is {shorten(weight)}: it must be a number above 0 "
+                "that a float can hold"
             )
 
 
@@ -224,7 +227,9 @@ def seconds(name: str, value: float) -> timedelta:
     try:
         return timedelta(seconds=value)
     except (OverflowError, ValueError) as exc:
-        raise InvalidConfigError(f"{name} is {value!r}: it must be seconds, and finite") from exc
+        raise InvalidConfigError(
+            f"{name} is {shorten(value)}: it must be seconds, and finite"
+        ) from exc
 
 
 def known_options(kind: type[Any], plain: Mapping[str, Any]) -> dict[str, Any]:
@@ -232,7 +237,9 @@ def known_options(kind: type[Any], plain: Mapping[str, Any]) -> dict[str, Any]:
     known = [field.name for field in dataclasses.fields(kind)]
     for name in plain:
         if name not in known:
-            raise InvalidConfigError(f"unknown option {name!r}{did_you_mean(str(name), known)}")
+            raise InvalidConfigError(
+                f"unknown option {shorten(name)}{did_you_mean(str(name), known)}"
+            )
     return dict(plain)
 
 
@@ -269,7 +276,7 @@ def require_end(time_limit: object, stop: object) -> None:
     """Raise where what ends the work is neither a time nor an event."""
     optional(require_duration, "time_limit", time_limit, least=timedelta(0))
     if stop is not None and not isinstance(stop, threading.Event):
-        raise InvalidArgumentError(f"stop is {stop!r}: it must be a threading.Event")
+        raise InvalidArgumentError(f"stop is {shorten(stop)}: it must be a threading.Event")
 
 
 def require_upkeep(retention: object, archive_to: object) -> None:

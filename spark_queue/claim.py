@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from importlib import import_module
 from types import ModuleType, TracebackType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, cast
 
-from spark_queue.checks import require_duration, require_string
+from spark_queue.checks import require_duration, require_seq, require_string
 from spark_queue.delta.commands import checkpoint, claims, forwarding, settle
 from spark_queue.delta.commands.settle import Verdict
 from spark_queue.delta.replica.request import GrantedClaim, Request
 from spark_queue.delta.store.store import Store
 from spark_queue.errors import InvalidArgumentError, LeaseLostError
+from spark_queue.wording import shorten, text_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -117,8 +118,7 @@ class Claim:
         LeaseLostError
             As for :meth:`ack`.
         """
-        require_string("error", error)
-        return self._settle(settle.Every("nack", error))
+        return self._settle(settle.Every("nack", _text_of("error", error)))
 
     def release(self) -> Settlement:
         """Give all that is left back to its place, without charging an attempt.
@@ -138,8 +138,7 @@ class Claim:
         LeaseLostError
             As for :meth:`ack`.
         """
-        require_string("error", error)
-        return self._settle(settle.Every("dead", error))
+        return self._settle(settle.Every("dead", _text_of("error", error)))
 
     def settle(self, outcomes: DataFrame) -> Settlement:
         """Settle single items.
@@ -175,15 +174,14 @@ class Claim:
         LeaseLostError
             When items are not held by this claim; the others were settled.
         InvalidArgumentError
-            When an outcome is unknown; nothing was written.
+            When an outcome or a ``_seq`` is none; nothing was written.
         """
-        said = {seq: (one, None) if isinstance(one, str) else one for seq, one in outcomes.items()}
-        for seq, (outcome, _) in said.items():
-            if outcome not in settle.OUTCOMES:
-                raise InvalidArgumentError(
-                    f"outcome {outcome!r} of seq {seq}: use {', '.join(settle.OUTCOMES)}"
-                )
-        return self._settle(settle.Some(said))
+        if not isinstance(outcomes, Mapping):
+            raise InvalidArgumentError(
+                f"outcomes is {shorten(outcomes)}: it must map a _seq to an outcome, as "
+                f"{{1: 'ack'}}"
+            )
+        return self._settle(settle.Some(dict(map(_require_said, outcomes.items()))))
 
     def renew(self, by: timedelta | None = None) -> datetime:
         """Extend the lease of all that is left.
@@ -228,7 +226,7 @@ class Claim:
         if kind is None:
             self.ack()
         elif issubclass(kind, Exception):
-            self.nack(f"{kind.__name__}: {error}")
+            self.nack(text_of(error))
         else:
             self.release()
 
@@ -260,6 +258,25 @@ class Claim:
             f"<b>Claim</b> of {self.count} item(s), lease {self.lease}, "
             f"until {self.lease_expires_at.isoformat(' ', 'seconds')}"
         )
+
+
+def _require_said(item: tuple[object, object]) -> tuple[int, tuple[str, str | None]]:
+    """Return what is said of an item: its seq, its outcome and its error."""
+    seq, said = item
+    require_seq("_seq in outcomes", seq)
+    outcome, error = said if isinstance(said, tuple) and len(said) == 2 else (said, None)  # noqa: PLR2004
+    if not isinstance(outcome, str) or outcome not in settle.OUTCOMES:
+        raise InvalidArgumentError(
+            f"outcome {shorten(said)} of seq {seq}: use {', '.join(settle.OUTCOMES)}, or a pair of "
+            "one of them and an error"
+        )
+    return cast("int", seq), (outcome, _text_of(f"error of seq {seq}", error))
+
+
+def _text_of(what: str, error: object) -> str | None:
+    """Return the error of a caller as a log keeps it."""
+    require_string(what, error)
+    return None if error is None else text_of(error)
 
 
 def claimed(store: Store, request: Request) -> Claim:

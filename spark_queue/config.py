@@ -19,6 +19,7 @@ from spark_queue.checks import (
     seconds,
 )
 from spark_queue.errors import InvalidConfigError, did_you_mean
+from spark_queue.wording import shorten
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -56,7 +57,9 @@ class RetryPolicy:
         require_duration("retry.delay", self.delay, InvalidConfigError, timedelta(0))
         require_duration("retry.cap", self.cap, InvalidConfigError, timedelta(0))
         if not _is_number(self.jitter) or not 0 <= self.jitter <= 1:
-            raise InvalidConfigError(f"retry.jitter is {self.jitter!r}: it must be from 0 to 1")
+            raise InvalidConfigError(
+                f"retry.jitter is {shorten(self.jitter)}: it must be from 0 to 1"
+            )
         if self.cap < self.delay:
             raise InvalidConfigError(
                 f"retry.cap ({self.cap}) is shorter than retry.delay ({self.delay}); raise the cap"
@@ -162,13 +165,14 @@ class QueueConfig:
             optional(require_count, name, getattr(self, name), error=InvalidConfigError)
         require_weights(self.weights)
         if not isinstance(self.retry, RetryPolicy):
-            raise InvalidConfigError(f"retry is {self.retry!r}: it must be a RetryPolicy")
+            raise InvalidConfigError(f"retry is {shorten(self.retry)}: it must be a RetryPolicy")
         self._require_related()
 
     def _require_related(self) -> None:
         if self.dedup_scope != "live" and self.dedup_key is None:
             raise InvalidConfigError(
-                f"dedup_scope is {self.dedup_scope!r} but dedup_key is not set; name a dedup_key"
+                f"dedup_scope is {shorten(self.dedup_scope)} but dedup_key is not set; name a "
+                "dedup_key"
             )
         if self.weights and self.fair_key is None:
             raise InvalidConfigError("weights are given but fair_key is not set; name a fair_key")
@@ -194,7 +198,7 @@ class QueueConfig:
     def _why_not_live(name: str) -> str:
         if name in {f.name for f in dataclasses.fields(QueueConfig)}:
             return f"{name} is fixed when a queue is created; create another queue to change it"
-        return f"unknown setting {name!r}{did_you_mean(name, sorted(LIVE_SETTINGS))}"
+        return f"unknown setting {shorten(name)}{did_you_mean(name, sorted(LIVE_SETTINGS))}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the configuration as plain data (durations in seconds), for JSON or YAML."""
@@ -211,7 +215,9 @@ class QueueConfig:
             When a name is unknown (with the name that was probably meant) or a value is wrong.
         """
         if not isinstance(plain, Mapping):
-            raise InvalidConfigError(f"the configuration is {plain!r}: it must map names to values")
+            raise InvalidConfigError(
+                f"the configuration is {shorten(plain)}: it must map names to values"
+            )
         values = known_options(cls, plain)
         for name in ("dedup_scope", "lease"):
             if _is_number(values.get(name)):
@@ -256,6 +262,7 @@ def require_config(config: object) -> QueueConfig:
         return QueueConfig()
     if not isinstance(config, QueueConfig):
         raise InvalidConfigError(
-            f"config is {config!r}: it must be a QueueConfig, as QueueConfig.from_dict makes one"
+            f"config is {shorten(config)}: it must be a QueueConfig, as QueueConfig.from_dict "
+            "makes one"
         )
     return config

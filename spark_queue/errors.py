@@ -43,7 +43,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from spark_queue.wording import did_you_mean as did_you_mean  # noqa: PLC0414 - it is had from here
-from spark_queue.wording import some_of
+from spark_queue.wording import shorten, some_of
 
 if sys.version_info >= (3, 13):
     _ShutDown: type[Exception] = queue.ShutDown
@@ -123,7 +123,7 @@ class SchemaMismatchError(SparkQueueError, ValueError):
     """
 
     def __init__(self, column: str, problem: str) -> None:
-        super().__init__(f"column {column!r}: {problem}")
+        super().__init__(f"column {shorten(column)}: {problem}")
         self.column = column
 
 
@@ -369,7 +369,7 @@ class ReaderNotFoundError(SparkQueueError, LookupError):
     """
 
     def __init__(self, queue: str, reader: str, known: Sequence[str]) -> None:
-        asked = f"reader {reader!r}" if reader else "default reader, since it has named ones"
+        asked = f"reader {shorten(reader)}" if reader else "default reader, since it has named ones"
         hint = did_you_mean(reader, known) if known else "; it has none"
         super().__init__(f"queue {queue!r} has no {asked}{hint}")
         self.reader = reader
@@ -401,7 +401,7 @@ class QueueFullError(SparkQueueError, queue.Full):
     """
 
     def __init__(self, item: object, size: int) -> None:
-        super().__init__(f"Queue overflow: {size} item(s) are queued, {item!r} was refused")
+        super().__init__(f"Queue overflow: {size} item(s) are queued, {shorten(item)} was refused")
         self.item = item
         self.size = size
 
@@ -418,7 +418,7 @@ class ReaderFullError(SparkQueueError, queue.Full):
     """
 
     def __init__(self, queue: str, reader: str, rows: int) -> None:
-        who = f"reader {reader!r}" if reader else "the reader"
+        who = f"reader {shorten(reader)}" if reader else "the reader"
         super().__init__(
             f"{who} of queue {queue!r} has no room for {rows} row(s); try later, raise its limit, "
             "or take what fits with on_full='partial'"

@@ -101,7 +101,9 @@ class ReaderConfig:
             When a name is unknown (with the name that was probably meant) or a value is wrong.
         """
         if not isinstance(plain, Mapping):
-            raise InvalidConfigError(f"the limits are {plain!r}: they must map names to values")
+            raise InvalidConfigError(
+                f"the limits are {shorten(plain)}: they must map names to values"
+            )
         values = known_options(cls, plain)
         for name in _DURATIONS:
             if isinstance(values.get(name), int | float):
@@ -141,4 +143,4 @@ def require_reader(name: object, start: object, config: object = None) -> None:
     elif start is not None:
         require_moment("start", start)
     if config is not None and not isinstance(config, ReaderConfig):
-        raise InvalidConfigError(f"config is {config!r}: it must be a ReaderConfig")
+        raise InvalidConfigError(f"config is {shorten(config)}: it must be a ReaderConfig")

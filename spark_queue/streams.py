@@ -19,6 +19,7 @@ from spark_queue.delta.replica.request import EnqueueRules
 from spark_queue.delta.store.store import Store
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.processing.loop import ProcessResult
+from spark_queue.wording import shorten
 
 #: How a query is triggered: again after a time, or once for everything that is there.
 Trigger = timedelta | None
@@ -79,7 +80,7 @@ def require_query(checkpoint: object, trigger: object, name: object, *, ends: bo
     """Raise where a query has no place or no pace; without a pace, one that ``ends`` runs once."""
     if not isinstance(checkpoint, str) or not checkpoint.strip():
         raise InvalidArgumentError(
-            f"checkpoint is {checkpoint!r}: name a directory that is this query's own"
+            f"checkpoint is {shorten(checkpoint)}: name a directory that is this query's own"
         )
     if trigger is not None or not ends:
         require_duration("trigger", trigger)

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.wording import shorten
 
 if TYPE_CHECKING:
     from opentelemetry.trace import SpanContext
@@ -159,7 +160,7 @@ def _joined(parent: str, state: str) -> str:
 
 def _no_trace(trace: object) -> InvalidArgumentError:
     return InvalidArgumentError(
-        f"trace is {trace!r}: it must be a traceparent as W3C writes it, such as "
+        f"trace is {shorten(trace)}: it must be a traceparent as W3C writes it, such as "
         "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01, which a space and a tracestate "
         "may follow, or the headers of that name"
     )

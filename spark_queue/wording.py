@@ -8,10 +8,40 @@ from difflib import get_close_matches
 #: How many items an error message names before it says "and N more".
 _NAMED = 10
 
+#: How many characters of what an exception says a log keeps.
+_LONGEST_ERROR = 2_000
+
 #: How many characters of a value an error message shows.
 _LONGEST = 100
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
+
+
+def utf8(text: str, how: str = "replace") -> str:
+    """Return a text that every log can keep: what is not UTF-8 becomes a question mark.
+
+    Parameters
+    ----------
+    text : str
+        The text of a caller; names of files bring signs that are not UTF-8.
+    how : str
+        ``"backslashreplace"`` keeps texts apart that differ in such signs only.
+    """
+    return text.encode("utf-8", how).decode()
+
+
+def text_of(error: object) -> str:
+    """Return what a log keeps of an error: a caller's text, or the kind and text of an exception.
+
+    An exception whose ``__str__`` raises is told by its kind.
+    """
+    if isinstance(error, str):
+        return utf8(error)
+    try:
+        said = f"{type(error).__name__}: {error}"
+    except Exception:  # noqa: BLE001 - an error that cannot say what it is
+        said = type(error).__name__
+    return utf8(said[:_LONGEST_ERROR])
 
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:
@@ -22,7 +52,7 @@ def did_you_mean(name: str, known: Sequence[str]) -> str:
     str
         ``"; did you mean 'lease'?"``, or the list of known names where none is close.
     """
-    close = get_close_matches(name, known, n=1)
+    close = get_close_matches(name[:_LONGEST], known, n=1)
     if close:
         return f"; did you mean {close[0]!r}?"
     return f"; known are {', '.join(sorted(known))}"

@@ -42,6 +42,7 @@ from spark_queue.delta.tables.traces import birth
 from spark_queue.delta.tables.wishes import is_fresh
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.inprocess.idempotency import InMemoryIdempotencyKeyStore, KeyState
+from spark_queue.wording import shorten
 
 T = TypeVar("T")
 
@@ -334,5 +335,5 @@ def _plain(key: object) -> Any:
     if isinstance(key, tuple):
         return [_plain(part) for part in key]
     raise InvalidArgumentError(
-        f"key is {key!r}: use a text, a number, a boolean, None, or a tuple of those"
+        f"key is {shorten(key)}: use a text, a number, a boolean, None, or a tuple of those"
     )

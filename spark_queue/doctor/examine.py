@@ -9,7 +9,7 @@ from spark_queue.doctor.registry import CHECKS, Check
 from spark_queue.doctor.subject import Subject
 from spark_queue.doctor.thresholds import Thresholds
 from spark_queue.errors import InvalidArgumentError, QueueNotFoundError, SparkQueueError
-from spark_queue.wording import line_of
+from spark_queue.wording import line_of, shorten
 
 
 def examine(store: Store, limits: Thresholds | None = None) -> Checkup:
@@ -61,5 +61,5 @@ def _required(limits: object) -> Thresholds:
     if limits is None:
         return Thresholds()
     if not isinstance(limits, Thresholds):
-        raise InvalidArgumentError(f"limits is {limits!r}: it must be Thresholds")
+        raise InvalidArgumentError(f"limits is {shorten(limits)}: it must be Thresholds")
     return limits

@@ -23,6 +23,7 @@ from spark_queue.inprocess.singular.requests import Promise
 from spark_queue.local.queue import LocalQueue
 from spark_queue.waiting.aio import outcome
 from spark_queue.waiting.timer import Timeout
+from spark_queue.wording import text_of
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -192,7 +193,7 @@ class DurableQueue:
         try:
             yield delivery
         except Exception as exc:
-            self.nack(delivery, f"{type(exc).__name__}: {exc}")
+            self.nack(delivery, text_of(exc))
             raise
         except BaseException:
             self.release(delivery)
@@ -212,7 +213,7 @@ class DurableQueue:
 
     def nack(self, delivery: Delivery, error: str) -> Future[None]:
         """Say that an item failed: it is retried, or dead. The future is as for :meth:`ack`."""
-        return self._consumer.settle(delivery, "nack", _text(error))
+        return self._consumer.settle(delivery, "nack", text_of(error))
 
     def release(self, delivery: Delivery) -> Future[None]:
         """Give an item back to its place, uncharged. The future is as for :meth:`ack`."""
@@ -220,7 +221,7 @@ class DurableQueue:
 
     def dead(self, delivery: Delivery, error: str) -> Future[None]:
         """Send an item to the dead letters. The future is as for :meth:`ack`."""
-        return self._consumer.settle(delivery, "dead", _text(error))
+        return self._consumer.settle(delivery, "dead", text_of(error))
 
     def sync(self) -> None:
         """Return when everything that was put and settled before is durable, or has failed."""
@@ -273,8 +274,3 @@ def _started(name: str, run: Callable[..., None], *args: object) -> threading.Th
     thread = threading.Thread(target=run, args=args, name=name, daemon=True)
     thread.start()
     return thread
-
-
-def _text(error: object) -> str:
-    """Return what can be stored of an error; it must not keep others from being written."""
-    return str(error).encode(errors="replace").decode()

@@ -16,6 +16,7 @@ from fnmatch import translate
 from typing import Literal
 
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.wording import shorten
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROSECOND = timedelta(microseconds=1)
@@ -125,7 +126,8 @@ def _excluding(patterns: Sequence[str]) -> Callable[[str], bool]:
     """Return what tells of a path below the source whether it is left out."""
     if isinstance(patterns, str) or not all(map(_is_pattern, patterns)):
         raise InvalidArgumentError(
-            f"exclude is {patterns!r}: give a list of patterns, as in ['*.pyc', 'site-packages']"
+            f"exclude is {shorten(patterns)}: give a list of patterns, as in ['*.pyc', "
+            "'site-packages']"
         )
     by_name = _any_of(one for one in patterns if "/" not in one)
     by_path = _any_of(one.removeprefix("./").strip("/") for one in patterns if "/" in one)

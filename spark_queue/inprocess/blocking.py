@@ -15,6 +15,7 @@ from spark_queue.waiting.aio import taken
 from spark_queue.waiting.limits import limit_of
 from spark_queue.waiting.timer import SHARED_TIMER, Timeout, Timer, seconds
 from spark_queue.waiting.waiters import LineFuture, WaiterLine
+from spark_queue.wording import shorten
 
 T = TypeVar("T")
 
@@ -67,7 +68,7 @@ class BlockingQueue(Generic[T]):
         policies = get_args(FullPolicy)
         if full_policy not in policies:
             meant = did_you_mean(str(full_policy), policies)
-            raise InvalidArgumentError(f"full_policy is {full_policy!r}{meant}")
+            raise InvalidArgumentError(f"full_policy is {shorten(full_policy)}{meant}")
         self._max_items = limit_of("max_items", max_items)
         self._drops = full_policy == "drop_oldest"
         # The lock guards the items and the joining of the line: who joins it has seen no item, and

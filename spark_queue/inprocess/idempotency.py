@@ -17,6 +17,7 @@ from typing import Any, Protocol, TypeVar
 from spark_queue.clock import Clock, SystemClock
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.waiting.aio import resolved
+from spark_queue.wording import shorten
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -295,10 +296,12 @@ def _require_key(key: Hashable) -> None:
     try:
         hash(key)
     except TypeError as error:
-        raise InvalidArgumentError(f"key is {key!r}, which cannot be hashed: {error}") from error
+        raise InvalidArgumentError(
+            f"key is {shorten(key)}, which cannot be hashed: {error}"
+        ) from error
 
 
 def _require_time(name: str, value: object) -> timedelta:
     if not isinstance(value, timedelta) or value <= timedelta(0):
-        raise InvalidArgumentError(f"{name} is {value!r}: it must be a timedelta above zero")
+        raise InvalidArgumentError(f"{name} is {shorten(value)}: it must be a timedelta above zero")
     return value

@@ -9,6 +9,7 @@ from spark_queue.errors import InvalidArgumentError
 from spark_queue.journal.deliveries import Read
 from spark_queue.journal.engine.puts import Puts
 from spark_queue.waiting.timer import Timeout, seconds
+from spark_queue.wording import shorten
 
 if TYPE_CHECKING:
     from spark_queue.journal.reader import JournalReader
@@ -52,7 +53,9 @@ class AutoCommitReader(Generic[T]):
         InvalidArgumentError
             Always.
         """
-        raise InvalidArgumentError(f"{item!r} cannot be put at the head: a journal only grows")
+        raise InvalidArgumentError(
+            f"{shorten(item)} cannot be put at the head: a journal only grows"
+        )
 
     def poll_if(self, predicate: Callable[[T], object]) -> NoReturn:
         """Refuse: who wants to look before taking peeks, or releases.
@@ -62,7 +65,9 @@ class AutoCommitReader(Generic[T]):
         InvalidArgumentError
             Always.
         """
-        raise InvalidArgumentError(f"{predicate!r} is not asked: a journaled queue has no poll_if")
+        raise InvalidArgumentError(
+            f"{shorten(predicate)} is not asked: a journaled queue has no poll_if"
+        )
 
 
 class Transaction(Generic[T]):

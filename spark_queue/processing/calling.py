@@ -17,6 +17,7 @@ from spark_queue.errors import Reject, ResultMismatchError
 from spark_queue.processing.apart import Cut, Died, answers
 from spark_queue.processing.fitting import require_columns, require_fitting
 from spark_queue.processing.handlers import BatchHandler, ItemHandler
+from spark_queue.wording import text_of
 
 #: Handlers run apart. It says of items which of them one call may get at most so many: each was
 #: among twice as many when a worker died.
@@ -26,9 +27,6 @@ Apart = Mapping[int, int]
 _NOT_OURS = (KeyboardInterrupt, GeneratorExit)
 
 _TABLES = (pa.Table, pa.RecordBatch)
-
-#: How much of an error's text is kept.
-_ERROR_CHARS = 2_000
 
 #: Seconds within which a signal for several processes has come to all of them.
 _TOGETHER = 1.0
@@ -211,7 +209,7 @@ def _lost(seq: int, died: Died) -> dict[str, Any]:
 def _called(handler: ItemHandler, item: dict[str, Any], schema: pa.Schema) -> dict[str, Any]:
     seq = item["_seq"]
     if isinstance(item, _Unreadable):
-        return {"_seq": seq, "outcome": "nack", "error": _error(item.error)}
+        return {"_seq": seq, "outcome": "nack", "error": text_of(item.error)}
     try:
         result = handler(item)
         if "result" not in schema.names:
@@ -221,7 +219,7 @@ def _called(handler: ItemHandler, item: dict[str, Any], schema: pa.Schema) -> di
         raise
     # Whatever it raises is the item's failure: sys.exit(), and what native code panics with, too.
     except BaseException as exc:  # noqa: BLE001
-        return {"_seq": seq, "outcome": _outcome_of(exc), "error": _error(exc)}
+        return {"_seq": seq, "outcome": _outcome_of(exc), "error": text_of(exc)}
 
 
 def called_with_table(
@@ -236,7 +234,7 @@ def called_with_table(
     except _NOT_OURS:
         raise
     except BaseException as exc:  # noqa: BLE001 - as above, for all of them
-        return _all(_outcome_of(exc), seqs, schema, error=_error(exc))
+        return _all(_outcome_of(exc), seqs, schema, error=text_of(exc))
     if not results:
         return _all("ack", seqs, schema, unasked=not asked and isinstance(answer, _TABLES))
     return _batch([_result_of(seq, results, schema) for seq in seqs.to_pylist()], schema)
@@ -246,7 +244,7 @@ def _result_of(seq: int, results: Mapping[int, Any], schema: pa.Schema) -> dict[
     try:
         return _fitting(seq, results.get(seq), schema)
     except ResultMismatchError as exc:
-        return {"_seq": seq, "outcome": "nack", "error": _error(exc)}
+        return {"_seq": seq, "outcome": "nack", "error": text_of(exc)}
 
 
 def _fitting(seq: int, result: Any, schema: pa.Schema) -> dict[str, Any]:
@@ -298,15 +296,6 @@ def _all(
 
 def _outcome_of(exc: BaseException) -> str:
     return "dead" if isinstance(exc, Reject) else "nack"
-
-
-def _error(exc: BaseException) -> str:
-    try:
-        text = f"{type(exc).__name__}: {exc}"
-    except Exception:  # noqa: BLE001 - an error that cannot say what it is
-        text = type(exc).__name__
-    # What is no text for Arrow must not fail the others.
-    return text[:_ERROR_CHARS].encode("utf-8", "replace").decode()
 
 
 def _batch(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:

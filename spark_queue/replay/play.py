@@ -13,6 +13,7 @@ from spark_queue.config import QueueConfig
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.replay.trace import Job
 from spark_queue.rules import Ack, NewItem, Scheduler
+from spark_queue.wording import shorten
 
 #: How the next job is chosen: as they came; a turn for each user; turns by weight; turns that cost
 #: as much as the job runs.
@@ -83,7 +84,7 @@ def play(
         When there is no server, or the order is unknown.
     """
     if order not in ORDERS:
-        raise InvalidArgumentError(f"order is {order!r}: use one of {', '.join(ORDERS)}")
+        raise InvalidArgumentError(f"order is {shorten(order)}: use one of {', '.join(ORDERS)}")
     return run(jobs, servers, _scheduler(order, weights or {}), partial(_item, order), on_progress)
 
 

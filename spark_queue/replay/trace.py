@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.wording import shorten
 
 #: Fields of a line; further ones follow.
 _NUMBER, _SUBMITTED, _RUNS_FOR, _USER = 0, 1, 3, 11
@@ -38,10 +39,10 @@ def read_swf(path: Path | str) -> list[Job]:
     """
     path = Path(path)
     if not path.is_file():
-        raise InvalidArgumentError(f"trace {str(path)!r} is no file")
+        raise InvalidArgumentError(f"trace {shorten(str(path))} is no file")
     jobs = [job for job in _jobs(path) if job.runs_for >= 0]
     if not jobs:
-        raise InvalidArgumentError(f"trace {str(path)!r} has no job")
+        raise InvalidArgumentError(f"trace {shorten(str(path))} has no job")
     return sorted(jobs, key=lambda job: (job.submitted, job.number))
 
 
@@ -59,7 +60,8 @@ def _jobs(path: Path) -> Iterator[Job]:
             )
         except (IndexError, ValueError) as exc:
             raise InvalidArgumentError(
-                f"line {number} of trace {str(path)!r} is no job of the standard workload format"
+                f"line {number} of trace {shorten(str(path))} is no job of the standard workload "
+                "format"
             ) from exc
 
 
@@ -69,4 +71,4 @@ def _lines(path: Path) -> list[str]:
         text = gzip.decompress(data) if path.suffix == ".gz" else data
         return text.decode().splitlines()
     except (OSError, EOFError, UnicodeDecodeError, zlib.error) as exc:
-        raise InvalidArgumentError(f"trace {str(path)!r} cannot be read: {exc}") from exc
+        raise InvalidArgumentError(f"trace {shorten(str(path))} cannot be read: {exc}") from exc

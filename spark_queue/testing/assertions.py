@@ -30,6 +30,7 @@ from spark_queue.errors import InvalidArgumentError
 from spark_queue.local import views
 from spark_queue.local.handles import store_of
 from spark_queue.local.queue import LocalQueue
+from spark_queue.wording import shorten
 
 #: What pytest shows of a failure ends at the line of the test, and not in here.
 __tracebackhide__ = True
@@ -317,7 +318,9 @@ def _one_column(column: Mapping[str, Sequence[object]]) -> tuple[str, Sequence[o
         )
     ((name, wanted),) = column.items()
     if isinstance(wanted, str | bytes) or not isinstance(wanted, Sequence):
-        raise InvalidArgumentError(f"{name} is {wanted!r}: give its values in order, as a list")
+        raise InvalidArgumentError(
+            f"{name} is {shorten(wanted)}: give its values in order, as a list"
+        )
     return name, wanted
 
 

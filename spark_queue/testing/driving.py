@@ -28,6 +28,7 @@ from spark_queue.local.queue import LocalQueue
 from spark_queue.processing.alone import LocalAsked
 from spark_queue.processing.handlers import AnyHandler, BatchHandler, ItemHandler, TableT
 from spark_queue.processing.loop import ProcessResult, processed
+from spark_queue.wording import shorten
 
 #: Calls of a handler after which a queue is not one that a test drains.
 _MOST = 10_000
@@ -150,7 +151,7 @@ def fail_next(
     """
     checks.require_count("times", times)
     if not isinstance(error, Exception | str):
-        raise InvalidArgumentError(f"error is {error!r}: give an exception, or its text")
+        raise InvalidArgumentError(f"error is {shorten(error)}: give an exception, or its text")
     store = store_of(queue)
     chosen(store, views.status(store), columns)
     raised = RuntimeError(error) if isinstance(error, str) else error

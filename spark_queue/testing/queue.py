@@ -18,6 +18,7 @@ from spark_queue.errors import InvalidArgumentError
 from spark_queue.local.handles import create_in
 from spark_queue.local.queue import LocalQueue
 from spark_queue.testing.tables import KeptTables
+from spark_queue.wording import shorten
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -75,7 +76,7 @@ def memory_queue(
     """
     checks.optional(checks.require_text, "name", name)
     if name is not None and not _NAME.fullmatch(name):
-        raise InvalidArgumentError(f"name is {name!r}: use letters, digits, _ and -")
+        raise InvalidArgumentError(f"name is {shorten(name)}: use letters, digits, _ and -")
     tables = KeptTables()
     session = PlainSession(tables=tables)
     address = QueueAddress(f"memory:/{name or next(_numbers)}")

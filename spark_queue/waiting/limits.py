@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.wording import shorten
 
 
 def limit_of(name: str, limit: object, *, minimum: int = 1) -> float:
@@ -19,6 +20,6 @@ def limit_of(name: str, limit: object, *, minimum: int = 1) -> float:
         return math.inf
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < minimum:
         raise InvalidArgumentError(
-            f"{name} is {limit!r}: it must be a whole number of at least {minimum}, or None"
+            f"{name} is {shorten(limit)}: it must be a whole number of at least {minimum}, or None"
         )
     return limit

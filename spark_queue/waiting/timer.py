@@ -16,6 +16,7 @@ from datetime import timedelta
 from typing import Protocol
 
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.wording import shorten
 
 #: Seconds as a number, or a duration. ``None``, infinity and centuries wait for ever.
 Timeout = float | timedelta | None
@@ -203,5 +204,7 @@ def seconds(name: str, timeout: object) -> float | None:
         return None
     value = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
-        raise InvalidArgumentError(f"{name} is {timeout!r}: it must be a duration of at least 0")
+        raise InvalidArgumentError(
+            f"{name} is {shorten(timeout)}: it must be a duration of at least 0"
+        )
     return None if value >= threading.TIMEOUT_MAX else value

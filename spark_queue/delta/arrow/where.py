@@ -13,6 +13,7 @@ from spark_queue.delta.input.kinds import Field, Kind
 from spark_queue.delta.input.plain import conditions
 from spark_queue.delta.input.plain.arrow import spelled
 from spark_queue.errors import InvalidArgumentError, did_you_mean
+from spark_queue.wording import shorten
 
 #: Values by column (one, or any of several), an expression over the columns of the status, or a
 #: condition in SQL.
@@ -31,7 +32,7 @@ def require_where(where: object) -> None:
         checks.require_expression("where", where)
     elif not isinstance(where, pc.Expression) and (not isinstance(where, Mapping) or not where):
         raise InvalidArgumentError(
-            f"where is {where!r}: it must name columns with their values, such as "
+            f"where is {shorten(where)}: it must name columns with their values, such as "
             "{'tenant': 'a', '_seq': [1, 2]}, or be an expression of pyarrow.compute, or SQL"
         )
 
@@ -76,12 +77,12 @@ def _columns_of(rows: pa.Table, users: Sequence[Field]) -> list[Field]:
 def _have(rows: pa.Table, column: str, value: object) -> pa.ChunkedArray:
     if column not in rows.column_names:
         hint = did_you_mean(str(column), rows.column_names)
-        raise InvalidArgumentError(f"where names {column!r}{hint}; {_columns(rows)}")
+        raise InvalidArgumentError(f"where names {shorten(column)}{hint}; {_columns(rows)}")
     values = list(value) if _are_several(value) else [value]
     try:
         known = pa.array(values, rows.schema.field(column).type)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as exc:
-        raise InvalidArgumentError(f"where[{column!r}] is {value!r}: {exc}") from exc
+        raise InvalidArgumentError(f"where[{shorten(column)}] is {shorten(value)}: {exc}") from exc
     return pc.is_in(rows[column], known)
 
 

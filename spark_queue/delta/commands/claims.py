@@ -22,6 +22,7 @@ from spark_queue.delta.tables.schema import CLAIMED, READY
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.delta.verify import Plan
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.wording import utf8
 
 
 def claim(store: Store, request: Request) -> GrantedClaim:
@@ -191,9 +192,9 @@ def request(
     return Request(
         limit=limit,
         lease=held_for,
-        worker_id=_holder(store, claim_id) if worker_id is None else worker_id,
+        worker_id=_holder(store, claim_id) if worker_id is None else utf8(worker_id),
         run=run,
-        claim_id=claim_id or new_claim_id(),
+        claim_id=utf8(claim_id, "backslashreplace") if claim_id else new_claim_id(),
         repeatable=claim_id is not None,
     )
 

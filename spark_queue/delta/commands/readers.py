@@ -27,6 +27,7 @@ from spark_queue.delta.tables.schema import STATUS_COLUMNS
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.errors import InvalidArgumentError, ReaderNotFoundError
 from spark_queue.reader_config import ReaderConfig
+from spark_queue.wording import shorten
 
 #: Where a new reader starts: at the end, at the beginning, behind a step of the item log, or with
 #: what was enqueued after an instant.
@@ -271,7 +272,8 @@ def _require_same_place(default: Store, before: QueueHead, name: str, start: Sta
     if nothing_there or (start == "beginning" and untouched):
         return
     raise InvalidArgumentError(
-        f"start is {start!r}: reader {name!r} is the first with a name, so it takes over from the "
+        f"start is {shorten(start)}: reader {name!r} is the first with a name, so it takes over "
+        "from the "
         "default reader, and goes on where that is; leave start out, or add it as a second one"
     )
 
@@ -302,7 +304,7 @@ def _start_of(store: Store, start: Start) -> QueueHead | None:
     if isinstance(start, str):
         if start != "beginning":
             raise InvalidArgumentError(
-                f"start is {start!r}: use 'tail', 'beginning', a step or a time"
+                f"start is {shorten(start)}: use 'tail', 'beginning', a step or a time"
             )
         return None
     if start == 0:

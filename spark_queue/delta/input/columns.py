@@ -22,6 +22,7 @@ from spark_queue.errors import (
     InvalidConfigError,
     SchemaMismatchError,
 )
+from spark_queue.wording import shorten
 
 OrderBy = str | Column | list[str | Column] | None
 
@@ -66,7 +67,7 @@ def require_order(order_by: object) -> None:
     for column in columns:
         if not isinstance(column, str | Column) or (isinstance(column, str) and not column):
             raise InvalidArgumentError(
-                f"order_by is {order_by!r}: it must be a column, or a list of columns"
+                f"order_by is {shorten(order_by)}: it must be a column, or a list of columns"
             )
 
 
@@ -91,7 +92,7 @@ def require_keys(spark: SparkSession, schema: StructType, config: QueueConfig) -
             _ = empty.select("*", expression.alias(column)).schema
         except (AnalysisException, InvalidArgumentError) as exc:
             raise InvalidConfigError(
-                f"{option} is {text!r}, which is no expression over the columns "
+                f"{option} is {shorten(text)}, which is no expression over the columns "
                 f"{', '.join(schema.names)}: {first_line(exc)}"
             ) from exc
     key_rules.require_same_everywhere(of_spark(schema), config)
@@ -109,12 +110,13 @@ def sql_expression(what: str, text: str) -> Column:
     found = _STATEMENT.search(checks.QUOTED.sub("''", text))
     if found:
         raise InvalidArgumentError(
-            f"{what} is {text!r}: {found.group()!r} is not allowed, only an expression over columns"
+            f"{what} is {shorten(text)}: {shorten(found.group())} is not allowed, only an "
+            "expression over columns"
         )
     try:
         return F.expr(text)
     except Exception as exc:
-        raise InvalidArgumentError(f"{what} is {text!r}: {first_line(exc)}") from exc
+        raise InvalidArgumentError(f"{what} is {shorten(text)}: {first_line(exc)}") from exc
 
 
 def keyed(
@@ -204,7 +206,7 @@ def _ordered(df: DataFrame, order_by: str | Column | list[str | Column]) -> Data
     for column in columns:
         if isinstance(column, str) and column not in df.columns:
             raise InvalidArgumentError(
-                f"order_by names {column!r}; the frame has {', '.join(df.columns)}"
+                f"order_by names {shorten(column)}; the frame has {', '.join(df.columns)}"
             )
     return df.orderBy(*columns)
 

@@ -9,6 +9,7 @@ from pyspark.sql.types import StructType
 from spark_queue import checks
 from spark_queue.delta.input.kinds import no_such_type
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.wording import shorten
 
 
 def parsed(schema: StructType | str, what: str = "schema") -> StructType:
@@ -26,10 +27,12 @@ def parsed(schema: StructType | str, what: str = "schema") -> StructType:
         parsed = StructType.fromDDL(schema)
     except Exception as exc:
         raise InvalidArgumentError(
-            f"{what} is {schema!r}, which is no DDL: {why_no_ddl(str(exc))}"
+            f"{what} is {shorten(schema)}, which is no DDL: {why_no_ddl(str(exc))}"
         ) from exc
     if not isinstance(parsed, StructType):
-        raise InvalidArgumentError(f"{what} is {schema!r}: name the columns, as in 'path string'")
+        raise InvalidArgumentError(
+            f"{what} is {shorten(schema)}: name the columns, as in 'path string'"
+        )
     return parsed
 
 

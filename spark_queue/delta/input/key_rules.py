@@ -11,6 +11,7 @@ from spark_queue.delta.input.kinds import Field, Kind
 from spark_queue.delta.tables.schema import FORMAT_VERSION, ONE_TEXT
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.errors import FormatVersionError, InvalidArgumentError, InvalidConfigError
+from spark_queue.wording import shorten
 
 #: Options of the configuration whose values are told apart by their text, and their columns.
 KEYS = {"dedup_key": "_dedup_key", "fair_key": "_fair_key", "group_key": "_group_key"}
@@ -50,7 +51,8 @@ def _require_same(option: str, text: str, columns: Sequence[Field]) -> None:
         require_text(expressions.read(text, columns))
     except InvalidArgumentError as exc:
         raise InvalidConfigError(
-            f"{option} is {text!r}, which may be another text in another session: {exc}; compute "
+            f"{option} is {shorten(text)}, which may be another text in another session: {exc}; "
+            "compute "
             "it in the frames that are enqueued, as a column of the queue, and name that column"
         ) from exc
 
@@ -102,7 +104,9 @@ def require_same_texts(name: str, settings: Settings, columns: Sequence[Field]) 
         return
     for option, text in of(settings.config):
         if not has_old_text(text, columns):
-            raise FormatVersionError(name, settings.format, FORMAT_VERSION, f"{option} {text!r}")
+            raise FormatVersionError(
+                name, settings.format, FORMAT_VERSION, f"{option} {shorten(text)}"
+            )
 
 
 def has_old_text(text: str, columns: Sequence[Field]) -> bool:

@@ -8,12 +8,13 @@ from pyspark.sql.types import IntegralType
 
 from spark_queue.delta.verdicts import OUTCOMES
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError
+from spark_queue.wording import shorten
 
 
 def checked(outcomes: DataFrame) -> DataFrame:
     """Return outcomes, evaluated once; the errors are those of :meth:`Claim.settle`."""
     if not isinstance(outcomes, DataFrame):
-        raise InvalidArgumentError(f"outcomes is {outcomes!r}: it must be a frame of Spark")
+        raise InvalidArgumentError(f"outcomes is {shorten(outcomes)}: it must be a frame of Spark")
     for column in ("_seq", "outcome"):
         if column not in outcomes.columns:
             raise SchemaMismatchError(column, f"is missing; the frame has {outcomes.columns}")

@@ -13,6 +13,7 @@ from spark_queue.delta.input.columns import first_line, sql_expression
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import CLAIMED, ITEM, QUEUE_COLUMNS, READY, REFUSED
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.wording import shorten
 
 
 def user_columns(queue: DataFrame) -> list[str]:
@@ -123,7 +124,8 @@ def chosen(items: DataFrame, where: str) -> DataFrame:
         return items.where(predicate)
     except AnalysisException as exc:
         raise InvalidArgumentError(
-            f"where is {where!r}: {first_line(exc)}; the columns are {', '.join(items.columns)}"
+            f"where is {shorten(where)}: {first_line(exc)}; the columns are "
+            f"{', '.join(items.columns)}"
         ) from exc
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.wording import shorten
 
 _NAME = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+){0,2}")
 _PATH_FORBIDDEN = re.compile(r"[`\x00-\x1f]")
@@ -67,10 +68,13 @@ class QueueAddress:
     def __post_init__(self) -> None:
         _require_text("a queue", self.name)
         if self.is_path and _PATH_FORBIDDEN.search(self.name):
-            raise InvalidArgumentError(f"queue path {self.name!r} has a backtick or control sign")
+            raise InvalidArgumentError(
+                f"queue path {shorten(self.name)} has a backtick or control sign"
+            )
         if not self.is_path and not _NAME.fullmatch(self.name):
             raise InvalidArgumentError(
-                f"queue name {self.name!r}: use letters, digits and _ in at most three parts "
+                f"queue name {shorten(self.name)}: use letters, digits and _ in at most three "
+                "parts "
                 "(catalog.schema.name), or a path with a /"
             )
         object.__setattr__(self, "name", placed(self.name))
@@ -110,4 +114,6 @@ class QueueAddress:
 
 def _require_text(what: str, name: object) -> None:
     if not isinstance(name, str) or not name.strip():
-        raise InvalidArgumentError(f"{what} is named by a path or a table name, not by {name!r}")
+        raise InvalidArgumentError(
+            f"{what} is named by a path or a table name, not by {shorten(name)}"
+        )

@@ -21,6 +21,7 @@ from spark_queue.waiting.aio import outcome
 from spark_queue.waiting.limits import limit_of
 from spark_queue.waiting.processes import settle_in
 from spark_queue.waiting.timer import SHARED_TIMER, Timeout, Timer, seconds
+from spark_queue.wording import shorten
 
 R = TypeVar("R")
 
@@ -77,7 +78,9 @@ class QueueBroker:
         timer: Timer = SHARED_TIMER,
     ) -> None:
         if mode not in get_args(Mode):
-            raise InvalidArgumentError(f"mode is {mode!r}{did_you_mean(str(mode), get_args(Mode))}")
+            raise InvalidArgumentError(
+                f"mode is {shorten(mode)}{did_you_mean(str(mode), get_args(Mode))}"
+            )
         patience = seconds("max_idle", max_idle)
         if patience == 0:
             raise InvalidArgumentError("max_idle is 0: no task could ever wait; use max_waiting=0")

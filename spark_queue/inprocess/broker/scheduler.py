@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable
 from typing import Generic, Literal, TypeVar, get_args
 
 from spark_queue.errors import InvalidArgumentError, did_you_mean
+from spark_queue.wording import shorten
 
 T = TypeVar("T", bound=Hashable)
 
@@ -29,7 +30,9 @@ def require_key(group: Hashable) -> Hashable:
     try:
         hash(group)
     except TypeError as error:
-        raise InvalidArgumentError(f"group is {group!r}, which is no key: {error}") from error
+        raise InvalidArgumentError(
+            f"group is {shorten(group)}, which is no key: {error}"
+        ) from error
     return group
 
 
@@ -111,7 +114,9 @@ class TaskScheduler(Generic[T]):
     def __init__(self, order: TaskOrder = "arrival") -> None:
         orders = get_args(TaskOrder)
         if order not in orders:
-            raise InvalidArgumentError(f"order is {order!r}{did_you_mean(str(order), orders)}")
+            raise InvalidArgumentError(
+                f"order is {shorten(order)}{did_you_mean(str(order), orders)}"
+            )
         self._ungrouped_rank, self._rank = _RANKS[order]
         self._numbers = itertools.count()
         self._entries: dict[T, _Entry[T]] = {}

@@ -19,6 +19,7 @@ from spark_queue.inprocess.distinct.take import (
     wanted_of,
 )
 from spark_queue.waiting.timer import SHARED_TIMER, Timeout, Timer, seconds
+from spark_queue.wording import shorten
 
 T = TypeVar("T")
 
@@ -329,5 +330,5 @@ def _require_hashable(item: object) -> None:
 
 def _no_element(item: object, why: TypeError) -> InvalidArgumentError:
     return InvalidArgumentError(
-        f"{item!r} cannot be told from others ({why}): add something that can be hashed"
+        f"{shorten(item)} cannot be told from others ({why}): add something that can be hashed"
     )

@@ -25,6 +25,7 @@ from spark_queue.inprocess.distinct.facts import GONE, Element, LiveEntry, eleme
 from spark_queue.inprocess.distinct.take import Batch, was_used
 from spark_queue.waiting.tickets import Ticket, TicketLine
 from spark_queue.waiting.timer import SHARED_TIMER, Timer
+from spark_queue.wording import shorten
 
 T = TypeVar("T")
 
@@ -259,7 +260,8 @@ class DistinctState(Generic[T]):
             entry = next(held, None)
         if entry is None:
             raise InvalidArgumentError(
-                f"this take does not hold {item!r}: it was settled before, another take has it, or "
+                f"this take does not hold {shorten(item)}: it was settled before, another take has "
+                "it, or "
                 "the scope has ended"
             )
         return entry
@@ -345,7 +347,8 @@ class DistinctState(Generic[T]):
             take = GONE if entry is None else entry.take
             if entry is None or take is GONE:
                 raise InvalidArgumentError(
-                    f"{item!r} is neither queued nor in progress: only what is here has facts"
+                    f"{shorten(item)} is neither queued nor in progress: only what is here has "
+                    "facts"
                 )
             return element_of(entry, take, self.now())
 

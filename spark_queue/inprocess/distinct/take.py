@@ -10,6 +10,7 @@ from spark_queue.errors import InvalidArgumentError
 from spark_queue.inprocess.distinct.facts import GONE, LiveEntry
 from spark_queue.waiting.tickets import TaskTicket, ThreadTicket
 from spark_queue.waiting.timer import Timeout, seconds
+from spark_queue.wording import shorten
 
 if TYPE_CHECKING:
     from spark_queue.inprocess.distinct.state import DistinctState
@@ -187,7 +188,9 @@ def wanted_of(wanted: object) -> int:
         When it is no whole number of at least 1.
     """
     if isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 1:
-        raise InvalidArgumentError(f"max is {wanted!r}: it must be a whole number of at least 1")
+        raise InvalidArgumentError(
+            f"max is {shorten(wanted)}: it must be a whole number of at least 1"
+        )
     return wanted
 
 

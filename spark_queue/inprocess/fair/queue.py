@@ -10,6 +10,7 @@ from spark_queue.inprocess.fair.rounds import FairSnapshot, snapshot_of
 from spark_queue.inprocess.fair.state import NOTHING, FairState
 from spark_queue.waiting.tickets import TaskTicket, ThreadTicket
 from spark_queue.waiting.timer import SHARED_TIMER, Timeout, Timer, seconds
+from spark_queue.wording import shorten
 
 T = TypeVar("T")
 
@@ -75,7 +76,7 @@ class FairQueue(Generic[T]):
         timer: Timer = SHARED_TIMER,
     ) -> None:
         if not callable(key):
-            raise InvalidArgumentError(f"key is {key!r}: it must be a function of an item")
+            raise InvalidArgumentError(f"key is {shorten(key)}: it must be a function of an item")
         self._limit = _limit(limit)
         self._state: FairState[T] = FairState(key, limit, timer)
 
@@ -121,7 +122,7 @@ class FairQueue(Generic[T]):
     @maxsize.setter
     def maxsize(self, maxsize: int) -> None:
         if isinstance(maxsize, bool) or not isinstance(maxsize, int):
-            raise InvalidArgumentError(f"maxsize is {maxsize!r}: it must be a whole number")
+            raise InvalidArgumentError(f"maxsize is {shorten(maxsize)}: it must be a whole number")
         self.limit = maxsize if maxsize > 0 else None
 
     @property
@@ -326,14 +327,15 @@ def _limit(limit: object) -> int | None:
     if limit is None:
         return None
     if isinstance(limit, bool) or not isinstance(limit, int):
-        raise InvalidArgumentError(f"limit is {limit!r}: it must be a whole number, or None")
+        raise InvalidArgumentError(f"limit is {shorten(limit)}: it must be a whole number, or None")
     return limit
 
 
 def _patience(block: object, timeout: object) -> float | None:
     if not isinstance(block, int) or block not in (0, 1):
         raise InvalidArgumentError(
-            f"block is {block!r}: it must be True or False; one call takes one item, and a timeout "
+            f"block is {shorten(block)}: it must be True or False; one call takes one item, and a "
+            "timeout "
             "is given as timeout=..."
         )
     return seconds("timeout", timeout) if block else 0

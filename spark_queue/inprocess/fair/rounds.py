@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.wording import shorten
 
 T = TypeVar("T")
 
@@ -168,7 +169,8 @@ class Rounds(Generic[T]):
 def no_key(key: object, why: TypeError) -> InvalidArgumentError:
     """Make the error for a key that cannot be hashed."""
     return InvalidArgumentError(
-        f"key(item) is {key!r}, which is no key ({why}): make the function return a hashable value"
+        f"key(item) is {shorten(key)}, which is no key ({why}): make the function return a "
+        "hashable value"
     )
 
 

@@ -14,6 +14,7 @@ from spark_queue.inprocess.broker.scheduler import require_key
 from spark_queue.waiting.aio import taken
 from spark_queue.waiting.timer import SHARED_TIMER, Timeout, Timer, seconds
 from spark_queue.waiting.waiters import LineFuture, WaiterLine
+from spark_queue.wording import shorten
 
 R = TypeVar("R")
 
@@ -176,7 +177,7 @@ class InProcessLock:
         """Raise :class:`DeadlockError` when a thread or task holds a lock in a scope of its own."""
         held = self._held.get(require_key(lock_id))
         if held is not None and held.token.owner is owner:
-            raise DeadlockError(f"lock {lock_id!r} is held by a scope around this very call")
+            raise DeadlockError(f"lock {shorten(lock_id)} is held by a scope around this very call")
 
     def withdraw(self, future: Future[LockToken]) -> None:
         """Give up a wait; a lock that was handed over at the last moment is released."""
@@ -220,4 +221,4 @@ class AioInProcessLock:
 
 
 def _too_late(lock_id: Hashable) -> Any:
-    return TimeoutError(f"lock {lock_id!r} was not free in time")
+    return TimeoutError(f"lock {shorten(lock_id)} was not free in time")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Generic, TypeVar
 
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.wording import shorten
 
 S = TypeVar("S")
 
@@ -49,5 +50,7 @@ class PendingCalls(Generic[S]):
             When no such call is under way: it never was, or its reply came before.
         """
         if correlation_id not in self._pending:
-            raise InvalidArgumentError(f"no call with the id {correlation_id!r} is under way")
+            raise InvalidArgumentError(
+                f"no call with the id {shorten(correlation_id)} is under way"
+            )
         return self._pending.pop(correlation_id)

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO, Generic, Literal, TypeVar, cast
 
 from spark_queue.errors import InvalidArgumentError, LogFileError, QueueShutDownError, SetupError
 from spark_queue.waiting.timer import SHARED_TIMER, Alarm, Timer, seconds
+from spark_queue.wording import shorten
 
 T = TypeVar("T")
 
@@ -75,7 +76,9 @@ class WriteAheadLog(Generic[T]):
         timer: Timer = SHARED_TIMER,
     ) -> None:
         if not isinstance(sync, timedelta) and sync not in ("always", "never"):
-            raise InvalidArgumentError(f"sync is {sync!r}: it must be 'always', 'never' or a time")
+            raise InvalidArgumentError(
+                f"sync is {shorten(sync)}: it must be 'always', 'never' or a time"
+            )
         self.path = Path(path)
         self._sync = sync
         self._delay = seconds("sync", sync) if isinstance(sync, timedelta) else None

@@ -14,6 +14,7 @@ from spark_queue import checks
 from spark_queue.delta.input import kinds
 from spark_queue.delta.input.kinds import TYPES, Field, Kind, no_such_type
 from spark_queue.errors import InvalidArgumentError, SparkNeededError
+from spark_queue.wording import shorten
 
 _TOKEN = re.compile(
     r"""[ \t\r\n]*(?:
@@ -70,7 +71,7 @@ def parsed(ddl: str, what: str = "schema") -> tuple[Field, ...]:
     try:
         return _Reader(ddl).columns()
     except InvalidArgumentError as exc:
-        raise InvalidArgumentError(f"{what} is {ddl!r}, which is no DDL: {exc}") from exc
+        raise InvalidArgumentError(f"{what} is {shorten(ddl)}, which is no DDL: {exc}") from exc
 
 
 class _Reader:

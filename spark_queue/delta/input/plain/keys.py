@@ -17,6 +17,7 @@ from spark_queue.delta.input.plain.arrow import of_type
 from spark_queue.delta.input.plain.functions import FUNCTIONS, Function
 from spark_queue.delta.input.plain.hashing import hashed
 from spark_queue.errors import InvalidArgumentError, SparkNeededError
+from spark_queue.wording import shorten
 
 #: Whole numbers that a ``bigint`` holds, and an ``int``.
 _LONG = 2**63
@@ -79,7 +80,9 @@ def priorities_of(text: str, columns: Sequence[Field], rows: pa.Table) -> pa.Arr
     values = values_of(_priority_of(text, columns), rows).cast(pa.int64())
     for number in pc.min_max(values).values():
         if number.is_valid and not -_INT <= number.as_py() < _INT:
-            raise InvalidArgumentError(f"priority {text!r} is {number} in a row; it must be an int")
+            raise InvalidArgumentError(
+                f"priority {shorten(text)} is {number} in a row; it must be an int"
+            )
     return pc.fill_null(values, 0).cast(pa.int32())
 
 
@@ -92,7 +95,7 @@ def hashes_of(keys: pa.Array) -> pa.Array:
 def _read(option: str, text: str, columns: Sequence[Field]) -> Expression:
     expression = _understood(option, text, columns)
     for node in _nodes(expression):
-        require_known(f"{option} {text!r}", node)
+        require_known(f"{option} {shorten(text)}", node)
         if node.kind.inner:
             raise _needed(option, text, f"{node.kind.simple} is made of others")
     return expression
@@ -102,7 +105,7 @@ def _priority_of(text: str, columns: Sequence[Field]) -> Node:
     node = _understood("priority", text, columns).node
     if node is None or node.letter not in "wkbn":
         raise _needed("priority", text, "it is not of whole numbers")
-    require_known(f"priority {text!r}", node)
+    require_known(f"priority {shorten(text)}", node)
     return node
 
 
@@ -157,7 +160,7 @@ def _is_written(literal: Node) -> bool:
 
 
 def _needed(option: str, text: str, why: str) -> SparkNeededError:
-    return SparkNeededError(f"{option} {text!r}", why)
+    return SparkNeededError(f"{option} {shorten(text)}", why)
 
 
 def _text(expression: Expression, rows: pa.Table) -> pa.Array:

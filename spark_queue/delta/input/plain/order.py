@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_queue.errors import InvalidArgumentError, SparkNeededError
+from spark_queue.wording import shorten
 
 
 def ordered(rows: pa.Table, order_by: str | Sequence[str] | None) -> pa.Table:
@@ -27,7 +28,7 @@ def ordered(rows: pa.Table, order_by: str | Sequence[str] | None) -> pa.Table:
     for name in names:
         if name not in rows.column_names:
             raise InvalidArgumentError(
-                f"order_by names {name!r}; the rows have {', '.join(rows.column_names)}"
+                f"order_by names {shorten(name)}; the rows have {', '.join(rows.column_names)}"
             )
         by += _keys(name, rows[name])
     keys = pa.table(by, [str(number) for number in range(len(by))])
@@ -36,7 +37,7 @@ def ordered(rows: pa.Table, order_by: str | Sequence[str] | None) -> pa.Table:
 
 def _keys(name: str, values: pa.ChunkedArray) -> list[pa.ChunkedArray]:
     if pa.types.is_nested(values.type):
-        raise SparkNeededError(f"the order by {name!r}", f"it is {values.type}")
+        raise SparkNeededError(f"the order by {shorten(name)}", f"it is {values.type}")
     is_there = pc.is_valid(values)
     if not pa.types.is_floating(values.type):
         return [is_there, values]
