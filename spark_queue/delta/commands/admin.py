@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -19,7 +19,9 @@ from spark_queue.delta.steps import Answer, Step, is_small, on_items, on_status
 from spark_queue.delta.store import fencing
 from spark_queue.delta.store.committing import commit_status, require_not_held
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables import lock, paths, turnstile, who
+from spark_queue.delta.tables import lock, paths, turnstile, unfinished, who
+from spark_queue.delta.tables.commits import newest_version, summed_up
+from spark_queue.delta.tables.forcing import make_directory
 from spark_queue.delta.tables.heads import QueueHead, StatusHead, following
 from spark_queue.delta.tables.schema import (
     ACKED,
@@ -68,8 +70,15 @@ def create(store: Store, columns: Sequence[Mapping[str, Any]], config: QueueConf
     """
     settings = Settings.initial(config)
     _require_no_file(store)
-    with lock.log_lock(f"{store.name} is made"), turnstile.holding(store.name, _home(store)):
+    with making(store):
         _make(store, columns, settings)
+
+
+@contextmanager
+def making(store: Store) -> Iterator[None]:
+    """Hold the right to make tables of a queue, against threads and processes on this disk."""
+    with lock.log_lock(f"{store.name} is made"), turnstile.holding(store.name, _home(store)):
+        yield
 
 
 def _home(store: Store) -> Path | None:
@@ -77,7 +86,7 @@ def _home(store: Store) -> Path | None:
     status = paths.directory_of(store.session, store.handle.address.status)
     if status is None:
         return None
-    status.parent.mkdir(parents=True, exist_ok=True)
+    make_directory(status.parent)
     return status.parent
 
 
@@ -89,6 +98,8 @@ def _make(store: Store, columns: Sequence[Mapping[str, Any]], settings: Settings
     whole = json_of([*fields_of(QUEUE_COLUMNS.json), *users])
     store.queue.create(whole, replaces=store.queue.exists())
     store.status.create(STATUS_COLUMNS.json, replaces=store.status.exists())
+    # A queue whose first step survives a power cut needs this log, too.
+    store.queue.force()
     with store.writing("status"):
         head = following(StatusHead(), config_step=1)
         if not commit_status(store, head, config_row(settings, store.clock.now())):
@@ -107,8 +118,15 @@ def _require_no_file(store: Store) -> None:
 def _require_free(store: Store) -> None:
     """Refuse a place that is taken; what a crash inside ``create`` left there is not in the way."""
     for log in (store.queue, store.status):
-        if log.exists() and not log.is_empty():
+        directory = paths.directory_of(store.session, log.address)
+        if directory is None and log.exists() and not log.is_empty():
             raise QueueExistsError(store.name)
+        if directory is None or not directory.exists() or unfinished.is_unfinished(directory):
+            continue
+        if newest_version(directory, None) or summed_up(directory):
+            raise QueueExistsError(store.name)
+        why = f"{str(directory)!r} has files that may be of steps, and no commit that names them"
+        raise QueueExistsError(store.name, f"{why}: restore those, or move the files away")
 
 
 def drop(store: Store) -> None:

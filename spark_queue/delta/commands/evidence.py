@@ -16,7 +16,10 @@ from pyspark.sql.types import StructType
 
 from spark_queue.delta.tables import glance, jvms, output_columns, paths, turnstile
 from spark_queue.delta.tables.address import TableAddress
+from spark_queue.delta.tables.appending import sync_commits
+from spark_queue.delta.tables.forcing import make_directory
 from spark_queue.delta.tables.spark_log import is_delta
+from spark_queue.delta.tables.wishes import promises_disk
 
 #: Seconds that somebody waits to write: what a large claim has computed takes minutes.
 _PATIENCE = 600.0
@@ -71,6 +74,7 @@ class Output:
         seen = glance.at(self._directory())
         if seen is None:
             self._make(self.spark.createDataFrame([], results))
+            self._force(self._place())
         there = self.read().schema if seen is None else output_columns.schema_of(seen.schema)
         output_columns.require(there, results, self.address.target, self._may_grow)
         self._columns = there
@@ -80,6 +84,9 @@ class Output:
         return str(self.spark.conf.get(_AUTO_MERGE, "false")).lower() == "true"
 
     def _make(self, empty: DataFrame) -> None:
+        directory = paths.directory_of(self.spark, self.address)
+        if directory is not None:
+            make_directory(directory.parent)
         writer = empty.write.format("delta").mode("ignore")
         # Every claim leaves a transaction in the table's log; they are forgotten after a month.
         writer = writer.option("delta.setTransactionRetentionDuration", "interval 30 days")
@@ -134,6 +141,12 @@ class Output:
         with turnstile.holding(self.address.target, place, timeout=_PATIENCE):
             turnstile.leave_behind(place, lambda: jvms.trace_of(self.spark))
             self._append(rows, claim_id)
+            self._force(place)
+
+    def _force(self, place: Path | None) -> None:
+        """Force what Spark has committed to the disk: items are done by it."""
+        if place is not None and promises_disk(self.spark):
+            sync_commits(place)
 
     def _append(self, rows: DataFrame, claim_id: str) -> None:
         writer = rows.write.format("delta").mode("append")

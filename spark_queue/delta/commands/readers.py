@@ -215,7 +215,8 @@ def prepared(store: Store, *, is_new: bool = False) -> Store:
             store.name,
             store.reader,
         )
-    store.status.create(STATUS_COLUMNS.json, replaces=False)
+    with admin.making(store):
+        store.status.create(STATUS_COLUMNS.json, replaces=False)
     # Whoever loses this step was about to write the same.
     once_on_status(store, "beginning", lambda head: _beginning(store, head))
     return store

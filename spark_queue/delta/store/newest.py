@@ -92,7 +92,7 @@ class Newest(Generic[_Head]):
             When its newest commit is not whole.
         """
         directory = paths.directory_of(self._log.session, self._log.address)
-        if directory is not None and not paths.has_log(directory):
+        if (directory is not None and not paths.has_log(directory)) or self._log.is_unfinished():
             return None
         whole.require_uncut(self._queue, self._which, directory)
         seen = glance.at(directory)

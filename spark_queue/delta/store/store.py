@@ -175,6 +175,8 @@ class Store:
             When there is no queue under the name.
         """
         columns = self.newest_status.columns()
+        if columns is None and self.status.is_unfinished():
+            raise QueueNotFoundError(self.name, "what is there was left by a create that was cut")
         if columns is None:
             raise QueueNotFoundError(self.name)
         if "_lease" not in columns or not (head := self.status_head()).step:

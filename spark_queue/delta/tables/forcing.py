@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -35,6 +36,21 @@ def sync_named(path: Path) -> None:
     """Force a file to the disk, and then its name."""
     sync_file(path)
     sync_directory(path.parent)
+
+
+def make_directory(directory: Path) -> None:
+    """Make a directory and those above it, and force their names to the disk, the highest first.
+
+    A directory that is there may be left by a process that was killed before it forced its name.
+    """
+    missing = [directory]
+    while not missing[-1].exists():
+        missing.append(missing[-1].parent)
+    for folder in reversed(missing):
+        folder.mkdir(exist_ok=True)
+        # A directory that nobody may read here was not made here.
+        with suppress(PermissionError):
+            sync_directory(folder.parent)
 
 
 def at_once(calls: Sequence[Callable[[], None]]) -> None:

@@ -17,7 +17,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Protocol, TypeVar
 
-from spark_queue.delta.tables import glance, made, paths
+from spark_queue.delta.tables import glance, made, paths, unfinished
 from spark_queue.delta.tables.address import TableAddress
 from spark_queue.delta.tables.appending import sync_commits
 from spark_queue.delta.tables.commits import ToldCommits
@@ -96,6 +96,11 @@ class Log(Generic[_Head]):
         directory = self.directory()
         return directory is not None and paths.has_log(directory)
 
+    def is_unfinished(self) -> bool:
+        """Tell whether its creation was cut, on this machine's disk, so that it holds no step."""
+        directory = paths.directory_of(self.session, self.address)
+        return directory is not None and unfinished.is_unfinished(directory)
+
     def location(self) -> str:
         """Return where the table's files are."""
         return self.detail()[0]
@@ -133,6 +138,9 @@ class Log(Generic[_Head]):
     ) -> None:
         """Make the empty table, with the properties that a log of many small commits needs.
 
+        What a process left that was killed while it made the table is removed, so that only one may
+        make it at a time.
+
         Parameters
         ----------
         schema : str
@@ -147,6 +155,8 @@ class Log(Generic[_Head]):
             "delta.dataSkippingStatsColumns": skipping,
         }
         directory = paths.directory_of(self.session, self.address)
+        if directory is not None and unfinished.is_unfinished(directory):
+            _remove_directory(directory)
         if directory is None or not made.create(self.session, directory, schema, properties):
             self._create(schema, properties, replaces=replaces)
 
@@ -171,11 +181,7 @@ class Log(Generic[_Head]):
                 f"{self.address.target!r} is not on this machine: delete its files with the "
                 "tools of its store"
             )
-        # Whoever waits to write makes files in it; in a place that nobody knows nobody does.
-        gone = directory.with_name(f".{directory.name}-{uuid.uuid4().hex}")
-        with resting(directory):
-            directory.rename(gone)
-        shutil.rmtree(gone)
+        _remove_directory(directory)
 
     def read(self, version: int | None = None) -> DataFrame:
         """Return the rows of all steps, or of those up to a version of the table."""
@@ -306,6 +312,14 @@ class Log(Generic[_Head]):
 
     def _needs_spark(self, what: str, why: str) -> NoReturn:
         raise SparkNeededError(f"queue {self.address.target!r}, {what},", why)
+
+
+def _remove_directory(directory: Path) -> None:
+    # Whoever waits to write makes files in it; in a place that nobody knows nobody does.
+    gone = directory.with_name(f".{directory.name}-{uuid.uuid4().hex}")
+    with resting(directory):
+        directory.rename(gone)
+    shutil.rmtree(gone)
 
 
 def newest_token(directory: Path) -> str | None:

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue.delta.tables import turnstile
+from spark_queue.delta.tables import turnstile, unfinished
 from spark_queue.delta.tables.appending import (
     OURS,
     Appending,
@@ -29,6 +29,7 @@ from spark_queue.delta.tables.appending import (
 from spark_queue.delta.tables.commits import newest_version, summed_up
 from spark_queue.delta.tables.facts import logger
 from spark_queue.delta.tables.files import read_file
+from spark_queue.delta.tables.forcing import make_directory
 from spark_queue.delta.tables.native import opened
 from spark_queue.errors import SchemaMismatchError, SparkNeededError
 
@@ -74,6 +75,8 @@ class ResultTable:
     def exists(self) -> bool:
         """Tell whether the table is there: a directory that was begun is made a table of."""
         begun = newest_version(self.directory, None) is not None
+        if begun and unfinished.is_cut(self.directory):
+            return False
         return begun or summed_up(self.directory) is not None
 
     def make(self, columns: pa.Schema) -> None:
@@ -90,13 +93,22 @@ class ResultTable:
         # Every claim leaves a transaction in the table's log; they are forgotten after a month.
         kept = {"delta.setTransactionRetentionDuration": "interval 30 days"}
         _require_plain_types(self.directory, columns)
-        try:
-            DeltaTable.create(
-                str(self.directory), Schema.from_arrow(columns), mode="error", configuration=kept
-            )
-        except DeltaError:
-            if not self.exists():
-                raise
+        make_directory(self.directory)
+        with turnstile.holding(str(self.directory), self.directory, timeout=_PATIENCE):
+            if unfinished.is_cut(self.directory):
+                unfinished.remove_first(self.directory)
+            try:
+                DeltaTable.create(
+                    str(self.directory),
+                    Schema.from_arrow(columns),
+                    mode="error",
+                    configuration=kept,
+                )
+            except DeltaError:
+                if not self.exists():
+                    raise
+            if self._is_synced:
+                sync_commits(self.directory)
 
     def require(self, columns: pa.Schema) -> pa.Schema:
         """Check that such rows can be appended to the table as it is now; return its columns.

@@ -1,0 +1,77 @@
+"""Tables on this machine's disk whose creation was cut."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+#: What may be there before the first step: the first commit, and files that no commit names.
+_LOG = re.compile(r"0{20}\.(json(#\d+)?|crc)|\.0{20}\.[^/]*|\.[0-9a-f]{32}\.tmp|_commit_[^/]*\.tmp")
+_ROWS = re.compile(r"_gen=-1/step-[^/]*")
+_LOCKS = re.compile(r"_(writer\.next|writer\.lock|upkeep\.lock)|_lives/[^/]*")
+
+#: What the commit that makes an empty table consists of.
+_MAKING = frozenset(("commitInfo", "protocol", "metaData"))
+
+
+def is_unfinished(directory: Path) -> bool:
+    """Tell whether a log was begun in a directory that is there, and can hold no step.
+
+    Its first step writes one file of rows before its commit. More files, other ones, or the name of
+    a later commit may be what a power cut has left of steps.
+    """
+    if not directory.is_dir() or not _has_first_only(directory):
+        return False
+    files = [name for name in _files(directory) if not _LOCKS.fullmatch(name)]
+    if len(files) > 1 or not all(map(_ROWS.fullmatch, files)):
+        return False
+    actions = _first_actions(directory)
+    return actions is None or (
+        all(action.keys() <= _MAKING for action in actions) and '"_gen"' in json.dumps(actions)
+    )
+
+
+def is_cut(directory: Path) -> bool:
+    """Tell whether a table was begun in a directory, and has no rows and no whole commit."""
+    if not _has_first_only(directory) or _first_actions(directory) is not None:
+        return False
+    return all(map(_LOCKS.fullmatch, _files(directory)))
+
+
+def remove_first(directory: Path) -> None:
+    """Remove the commit of a table that was begun, for another in its place."""
+    (directory / "_delta_log" / f"{0:020}.json").unlink(missing_ok=True)
+
+
+def _has_first_only(directory: Path) -> bool:
+    """Tell whether no file of the log is of a later commit; of a long log few names are read."""
+    try:
+        with os.scandir(directory / "_delta_log") as names:
+            return all(_LOG.fullmatch(name.name) for name in names)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+
+
+def _files(directory: Path) -> Iterator[str]:
+    """Return the paths of the files beside the log."""
+    for path in directory.rglob("*"):
+        name = path.relative_to(directory).as_posix()
+        if not name.startswith("_delta_log") and not path.is_dir():
+            yield name
+
+
+def _first_actions(directory: Path) -> list[dict[str, Any]] | None:
+    """Return what the first commit did; ``None`` where it is not whole."""
+    try:
+        text = (directory / "_delta_log" / f"{0:020}.json").read_text(encoding="utf-8")
+        actions = [json.loads(line) for line in text.splitlines()]
+    except (OSError, ValueError):
+        return None
+    is_whole = any(isinstance(action, dict) and "metaData" in action for action in actions)
+    return actions if is_whole and all(isinstance(one, dict) for one in actions) else None
