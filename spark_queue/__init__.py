@@ -219,7 +219,6 @@ __all__ = [
     "__version__",
     "journaled_queue",
     "local_session",
-    "open",
     "open_report",
 ]
 

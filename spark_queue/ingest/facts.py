@@ -55,10 +55,8 @@ def file_facts(item: Mapping[str, Any]) -> dict[str, Any]:
     Reject
         When the file cannot be read, is no regular file, or is not the version that was found.
     """
-    path = Path(located(item["path"]))
     try:
-        _require_regular(path.stat())
-        with path.open("rb") as file:
+        with _open_regular(located(item["path"])) as file:
             read = _read(file, item)
     except OSError as exc:
         raise Reject(f"cannot be read: {type(exc).__name__}: {exc.strerror or exc}") from exc
@@ -72,16 +70,30 @@ def media_type(path: str) -> str | None:
     return kind if compression is None else _COMPRESSED.get(compression)
 
 
+def _open_regular(path: str) -> IO[bytes]:
+    # Opening a pipe would wait for a writer that may never come.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        _require_regular(os.fstat(descriptor))
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
 def _read(file: IO[bytes], item: Mapping[str, Any]) -> dict[str, Any]:
     _require_same(file, item)
-    chunk = file.read(_CHUNK)
+    # No more than its size: files of /proc have none, may never end, and lose what is read of them.
+    left = item["size"]
+    chunk = file.read(min(left, _CHUNK))
     source = chunk if is_python(item["path"]) else None
     scan = TextScan(chunk, None if source is None else declared_encoding(source))
     digest = hashlib.sha256()
     while chunk:
         digest.update(chunk)
         scan.feed(chunk)
-        chunk = file.read(_CHUNK)
+        left -= len(chunk)
+        chunk = file.read(min(left, _CHUNK))
         if source is not None and len(source) <= _LONGEST_SOURCE:
             source += chunk
     scan.feed(b"", final=True)
@@ -114,7 +126,6 @@ def _require_regular(facts: os.stat_result) -> None:
     if stat.S_ISDIR(facts.st_mode):
         raise Reject("cannot be read: a directory that could not be listed")
     if not stat.S_ISREG(facts.st_mode):
-        # Opening a pipe would wait for a writer that may never come.
         raise Reject("cannot be read: not a regular file")
 
 

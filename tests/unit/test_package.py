@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import builtins
 import importlib
 import pkgutil
 import re
 import subprocess
 import sys
+
+import pytest
 
 import spark_queue
 from spark_queue import errors
@@ -18,6 +21,18 @@ def test_every_public_name_is_listed_and_there() -> None:
     assert "local_session" in dir(spark_queue)
     for name in spark_queue.__all__:
         assert getattr(spark_queue, name) is not None
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["spark_queue", "spark_queue.inprocess", "spark_queue.operators", "spark_queue.testing"],
+)
+def test_import_of_everything_replaces_no_builtin(module: str) -> None:
+    """``from spark_queue import *`` leaves ``open``, and all other builtins, as they were."""
+    names: dict[str, object] = {}
+    exec(f"from {module} import *", names)  # noqa: S102 - our own package
+    assert len(names) > 3
+    assert not {*names} & {*dir(builtins)} - {"__builtins__"}
 
 
 def test_every_public_name_is_where_it_was_made() -> None:

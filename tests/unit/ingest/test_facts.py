@@ -119,6 +119,15 @@ def _pipe(directory: Path) -> dict[str, Any]:
     return _item(directory / "pipe")
 
 
+def _replaced(directory: Path) -> dict[str, Any]:
+    path = directory / "late"
+    path.write_text("x")
+    item = _item(path)
+    path.unlink()
+    os.mkfifo(path)
+    return item
+
+
 def _directory(directory: Path) -> dict[str, Any]:
     return _item(directory)
 
@@ -129,6 +138,7 @@ def _directory(directory: Path) -> dict[str, Any]:
         (_missing, "FileNotFoundError: No such file"),
         (_dangling, "FileNotFoundError: No such file"),
         (_pipe, "not a regular file"),
+        (_replaced, "not a regular file"),
         (_directory, "a directory that could not be listed"),
     ],
 )
@@ -136,6 +146,18 @@ def test_file_that_cannot_be_read_is_rejected(tmp_path: Path, unreadable: Any, w
     """What cannot be read goes to the dead letters at once, with the reason."""
     with pytest.raises(Reject, match=why):
         file_facts(unreadable(tmp_path))
+
+
+@pytest.mark.parametrize("target", ["/proc/kmsg", "/proc/self/status"])
+def test_file_is_read_to_its_size(tmp_path: Path, target: str) -> None:
+    """A link to a file without a size, whose reader may wait for ever, is as empty as it says."""
+    if not os.access(target, os.R_OK):
+        pytest.skip(f"{target} cannot be read here")
+    (tmp_path / "log").symlink_to(target)
+
+    read = file_facts(_item(tmp_path / "log"))
+
+    assert (read["size"], read["lines"], read["encoding"]) == (0, 0, "utf-8")
 
 
 def test_version_that_is_gone_is_rejected(tmp_path: Path) -> None:
