@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -23,6 +23,7 @@ from spark_queue.delta.replica.request import Request
 from spark_queue.delta.replica.state import RememberedClaim
 from spark_queue.delta.store import fetching
 from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.claim_record import ClaimRecord, error_room
 from spark_queue.delta.tables.outputs import ResultTable
 from spark_queue.errors import InvalidArgumentError, SparkNeededError
 from spark_queue.processing import interrupts
@@ -213,9 +214,28 @@ def _written(output: ResultTable, outcomes: pa.Table, claim: Claim) -> bool:
     results = rows["result"].combine_chunks()
     columns = dict(zip([field.name for field in results.type], results.flatten(), strict=True))
     name = pa.repeat(pa.scalar(claim.id), rows.num_rows)
-    return output.write(pa.table({**columns, "_seq": rows["_seq"], "_claim_id": name}), claim.id)
+    table = pa.table({**columns, "_seq": rows["_seq"], "_claim_id": name})
+    return output.write(table, claim.id, _record(outcomes, claim).text())
+
+
+def _record(outcomes: pa.Table, claim: Claim) -> ClaimRecord:
+    room = error_room(len(outcomes) - outcomes["error"].null_count)
+    return ClaimRecord(
+        claim_id=claim.id,
+        outcomes={
+            seq: (outcome, error and error[:room])
+            for seq, outcome, error in _said(
+                outcomes.filter(pc.not_equal(outcomes["outcome"], "ack"))
+            )
+        },
+        is_whole=outcomes.num_rows == claim.count,
+    )
 
 
 def _verdict(outcomes: pa.Table) -> Verdict:
+    return Some({seq: (outcome, error) for seq, outcome, error in _said(outcomes)})
+
+
+def _said(outcomes: pa.Table) -> Iterator[tuple[int, str, str | None]]:
     columns = (outcomes[name].to_pylist() for name in ("_seq", "outcome", "error"))
-    return Some({seq: (outcome, error) for seq, outcome, error in zip(*columns, strict=True)})
+    return zip(*columns, strict=True)

@@ -22,6 +22,7 @@ from spark_queue.delta.replica.request import Request
 from spark_queue.delta.steps import is_small
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import output_columns
+from spark_queue.delta.tables.claim_record import ClaimRecord, error_room
 from spark_queue.delta.tables.describing import described
 from spark_queue.delta.views import items
 from spark_queue.errors import InvalidArgumentError, OutputRefusedError, UnsafeSessionError
@@ -183,10 +184,19 @@ def _rows(stage: DataFrame, claim: Claim) -> DataFrame:
 
 
 def _is_written(output: Output, stage: DataFrame, claim: Claim) -> bool:
-    rows = _rows(stage, claim)
-    if rows.limit(1).count() == 0:
+    """Write results and the record of all outcomes; False where somebody has taken over."""
+    has_row = (F.col("outcome") == "ack") & F.col("result").isNotNull()
+    counts = (F.count(F.lit(1)), F.count_if(has_row), F.count("error"))
+    total, rows, errors = stage.agg(*counts).collect()[0]
+    if rows == 0:
         return True
-    return output.write(rows, claim.id)
+    is_whole = total == claim.count
+    left = stage.where(F.col("outcome") != "ack" if is_whole else ~has_row)
+    error = F.left("error", F.lit(error_room(errors)))
+    found = left.select("_seq", "outcome", error).collect() if total > rows else []
+    outcomes = {seq: (outcome, error) for seq, outcome, error in found}
+    record = ClaimRecord(claim_id=claim.id, outcomes=outcomes, is_whole=is_whole)
+    return output.write(_rows(stage, claim), record)
 
 
 def _mapped(frame: DataFrame, runner: Runner, returns: StructType | None) -> DataFrame:

@@ -18,6 +18,7 @@ from spark_queue.delta.replica.state import RememberedClaim
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import paths
 from spark_queue.delta.tables.address import TableAddress
+from spark_queue.delta.tables.claim_record import find_record, outcomes_of
 from spark_queue.delta.tables.facts import logger
 from spark_queue.delta.tables.outputs import ResultTable
 from spark_queue.delta.tables.wishes import promises_disk
@@ -81,7 +82,8 @@ def _settled(
     if grant is None or table is None:
         return settle.settle(store, lease, without, action="recover")
     done = table.shut_out(claim_id)
-    said = {seq: ("ack", None) if seq in done else otherwise for seq in sorted(grant.left)}
+    record = find_record(table.directory, claim_id) if done else None
+    said = outcomes_of(grant.left, done, record, otherwise)
     return settle.settle(store, lease, ByARescuer(Some(said)), action="recover")
 
 

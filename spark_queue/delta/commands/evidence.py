@@ -1,9 +1,9 @@
 """Ack by evidence: the output of a claim is one commit that names the claim.
 
 Output rows carry ``_seq`` and ``_claim_id``, and their commit is Delta transaction 1 of an
-application named by the claim. Whoever takes over from a dead worker commits an *empty*
-transaction of that name first: then either the worker's output is there, and its items are done,
-or it never will be.
+application named by the claim. The metadata of that commit has the outcomes of the items without a
+row. Whoever takes over from a dead worker commits an *empty* transaction of that name first: then
+either the worker's output is there, and every outcome of its run counts, or it never will be.
 """
 
 from __future__ import annotations
@@ -17,12 +17,16 @@ from pyspark.sql.types import StructType
 from spark_queue.delta.tables import glance, jvms, output_columns, paths, turnstile
 from spark_queue.delta.tables.address import TableAddress
 from spark_queue.delta.tables.appending import sync_commits
+from spark_queue.delta.tables.claim_record import ClaimRecord, find_record, read_record
 from spark_queue.delta.tables.forcing import make_directory
 from spark_queue.delta.tables.spark_log import is_delta
 from spark_queue.delta.tables.wishes import promises_disk
 
 #: Seconds that somebody waits to write: what a large claim has computed takes minutes.
 _PATIENCE = 600.0
+
+#: Commits that are searched first: a history takes long to read.
+_RECENT = 1_000
 
 _AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
 
@@ -110,10 +114,11 @@ class Output:
         directory = paths.directory_of(self.spark, self._named)
         return directory if directory is not None and paths.has_log(directory) else None
 
-    def write(self, results: DataFrame, claim_id: str) -> bool:
+    def write(self, results: DataFrame, record: ClaimRecord) -> bool:
         """Append the results of a claim; False where the claim was taken over before."""
-        self._commit(output_columns.widen(results, self._columns), claim_id)
-        return self.has(claim_id)
+        rows = output_columns.widen(results, self._columns)
+        self._commit(rows, record.claim_id, record.text())
+        return self.has(record.claim_id)
 
     def refused(self, results: DataFrame) -> DataFrame:
         """Return ``_seq`` of the results that the table refuses as it is now, and ``_why``."""
@@ -135,12 +140,28 @@ class Output:
         self._commit(self.read().limit(0), claim_id)
         return self.rows(claim_id)
 
-    def _commit(self, rows: DataFrame, claim_id: str) -> None:
+    def record(self, rows: DataFrame, claim_id: str) -> ClaimRecord | None:
+        """Return the record of a claim that has written these rows; ``None`` where there is none.
+
+        Commits of earlier releases have none, and those that the table's log no longer has.
+        """
+        if rows.isEmpty():
+            return None
+        if (place := self._place()) is not None:
+            return find_record(place, claim_id)
+        for most in (f" LIMIT {_RECENT}", ""):
+            history = self.spark.sql(f"DESCRIBE HISTORY {self.address.sql()}{most}")
+            its = history.where(F.col("userMetadata").contains(claim_id)).select("userMetadata")
+            if (row := its.head()) is not None:
+                return read_record(row[0], claim_id)
+        return None
+
+    def _commit(self, rows: DataFrame, claim_id: str, metadata: str | None = None) -> None:
         # Spark's commits on a local disk replace each other, where processes make them at once.
         place = self._place()
         with turnstile.holding(self.address.target, place, timeout=_PATIENCE):
             turnstile.leave_behind(place, lambda: jvms.trace_of(self.spark))
-            self._append(rows, claim_id)
+            self._append(rows, claim_id, metadata)
             self._force(place)
 
     def _force(self, place: Path | None) -> None:
@@ -148,9 +169,11 @@ class Output:
         if place is not None and promises_disk(self.spark):
             sync_commits(place)
 
-    def _append(self, rows: DataFrame, claim_id: str) -> None:
+    def _append(self, rows: DataFrame, claim_id: str, metadata: str | None) -> None:
         writer = rows.write.format("delta").mode("append")
         writer = writer.option("txnAppId", claim_id).option("txnVersion", 1)
+        if metadata is not None:
+            writer = writer.option("userMetadata", metadata)
         try:
             if self.address.is_path:
                 writer.save(self.address.target)

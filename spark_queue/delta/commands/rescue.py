@@ -14,6 +14,7 @@ from spark_queue.delta.plans import fold
 from spark_queue.delta.replica.settling import GONE, LOSE
 from spark_queue.delta.replica.state import Row
 from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.claim_record import ClaimRecord
 from spark_queue.delta.tables.facts import logger
 from spark_queue.delta.tables.schema import CLAIMED, DEAD, ITEM
 from spark_queue.delta.verdicts import Gone
@@ -97,9 +98,10 @@ def _settled(store: Store, claim: tuple[int, str], otherwise: str, which: Column
     lease, claim_id = claim
     output = _output(store, lease)
     done = None if output is None else output.shut_out(claim_id)
+    record = None if output is None or done is None else output.record(done, claim_id)
     mine = _claimed(store).where(F.col("_lease") == lease)
     meant = which if output is None else F.lit(True)
-    outcomes = _outcomes(mine.where(meant), done, otherwise)
+    outcomes = _outcomes(mine.where(meant), done, record, otherwise)
     verdict = settle.ByARescuer(settle.Each(outcomes), meant)
     return settle.settle(store, lease, verdict, action="recover")
 
@@ -115,11 +117,21 @@ def _output(store: Store, lease: int) -> Output | None:
     return output if output.exists() else None
 
 
-def _outcomes(mine: DataFrame, done: DataFrame | None, otherwise: str) -> DataFrame:
+def _outcomes(
+    mine: DataFrame, done: DataFrame | None, record: ClaimRecord | None, otherwise: str
+) -> DataFrame:
+    """Return outcomes of items as :func:`~spark_queue.delta.tables.claim_record.outcomes_of`."""
     outcome: Column = F.lit(otherwise)
     rows = mine.select("_seq")
     if done is not None:
+        others = "ack" if record is not None and record.is_whole else otherwise
         rows = rows.join(done.withColumn("_done", F.lit(True)).distinct(), "_seq", "left")
-        outcome = F.when(F.col("_done"), "ack").otherwise(outcome)
+        outcome = F.when(F.col("_done"), "ack").otherwise(others)
     error = F.when(outcome == LOSE, GONE)
+    if record is not None and record.outcomes:
+        listed = [(seq, *outcome) for seq, outcome in record.outcomes.items()]
+        columns = "_seq long, _outcome string, _recorded string"
+        rows = rows.join(mine.sparkSession.createDataFrame(listed, columns), "_seq", "left")
+        error = F.when(F.col("_outcome").isNull(), error).otherwise(F.col("_recorded"))
+        outcome = F.coalesce("_outcome", outcome)
     return rows.select("_seq", outcome.alias("outcome"), error.alias("error")).localCheckpoint()

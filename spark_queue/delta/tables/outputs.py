@@ -142,11 +142,14 @@ class ResultTable:
         """Check that the table is one that is known here; the error is that of :meth:`require`."""
         _require_plain(self.directory, opened(self.directory))
 
-    def write(self, rows: pa.Table, name: str) -> bool:
-        """Append rows as the transaction of a name; False where the name was used without them."""
+    def write(self, rows: pa.Table, name: str, metadata: str | None = None) -> bool:
+        """Append rows as the transaction of a name; False where the name was used without them.
+
+        The metadata is that of their commit.
+        """
         with self._held() as table:
             if table.transaction_version(name) is None:
-                self._commit(table, rows, name)
+                self._commit(table, rows, name, metadata)
                 return True
             return len(self._rows(table, name)) > 0
 
@@ -171,7 +174,9 @@ class ResultTable:
             _require_plain(self.directory, table)
             yield table
 
-    def _commit(self, table: DeltaTable, rows: pa.Table, name: str) -> None:
+    def _commit(
+        self, table: DeltaTable, rows: pa.Table, name: str, metadata: str | None = None
+    ) -> None:
         version = table.version()
         if self._is_synced and not is_forced(self.directory, version):
             # Of what it stands on nothing may be lost either.
@@ -182,6 +187,7 @@ class ResultTable:
             version + 1,
             [_shaped(_schema(table), rows)],
             transaction=(name, _FIRST),
+            metadata=metadata,
             is_synced=self._is_synced,
         )
         if not ours:

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -99,9 +100,9 @@ def test_somebody_who_commits_without_a_lock_is_told_of(
     """The version that he took is not taken from him, and the rows can be written after it."""
     real = ResultTable._commit
 
-    def late(self: ResultTable, seen: DeltaTable, rows: pa.Table, name: str) -> None:
+    def late(self: ResultTable, *what: Any) -> None:
         write_deltalake(self.directory, _rows("x", 7), mode="append")
-        real(self, seen, rows, name)
+        real(self, *what)
 
     with monkeypatch.context() as between:
         between.setattr(ResultTable, "_commit", late)
@@ -150,9 +151,7 @@ def test_a_table_of_a_user_may_have_more_columns(tmp_path: Path) -> None:
 
 
 def test_what_only_spark_may_write_is_refused(tmp_path: Path) -> None:
-    """A value that may not be null, a constraint, a table in parts, a feature: each is named."""
-    strict = COLUMNS.set(0, pa.field("n", pa.int64(), nullable=False))
-    write_deltalake(tmp_path / "strict", strict.empty_table())
+    """A constraint, a table in parts, a feature: each is named."""
     write_deltalake(tmp_path / "checked", COLUMNS.empty_table())
     DeltaTable(str(tmp_path / "checked")).alter.add_constraint({"few": "n < 5"})
     write_deltalake(tmp_path / "parted", COLUMNS.empty_table(), partition_by=["n"])
@@ -160,7 +159,6 @@ def test_what_only_spark_may_write_is_refused(tmp_path: Path) -> None:
     write_deltalake(tmp_path / "local", local.empty_table())
 
     for name, why in (
-        ("strict", "not every value in column 'n'"),
         ("checked", "constraints"),
         ("parted", "partitioned by n"),
         ("local", "features of Delta's"),
@@ -170,6 +168,19 @@ def test_what_only_spark_may_write_is_refused(tmp_path: Path) -> None:
             table.require(COLUMNS)
         with pytest.raises(SparkNeededError, match=why):
             table.shut_out("a")
+
+
+def test_a_column_that_is_not_null_must_be_returned(tmp_path: Path) -> None:
+    """Its rows are written as any; results without the column are refused."""
+    strict = COLUMNS.set(0, pa.field("n", pa.int64(), nullable=False))
+    write_deltalake(tmp_path / "strict", strict.empty_table())
+    table = ResultTable(tmp_path / "strict", is_synced=False)
+
+    assert not table.require(COLUMNS).field("n").nullable
+    assert table.write(_rows("a", 1), "a")
+    assert table.shut_out("a") == {1}
+    with pytest.raises(SchemaMismatchError, match="'n': is NOT NULL in the output"):
+        table.require(COLUMNS.remove(0))
 
 
 def test_a_table_that_somebody_makes_at_the_same_time_is_taken(tmp_path: Path) -> None:

@@ -1,0 +1,121 @@
+"""Record of the outcomes of a claim, in the commit of its output."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from spark_queue.delta.tables.commits import commit_path, newest_version
+
+#: An outcome and its error.
+Outcome = tuple[str, str | None]
+
+_DONE: Outcome = ("ack", None)
+
+#: Characters that the errors of a claim take in a record, and that one error takes at least.
+_ROOM, _LEAST = 1_000_000, 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimRecord:
+    """Outcomes of the items of a claim that have no row in its output.
+
+    Whoever finds the rows of the claim finds the record in the same commit.
+    """
+
+    claim_id: str
+    outcomes: Mapping[int, Outcome]
+    """Outcomes by seq. Items that are done may be left out if :attr:`is_whole`."""
+    is_whole: bool
+    """Whether the handler's run has an outcome for every item of the claim."""
+
+    def text(self) -> str:
+        """Return the record as the metadata of a commit."""
+        seqs: dict[Outcome, list[int]] = {}
+        for seq in sorted(self.outcomes):
+            seqs.setdefault(self.outcomes[seq], []).append(seq)
+        listed = [[*outcome, _ranges(found)] for outcome, found in seqs.items()]
+        record = {"claim": self.claim_id, "whole": self.is_whole, "outcomes": listed}
+        return json.dumps(record, separators=(",", ":"), ensure_ascii=False)
+
+
+def read_record(text: str | None, claim_id: str) -> ClaimRecord | None:
+    """Return the record of a claim in the metadata of a commit; ``None`` where there is none.
+
+    Commits of earlier releases have none.
+    """
+    try:
+        record = json.loads(text or "")
+        if record["claim"] != claim_id:
+            return None
+        outcomes = {
+            seq: (outcome, error)
+            for outcome, error, ranges in record["outcomes"]
+            for seq in _seqs(ranges)
+        }
+        return ClaimRecord(claim_id=claim_id, outcomes=outcomes, is_whole=bool(record["whole"]))
+    except (ValueError, LookupError, TypeError):
+        return None
+
+
+def find_record(directory: Path, claim_id: str) -> ClaimRecord | None:
+    """Return the record of a claim from the newest commits of a table on this machine's disk."""
+    newest = newest_version(directory, None)
+    for version in range(-1 if newest is None else newest, -1, -1):
+        try:
+            text = commit_path(directory, version).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            # A checkpoint of the log has summed up what is older.
+            break
+        if claim_id not in text:
+            continue
+        actions = [json.loads(line) for line in text.splitlines()]
+        if any(action.get("txn", {}).get("appId") == claim_id for action in actions):
+            infos = [action["commitInfo"] for action in actions if "commitInfo" in action]
+            return read_record(infos[0].get("userMetadata") if infos else None, claim_id)
+    return None
+
+
+def outcomes_of(
+    seqs: Iterable[int], rows: Collection[int], record: ClaimRecord | None, otherwise: Outcome
+) -> dict[int, Outcome]:
+    """Return the outcomes of items of a claim, as its output has them.
+
+    Parameters
+    ----------
+    seqs : iterable of int
+        The items that are still claimed.
+    rows : collection of int
+        Items with a row in the output.
+    record : ClaimRecord, optional
+        The record in the commit of these rows.
+    otherwise : Outcome
+        The outcome of an item of which the output says nothing.
+    """
+    recorded = {} if record is None else record.outcomes
+    others = _DONE if record is not None and record.is_whole else otherwise
+    return {seq: _DONE if seq in rows else recorded.get(seq, others) for seq in sorted(seqs)}
+
+
+def error_room(count: int) -> int:
+    """Return how many characters of an error are recorded where a claim has so many."""
+    return max(_LEAST, _ROOM // max(count, 1))
+
+
+def _ranges(seqs: Iterable[int]) -> str:
+    """Return ascending seqs as a text like ``1-5,9``."""
+    found: list[list[int]] = []
+    for seq in seqs:
+        if found and found[-1][1] == seq - 1:
+            found[-1][1] = seq
+        else:
+            found.append([seq, seq])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in found)
+
+
+def _seqs(ranges: str) -> Iterable[int]:
+    for part in filter(None, ranges.split(",")):
+        first, _, last = part.partition("-")
+        yield from range(int(first), int(last or first) + 1)

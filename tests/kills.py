@@ -1,0 +1,255 @@
+"""Workers of a queue that kill themselves at named points of ``process``.
+
+As a program it reads a job from each line, forks a worker for it, and answers with its exit code.
+It has imported everything, so that a worker begins in milliseconds. With a gateway, a worker uses
+the JVM of somebody else, which outlives it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from datetime import timedelta
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from deltalake import DeltaTable
+
+from spark_queue import LocalQueue, QueueConfig, Reject, RetryPolicy
+from spark_queue.delta.commands import checkpoint
+
+RETURNS = "id bigint"
+
+_HANDS = {
+    "without Spark": "spark_queue.processing.alone LocalHands",
+    "Spark": "spark_queue.processing.worker SparkHands",
+}
+_OUTPUT = {
+    "without Spark": "spark_queue.delta.tables.outputs ResultTable",
+    "Spark": "spark_queue.delta.commands.evidence Output",
+}
+_RUN = {**_HANDS, "without Spark": "spark_queue.processing.alone"}
+_LOOP = dict.fromkeys(_HANDS, "spark_queue.processing.loop")
+_AHEAD = dict.fromkeys(_HANDS, "spark_queue.processing.loop _Ahead")
+_RECOVERY = dict.fromkeys(_HANDS, "spark_queue.delta.commands.recovery")
+_CHECKPOINT = dict.fromkeys(_HANDS, "spark_queue.delta.commands.checkpoint")
+_FORWARD = dict.fromkeys(_HANDS, "spark_queue.delta.commands.forwarding")
+
+#: Each point: where the function is for each runner, its name, the kill before or behind its call,
+#: and at which call.
+POINTS: dict[str, tuple[dict[str, str], str, str, int]] = {
+    "dead holders are recovered": (_RECOVERY, "recover", "behind", 1),
+    "a checkpoint begins": (_CHECKPOINT, "checkpoint", "before", 1),
+    "a checkpoint is there": (_CHECKPOINT, "checkpoint", "behind", 1),
+    "a claim begins": (_LOOP, "claimed", "before", 1),
+    "a claim is made": (_LOOP, "claimed", "behind", 1),
+    "a handler runs": ({}, "", "", 3),
+    "handlers have run": (_RUN, "_written", "before", 1),
+    "the output begins": (_OUTPUT, "write", "before", 1),
+    "the output is committed": (_OUTPUT, "_commit", "behind", 1),
+    "the output is written": (_OUTPUT, "write", "behind", 1),
+    "the outcomes are known": (_HANDS, "worked", "behind", 1),
+    "the settle begins": (_AHEAD, "settled", "before", 1),
+    "the settle is there": (_AHEAD, "settled", "behind", 1),
+    "nothing is left to forward": (_FORWARD, "forward", "behind", 2),
+    "the settle is told": (_HANDS, "settled", "behind", 1),
+    "the claim is told": ({}, "", "", 1),
+    "the next claim is taken": (_AHEAD, "take", "behind", 2),
+    "the next output is committed": (_OUTPUT, "_commit", "behind", 2),
+    "the next settle begins": (_AHEAD, "settled", "before", 2),
+}
+
+#: Points of a rescuer, which takes over where the output of a dead worker is committed.
+RESCUES: dict[str, tuple[dict[str, str], str, str, int]] = {
+    "the output is shut": (_OUTPUT, "shut_out", "behind", 1),
+    "the rescue begins": (_RECOVERY, "_settled", "before", 1),
+    "the rescue is there": (_RECOVERY, "_settled", "behind", 1),
+}
+
+#: Items of each group in order, and what their handlers do.
+ITEMS = {
+    1: ("a", "nothing"), 2: ("a", "row"), 3: ("a", "row"),
+    4: ("b", "reject"), 5: ("b", "row"), 6: ("b", "nothing"),
+    7: ("c", "fail once"), 8: ("c", "row"), 9: ("c", "row"),
+    10: (None, "row"), 11: (None, "nothing"), 12: (None, "fail once"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """A call of a handler."""
+
+    who: str
+    id: int
+    attempts: int
+    lease: int
+
+
+def make(place: str, on_failure: Any, group_limit: int = 1) -> None:
+    """Make a queue of the items, and an empty place for its output."""
+    config = QueueConfig(
+        group_key="grp", on_failure=on_failure, group_limit=group_limit, max_losses=None,
+        retry=RetryPolicy(delay=timedelta(0)),
+    )  # fmt: skip
+    queue = LocalQueue.create(f"{place}/queue", "id long, grp string", config, durability="process")
+    queue.enqueue([{"id": number, "grp": group} for number, (group, _) in ITEMS.items()])
+
+
+def work(queue: Any, place: str, who: str, driver: int = 0, told: Any = None) -> Any:
+    """Work the queue off; with a driver, that is killed by the third call."""
+    items, most, log = ITEMS, POINTS["a handler runs"][3], f"{place}/calls"
+
+    def handle(item: dict[str, Any]) -> dict[str, Any] | None:
+        number, attempts = item["id"], item["_attempts"]
+        line = json.dumps({"who": who, "id": number, "attempts": attempts, "lease": item["_lease"]})
+        with open(log, "a") as file:  # noqa: PTH123 - it is sent to executors
+            file.write(f"{line}\n")
+        if driver and len(open(log).readlines()) >= most:  # noqa: PTH123, SIM115
+            os.kill(driver, signal.SIGKILL)
+            os._exit(9)
+        does = items[number][1]
+        if does == "reject":
+            raise Reject("never")
+        if does == "fail once" and attempts == 0:
+            raise ValueError("the first time")
+        return None if does == "nothing" else {"id": number}
+
+    return queue.process(handle, returns=RETURNS, output=f"{place}/out", limit=7, on_claim=told)
+
+
+def calls(place: str) -> list[Call]:
+    """Return the calls of all handlers, as they began."""
+    log = Path(place) / "calls"
+    lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
+    return [Call(**json.loads(line)) for line in lines]
+
+
+def require_law(place: str, states: dict[int, tuple[str, int]], *, in_order: bool) -> None:
+    """Assert what holds when a rescuer has worked the queue off, wherever the first was killed.
+
+    ``states`` has the state and the failed attempts of each item.
+    """
+    rows = DeltaTable(f"{place}/out").to_pyarrow_table().to_pylist()
+    with_row = [number for number, (_, does) in ITEMS.items() if does in ("row", "fail once")]
+    assert sorted(row["id"] for row in rows) == with_row
+    assert states == {
+        number: ("dead" if does == "reject" else "acked", int(does == "fail once"))
+        for number, (_, does) in ITEMS.items()
+    }
+    made = calls(place)
+    last = {call.id: at for at, call in enumerate(made)}
+    for group in ("a", "b", "c") if in_order else ("a", "b"):
+        places = [last[number] for number, (its, _) in ITEMS.items() if its == group]
+        assert places == sorted(places), f"group {group} is out of order: {made}"
+    # Of a row's item the last call is that of the claim which wrote it.
+    _require_decided_once(made, {made[last[row["id"]]].lease for row in rows})
+
+
+def _require_decided_once(made: list[Call], written: set[int]) -> None:
+    """Assert that no item ran again that was decided in a run whose output is there."""
+    for at, call in enumerate(made):
+        if call.lease in written:
+            again = [(one.id, one.attempts) for one in made[at + 1 :]]
+            assert (call.id, call.attempts) not in again, f"{call} ran again: {made}"
+
+
+class Workers:
+    """The program, which starts workers that kill themselves."""
+
+    def __init__(self, **environment: str) -> None:
+        self._program = subprocess.Popen(  # noqa: S603 - our own script
+            [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            env={**os.environ, **environment},
+        )  # fmt: skip
+
+    def kill_at(self, point: str, place: str, runner: str) -> None:
+        """Have a worker work a queue off until it kills itself at a point."""
+        job = {"point": point, "place": place, "runner": runner}
+        assert self._program.stdin is not None
+        assert self._program.stdout is not None
+        self._program.stdin.write(f"{json.dumps(job)}\n")
+        self._program.stdin.flush()
+        assert self._program.stdout.readline().strip() == "-9"
+
+    def end(self) -> None:
+        """End the program."""
+        self._program.communicate()
+
+
+def _install(point: str, runner: str) -> None:
+    """Have this process kill itself at a point."""
+    where, name, when, nth = {**POINTS, **RESCUES}[point]
+    if not where:
+        return
+    module, _, inner = where[runner].partition(" ")
+    owner: Any = import_module(module)
+    owner = getattr(owner, inner) if inner else owner
+    was, left = getattr(owner, name), [nth]
+
+    def call(*args: Any, **named: Any) -> Any:
+        left[0] -= 1
+        if when == "before" and left[0] == 0:
+            _die()
+        answer = was(*args, **named)
+        if when == "behind" and left[0] == 0:
+            _die()
+        return answer
+
+    setattr(owner, name, call)
+    if name == "checkpoint":
+        checkpoint.LONG_FOLD, checkpoint._CLAIMS = 1, 0
+
+
+def _die(*_: object) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _live(point: str, place: str, runner: str) -> None:
+    """Be a worker."""
+    queue = _opened(place, runner)
+    _install(point, runner)
+    driver = os.getpid() if point == "a handler runs" else 0
+    work(queue, place, "first", driver, _die if point == "the claim is told" else None)
+
+
+def _opened(place: str, runner: str) -> Any:
+    if runner == "without Spark":
+        return LocalQueue.open(f"{place}/queue", durability="process")
+    from pyspark import SparkConf, SparkContext  # noqa: PLC0415 - not without Spark
+    from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
+    from spark_queue import DeltaQueue  # noqa: PLC0415
+
+    gateway = launch_gateway()  # type: ignore[no-untyped-call]
+    jvm = gateway.jvm
+    SparkContext._ensure_initialized(gateway=gateway)
+    shared = jvm.org.apache.spark.SparkContext.getOrCreate()
+    jsc = jvm.org.apache.spark.api.java.JavaSparkContext.fromSparkContext(shared)
+    context = SparkContext(gateway=gateway, jsc=jsc, conf=SparkConf(_jconf=shared.conf()))
+    return DeltaQueue.open(SparkSession(context), f"{place}/queue")
+
+
+def main() -> None:
+    """Fork a worker for each line, and say how it ended."""
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                _live(**json.loads(line))
+                code = 0
+            finally:
+                os._exit(code)
+        _, status = os.waitpid(child, 0)
+        sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+"""Records of the outcomes of a claim."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from spark_queue.delta.tables.claim_record import (
+    ClaimRecord,
+    error_room,
+    find_record,
+    outcomes_of,
+    read_record,
+)
+from spark_queue.delta.tables.outputs import ResultTable
+
+LOST = ("lose", "holder is gone")
+
+
+@pytest.fixture
+def record() -> ClaimRecord:
+    """Return the record of a run that decided all its items."""
+    failed = ("nack", "ValueError: größer „x“")
+    outcomes = {3: failed, 4: failed, 5: failed, 9: ("dead", None), 7: ("release", None)}
+    return ClaimRecord(claim_id="abc", outcomes=outcomes, is_whole=True)
+
+
+def test_a_record_is_read_as_it_was_written(record: ClaimRecord) -> None:
+    """Seqs with one outcome are ranges, and errors keep their letters."""
+    assert read_record(record.text(), "abc") == record
+    assert '"3-5"' in record.text()
+    assert "größer „x“" in record.text()
+
+
+@pytest.mark.parametrize("text", [None, "", "{}", "3", "[1]", '{"claim":"abc"}', "a note of mine"])
+def test_what_is_no_record_of_the_claim_is_none(text: str | None, record: ClaimRecord) -> None:
+    """Metadata of earlier releases, of other programs and of other claims says nothing."""
+    assert read_record(text, "abc") is None
+    assert read_record(record.text(), "another") is None
+
+
+def test_items_get_what_their_run_decided(record: ClaimRecord) -> None:
+    """A row is done; the record has the others; without an outcome an item is lost."""
+    done = ("ack", None)
+    seqs = [1, 2, 3, 9]
+    assert outcomes_of(seqs, {1}, record, LOST) == {
+        1: done, 2: done, 3: record.outcomes[3], 9: ("dead", None)
+    }  # fmt: skip
+    part = ClaimRecord(claim_id="abc", outcomes={2: done}, is_whole=False)
+    assert outcomes_of(seqs, {1}, part, LOST) == {1: done, 2: done, 3: LOST, 9: LOST}
+    assert outcomes_of(seqs, {1}, None, LOST) == {1: done, 2: LOST, 3: LOST, 9: LOST}
+
+
+def test_errors_share_a_million_characters() -> None:
+    """Few errors are kept as they are, and of many a part of each."""
+    assert error_room(0) >= 2_000
+    assert error_room(500) == 2_000
+    assert error_room(1_000_000) == 40
+
+
+def test_a_record_is_found_behind_later_commits(tmp_path: Path, record: ClaimRecord) -> None:
+    """It is in the commit of its claim's transaction, and nowhere where that has none."""
+    columns = pa.schema([("n", pa.int64()), ("_seq", pa.int64()), ("_claim_id", pa.string())])
+    table = ResultTable(tmp_path / "out", is_synced=False)
+    table.make(columns)
+    for name in ("abc", "old", "late"):
+        rows = pa.table({"n": [1], "_seq": [1], "_claim_id": [name]}, schema=columns)
+        assert table.write(rows, name, record.text() if name == "abc" else None)
+
+    assert find_record(table.directory, "abc") == record
+    assert find_record(table.directory, "old") is None
+    assert find_record(tmp_path / "nothing", "abc") is None
