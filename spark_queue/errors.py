@@ -20,6 +20,8 @@
     ├── CannotUndoError          do what it says instead: this is not taken back
     ├── LogDamagedError          restore the tables of the queue
     ├── LogFileError             name another file, or restore it
+    │   └── FileDamagedError     put back the file that it names   (OSError)
+    ├── FileAccessError          let the process use the file, and try again (OSError)
     ├── PlannersDifferError      report it: a step was decided in two ways
     ├── FencedError              drop the work: someone else has taken over
     ├── ReaderNotFoundError      add the reader, fix the name     (LookupError)
@@ -49,6 +51,10 @@ if sys.version_info >= (3, 13):
     _ShutDown: type[Exception] = queue.ShutDown
 else:
     _ShutDown = Exception
+
+
+#: The folders of the two logs of a queue.
+_LOGS = ("queue", "status")
 
 
 class SparkQueueError(Exception):
@@ -310,6 +316,60 @@ class LogFileError(SparkQueueError):
         self.offset = offset
 
 
+class FileDamagedError(LogDamagedError, OSError):
+    """Raised when a file of a table is gone, or is not what was written there.
+
+    Attributes
+    ----------
+    file : str
+        The path of the file.
+    log : str
+        The log that it belongs to, ``queue`` or ``status``; empty for any other table.
+    """
+
+    def __init__(self, file: str | os.PathLike[str], why: str) -> None:
+        path = os.fspath(file)
+        Exception.__init__(
+            self,
+            f"the file {path!r} {why}: put it back from a copy, or copy the rows that can be read "
+            "into a new table; nothing was written",
+        )
+        self.file = path
+        self.log = _log_of(path)
+        self.step = 0
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class FileGoneError(FileDamagedError, FileNotFoundError):
+    """The damage of a file that is not there."""
+
+    def __init__(self, file: str | os.PathLike[str]) -> None:
+        super().__init__(file, "is gone, which the log of its table names")
+
+
+class FileAccessError(SparkQueueError, OSError):
+    """Raised when the system refuses a file: no permission, no free descriptor, a failing disk.
+
+    Attributes
+    ----------
+    file : str
+        The path of the file.
+    errno : int
+        The number by which the system says why.
+    """
+
+    def __init__(self, file: str | os.PathLike[str], cause: int, way_out: str) -> None:
+        path = os.fspath(file)
+        OSError.__init__(self, cause, os.strerror(cause), path)
+        self.file = path
+        self._said = f"{path!r} cannot be used: {os.strerror(cause)}; {way_out}, and try again"
+
+    def __str__(self) -> str:
+        return self._said
+
+
 class PlannersDifferError(SparkQueueError):
     """Raised when Spark decides a step in another way than the process; nothing was written.
 
@@ -453,3 +513,9 @@ class DeadlockError(SparkQueueError):
 
 class Reject(SparkQueueError):  # noqa: N818 - a verb, raised by users' handlers
     """Raised by a handler to send its item to the dead letters at once, without a retry."""
+
+
+def _log_of(path: str) -> str:
+    """Return which log of a queue has a file in one of its folders."""
+    table = os.path.basename(os.path.dirname(os.path.dirname(path)))  # noqa: PTH119, PTH120
+    return "status" if table.startswith("reader_") else table if table in _LOGS else ""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from contextlib import suppress
+from pathlib import Path
 from typing import Generic, TypeVar
 
 from spark_queue.delta.store.place import QueuePlace
 from spark_queue.delta.tables import glance, paths, whole
 from spark_queue.delta.tables.facts import LogName
-from spark_queue.delta.tables.glance import Glance
-from spark_queue.delta.tables.heads import QueueHead, StatusHead
+from spark_queue.delta.tables.glance import Glance, QueryNeededError
+from spark_queue.delta.tables.heads import QueueHead, StatusHead, UnknownHeadError
 from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.wishes import is_fresh, small_steps
 from spark_queue.errors import LogDamagedError
@@ -75,13 +77,19 @@ class Newest(Generic[_Head]):
 
     def glanced(self, look: Callable[[Glance], _Seen | None]) -> _Seen | None:
         """Look at the log's files on this machine's disk; ``None`` where only a query can tell."""
-        seen = glance.at(self._place.directory_of(self._log)) if self._may_glance() else None
-        if seen is None:
-            return None
-        try:
-            return look(seen)
-        except Exception:  # noqa: BLE001 - files that are gone, or cannot be read: Spark says so
-            return None
+        directory = self._place.directory_of(self._log) if self._may_glance() else None
+        with suppress(QueryNeededError, UnknownHeadError):
+            try:
+                return self._glanced(directory, look)
+            except FileNotFoundError:
+                # Merged meanwhile: the rows are in another file.
+                return self._glanced(directory, look)
+        return None
+
+    @staticmethod
+    def _glanced(directory: Path | None, look: Callable[[Glance], _Seen | None]) -> _Seen | None:
+        seen = glance.at(directory)
+        return None if seen is None else look(seen)
 
     def columns(self) -> Collection[str] | None:
         """Return the columns of the log; ``None`` where there is no table.

@@ -210,7 +210,9 @@ class Appending:
         folder = self._folder(gen, is_synced=is_synced)
         name = f"{OURS}{self.mark}{uuid.uuid4()}.snappy.parquet"
         with (folder / name).open("xb") as file:
-            pq.write_table(rows, file, use_dictionary=rows.num_rows > _FEW)
+            pq.write_table(
+                rows, file, use_dictionary=rows.num_rows > _FEW, write_page_checksum=True
+            )
             size = file.tell()
         return {
             "path": str((folder / name).relative_to(self.directory)),

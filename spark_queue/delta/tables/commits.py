@@ -16,7 +16,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
+from spark_queue.delta.tables.damage import naming
 from spark_queue.delta.tables.files import LogFile, file_of
+from spark_queue.errors import FileDamagedError
 
 _COMMIT = re.compile(r"\d{20}\.json")
 
@@ -119,12 +121,14 @@ def commit_at(directory: Path, version: int, app_id: str) -> Commit:
 
     Raises
     ------
-    OSError
-        When it is not there.
-    ValueError
-        When it is not whole.
+    FileDamagedError
+        When it is not there, or not whole.
+    FileAccessError
+        When the system refuses it.
     """
-    return commit_of(commit_path(directory, version).read_text(encoding="utf-8"), app_id)
+    path = commit_path(directory, version)
+    with naming(path):
+        return commit_of(path.read_text(encoding="utf-8"), app_id)
 
 
 def commit_of(text: str, app_id: str) -> Commit:
@@ -162,14 +166,15 @@ def removals(directory: Path, app_id: str, most: int) -> list[datetime]:
     """
     newest, found = newest_version(directory, None), []
     for version in range(newest or 0, max(-1, (newest or 0) - most), -1):
-        try:
-            text = commit_path(directory, version).read_text(encoding="utf-8")
-        except OSError:
+        path = commit_path(directory, version)
+        if not path.exists():
             break
-        if '"remove"' in text and commit_of(text, app_id).takes_away:
-            lines = [json.loads(line) for line in text.splitlines()]
-            at = next(line["commitInfo"]["timestamp"] for line in lines if "commitInfo" in line)
-            found.append(datetime.fromtimestamp(at / 1000, timezone.utc))
+        with naming(path):
+            text = path.read_text(encoding="utf-8")
+            if '"remove"' in text and commit_of(text, app_id).takes_away:
+                lines = [json.loads(line) for line in text.splitlines()]
+                at = next(line["commitInfo"]["timestamp"] for line in lines if "commitInfo" in line)
+                found.append(datetime.fromtimestamp(at / 1000, timezone.utc))
     return found
 
 
@@ -194,8 +199,9 @@ def commit_path(directory: Path, version: int) -> Path:
 
 def _last(log: str) -> int | None:
     try:
-        names = os.listdir(log)  # noqa: PTH208 - thousands of names, of which one is wanted
-    except OSError:
+        with naming(log):
+            names = os.listdir(log)  # noqa: PTH208 - thousands of names, of which one is wanted
+    except FileDamagedError:
         return None
     newest = max(filter(_COMMIT.fullmatch, names), default=None)
     return None if newest is None else int(newest[:20])

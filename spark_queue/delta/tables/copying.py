@@ -20,10 +20,11 @@ from spark_queue.delta.tables.appending import (
     sync_commits,
     written_statistics,
 )
+from spark_queue.delta.tables.damage import naming
 from spark_queue.delta.tables.forcing import sync_directory, sync_file
 from spark_queue.delta.tables.heads import QueueHead, StatusHead
 from spark_queue.delta.tables.log import APP_ID
-from spark_queue.delta.tables.native import opened
+from spark_queue.delta.tables.rust import opened, telling
 from spark_queue.errors import InvalidArgumentError
 
 #: The last versions of Delta's protocol without a list of features.
@@ -62,14 +63,16 @@ def copy(directory: Path, to: Path, head: QueueHead | StatusHead, *, is_synced: 
             f"the table at {str(directory)!r} has features of Delta's, and cannot be cloned here: "
             "copy its rows into a new queue"
         )
-    DeltaTable.create(
-        str(to),
-        table.schema(),
-        mode="error",
-        partition_by=[_PARTITION],
-        configuration=dict(table.metadata().configuration),
-    )
-    adds = [_add(fact) for fact in pa.table(table.get_add_actions()).to_pylist()]
+    with telling(to):
+        DeltaTable.create(
+            str(to),
+            table.schema(),
+            mode="error",
+            partition_by=[_PARTITION],
+            configuration=dict(table.metadata().configuration),
+        )
+    with telling(directory):
+        adds = [_add(fact) for fact in pa.table(table.get_add_actions()).to_pylist()]
     for add in adds:
         _share(directory / unquote(add["path"]), to / unquote(add["path"]), is_synced=is_synced)
     appending = Appending(directory=to, partition=_PARTITION, ranged=())
@@ -99,7 +102,10 @@ def _share(file: Path, to: Path, *, is_synced: bool) -> None:
     try:
         os.link(file, to)
     except OSError:
-        shutil.copyfile(file, to)
+        with naming(file):
+            source = file.open("rb")
+        with source, to.open("wb") as copied:
+            shutil.copyfileobj(source, copied)
         if is_synced:
             sync_file(to)
             sync_directory(to.parent)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import math
 from bisect import bisect_left
@@ -13,6 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from spark_queue.delta.tables.damage import naming
+from spark_queue.errors import FileDamagedError
 
 #: The partition of rows that name none: no step wrote them, and nobody reads them.
 NOBODYS = -99
@@ -85,8 +87,12 @@ def files_of(adds: pa.Table) -> Iterator[LogFile]:
 
 
 def opened(path: Path) -> pq.ParquetFile:
-    """Open a file; what Spark writes of times holds more years than nanoseconds do."""
-    return pq.ParquetFile(path, coerce_int96_timestamp_unit="us")
+    """Open a file; the errors are those of :func:`naming`."""
+    with naming(path):
+        # What Spark writes of times holds more years than nanoseconds do.
+        return pq.ParquetFile(
+            path, coerce_int96_timestamp_unit="us", page_checksum_verification=True
+        )
 
 
 def read_file(path: Path, columns: Sequence[str]) -> pa.Table:
@@ -94,13 +100,13 @@ def read_file(path: Path, columns: Sequence[str]) -> pa.Table:
 
     Raises
     ------
-    OSError
-        When it is gone, or not whole; it names the file.
+    FileDamagedError
+        When it is gone, or not whole.
+    FileAccessError
+        When the system refuses it.
     """
-    try:
+    with naming(path):
         return opened(path).read(columns=list(columns))
-    except pa.ArrowInvalid as exc:
-        raise OSError(errno.EIO, f"no whole file of Parquet: {exc}", str(path)) from exc
 
 
 def require_whole(path: Path, size: int) -> None:
@@ -108,9 +114,10 @@ def require_whole(path: Path, size: int) -> None:
 
     Raises
     ------
-    OSError
-        When it has not; it names the file.
+    FileDamagedError
+        When it has not.
     """
-    found = path.stat().st_size
+    with naming(path):
+        found = path.stat().st_size
     if found != size:
-        raise OSError(errno.EIO, f"{found} of {size} bytes", str(path))
+        raise FileDamagedError(path, f"has {found} of {size} bytes")

@@ -7,30 +7,29 @@ now: nothing is kept from one glance to the next.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import pyarrow as pa
 
-from spark_queue.delta.tables import made
+from spark_queue.delta.tables import made, paths
 from spark_queue.delta.tables.files import gen_of, read_file
+from spark_queue.delta.tables.rust import PLAIN_READER, opened, telling
 from spark_queue.delta.tables.schema import HEAD, META_LANE
+from spark_queue.errors import SparkNeededError
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-#: The last version of Delta's protocol for readers that have no features to know.
-_PLAIN_READER = 1
-
 #: Files whose statistics are looked at; a log of more steps since it was compacted is Spark's.
 _MOST_FILES = 2_000
 
-#: How often a table is opened, to which others commit meanwhile: a listing may miss one of two.
-_TRIES = 3
-
 _FACTS = ("path", "partition._gen", "min._step", "max._step", "max._seq")
+
+
+class QueryNeededError(LookupError):
+    """Raised when the statistics of files do not say where a row is."""
 
 
 class Glance:
@@ -58,7 +57,7 @@ class Glance:
 
         Raises
         ------
-        LookupError
+        QueryNeededError
             When only a query can tell.
         """
         files = self._meta_files()
@@ -67,7 +66,7 @@ class Glance:
         newest = max(file["max._step"] for file in files)
         heads = self._rows([file for file in files if file["max._step"] == newest], HEAD)
         if not heads:
-            raise LookupError(HEAD)
+            raise QueryNeededError
         body: str = max(heads, key=lambda row: int(row["_step"]))["_body"]
         return body
 
@@ -84,19 +83,19 @@ class Glance:
     def last_seq(self) -> int:
         """Return the highest seq of an item's row; the errors are those of :meth:`head`."""
         if self._facts is None:
-            raise LookupError
+            raise QueryNeededError
         items = [fact for fact in self._facts if gen_of(fact["partition._gen"]) >= 0]
         if any(fact.get("max._seq") is None for fact in items):
-            raise LookupError
+            raise QueryNeededError
         return max((fact["max._seq"] for fact in items), default=0)
 
     def _meta_files(self) -> list[dict[str, Any]]:
         """Return the files of the lane that has heads and settings."""
         if self._facts is None:
-            raise LookupError
+            raise QueryNeededError
         files = [fact for fact in self._facts if str(fact["partition._gen"]) == str(META_LANE)]
         if any(file.get("min._step") is None or file.get("max._step") is None for file in files):
-            raise LookupError
+            raise QueryNeededError
         return files
 
     def _rows(self, files: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
@@ -107,20 +106,25 @@ class Glance:
 
 
 def at(directory: Path | None) -> Glance | None:
-    """Look at a table; ``None`` where Spark has to."""
+    """Look at a table; ``None`` where there is none, or Spark has to.
+
+    Raises
+    ------
+    FileDamagedError
+        When a file of its log is not what was written; it names the file.
+    FileAccessError
+        When the system refuses a file.
+    SetupError
+        When deltalake does not work in this process.
+    """
     if directory is None or not made.is_installed() or "%" in str(directory):
         return None
-    for _ in range(_TRIES):
-        # A log that cannot be read here, Spark reads or explains.
-        with suppress(Exception):
-            return _looked(directory)
-    return None
-
-
-def _looked(directory: Path) -> Glance | None:
-    from deltalake import DeltaTable  # noqa: PLC0415 - takes a while
-
-    table = DeltaTable(str(directory))
-    return (
-        Glance(directory, table) if table.protocol().min_reader_version <= _PLAIN_READER else None
-    )
+    if not paths.has_log(directory):
+        return None
+    try:
+        table = opened(directory)
+        with telling(directory):
+            is_plain = table.protocol().min_reader_version <= PLAIN_READER
+            return Glance(directory, table) if is_plain else None
+    except SparkNeededError:
+        return None

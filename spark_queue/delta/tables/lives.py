@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from spark_queue.delta.tables.damage import using
 from spark_queue.delta.tables.lockfile import LockFile, looking_at, require_locks
 
 _DIRECTORY = "_lives"
@@ -130,7 +131,8 @@ def sweep(directory: Path) -> int:
     """
     require_locks(directory)
     try:
-        names = os.listdir(directory / _DIRECTORY)  # noqa: PTH208 - only names are wanted
+        with using(directory / _DIRECTORY):
+            names = os.listdir(directory / _DIRECTORY)  # noqa: PTH208 - only names are wanted
     except FileNotFoundError:
         return 0
     lives = directory / _DIRECTORY
@@ -164,7 +166,7 @@ def _removed(file: Path) -> bool:
 def _begun(directory: Path, name: str) -> _Life | None:
     """Make and lock the file of a life; ``None`` where another was faster, or has removed it."""
     life = _Life(name=name, file=LockFile())
-    with suppress(FileExistsError):
+    with suppress(FileExistsError), using(directory / _DIRECTORY):
         (directory / _DIRECTORY).mkdir()
     try:
         return life if life.file.take(_path(directory, name), os.O_EXCL) else None

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from spark_queue.delta.tables.damage import using
 from spark_queue.errors import SetupError
 
 try:
@@ -61,7 +62,8 @@ class LockFile:
         """
         self.give_up()
         with _opening:
-            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | flags, 0o666)
+            with using(path):
+                self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | flags, 0o666)
             _opened.add(self)
         self._is_locked = _is_granted(self._descriptor, fcntl.LOCK_EX)
         # Between the two, another file may have taken its place.
@@ -117,7 +119,8 @@ def looking_at(path: str) -> Iterator[bool]:
     FileNotFoundError
         When it is not there.
     """
-    descriptor = os.open(path, os.O_RDONLY)
+    with using(path):
+        descriptor = os.open(path, os.O_RDONLY)
     try:
         yield _is_granted(descriptor, fcntl.LOCK_SH)
     finally:

@@ -222,7 +222,7 @@ class Log(Generic[_Head]):
         """Return the texts of all rows of a kind, in the lane of heads."""
         try:
             return self._glance().texts(kind)
-        except LookupError:
+        except glance.QueryNeededError:
             self._needs_spark("to look back", "it has more files than a process looks at")
 
     def last_seq(self, step: int) -> int | None:

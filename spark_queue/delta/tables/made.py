@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from spark_queue.delta.tables import paths
+from spark_queue.delta.tables.rust import telling
 from spark_queue.delta.tables.schema import fields_of
 from spark_queue.delta.tables.wishes import Session, has_own_tables, small_steps
+from spark_queue.errors import SparkQueueError
 
 #: Types that both lanes write alike, and that need no feature of Delta's.
 _PLAIN = frozenset(
@@ -48,16 +50,19 @@ def create(session: Session, directory: Path, schema: str, properties: Mapping[s
         return False
     from deltalake import DeltaTable, Schema  # noqa: PLC0415 - takes a while
 
+    fields = {"type": "struct", "fields": [*map(_bare, fields_of(schema))]}
     try:
-        DeltaTable.create(
-            str(directory),
-            Schema.from_json(
-                json.dumps({"type": "struct", "fields": [*map(_bare, fields_of(schema))]})
-            ),
-            partition_by=["_gen"],
-            configuration=dict(properties),
-        )
-    except Exception:  # noqa: BLE001 - made by somebody else meanwhile, or impossible: Spark says
+        with telling(directory):
+            DeltaTable.create(
+                str(directory),
+                Schema.from_json(json.dumps(fields)),
+                partition_by=["_gen"],
+                configuration=dict(properties),
+            )
+    except SparkQueueError:
+        # Somebody else may have made it meanwhile.
+        if not paths.has_log(directory):
+            raise
         return False
     return True
 

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -27,14 +27,12 @@ from spark_queue.delta.tables.appending import (
     sync_commits,
 )
 from spark_queue.delta.tables.commits import Commit, commit_at, newest_version, summed_up
-from spark_queue.delta.tables.files import LogFile, files_of, read_file, require_whole
+from spark_queue.delta.tables.files import LogFile, files_of, read_file
 from spark_queue.delta.tables.log import APP_ID, Head
+from spark_queue.delta.tables.rust import opened, telling
 from spark_queue.delta.tables.schema import SKIPPING_COLUMNS
 from spark_queue.delta.tables.step_log import step_tables, table_of
 from spark_queue.errors import InvalidArgumentError
-
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
 
 #: The last version of Delta's protocol for writers without a list of features.
 _PLAIN_WRITER = 2
@@ -52,9 +50,6 @@ _OFTEN = 10
 #: Commits that are read one by one at most, to learn what they have done.
 _FAR = 500
 
-#: How often a table is opened, to which others commit meanwhile: a listing may miss one of two.
-_TRIES = 3
-
 
 class NativeLog:
     """A table on this machine's disk, as a log of numbered steps.
@@ -66,8 +61,8 @@ class NativeLog:
 
     Raises
     ------
-    InvalidArgumentError
-        When ``deltalake`` is not installed.
+    SparkQueueError
+        When it cannot be opened, as :func:`rust.opened` says.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -141,13 +136,8 @@ class NativeLog:
 
     def read(self, columns: Sequence[str]) -> pa.Table:
         """Return some columns of all rows."""
-        with self._guard:
-            self._refresh()
-            try:
-                return self._table.to_pyarrow_table(columns=list(columns))
-            except (OSError, pa.ArrowInvalid):
-                self._require_files()
-                raise
+        none = self.rows_of([], columns)
+        return pa.concat_tables([none, *self.parts_of(self.files(), columns, None)])
 
     def files(self) -> list[LogFile]:
         """Return the files that the table has now."""
@@ -155,8 +145,9 @@ class NativeLog:
             self._found()
             if self._files is None:
                 self._refresh()
-                adds = pa.table(self._table.get_add_actions(flatten=True))
-                self._files = {file.path: file for file in files_of(adds)}
+                with telling(self._directory):
+                    adds = pa.table(self._table.get_add_actions(flatten=True))
+                    self._files = {file.path: file for file in files_of(adds)}
             return list(self._files.values())
 
     def rows_of(self, files: Iterable[LogFile], columns: Sequence[str]) -> pa.Table:
@@ -187,11 +178,6 @@ class NativeLog:
         for part in scanning.parts_of(self._directory, files):
             if may_matter is None or may_matter(part.file):
                 yield part.read(columns, self._schema)
-
-    def _require_files(self) -> None:
-        """Name the file, where one is gone or cut."""
-        for file in self.files():
-            require_whole(self._directory / unquote(file.path), file.size)
 
     def schema(self) -> str:
         """Return the columns, as Spark writes a schema in JSON."""
@@ -264,7 +250,8 @@ class NativeLog:
 
         with self._guard:
             self._refresh()
-            self._table.alter.add_columns(Field(name, PrimitiveType("string"), nullable=True))
+            with telling(self._directory):
+                self._table.alter.add_columns(Field(name, PrimitiveType("string"), nullable=True))
             sync_commits(self._directory)
             self._found()
 
@@ -288,11 +275,12 @@ class NativeLog:
             if self._newest[0] - (summed_up(self._directory) or 0) < self._each:
                 return False
             self._refresh()
-            self._table.create_checkpoint()
-            # Before anything goes that it stands for.
-            sync_checkpoint(self._directory, self._table.version())
-            if self._cleans_up:
-                self._table.cleanup_metadata()
+            with telling(self._directory):
+                self._table.create_checkpoint()
+                # Before anything goes that it stands for.
+                sync_checkpoint(self._directory, self._table.version())
+                if self._cleans_up:
+                    self._table.cleanup_metadata()
         return True
 
     def _found(self) -> tuple[int, int]:
@@ -310,13 +298,12 @@ class NativeLog:
 
     def _refresh(self) -> None:
         """See the table as it is now, also where it has fewer versions than before."""
-        try:
-            # From the newest checkpoint that is fewer commits than from an old look.
-            if (newest_version(self._directory, self._newest[0]) or 0) - self._seen() <= _FAR:
+        # From the newest checkpoint that is fewer commits than from an old look.
+        if (newest_version(self._directory, self._newest[0]) or 0) - self._seen() <= _FAR:
+            # Whatever goes wrong, a new look shows what is there.
+            with suppress(Exception), telling(self._directory):
                 self._table.update_incremental()
                 return
-        except Exception:  # noqa: BLE001, S110 - whatever it is, a new look shows what is there
-            pass
         self._table = opened(self._directory)
 
     def _seen(self) -> int:
@@ -358,25 +345,3 @@ class NativeLog:
         self._each = int(settings.get(_INTERVAL, _OFTEN))
         self._cleans_up = settings.get(_CLEANS_UP, "true").lower() != "false"
         self._summed = summed_up(self._directory) or 0
-
-
-def opened(directory: Path) -> DeltaTable:
-    """Open a table as it is now.
-
-    Raises
-    ------
-    InvalidArgumentError
-        When ``deltalake`` is not installed.
-    """
-    try:
-        from deltalake import DeltaTable  # noqa: PLC0415 - takes a while
-        from deltalake.exceptions import DeltaError  # noqa: PLC0415
-    except ModuleNotFoundError as exc:
-        raise InvalidArgumentError(
-            "native is True, and deltalake, which spark-queue requires, is not installed: "
-            "pip install deltalake"
-        ) from exc
-    for _ in range(_TRIES - 1):
-        with suppress(DeltaError):
-            return DeltaTable(str(directory))
-    return DeltaTable(str(directory))

@@ -10,7 +10,7 @@ from spark_queue.delta.tables import made
 from spark_queue.delta.tables.lock import local_directory
 from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.native import NativeLog
-from spark_queue.errors import InvalidArgumentError
+from spark_queue.errors import InvalidArgumentError, SparkNeededError
 
 _registry = threading.Lock()
 _open: dict[str, int] = {}
@@ -30,7 +30,7 @@ class Natives:
             self._plain[directory] = known
         try:
             return known if known is not None and known.is_plain() else None
-        except Exception:  # noqa: BLE001 - what it has become is Spark's to read, or to explain
+        except SparkNeededError:
             return None
 
     def of(self, log: Log[Any]) -> NativeLog:
@@ -65,7 +65,7 @@ def _plain(directory: Path) -> NativeLog | None:
         return None
     try:
         log = NativeLog(directory)
-    except Exception:  # noqa: BLE001 - a table that deltalake cannot read is Spark's to write
+    except SparkNeededError:
         return None
     return log if log.is_plain() else None
 

@@ -30,8 +30,8 @@ from spark_queue.delta.tables.commits import newest_version, summed_up
 from spark_queue.delta.tables.facts import logger
 from spark_queue.delta.tables.files import read_file
 from spark_queue.delta.tables.forcing import make_directory
-from spark_queue.delta.tables.native import opened
-from spark_queue.errors import SchemaMismatchError, SparkNeededError
+from spark_queue.delta.tables.rust import opened, telling
+from spark_queue.errors import SchemaMismatchError, SparkNeededError, SparkQueueError
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -88,7 +88,6 @@ class ResultTable:
             When its columns need more than the oldest version of Delta's protocol.
         """
         from deltalake import DeltaTable, Schema  # noqa: PLC0415 - takes a while
-        from deltalake.exceptions import DeltaError  # noqa: PLC0415
 
         # Every claim leaves a transaction in the table's log; they are forgotten after a month.
         kept = {"delta.setTransactionRetentionDuration": "interval 30 days"}
@@ -98,13 +97,14 @@ class ResultTable:
             if unfinished.is_cut(self.directory):
                 unfinished.remove_first(self.directory)
             try:
-                DeltaTable.create(
-                    str(self.directory),
-                    Schema.from_arrow(columns),
-                    mode="error",
-                    configuration=kept,
-                )
-            except DeltaError:
+                with telling(self.directory):
+                    DeltaTable.create(
+                        str(self.directory),
+                        Schema.from_arrow(columns),
+                        mode="error",
+                        configuration=kept,
+                    )
+            except SparkQueueError:
                 if not self.exists():
                     raise
             if self._is_synced:
@@ -205,12 +205,13 @@ class ResultTable:
         if version - (summed_up(self.directory) or 0) < each:
             return
         try:
-            table.update_incremental()
-            table.create_checkpoint()
-            # Before anything goes that it stands for.
-            sync_checkpoint(self.directory, table.version())
-            if settings.get(_CLEANS_UP, "true").lower() != "false":
-                table.cleanup_metadata()
+            with telling(self.directory):
+                table.update_incremental()
+                table.create_checkpoint()
+                # Before anything goes that it stands for.
+                sync_checkpoint(self.directory, table.version())
+                if settings.get(_CLEANS_UP, "true").lower() != "false":
+                    table.cleanup_metadata()
         except Exception:  # noqa: BLE001 - the rows are there, and the next may do it
             logger.exception("the log of %s could not be summed up", self.directory)
 

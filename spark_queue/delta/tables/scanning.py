@@ -10,6 +10,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
+from spark_queue.delta.tables.damage import naming
 from spark_queue.delta.tables.files import RANGED, LogFile, opened, read_file
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ class Part:
         if self.group is None:
             rows = read_file(self.path, names)
         else:
-            rows = opened(self.path).read_row_group(self.group, columns=list(names))
+            with naming(self.path):
+                rows = opened(self.path).read_row_group(self.group, columns=list(names))
         schema = pa.schema([columns.field(name) for name in names])
         found = dict(zip(rows.column_names, rows.columns, strict=True))
         found[_PARTITION] = pa.repeat(pa.scalar(self.file.gen, pa.int32()), rows.num_rows)

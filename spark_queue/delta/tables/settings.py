@@ -10,7 +10,7 @@ from typing import Any
 from spark_queue.config import QueueConfig
 from spark_queue.delta.tables.heads import Pointer
 from spark_queue.delta.tables.schema import FORMAT_VERSION
-from spark_queue.errors import FormatVersionError
+from spark_queue.errors import FormatVersionError, LogDamagedError
 
 #: By how much a bound of tags is wider than what it is worked out from, in parts of it.
 SLACK = 1e-9
@@ -117,7 +117,17 @@ class Settings:
         ------
         FormatVersionError
             When the row was written by a release with a newer format.
+        LogDamagedError
+            When it is no row of settings.
         """
+        try:
+            return cls._from_json(name, text)
+        except (LookupError, TypeError, ValueError, AttributeError) as exc:
+            why = f"a row of its configuration cannot be read ({exc}): {text[:100]!r}"
+            raise LogDamagedError(name, "status", 0, why) from exc
+
+    @classmethod
+    def _from_json(cls, name: str, text: str) -> Settings:
         plain: dict[str, Any] = json.loads(text)
         if plain["format"] > FORMAT_VERSION:
             raise FormatVersionError(name, plain["format"], FORMAT_VERSION)
@@ -134,9 +144,11 @@ class Settings:
 
 
 def format_of(text: str) -> int:
-    """Return the format that the text of a row of settings names, whichever it is."""
-    version: int = json.loads(text)["format"]
-    return version
+    """Return the format that the text of a row of settings names; 0 where it names none."""
+    try:
+        return int(json.loads(text)["format"])
+    except (LookupError, TypeError, ValueError):
+        return 0
 
 
 def _slack(tag: float, side: int) -> float:

@@ -16,6 +16,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from spark_queue.delta.tables.damage import naming
+
 #: Names of a version: its commit, its checksums, its checkpoints; no file that is being written.
 _VERSION = re.compile(r"\.?(?P<version>\d{20})\.(json|json\.crc|crc|checkpoint\.(?!.*tmp).*)")
 
@@ -25,6 +27,11 @@ _CHECKPOINT = re.compile(r"\d{20}\.checkpoint\.(?!.*tmp).*")
 
 #: Beside the log: which version a commit without a checksum made.
 _NOTE = "_newest_commit"
+
+_NOTED = re.compile(rb"[0-9]{20}")
+
+#: A file of a log that is not looked for.
+_ANOTHER = "another file"
 
 #: What Delta calls a commit by which a table is as it was before.
 _RESTORE = "RESTORE"
@@ -40,6 +47,8 @@ class Trace:
     """Whether the table was set back to an older version after that."""
     missing: str = ""
     """A commit that is gone, though another file names it."""
+    named_by: str = _ANOTHER
+    """That file."""
     cut: str = ""
     """The newest commit, where it is not whole: one that a power cut has left behind."""
     empty: str = ""
@@ -47,19 +56,29 @@ class Trace:
 
 
 def trace(directory: Path, app_id: str) -> Trace:
-    """Look at the log of a table; a log that cannot be read says nothing."""
+    """Look at the log of a table; one that is not there says nothing.
+
+    Raises
+    ------
+    FileDamagedError
+        When a commit is not what was written.
+    FileAccessError
+        When the system refuses a file.
+    """
     log = directory / "_delta_log"
     try:
-        names = os.listdir(log)  # noqa: PTH208 - thousands of names, of which few are wanted
+        with naming(log):
+            names = os.listdir(log)  # noqa: PTH208 - thousands of names, of which few are wanted
         cut = _cut(log, names)
         if cut:
             return Trace(None, cut=cut)
-        missing = _missing(log, names, _noted(directory)) or _gap(log, names)
+        missing, named_by = _missing(log, names, _noted(directory))
+        missing = missing or _gap(log, names)
         empty = _empty(log, names)
         step, was_restored = _newest_step(log, names, app_id)
-    except (OSError, ValueError):
+    except (FileNotFoundError, NotADirectoryError):
         return Trace(None)
-    return Trace(step, was_restored, missing, empty=empty)
+    return Trace(step, was_restored, missing, named_by, empty=empty)
 
 
 def cut_at(directory: Path, version: int) -> Trace:
@@ -67,7 +86,7 @@ def cut_at(directory: Path, version: int) -> Trace:
     commit = directory / "_delta_log" / f"{version:020}.json"
     try:
         return Trace(None, cut=commit.name if _is_cut(commit) else "")
-    except OSError:
+    except FileNotFoundError:
         return Trace(None)
 
 
@@ -84,9 +103,10 @@ def note(directory: Path, version: int) -> None:
 
 def _noted(directory: Path) -> list[str]:
     try:
-        return [(directory / _NOTE).read_text(encoding="ascii")]
-    except (OSError, ValueError):
+        noted = (directory / _NOTE).read_bytes()
+    except OSError:
         return []
+    return [noted.decode()] if _NOTED.fullmatch(noted) else []
 
 
 def birth(directory: Path | None) -> tuple[int, int] | None:
@@ -112,7 +132,8 @@ def _cut(log: Path, names: list[str]) -> str:
 
 
 def _is_cut(commit: Path) -> bool:
-    lines = commit.read_bytes().splitlines()
+    with naming(commit):
+        lines = commit.read_bytes().splitlines()
     try:
         last = json.loads(lines[-1])
     except (IndexError, ValueError):
@@ -148,22 +169,26 @@ def _empty(log: Path, names: list[str]) -> str:
     return next((name for name in commits if not os.stat(log / name).st_size), "")  # noqa: PTH116
 
 
-def _missing(log: Path, names: list[str], noted: list[str]) -> str:
-    found = noted + [match["version"] for name in names if (match := _VERSION.fullmatch(name))]
-    newest = f"{max(found)}.json" if found else ""
+def _missing(log: Path, names: list[str], noted: list[str]) -> tuple[str, str]:
+    """Return a commit that is gone, and the file that names it."""
+    found = [(match["version"], name) for name in names if (match := _VERSION.fullmatch(name))]
+    version, named_by = max([*found, *((version, _NOTE) for version in noted)], default=("", ""))
+    newest = f"{version}.json"
     # Whoever commits meanwhile may have made it since the names were read.
-    return newest if newest and newest not in names and not (log / newest).exists() else ""
+    is_gone = bool(version) and newest not in names and not (log / newest).exists()
+    return (newest, named_by) if is_gone else ("", _ANOTHER)
 
 
 def _newest_step(log: Path, names: list[str], app_id: str) -> tuple[int | None, bool]:
     """Return the newest step, and whether the table was restored after it."""
     was_restored = False
     for name in sorted(filter(_COMMIT.fullmatch, names), reverse=True):
-        for action in _actions(log / name):
-            transaction = action.get("txn", {})
-            if transaction.get("appId") == app_id:
-                return int(transaction["version"]), was_restored
-            was_restored |= action.get("commitInfo", {}).get("operation") == _RESTORE
+        with naming(log / name):
+            for action in _actions(log / name):
+                transaction = action.get("txn", {})
+                if transaction.get("appId") == app_id:
+                    return int(transaction["version"]), was_restored
+                was_restored |= action.get("commitInfo", {}).get("operation") == _RESTORE
     return None, was_restored
 
 

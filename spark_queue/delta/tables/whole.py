@@ -154,7 +154,7 @@ def _require_uncut(queue: str, which: LogName, left: Trace) -> None:
 def _require_commits(queue: str, which: LogName, left: Trace) -> None:
     _require_uncut(queue, which, left)
     if left.missing:
-        why = f"its commit {left.missing} is gone, which another file names"
+        why = f"its commit {left.missing} is gone, which {left.named_by} names"
         raise LogDamagedError(queue, which, (left.step or 0) + 1, why)
     if left.empty:
         why = f"its commit {left.empty} is empty, and nothing else says what its step was"

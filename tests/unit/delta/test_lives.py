@@ -14,6 +14,7 @@ import pytest
 from spark_queue.delta.tables import lives
 from spark_queue.delta.tables.lives import has_ended, leave, mine, sweep
 from spark_queue.delta.tables.lockfile import looking_at
+from spark_queue.errors import FileAccessError
 from tests.unit.delta.others import WITHOUT_LOCKS, Other, other, said_by, until
 
 #: Another process that says its name, and lives until it is told to end.
@@ -330,9 +331,9 @@ def test_no_life_begins_where_it_cannot_be_seen(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="gone"):
         mine(tmp_path / "gone")
     (tmp_path / "_lives").touch()
-    with pytest.raises(NotADirectoryError, match="_lives"):
+    with pytest.raises(FileAccessError, match="_lives"):
         mine(tmp_path)
-    with pytest.raises(NotADirectoryError, match="_lives"):
+    with pytest.raises(FileAccessError, match="_lives"):
         sweep(tmp_path)
     (tmp_path / "_lives").unlink()
     assert has_ended(tmp_path, mine(tmp_path)) is False
@@ -342,7 +343,7 @@ def test_no_life_begins_where_it_cannot_be_seen(tmp_path: Path) -> None:
 def test_no_life_begins_where_nothing_can_be_written(tmp_path: Path) -> None:
     """Who may only read writes no steps either."""
     tmp_path.chmod(0o500)
-    with pytest.raises(PermissionError, match="_lives"):
+    with pytest.raises(FileAccessError, match="_lives"):
         mine(tmp_path)
 
 

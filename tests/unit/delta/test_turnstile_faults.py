@@ -12,7 +12,7 @@ import pytest
 
 from spark_queue.delta.tables import jvms, turnstile
 from spark_queue.delta.tables.turnstile import holder, holding, is_held
-from spark_queue.errors import WriterLockedError
+from spark_queue.errors import FileAccessError, WriterLockedError
 from tests.unit.delta.others import (
     WITHOUT_LOCKS,
     enter,
@@ -222,10 +222,10 @@ def test_what_cannot_be_opened_is_named(tmp_path: Path) -> None:
     """Who finds something else in the place of a lock file learns where."""
     file = tmp_path / "status"
     file.touch()
-    with pytest.raises(NotADirectoryError, match=r"status/_writer\.next"):
+    with pytest.raises(FileAccessError, match=r"status/_writer\.next"):
         enter(file)
     (tmp_path / "_writer.lock").mkdir()
-    with pytest.raises(IsADirectoryError, match=r"_writer\.lock"):
+    with pytest.raises(FileAccessError, match=r"_writer\.lock"):
         enter(tmp_path)
     assert not is_locked(tmp_path / "_writer.next")
 
@@ -234,7 +234,7 @@ def test_what_cannot_be_opened_is_named(tmp_path: Path) -> None:
 def test_a_directory_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
     """Who may only read cannot hold a table."""
     tmp_path.chmod(0o500)
-    with pytest.raises(PermissionError, match=r"_writer\.next"):
+    with pytest.raises(FileAccessError, match=r"_writer\.next"):
         enter(tmp_path)
 
 

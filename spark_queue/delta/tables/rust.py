@@ -1,0 +1,152 @@
+"""Delta tables on this machine's disk, opened by the library deltalake."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+
+from spark_queue.delta.tables.damage import access_error, naming
+from spark_queue.errors import (
+    FileDamagedError,
+    FileGoneError,
+    SetupError,
+    SparkNeededError,
+    SparkQueueError,
+)
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+#: The last version of Delta's protocol for readers that have no features to know.
+PLAIN_READER = 1
+
+#: How often a table is opened, to which others commit meanwhile: a listing may miss one of two.
+_TRIES = 3
+
+#: What Rust raises for a defect of its own; it is a ``BaseException``, and has no module to import.
+_PANIC = "PanicException"
+
+#: How Rust writes the number of an error of the system.
+_NUMBER = re.compile(r"(?:os error |code: )(\d+)")
+
+_COMMIT = re.compile(r"\d{20}\.json")
+_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\..*parquet")
+
+#: Letters of an error that are worth a look.
+_LONGEST = 300
+
+
+def opened(directory: Path) -> DeltaTable:
+    """Open a table as it is now.
+
+    Raises
+    ------
+    SparkNeededError
+        When its protocol asks more of a reader than deltalake knows.
+    FileDamagedError
+        When a file of its log is not what was written; it names the file.
+    FileAccessError
+        When the system refuses a file.
+    SetupError
+        When ``deltalake`` is not installed, or does not work in this process.
+    """
+    try:
+        from deltalake import DeltaTable  # noqa: PLC0415 - takes a while
+        from deltalake.exceptions import DeltaError  # noqa: PLC0415
+    except ModuleNotFoundError as exc:
+        raise SetupError(
+            "deltalake, which spark-queue requires, is not installed: pip install deltalake"
+        ) from exc
+    with telling(directory):
+        for _ in range(_TRIES - 1):
+            with suppress(DeltaError):
+                return DeltaTable(str(directory))
+        return DeltaTable(str(directory))
+
+
+@contextmanager
+def telling(directory: Path) -> Iterator[None]:
+    """Tell whatever deltalake raises about a table as an error of this library; as :func:`opened`.
+
+    It raises errors of its own, of Python and of Arrow, most of which do not name the file.
+    """
+    try:
+        yield
+    except SparkQueueError:
+        raise
+    except BaseException as exc:
+        if isinstance(exc, Exception) or type(exc).__name__ == _PANIC:
+            raise _cause(directory, exc) from exc
+        raise
+
+
+def _cause(directory: Path, exc: BaseException) -> SparkQueueError:
+    # Behind the first line is where in Rust that was.
+    said = str(exc).strip().partition("\n")[0][:_LONGEST]
+    number = _NUMBER.search(said)
+    try:
+        _require_plain(directory)
+    except SparkQueueError as found:
+        return found
+    if number is not None:
+        return access_error(directory, int(number[1]))
+    if type(exc).__name__ == _PANIC:
+        return SetupError(
+            f"deltalake, which reads the table at {str(directory)!r}, broke off: {said}; start "
+            "the process again"
+        )
+    return FileDamagedError(directory, f"is a table that deltalake cannot read ({said})")
+
+
+def _require_plain(directory: Path) -> None:
+    """Read the log of a table, and name the first file that is damaged; as :func:`opened`."""
+    log = directory / "_delta_log"
+    with naming(log):
+        names = sorted(os.listdir(log))  # noqa: PTH208 - thousands of names, of which few are wanted
+    _require_pointer(log, names)
+    summed = max((match[1] for name in names if (match := _CHECKPOINT.fullmatch(name))), default="")
+    parts = [name for name in names if summed and name.startswith(f"{summed}.checkpoint")]
+    commits = [name for name in names if _COMMIT.fullmatch(name) and name[:20] > summed]
+    found = [*map(_checkpoint, (log / name for name in parts))]
+    found += [_commit(log / name) for name in commits]
+    if any(version > PLAIN_READER for version in found):
+        raise SparkNeededError(
+            f"the table at {str(directory)!r}", "it asks for more than plain reads"
+        )
+
+
+def _require_pointer(log: Path, names: list[str]) -> None:
+    if "_last_checkpoint" in names:
+        with naming(log / "_last_checkpoint"):
+            text = (log / "_last_checkpoint").read_text(encoding="utf-8")
+            summed = f"{int(json.loads(text)['version']):020}.checkpoint"
+        if not any(name.startswith(summed) for name in names):
+            raise FileGoneError(log / f"{summed}.parquet")
+
+
+def _checkpoint(part: Path) -> int:
+    """Return the version of the protocol for readers that a part of a checkpoint asks for."""
+    with naming(part):
+        table = pq.ParquetFile(part).read()
+        table.validate(full=True)
+        known = table["protocol"].to_pylist() if "protocol" in table.column_names else []
+        return max((one["minReaderVersion"] for one in known if one), default=0)
+
+
+def _commit(commit: Path) -> int:
+    """Return the version of the protocol for readers that a commit asks for."""
+    with naming(commit):
+        lines = commit.read_text(encoding="utf-8").splitlines()
+        actions: list[dict[str, Any]] = [json.loads(line) for line in lines]
+        if not actions or not all(isinstance(action, dict) for action in actions):
+            raise ValueError(f"no list of actions: {lines[:1]}")
+        return max(
+            (act["protocol"]["minReaderVersion"] for act in actions if "protocol" in act), default=0
+        )
