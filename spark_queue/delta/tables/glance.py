@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 #: Files whose statistics are looked at; a log of more steps since it was compacted is Spark's.
 _MOST_FILES = 2_000
 
-_FACTS = ("path", "partition._gen", "min._step", "max._step", "max._seq")
+_FACTS = ("path", "size_bytes", "partition._gen", "min._step", "max._step", "max._seq")
 
 
 class QueryNeededError(LookupError):
@@ -100,8 +100,13 @@ class Glance:
 
     def _rows(self, files: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
         columns = ["_kind", "_step", "_body"]
-        paths = [self._directory / unquote(file["path"]) for file in files]
-        rows = [row for path in paths for row in read_file(path, columns).to_pylist()]
+        rows: list[dict[str, Any]] = []
+        for file in files:
+            path, steps = (
+                self._directory / unquote(file["path"]),
+                (file["min._step"], file["max._step"]),
+            )
+            rows += read_file(path, columns, file["size_bytes"], steps).to_pylist()
         return [row for row in rows if row["_kind"] == kind]
 
 

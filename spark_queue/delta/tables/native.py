@@ -162,7 +162,8 @@ class NativeLog:
         wanted = pa.schema([self._schema.field(name) for name in columns])
         parts = []
         for file in files:
-            rows = read_file(self._directory / unquote(file.path), columns)
+            path = self._directory / unquote(file.path)
+            rows = read_file(path, columns, file.size, file.ranges.get("_step"))
             found = dict(zip(rows.column_names, rows.columns, strict=True))
             found[_PARTITION] = pa.repeat(pa.scalar(file.gen), rows.num_rows)
             parts.append(table_of(wanted, rows.num_rows, found))

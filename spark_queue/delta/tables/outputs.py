@@ -31,7 +31,12 @@ from spark_queue.delta.tables.facts import logger
 from spark_queue.delta.tables.files import read_file
 from spark_queue.delta.tables.forcing import make_directory
 from spark_queue.delta.tables.rust import opened, telling
-from spark_queue.errors import SchemaMismatchError, SparkNeededError, SparkQueueError
+from spark_queue.errors import (
+    FileDamagedError,
+    SchemaMismatchError,
+    SparkNeededError,
+    SparkQueueError,
+)
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -224,9 +229,14 @@ class ResultTable:
         for file in marked or files:
             if not _may_have(file, name):
                 continue
-            rows = read_file(self.directory / unquote(file["path"]), ["_seq", NAME])
-            if NAME in rows.column_names:
-                found.update(rows.filter(pc.equal(rows[NAME], name))["_seq"].to_pylist())
+            path = self.directory / unquote(file["path"])
+            rows = read_file(path, ["_seq", NAME], file["size_bytes"])
+            if NAME not in rows.column_names:
+                continue
+            ours = rows.filter(pc.equal(rows[NAME], name))
+            if marked and ours.num_rows < rows.num_rows:
+                raise FileDamagedError(path, f"has rows of another claim than {name}")
+            found.update(ours["_seq"].to_pylist())
         return frozenset(found)
 
 

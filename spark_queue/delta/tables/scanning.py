@@ -30,6 +30,8 @@ class Part:
     path: Path
     file: LogFile
     """What is known of them, as if they were a file."""
+    whole: LogFile
+    """The file that they are in."""
     group: int | None = None
 
     def read(self, names: Sequence[str], columns: pa.Schema) -> pa.Table:
@@ -41,11 +43,13 @@ class Part:
             When the file is gone: somebody has tidied the table up, and put its rows elsewhere; or
             when it is not whole.
         """
+        size, steps = self.whole.size, self.whole.ranges.get("_step")
         if self.group is None:
-            rows = read_file(self.path, names)
+            rows = read_file(self.path, names, size, steps)
         else:
             with naming(self.path):
-                rows = opened(self.path).read_row_group(self.group, columns=list(names))
+                file = opened(self.path, size, steps)
+                rows = file.read_row_group(self.group, columns=list(names))
         schema = pa.schema([columns.field(name) for name in names])
         found = dict(zip(rows.column_names, rows.columns, strict=True))
         found[_PARTITION] = pa.repeat(pa.scalar(self.file.gen, pa.int32()), rows.num_rows)
@@ -59,11 +63,11 @@ def parts_of(directory: Path, files: Iterable[LogFile]) -> Iterator[Part]:
     for file in files:
         path = directory / unquote(file.path)
         if file.rows < _LARGE:
-            yield Part(path, file)
+            yield Part(path, file, file)
             continue
-        known = opened(path).metadata
+        known = opened(path, file.size, file.ranges.get("_step")).metadata
         for group in range(known.num_row_groups):
-            yield Part(path, _of_group(file, known.row_group(group)), group)
+            yield Part(path, _of_group(file, known.row_group(group)), file, group)
 
 
 def _of_group(file: LogFile, group: pq.RowGroupMetaData) -> LogFile:

@@ -23,7 +23,7 @@ from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import copying, paths, tidying
 from spark_queue.delta.tables.address import QueueAddress, TableAddress
 from spark_queue.delta.tables.facts import logger
-from spark_queue.delta.tables.forcing import sync_directory
+from spark_queue.delta.tables.forcing import make_directory, sync_directory
 from spark_queue.delta.tables.heads import Hold, QueueHead, Registered, StatusHead, following
 from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.wishes import PlainSession, promises_disk
@@ -88,7 +88,7 @@ def _on_disk(store: Store, source: Path, target: Path) -> None:
         raise InvalidArgumentError(f"the clone {str(target)!r} would be inside of the queue")
     if target.exists() and any(target.iterdir()):
         raise QueueExistsError(str(target), "the directory is there, and not empty")
-    target.parent.mkdir(parents=True, exist_ok=True)
+    make_directory(target.parent)
     # Nobody finds it before it is whole.
     begun = target.with_name(f".{target.name}-{uuid.uuid4().hex}")
     begun.mkdir()
