@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -35,6 +36,7 @@ from spark_queue.delta.upkeep import cloning
 from spark_queue.delta.views import explaining
 from spark_queue.delta.views.ends import AsOf
 from spark_queue.durability import StepDurability, require_step_durability
+from spark_queue.errors import InvalidArgumentError
 from spark_queue.local import views
 from spark_queue.local.claim import LocalClaim
 from spark_queue.local.working import Worked
@@ -44,6 +46,7 @@ from spark_queue.report.model import HOUR, ItemReport, Report
 from spark_queue.results import Affected, EnqueueResult, Explanation
 from spark_queue.session import DURABILITY
 from spark_queue.tracing import Trace
+from spark_queue.wording import shorten
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -306,7 +309,6 @@ class LocalQueue(Worked):
         The files of the rows are shared by hard links, or copied to another file system; so it
         takes the time of a step or two, during which nobody writes to this one.
         """
-        checks.require_text("path", str(path))
         return LocalQueue(cloning.clone(self._main, _as_path(path)))
 
     def drop(self, *, dry_run: bool = False) -> Affected | None:
@@ -349,5 +351,8 @@ def _store(
 
 def _as_path(path: str | Path) -> str:
     """Return a path: a name without a / is a table of a catalog elsewhere; here it is a path."""
-    place = str(path)
+    if not isinstance(path, str | os.PathLike):
+        raise InvalidArgumentError(f"path is {shorten(path)}: it must be a text or a Path")
+    place = os.fspath(path)
+    checks.require_text("path", place)
     return place if "/" in place else f"./{place}"

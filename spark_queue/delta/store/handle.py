@@ -8,6 +8,7 @@ from typing import Any
 
 from spark_queue.clock import Clock
 from spark_queue.delta.store.place import QueuePlace
+from spark_queue.delta.tables import paths
 from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.delta.tables.facts import Listener
 from spark_queue.delta.tables.natives import Natives
@@ -50,4 +51,5 @@ class Handle:
     place: QueuePlace = field(init=False)
 
     def __post_init__(self) -> None:
+        paths.require_directory(self.session, self.address)
         self.place = QueuePlace(self.session, self.address)

@@ -14,6 +14,8 @@ _NAME = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+){0,2}")
 _PATH_FORBIDDEN = re.compile(r"[`\x00-\x1f]")
 #: A path that names no host: what comes after ``//`` is one, and of ``file:///`` there is none.
 _ON_DISK = re.compile(r"(?P<scheme>file:(//)?)?(?P<path>/(?!/).*)", re.DOTALL)
+#: Bytes of a folder's name, and of a path: what the tables have in it needs some more.
+_LONGEST_NAME, _LONGEST_PATH = 255, 3_900
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
@@ -67,10 +69,8 @@ class QueueAddress:
 
     def __post_init__(self) -> None:
         _require_text("a queue", self.name)
-        if self.is_path and _PATH_FORBIDDEN.search(self.name):
-            raise InvalidArgumentError(
-                f"queue path {shorten(self.name)} has a backtick or control sign"
-            )
+        if self.is_path:
+            _require_path(self.name)
         if not self.is_path and not _NAME.fullmatch(self.name):
             raise InvalidArgumentError(
                 f"queue name {shorten(self.name)}: use letters, digits and _ in at most three "
@@ -78,11 +78,17 @@ class QueueAddress:
                 "(catalog.schema.name), or a path with a /"
             )
         object.__setattr__(self, "name", placed(self.name))
+        if self.is_on_disk():
+            _require_lengths(self.name)
 
     @property
     def is_path(self) -> bool:
         """Whether the queue is addressed by path."""
         return "/" in self.name
+
+    def is_on_disk(self) -> bool:
+        """Tell whether the path is one of this machine's disk, as far as it says so."""
+        return _ON_DISK.fullmatch(self.name) is not None
 
     @property
     def queue(self) -> TableAddress:
@@ -110,6 +116,30 @@ class QueueAddress:
         if self.is_path:
             return TableAddress(f"{self.name.rstrip('/')}/{which}", is_path=True)
         return TableAddress(f"{self.name}_{which}", is_path=False)
+
+
+def _require_path(path: str) -> None:
+    """Refuse a path of which a library takes something for something else."""
+    why = ""
+    if _PATH_FORBIDDEN.search(path):
+        why = "has a backtick or control sign"
+    elif "\\" in path:
+        why = "has a backslash, which deltalake reads as /"
+    elif "_delta_log" in path.split("/"):
+        why = "has a folder _delta_log, which is the log of another table"
+    elif path != path.encode(errors="ignore").decode():
+        why = "is no text in UTF-8"
+    if why:
+        raise InvalidArgumentError(f"queue path {shorten(path)} {why}: use another path")
+
+
+def _require_lengths(path: str) -> None:
+    longest = max(len(name.encode()) for name in path.split("/"))
+    if longest > _LONGEST_NAME or len(path.encode()) > _LONGEST_PATH:
+        raise InvalidArgumentError(
+            f"queue path {shorten(path)} is too long: it may have {_LONGEST_PATH:,} bytes, and "
+            f"{_LONGEST_NAME} in a name"
+        )
 
 
 def _require_text(what: str, name: object) -> None:

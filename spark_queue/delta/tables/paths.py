@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from spark_queue.delta.tables.address import TableAddress
+from spark_queue.delta.tables.address import QueueAddress, TableAddress
 from spark_queue.delta.tables.wishes import PlainSession, Session
+from spark_queue.errors import InvalidArgumentError, SparkNeededError
+from spark_queue.wording import shorten
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,6 +36,27 @@ def directory_of(session: Session, address: TableAddress) -> Path | None:
     if address.target.startswith(_SCHEME) or _are_local(session):
         return Path(path)
     return None
+
+
+def require_directory(session: Session, address: QueueAddress) -> None:
+    """Refuse a queue that a process without Spark cannot have where it is named.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When its path has something in it that Delta's libraries do not read alike.
+    SparkNeededError
+        When it is on a shared store, or in a catalog.
+    """
+    is_plain = isinstance(session, PlainSession) and session.tables is None
+    if not is_plain or directory_of(session, address.status) is not None:
+        return
+    if not address.is_on_disk():
+        raise SparkNeededError(f"queue {address.name!r}", "it is not on this machine's disk")
+    raise InvalidArgumentError(
+        f"queue path {shorten(address.name)}: Delta's libraries do not read % and : and .. in a "
+        "path alike; use another path, and write it without .."
+    )
 
 
 def location_of(directory: Path) -> str:

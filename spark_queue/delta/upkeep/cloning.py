@@ -90,7 +90,7 @@ def _on_disk(store: Store, source: Path, target: Path) -> None:
         raise QueueExistsError(str(target), "the directory is there, and not empty")
     make_directory(target.parent)
     # Nobody finds it before it is whole.
-    begun = target.with_name(f".{target.name}-{uuid.uuid4().hex}")
+    begun = target.with_name(f".clone-{uuid.uuid4().hex}")
     begun.mkdir()
     try:
         with standstill(store):
