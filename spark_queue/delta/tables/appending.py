@@ -102,7 +102,7 @@ class Appending:
             *({"add": add} for add in adds),
         ]
         files = [self.directory / add["path"] for add in adds]
-        return _linked(
+        return link_commit(
             self.directory / "_delta_log", version, actions, files=files, is_synced=is_synced
         )
 
@@ -128,7 +128,7 @@ class Appending:
             {"txn": number},
             *({"add": dict(add)} for add in adds),
         ]
-        return _linked(self.directory / "_delta_log", version, actions, is_synced=is_synced)
+        return link_commit(self.directory / "_delta_log", version, actions, is_synced=is_synced)
 
     def replace(
         self,
@@ -175,7 +175,7 @@ class Appending:
             *({"remove": remove} for remove in removes),
             *({"add": {**add, "dataChange": takes_away}} for add in adds),
         ]
-        return _linked(self.directory / "_delta_log", version, actions, is_synced=is_synced)
+        return link_commit(self.directory / "_delta_log", version, actions, is_synced=is_synced)
 
     def _parts(self, tables: Sequence[pa.Table]) -> Iterator[tuple[int, pa.Table]]:
         """Return the rows of each partition, without the column that it is named by."""
@@ -314,7 +314,7 @@ def _forced_files(directory: Path, commit: Path) -> list[Path]:
     return found
 
 
-def _linked(
+def link_commit(
     log: Path,
     version: int,
     actions: Sequence[Mapping[str, Any]],

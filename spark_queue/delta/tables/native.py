@@ -18,7 +18,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from spark_queue.delta.tables import scanning, traces
+from spark_queue.delta.tables import scanning, traces, widening
 from spark_queue.delta.tables.appending import (
     Appending,
     is_forced,
@@ -247,13 +247,11 @@ class NativeLog:
 
         Whoever calls has the right to write. It is on the disk when this returns.
         """
-        from deltalake.schema import Field, PrimitiveType  # noqa: PLC0415 - takes a while
-
         with self._guard:
             self._refresh()
-            with telling(self._directory):
-                self._table.alter.add_columns(Field(name, PrimitiveType("string"), nullable=True))
+            # The commits that it stands on come first.
             sync_commits(self._directory)
+            widening.add_text(self._directory, self._table, name)
             self._found()
 
     def discard(self, adds: Iterable[Mapping[str, Any]]) -> None:

@@ -83,6 +83,22 @@ def test_all_is_on_the_disk_before_a_step_is_seen(
     assert names[seen + 1 :] == [("fsync", tmp_path / "_delta_log")]
 
 
+def test_a_new_column_is_on_the_disk_before_it_is_seen(
+    tmp_path: Path, told: list[tuple[str, str]]
+) -> None:
+    """So a power cut leaves no commit without content, and other readers know the column."""
+    log = _log(tmp_path)
+    assert log.commit(following(StatusHead()), _rows(1))
+    told.clear()
+    log.add_text("_more")
+    seen = told.index(("link", str(tmp_path / "_delta_log" / f"{2:020}.json")))
+    assert [Path(path).suffix for call, path in told[:seen]][-1] == ".tmp"
+    assert told[seen + 1] == ("fsync", str(tmp_path / "_delta_log"))
+    table = DeltaTable(str(tmp_path))
+    assert table.to_pyarrow_table()["_more"].to_pylist() == [None, None]
+    assert table.metadata().partition_columns == ["_gen"]
+
+
 def test_a_step_of_less_promise_forces_nothing(tmp_path: Path, told: list[tuple[str, str]]) -> None:
     """Who asks for no more than the process survives pays for no more."""
     log = _log(tmp_path)
