@@ -5,8 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Literal, overload
 
+from pyspark.sql.types import StructType
+
 from spark_queue import checks
-from spark_queue.delta.commands import upgrade
+from spark_queue.delta.commands import more_columns, upgrade
+from spark_queue.delta.input.columns import of_spark
+from spark_queue.delta.input.ddl import parsed
 from spark_queue.delta.upkeep import maintain
 from spark_queue.reader import Working
 from spark_queue.results import Affected, Maintained, Upgraded
@@ -79,6 +83,32 @@ class Maintaining(Working):
         if dry_run:
             return maintain.maintainable(self._main, retention)
         return maintain.maintain(self._main, retention, archive_to)
+
+    def add_columns(self, schema: StructType | str) -> list[str]:
+        """Give the queue more columns; items that are there have null in them.
+
+        From then on they are columns like all others: what is enqueued has to have them, and
+        claims have them. A stream of the items ends, and reads them when it is started again. Keys
+        stay as they are.
+
+        Parameters
+        ----------
+        schema : StructType or str
+            The columns, as a schema or as DDL. What the queue has already is passed over.
+
+        Returns
+        -------
+        list of str
+            The names of those that it did not have.
+
+        Raises
+        ------
+        SchemaMismatchError
+            When a column has a name that belongs to the queue, or is there with another type.
+        FencedError
+            When a front holds the queue.
+        """
+        return more_columns.add_columns(self._main, of_spark(parsed(schema)))
 
     def upgrade(self) -> Upgraded:
         """Bring a queue that an older release has made to the format of this one.

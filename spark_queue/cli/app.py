@@ -86,6 +86,7 @@ _COMMANDS = (
     admin.pause,
     admin.resume,
     admin.maintain,
+    admin.add_columns,
     admin.upgrade,
     admin.clone,
 )

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from spark_queue import checks
 from spark_queue.delta.arrow.where import Where, require_where
-from spark_queue.delta.commands import admin, foreseeing, redriving, undoing, upgrade
+from spark_queue.delta.commands import admin, foreseeing, more_columns, redriving, undoing, upgrade
+from spark_queue.delta.input.plain.ddl import parsed
 from spark_queue.delta.tables import tidying
 from spark_queue.delta.tables.log import Log
 from spark_queue.delta.upkeep import by_columns
@@ -154,6 +155,18 @@ class Operated(Configured):
         if dry_run:
             return by_columns.maintainable(self._main, retention)
         return by_columns.maintain(self._main, retention)
+
+    def add_columns(self, schema: str) -> list[str]:
+        """Give the queue more columns, as :meth:`DeltaQueue.add_columns` does.
+
+        Raises
+        ------
+        SchemaMismatchError, FencedError
+            As there.
+        SparkNeededError
+            When only Spark keeps a type.
+        """
+        return more_columns.add_columns(self._main, parsed(schema))
 
     def upgrade(self) -> Upgraded:
         """Bring the queue to the format of this release, as :meth:`DeltaQueue.upgrade` does."""

@@ -230,10 +230,10 @@ class KeptRows:
         """See :class:`StepLog`."""
         return list(self._schema.names)
 
-    def add_text(self, name: str) -> None:
+    def add_columns(self, fields: Sequence[Mapping[str, Any]]) -> None:
         """See :class:`StepLog`."""
         plain = json.loads(self._columns)
-        plain["fields"].append({"name": name, "type": "string", "nullable": True, "metadata": {}})
+        plain["fields"] += fields
         with self._lock:
             self._columns = json.dumps(plain)
             self._schema = arrow.schema_of(kinds.read(self._columns))

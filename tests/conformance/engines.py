@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 Capability = Literal[
+    "columns",
     "composed",
     "leases",
     "on demand",
@@ -40,13 +41,13 @@ Capability = Literal[
     "weights",
 ]
 
-#: ``composed``: no key, or several, in one queue; ``leases``: claims that run out; ``on demand``:
-#: a claim chooses what is next, which is not out as soon as it may run; ``operators``: pause,
-#: resume and explain; ``predicates``: items of one's choice are cancelled and redriven;
-#: ``retries``: attempts and dead letters; ``returns``: items are given back to their place;
-#: ``runs``: a claim takes several items of a group; ``scopes``: keys that outlive their item;
-#: ``states``: the state of every item; ``time``: delays and expiry; ``weights``: a weight that
-#: changes counts for what waits.
+#: ``columns``: columns are added later; ``composed``: no key, or several, in one queue;
+#: ``leases``: claims that run out; ``on demand``: a claim chooses what is next, which is not out
+#: as soon as it may run; ``operators``: pause, resume and explain; ``predicates``: items of one's
+#: choice are cancelled and redriven; ``retries``: attempts and dead letters; ``returns``: items
+#: are given back to their place; ``runs``: a claim takes several items of a group; ``scopes``:
+#: keys that outlive their item; ``states``: the state of every item; ``time``: delays and expiry;
+#: ``weights``: a weight that changes counts for what waits.
 EVERYTHING: frozenset[Capability] = frozenset(get_args(Capability))
 
 #: Keys of the scenarios' items, as SQL over their columns.
@@ -67,6 +68,8 @@ class Row:
     cost: float = 1.0
     delay: float | None = None
     ttl: float | None = None
+    note: str | None = None
+    """A value of the column that is added."""
 
 
 class Held(Protocol):
@@ -133,6 +136,14 @@ class Engine(Protocol):
         """Change live settings."""
         ...
 
+    def add_notes(self) -> list[str]:
+        """Give the queue a column for notes; return the names of the columns that are new."""
+        ...
+
+    def notes(self) -> dict[str, str | None]:
+        """Return the note of every item by its id."""
+        ...
+
     def why(self, item: str) -> tuple[str, str | None]:
         """Say why an item is not running, and by the id of which item that is, where by one."""
         ...
@@ -151,7 +162,7 @@ def name_successor(ids: dict[int, str], seq: int, origin: int) -> None:
 class SchedulerEngine:
     """The in-memory scheduler: the oracle."""
 
-    capabilities = EVERYTHING
+    capabilities = EVERYTHING - {"columns"}
 
     def __init__(self, config: QueueConfig) -> None:
         self.scheduler = Scheduler(config)
@@ -190,6 +201,12 @@ class SchedulerEngine:
 
     def configure(self, **settings: Unpack[LiveSettings]) -> None:
         self.scheduler.configure(self.scheduler.config.changed(**settings))
+
+    def add_notes(self) -> list[str]:
+        raise NotImplementedError
+
+    def notes(self) -> dict[str, str | None]:
+        raise NotImplementedError
 
     def why(self, item: str) -> tuple[str, str | None]:
         why = self.scheduler.explain(self.seqs([item])[0], self.now)
@@ -251,6 +268,7 @@ class DeltaEngine:
     """The durable queue on two Delta tables."""
 
     capabilities = EVERYTHING
+    has_notes = False
 
     def __init__(self, spark: SparkSession, path: str, config: QueueConfig) -> None:
         self.clock = ManualClock()
@@ -270,10 +288,12 @@ class DeltaEngine:
                 r.cost,
                 None if r.delay is None else now + timedelta(seconds=r.delay),
                 None if r.ttl is None else now + timedelta(seconds=r.ttl),
+                *([r.note] if self.has_notes else []),
             )
             for r in rows
         ]
         more = ", cost double, available_at timestamp, expires_at timestamp"
+        more += ", note string" if self.has_notes else ""
         frame = self.spark.createDataFrame(values, SCHEMA + more)
         # Two partitions, so that no scenario leans on there being one.
         outcomes = self.queue.enqueue(frame.repartitionByRange(2, "id"), order_by="id").outcomes
@@ -310,6 +330,14 @@ class DeltaEngine:
 
     def configure(self, **settings: Unpack[LiveSettings]) -> None:
         self.queue.configure(**settings)
+
+    def add_notes(self) -> list[str]:
+        self.has_notes = True
+        return self.queue.add_columns("note string")
+
+    def notes(self) -> dict[str, str | None]:
+        rows = self.queue.status().select("_seq", "note").collect()
+        return {self.ids[row["_seq"]]: row["note"] for row in rows}
 
     def why(self, item: str) -> tuple[str, str | None]:
         why = self.queue.explain(self.seqs([item])[0])

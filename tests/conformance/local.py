@@ -26,6 +26,7 @@ class LocalEngine:
     """The durable queue on two Delta tables, without a session of Spark."""
 
     capabilities: frozenset[Capability] = EVERYTHING - BY_SPARK
+    has_notes = False
 
     def __init__(self, path: str, config: QueueConfig) -> None:
         self.clock = ManualClock()
@@ -76,6 +77,14 @@ class LocalEngine:
     def configure(self, **settings: Unpack[LiveSettings]) -> None:
         self.queue.configure(**settings)
 
+    def add_notes(self) -> list[str]:
+        self.has_notes = True
+        return self.queue.add_columns("note string")
+
+    def notes(self) -> dict[str, str | None]:
+        rows = self.queue.status().select(["_seq", "note"]).to_pylist()
+        return {self.ids[row["_seq"]]: row["note"] for row in rows}
+
     def why(self, item: str) -> tuple[str, str | None]:
         why = self.queue.explain(self.seqs([item])[0])
         return why.reason, None if why.by is None else self.ids[why.by]
@@ -96,6 +105,7 @@ class LocalEngine:
             "cost": row.cost,
             "available_at": None if row.delay is None else now + timedelta(seconds=row.delay),
             "expires_at": None if row.ttl is None else now + timedelta(seconds=row.ttl),
+            **({"note": row.note} if self.has_notes else {}),
         }
 
 

@@ -72,6 +72,12 @@ class _Limited:
     def resume(self) -> None:
         raise NotImplementedError
 
+    def add_notes(self) -> list[str]:
+        raise NotImplementedError
+
+    def notes(self) -> dict[str, str | None]:
+        raise NotImplementedError
+
     def configure(self, **settings: Unpack[LiveSettings]) -> None:
         raise NotImplementedError
 

@@ -570,3 +570,21 @@ def test_a_redrive_is_a_new_item(make: Make) -> None:
     assert engine.states() == {"a": "dead", "a'": "acked"}
     engine.redrive("a", again=True)
     assert engine.claim(10).ids == ["a''"]
+
+
+@planned
+@needs("columns", "retries", "runs")
+def test_added_column_is_null_in_items_that_are_there(make: Make) -> None:
+    """A queue takes a column while items wait and are claimed: their turns and states stay."""
+    engine = make("dedup_key", "group_key")
+    engine.enqueue([Row(id=name, key=name, group="g") for name in "abc"])
+    held = engine.claim(1)
+    assert engine.add_notes() == ["note"]
+    assert engine.add_notes() == []
+    assert engine.enqueue([Row(id="d", key="d", note="x"), Row(id="e", key="b")]) == [None, "b"]
+    assert engine.notes() == {"a": None, "b": None, "c": None, "d": "x"}
+    assert engine.claim(10).ids == ["d"]
+    held.settle("nack")
+    engine.advance(60)
+    assert engine.claim(10, run=3).ids == ["a", "b", "c"]
+    assert engine.notes() == {"a": None, "b": None, "c": None, "d": "x"}

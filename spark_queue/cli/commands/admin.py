@@ -119,6 +119,18 @@ def _require_consent(place: str, *, asks: bool) -> None:
 
 
 @command
+def add_columns(
+    scope: Scope,
+    name: Name,
+    schema: Annotated[str, Option(help="The columns, as DDL; those that are there are passed.")],
+) -> None:
+    """Give a queue more columns; items that are there have null in them."""
+    added = scope.engine(name).add_columns(scope, name, schema)
+    said = f"added {', '.join(added)}" if added else "nothing to add: the columns are there"
+    scope.display.show({"added": added}, said)
+
+
+@command
 def upgrade(scope: Scope, name: Name) -> None:
     """Bring a queue of an older release to the format of this one."""
     done = plain(scope.engine(name).upgrade(scope, name))

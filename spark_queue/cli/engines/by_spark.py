@@ -68,6 +68,11 @@ def maintain(scope: Scope, name: str, retention: timedelta | None) -> Maintained
     return scope.queue(name).maintain(retention=retention)
 
 
+def add_columns(scope: Scope, name: str, schema: str) -> list[str]:
+    """See :class:`Engine`."""
+    return scope.queue(name).add_columns(schema)
+
+
 def upgrade(scope: Scope, name: str) -> Upgraded:
     """See :class:`Engine`."""
     return scope.queue(name).upgrade()

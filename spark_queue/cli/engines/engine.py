@@ -92,6 +92,9 @@ class Engine(Protocol):
     def maintain(self, scope: Scope, name: str, retention: timedelta | None) -> Maintained:
         """Do the upkeep of a queue."""
 
+    def add_columns(self, scope: Scope, name: str, schema: str) -> list[str]:
+        """Give a queue more columns, and return the names of those it did not have."""
+
     def upgrade(self, scope: Scope, name: str) -> Upgraded:
         """Bring a queue to the format of this release."""
 

@@ -91,6 +91,12 @@ def maintain(scope: Scope, name: str, retention: timedelta | None) -> Maintained
     return LocalQueue.open(local_path(name)).maintain(retention=retention)
 
 
+def add_columns(scope: Scope, name: str, schema: str) -> list[str]:
+    """See :class:`Engine`."""
+    del scope
+    return LocalQueue.open(local_path(name)).add_columns(schema)
+
+
 def upgrade(scope: Scope, name: str) -> Upgraded:
     """See :class:`Engine`."""
     del scope

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from spark_queue.delta.commands import admin, readers
+from spark_queue.delta.commands import admin, more_columns, readers
 from spark_queue.delta.input import key_rules, kinds
+from spark_queue.delta.input.kinds import Field, Kind
 from spark_queue.delta.store.committing import require_not_held
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import FORMAT_VERSION, QUEUE_COLUMNS, TRACE
@@ -33,7 +34,7 @@ def upgrade(store: Store) -> Upgraded:
     key_rules.require_same_texts(store.name, settings, users)
     require_not_held(store, store.queue_head())
     step, *_ = [_logged(reader) for reader in _logs(first)]
-    _widen(store)
+    more_columns.widen(store, [Field(TRACE, Kind("string"))])
     return Upgraded(step=step, was=settings.format, now=FORMAT_VERSION)
 
 
@@ -48,27 +49,3 @@ def _logged(store: Store) -> int:
     if store.settings(store.status_head()).format == FORMAT_VERSION:
         return 0
     return admin.configure(store, lambda old, _: replace(old, format=FORMAT_VERSION), "upgrade")
-
-
-def _widen(store: Store) -> None:
-    """Give the item log the column that came with the format."""
-    with store.writing("queue"):
-        if store.carries_traces():
-            return
-        require_not_held(store, store.queue_head())
-        try:
-            _add_traces(store)
-        except Exception:
-            # On a shared store two may do it at once, and one is told that it is there.
-            store.cache().columns = None
-            if not store.carries_traces():
-                raise
-        store.cache().columns = None
-
-
-def _add_traces(store: Store) -> None:
-    native = store.native("queue")
-    if native is None:
-        store.queue.add_text(TRACE)
-    else:
-        native.add_text(TRACE)

@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from importlib import import_module
 from pathlib import Path
@@ -234,9 +234,10 @@ class Log(Generic[_Head]):
         """Merge small files. It never loses to appends, nor they to it."""
         self._needs_spark("to merge files", "the queue was opened without one")
 
-    def add_text(self, name: str) -> None:
-        """Give the table one more column, of texts, which is null in all rows that are there."""
-        self._needs_spark(f"to add column {name}", "they ask for more than plain appends")
+    def add_columns(self, fields: Sequence[Mapping[str, Any]]) -> None:
+        """Give the table more columns, which are null in all rows that are there."""
+        names = ", ".join(field["name"] for field in fields)
+        self._needs_spark(f"to add {names}", "a column has a type that only Spark keeps")
 
     def delete(self, predicate: str) -> None:
         """Delete rows of a partition, which the predicate names by a literal."""

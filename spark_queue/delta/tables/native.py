@@ -242,16 +242,13 @@ class NativeLog:
                 traces.note(self._directory, version + 1)
         return ours
 
-    def add_text(self, name: str) -> None:
-        """Give the table one more column, of texts, which is null in all rows that are there.
-
-        Whoever calls has the right to write. It is on the disk when this returns.
-        """
+    def add_columns(self, fields: Sequence[Mapping[str, Any]]) -> None:
+        """See :class:`StepLog`."""
         with self._guard:
             self._refresh()
             # The commits that it stands on come first.
             sync_commits(self._directory)
-            widening.add_text(self._directory, self._table, name)
+            widening.add_columns(self._directory, self._table, fields)
             self._found()
 
     def discard(self, adds: Iterable[Mapping[str, Any]]) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -147,10 +147,12 @@ class SparkLog(Log[_Head]):
         with self._writes("merge small files"):
             self.spark.sql(f"OPTIMIZE {self.address.sql()}")
 
-    def add_text(self, name: str) -> None:
-        """Give the table one more column, of texts, which is null in all rows that are there."""
-        with self._writes("add a column"):
-            self.spark.sql(f"ALTER TABLE {self.address.sql()} ADD COLUMNS (`{name}` STRING)")
+    def add_columns(self, fields: Sequence[Mapping[str, Any]]) -> None:
+        """Give the table more columns, which are null in all rows that are there."""
+        columns = StructType.fromJson({"type": "struct", "fields": fields})
+        added = ", ".join(f"`{one.name}` {one.dataType.simpleString()}" for one in columns)
+        with self._writes("add columns"):
+            self.spark.sql(f"ALTER TABLE {self.address.sql()} ADD COLUMNS ({added})")
         self.force()
 
     def delete(self, predicate: str) -> None:

@@ -75,8 +75,8 @@ class StepLog(Protocol):
         """Return the names of the columns."""
         ...
 
-    def add_text(self, name: str) -> None:
-        """Give the table one more column, of texts, which is null in all rows that are there.
+    def add_columns(self, fields: Sequence[Mapping[str, Any]]) -> None:
+        """Give the table more columns, as of Spark's JSON, which are null in all rows there are.
 
         Whoever calls has the right to write. It is on the disk when this returns.
         """

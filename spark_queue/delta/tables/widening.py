@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spark_queue.delta.tables.appending import link_commit
 from spark_queue.errors import StepLostError
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 
-def add_text(directory: Path, table: DeltaTable, name: str) -> None:
-    """Give a table one more column, of texts, which is null in all rows that are there.
+def add_columns(directory: Path, table: DeltaTable, fields: Sequence[Mapping[str, Any]]) -> None:
+    """Give a table more columns, which are null in all rows that are there.
 
     The commit is on the disk before it can be seen, and its name when this returns.
 
@@ -25,8 +26,8 @@ def add_text(directory: Path, table: DeltaTable, name: str) -> None:
         Where it is.
     table : deltalake.DeltaTable
         The table as it is now. Whoever calls has the right to write to it.
-    name : str
-        The column.
+    fields : sequence of mapping
+        The columns, as Spark writes a schema in JSON.
 
     Raises
     ------
@@ -34,7 +35,7 @@ def add_text(directory: Path, table: DeltaTable, name: str) -> None:
         When somebody has committed who does not ask for the right to.
     """
     known, columns = table.metadata(), json.loads(table.schema().to_json())
-    columns["fields"].append({"name": name, "type": "string", "nullable": True, "metadata": {}})
+    columns["fields"] += fields
     defined = {
         "id": str(known.id),
         "name": known.name,
@@ -45,13 +46,13 @@ def add_text(directory: Path, table: DeltaTable, name: str) -> None:
         "createdTime": known.created_time,
         "configuration": known.configuration,
     }
-    fields = json.dumps(columns["fields"][-1:], separators=(",", ":"))
     info = {
         "timestamp": int(time.time() * 1000),
-        "operation": "ADD COLUMN",
-        "operationParameters": {"fields": fields},
+        "operation": "ADD COLUMNS",
+        "operationParameters": {"columns": json.dumps([*fields], separators=(",", ":"))},
     }
     actions = [{"commitInfo": info}, {"metaData": defined}]
     version = table.version() + 1
     if not link_commit(directory / "_delta_log", version, actions, is_synced=True):
-        raise StepLostError(f"a new column {name}", 1)
+        names = ", ".join(field["name"] for field in fields)
+        raise StepLostError(f"what adds {names}", 1)

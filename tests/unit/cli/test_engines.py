@@ -47,6 +47,7 @@ run("history", "./q", "1")
 run("configure", "./q", "--lease", "60")
 run("maintain", "./q", "--retention", "60")
 run("upgrade", "./q")
+run("add-columns", "./q", "--schema", "note string")
 run("metrics", "./q")
 run("metrics", "./q", "--textfile", "q.prom")
 run("add-reader", "./q", "mail")
@@ -103,7 +104,7 @@ def test_a_local_queue_is_worked_with_where_there_is_no_spark(tmp_path: Path) ->
     ends = [line for line in done.stdout.splitlines() if line.startswith("ended ")]
     assert done.stderr == ""
     assert [line for line in ends if not line.endswith(" 0")] == []
-    assert len(ends) == 40
+    assert len(ends) == 41
     assert "3 items enqueued, step 1" in done.stdout
     assert list(tmp_path.glob("q/*_log")) == []
 

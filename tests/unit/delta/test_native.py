@@ -90,7 +90,7 @@ def test_a_new_column_is_on_the_disk_before_it_is_seen(
     log = _log(tmp_path)
     assert log.commit(following(StatusHead()), _rows(1))
     told.clear()
-    log.add_text("_more")
+    log.add_columns([{"name": "_more", "type": "string", "nullable": True, "metadata": {}}])
     seen = told.index(("link", str(tmp_path / "_delta_log" / f"{2:020}.json")))
     assert [Path(path).suffix for call, path in told[:seen]][-1] == ".tmp"
     assert told[seen + 1] == ("fsync", str(tmp_path / "_delta_log"))

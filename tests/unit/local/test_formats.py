@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -123,7 +123,7 @@ def test_an_upgrade_that_was_cut_short_goes_on(
     """Where the format is logged and the tables are old, the queue works until it is mended."""
     queue = golden(2, "strings")
     with monkeypatch.context() as cut:
-        cut.setattr(native.NativeLog, "add_text", lambda *_: 1 / 0)
+        cut.setattr(native.NativeLog, "add_columns", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             queue.upgrade()
 
@@ -137,14 +137,14 @@ def test_of_two_upgrades_at_once_neither_fails(
     golden: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who is told that the column is there, by another's upgrade, has what it wanted."""
-    add = native.NativeLog.add_text
+    add = native.NativeLog.add_columns
 
-    def second(log: native.NativeLog, name: str) -> None:
-        add(log, name)
-        raise ValueError(f"column {name} exists")
+    def second(log: native.NativeLog, fields: Sequence[Mapping[str, Any]]) -> None:
+        add(log, fields)
+        raise ValueError("the column exists")
 
     queue = golden(2, "strings")
-    monkeypatch.setattr(native.NativeLog, "add_text", second)
+    monkeypatch.setattr(native.NativeLog, "add_columns", second)
 
     assert queue.upgrade().now == FORMAT_VERSION
     assert queue._store.carries_traces()
