@@ -75,9 +75,10 @@ class Worked(Operated):
         limit : int
             How many items one claim takes at most.
         max_per_group : int, optional
-            How many consecutive items of one group a claim may take, to be worked off one after
-            another. By default all that come next, up to ``limit``; with ``per="batch"`` one, as a
-            failed batch could not stop its groups.
+            How many consecutive items of one group a claim takes at most, to be worked off one
+            after another; up to there, about as many as the claims before it could finish. By
+            default up to ``limit``; with ``per="batch"`` one, as a failed batch could not stop its
+            groups.
         lease : timedelta, optional
             How long a claim holds; it is renewed while the handler runs.
         worker_id : str, optional

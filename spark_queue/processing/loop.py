@@ -16,20 +16,17 @@ from typing import Literal, Protocol
 
 from spark_queue.claim import Claim, claimed
 from spark_queue.delta.commands import forwarding, recovery, settle, settle_and_claim
-from spark_queue.delta.commands.claims import new_claim_id
 from spark_queue.delta.commands.settle import SettledStep, Verdict
 from spark_queue.delta.replica.request import Request
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import logger
 from spark_queue.delta.views.standing import Standing, standing
+from spark_queue.processing.run_length import RENEWALS, RunLength
 from spark_queue.rules.model import Reason
 
 #: Why processing ended. Of a queue that is paused or waits nothing could be claimed, though it is
 #: not empty.
 Stopped = Literal["empty", "paused", "waiting", "time limit", "stop"]
-
-#: Parts of a lease after which it is renewed while a handler runs.
-_RENEWALS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,12 +116,12 @@ def processed(
     """Claim, run and settle until the queue is empty, the time is up, or someone stops it."""
     started = time.monotonic()
     result = ProcessResult()
-    request = hands.begin(stop)
+    runs = RunLength(store, hands.begin(stop))
     deadline = None if time_limit is None else started + time_limit.total_seconds()
-    ahead = _Ahead(store, request, lambda: _reason_to_stop(deadline, stop) is None)
+    ahead = _Ahead(store, runs, lambda: _reason_to_stop(deadline, stop) is None)
     with ahead:
         while (reason := _reason_to_stop(deadline, stop)) is None:
-            claim = ahead.take() or _next_claim(store, request)
+            claim = ahead.take() or _next_claim(store, runs.request())
             if claim.count == 0:
                 reason = "empty"
                 break
@@ -150,9 +147,9 @@ class _Ahead:
     Leaving the block gives it back, if nobody took it: uncharged, as if it had not been made.
     """
 
-    def __init__(self, store: Store, request: Request, may_go_on: Callable[[], bool]) -> None:
+    def __init__(self, store: Store, runs: RunLength, may_go_on: Callable[[], bool]) -> None:
         self._store = store
-        self._request = request
+        self._runs = runs
         self._may_go_on = may_go_on
         self._claim: Claim | None = None
 
@@ -166,15 +163,19 @@ class _Ahead:
 
     def settled(self, claim: Claim, verdict: Verdict) -> SettledStep:
         """Settle a claim, and make the next one in the same step, if that is possible."""
-        store = self._store
+        store, runs = self._store, self._runs
         if self._may_go_on():
+            length = runs.after(claim)
             both = settle_and_claim.settle_and_claim(
-                store, claim.lease, verdict, _named(self._request)
+                store, claim.lease, verdict, runs.request(length)
             )
             if both is not None:
+                runs.learn(length)
                 self._claim = Claim(store, both[1])
                 return both[0]
-        return settle.settle(store, claim.lease, verdict)
+        done = settle.settle(store, claim.lease, verdict)
+        runs.learn(runs.after(claim, done))
+        return done
 
     def __enter__(self) -> None:
         """Do nothing: the block is for its end."""
@@ -196,11 +197,7 @@ def _reason_to_stop(deadline: float | None, stop: threading.Event) -> Stopped | 
 def _next_claim(store: Store, request: Request) -> Claim:
     """Claim, after settling what the claims of dead holders have to show for themselves."""
     recovery.recover(store)
-    return claimed(store, _named(request))
-
-
-def _named(request: Request) -> Request:
-    return replace(request, claim_id=new_claim_id())
+    return claimed(store, request)
 
 
 def _work_off(store: Store, claim: Claim, hands: Hands, ahead: _Ahead) -> SettledStep:
@@ -231,7 +228,7 @@ def _renewing(claim: Claim) -> Iterator[None]:
     done = threading.Event()
 
     def renew() -> None:
-        while not done.wait(held_for.total_seconds() / _RENEWALS):
+        while not done.wait(held_for.total_seconds() / RENEWALS):
             _renew(claim, held_for)
 
     thread = threading.Thread(target=renew, name=f"renew-{claim.lease}", daemon=True)

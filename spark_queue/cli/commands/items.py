@@ -62,7 +62,7 @@ class RunOptions:
     limit: Annotated[int, Option(help="Items that one claim takes.")] = 10_000
     max_per_group: Annotated[
         int | None,
-        Option(help="Items of one group that a claim takes; all that may run if not given."),
+        Option(help="Items of one group that a claim takes at most."),
     ] = None
 
     def arguments(self, scope: Scope) -> dict[str, Any]:

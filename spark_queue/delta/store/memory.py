@@ -20,6 +20,9 @@ _Head = TypeVar("_Head", QueueHead, StatusHead)
 #: How many rows of the status log a process remembers at most.
 MAX_TAIL = 200_000
 
+#: Items of a group that the first claim of a process takes together.
+FIRST_RUN = 500
+
 
 @dataclass(slots=True)
 class Seen(Generic[_Head]):
@@ -54,6 +57,8 @@ class Position:
     settings: dict[int, Settings] = field(default_factory=dict)
     replica: Replica | None = None
     too_large: TooLarge = field(default_factory=TooLarge)
+    run_length: float = FIRST_RUN
+    """How many items of a group a claim probably finishes, as earlier ones taught."""
 
 
 @dataclass
