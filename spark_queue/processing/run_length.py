@@ -76,4 +76,5 @@ class RunLength:
             # It took the time of other items, and there is no room for longer runs.
             return self._known.run_length
         took = max(self._store.clock.now() - claim.claimed_at, timedelta.resolution)
-        return longest * (self._request.lease / RENEWALS / took)
+        # What a claim takes by itself may be longer, and is no reason for ever shorter runs.
+        return max(longest * (self._request.lease / RENEWALS / took), min(longest, _SHORT))

@@ -143,6 +143,18 @@ def test_a_run_ends_before_its_lease_is_renewed(
     assert _claims(queue, handle, limit=LIMIT) == [250, 50]
 
 
+def test_a_short_lease_does_not_make_runs_of_single_items(
+    deep: Callable[..., LocalQueue], clock: ManualClock
+) -> None:
+    """Where not even a few items are done in time, claims keep a length that is worth a claim."""
+    queue = deep(700, lease=timedelta(seconds=3))
+
+    def handle(_: dict[str, Any]) -> None:
+        clock.advance(timedelta(seconds=1))
+
+    assert _claims(queue, handle, limit=LIMIT) == [500, 100, 100]
+
+
 def test_a_run_of_one_batch_teaches_nothing(deep: Callable[..., LocalQueue]) -> None:
     """With ``per="batch"`` a claim takes one item of a group, and runs stay as they were."""
     queue = deep(5, 5)
