@@ -16,6 +16,7 @@ from typing import Any
 from spark_queue.delta.commands import recovery
 from spark_queue.delta.tables import (
     appending,
+    checkpointing,
     commits,
     lives,
     merging,
@@ -129,7 +130,7 @@ MOMENTS: dict[str, _Install] = {
     "commit made": _after(appending.Appending, "commit"),
     "commit noted": _after(traces, "note"),
     "checkpoint": _inside(native.NativeLog, "sum_up", _is_due),
-    "checkpoint written": _before(native, "sync_checkpoint"),
+    "checkpoint written": _before(checkpointing, "sync_file"),
     "merging": _inside(merging, "_merging", _always),
     "merged file written": _after(native.NativeLog, "written"),
     "files replaced": _after(native.NativeLog, "replace"),

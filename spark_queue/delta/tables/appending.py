@@ -273,14 +273,6 @@ def sync_commits(directory: Path) -> None:
         note_forced(directory, int(new[-1][:20]))
 
 
-def sync_checkpoint(directory: Path, version: int) -> None:
-    """Force a checkpoint of a table's log to the disk, and its name."""
-    log = directory / "_delta_log"
-    for file in (*log.glob(f"{version:020}.checkpoint*.parquet"), log / "_last_checkpoint"):
-        sync_file(file)
-    sync_directory(log)
-
-
 def note_forced(directory: Path, version: int) -> None:
     """Remember that all versions of a table up to one are on the disk."""
     _forced[_birth(directory)] = version

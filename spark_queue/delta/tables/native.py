@@ -23,9 +23,9 @@ from spark_queue.delta.tables.appending import (
     Appending,
     is_forced,
     note_forced,
-    sync_checkpoint,
     sync_commits,
 )
+from spark_queue.delta.tables.checkpointing import write_checkpoint
 from spark_queue.delta.tables.commits import Commit, commit_at, newest_version, summed_up
 from spark_queue.delta.tables.files import LogFile, files_of, read_file
 from spark_queue.delta.tables.log import APP_ID, Head
@@ -270,12 +270,10 @@ class NativeLog:
             self._found()
             if self._newest[0] - (summed_up(self._directory) or 0) < self._each:
                 return False
-            self._refresh()
-            with telling(self._directory):
-                self._table.create_checkpoint()
-                # Before anything goes that it stands for.
-                sync_checkpoint(self._directory, self._table.version())
-                if self._cleans_up:
+            write_checkpoint(self._directory)
+            if self._cleans_up:
+                self._refresh()
+                with telling(self._directory):
                     self._table.cleanup_metadata()
         return True
 

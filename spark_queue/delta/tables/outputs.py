@@ -23,9 +23,9 @@ from spark_queue.delta.tables.appending import (
     Appending,
     is_forced,
     note_forced,
-    sync_checkpoint,
     sync_commits,
 )
+from spark_queue.delta.tables.checkpointing import write_checkpoint
 from spark_queue.delta.tables.commits import newest_version, summed_up
 from spark_queue.delta.tables.facts import logger
 from spark_queue.delta.tables.files import read_file
@@ -211,10 +211,8 @@ class ResultTable:
             return
         try:
             with telling(self.directory):
+                write_checkpoint(self.directory)
                 table.update_incremental()
-                table.create_checkpoint()
-                # Before anything goes that it stands for.
-                sync_checkpoint(self.directory, table.version())
                 if settings.get(_CLEANS_UP, "true").lower() != "false":
                     table.cleanup_metadata()
         except Exception:  # noqa: BLE001 - the rows are there, and the next may do it

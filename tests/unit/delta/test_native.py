@@ -198,6 +198,38 @@ def test_old_commits_are_kept_where_the_table_says_so(tmp_path: Path) -> None:
     assert len(list((tmp_path / "_delta_log").glob("*.json"))) == 5
 
 
+def test_a_checkpoint_is_on_the_disk_before_it_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A power cut leaves none without content, which a reader would trust; nor a pointer to it."""
+    log, head = _log(tmp_path, **{"delta.checkpointInterval": "2"}), StatusHead()
+    for _ in range(2):
+        head = following(head)
+        assert log.commit(head, None)
+    folder, real = tmp_path / "_delta_log", os.fsync
+    seen: list[tuple[str, set[str]]] = []
+
+    def fsync(file: int) -> None:
+        path = Path(f"/proc/self/fd/{file}").readlink()
+        kind = path.suffix or path.name
+        seen.append((kind, {one.name for one in folder.glob("*checkpoint*")}))
+        real(file)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    assert log.sum_up()
+
+    file, pointer = f"{2:020}.checkpoint.parquet", "_last_checkpoint"
+    assert seen == [
+        (".tmp", set()),
+        ("_delta_log", {file}),
+        (".tmp", {file}),
+        ("_delta_log", {file, pointer}),
+    ]
+    assert {path.name for path in folder.iterdir()} >= {file, pointer}
+    assert DeltaTable(str(tmp_path)).version() == 2
+    assert NativeLog(tmp_path).commit(following(head), _rows(1))
+
+
 def test_nothing_is_seen_of_a_step_whose_files_cannot_be_forced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
