@@ -1,0 +1,85 @@
+"""Outcomes of a claim in the commit of an output, as Spark writes and finds them."""
+
+from __future__ import annotations
+
+import uuid
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_queue import DeltaQueue, QueueConfig, Reject
+from spark_queue.delta.commands import evidence
+from spark_queue.delta.commands.evidence import Output
+from spark_queue.delta.tables.claim_record import ClaimRecord
+from spark_queue.processing import loop, worker
+
+
+def _handle(item: dict[str, Any]) -> dict[str, Any] | None:
+    if item["id"] == 2:
+        raise Reject("never")
+    if item["id"] == 4:
+        raise ValueError("not yet")
+    return None if item["id"] == 1 else {"id": item["id"]}
+
+
+@pytest.mark.parametrize("kind", ["path", "name", "store"])
+def test_a_worker_that_fails_behind_its_output_has_done_its_items(
+    spark: SparkSession, queue_path: str, place: str, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Each item gets what the run decided; where no directory shows it, a history tells."""
+    queue = DeltaQueue.create(
+        spark, queue_path, "id long, grp string", QueueConfig(group_key="grp")
+    )
+    queue.enqueue(spark.range(1, 6).selectExpr("id", "'g' AS grp"), order_by="id")
+    out = f"o{uuid.uuid4().hex}" if kind == "name" else f"{place}/out"
+    if kind == "store":
+        monkeypatch.setattr(Output, "_place", lambda _: None)
+        monkeypatch.setattr(evidence, "_RECENT", 1)
+
+    def fail(*_: object) -> None:
+        # Its commit is no longer among the newest.
+        Output(spark, out).shut_out("another")
+        raise RuntimeError("gone")
+
+    with monkeypatch.context() as failing:
+        failing.setattr(loop._Ahead, "settled", fail)
+        with pytest.raises(RuntimeError, match="gone"):
+            queue.process(_handle, returns="id long", output=out)
+
+    rows = queue.status().orderBy("id").collect()
+    assert [(row["_state"], row["_attempts"], row["_losses"]) for row in rows] == [
+        ("acked", 0, 0), ("dead", 0, 0), ("acked", 0, 0), ("ready", 1, 0), ("ready", 0, 0),
+    ]  # fmt: skip
+    assert rows[3]["_error"] == "ValueError: not yet"
+
+
+def test_a_record_names_what_is_done_where_some_items_have_no_outcome(spark: SparkSession) -> None:
+    """A task that Spark ran again has none for its items; otherwise only the others are named."""
+    columns = "_seq long, outcome string, error string, together long, result struct<id: long>"
+    rows: list[Any] = [
+        (1, "ack", None, None, (1,)), (2, "ack", None, None, None), (3, "nack", "E", None, None)
+    ]  # fmt: skip
+    stage = spark.createDataFrame(rows, columns)
+    written: list[ClaimRecord] = []
+
+    class Kept:
+        """An output that keeps the records."""
+
+        def write(self, results: DataFrame, record: ClaimRecord) -> bool:
+            """Keep a record."""
+            assert [row["_seq"] for row in results.collect()] == [1]
+            written.append(record)
+            return True
+
+    output: Any = Kept()
+    for count in (3, 4):
+        claim: Any = SimpleNamespace(id="abc", count=count)
+        assert worker._is_written(output, stage, claim)
+
+    failed = {3: ("nack", "E")}
+    assert written == [
+        ClaimRecord(claim_id="abc", outcomes=failed, is_whole=True),
+        ClaimRecord(claim_id="abc", outcomes={2: ("ack", None), **failed}, is_whole=False),
+    ]
