@@ -181,6 +181,10 @@ class Working(Operating):
             ``max_per_group`` is above 1 for batches.
         InvalidConfigError
             When the driver lacks what Spark needs to run a handler: pandas, for example.
+        OutputRefusedError
+            When the output refuses rows, and no single row explains it. The claim is given back.
+        SchemaMismatchError
+            When the output is there, and ``returns`` does not fit its columns. Nothing was claimed.
         UnsafeSessionError
             When the session runs tasks speculatively.
         """

@@ -220,19 +220,26 @@ def _live(point: str, place: str, runner: str) -> None:
 def _opened(place: str, runner: str) -> Any:
     if runner == "without Spark":
         return LocalQueue.open(f"{place}/queue", durability="process")
+    from spark_queue import DeltaQueue  # noqa: PLC0415 - not without Spark
+
+    return DeltaQueue.open(_session(), f"{place}/queue")
+
+
+def _session() -> Any:
+    """Return a session of the JVM, or the server, that the environment names."""
     from pyspark import SparkConf, SparkContext  # noqa: PLC0415 - not without Spark
     from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
-    from spark_queue import DeltaQueue  # noqa: PLC0415
-
+    if (server := os.environ.get("SPARK_REMOTE")) is not None:
+        return SparkSession.builder.remote(server).getOrCreate()
     gateway = launch_gateway()  # type: ignore[no-untyped-call]
     jvm = gateway.jvm
     SparkContext._ensure_initialized(gateway=gateway)
     shared = jvm.org.apache.spark.SparkContext.getOrCreate()
     jsc = jvm.org.apache.spark.api.java.JavaSparkContext.fromSparkContext(shared)
     context = SparkContext(gateway=gateway, jsc=jsc, conf=SparkConf(_jconf=shared.conf()))
-    return DeltaQueue.open(SparkSession(context), f"{place}/queue")
+    return SparkSession(context)
 
 
 def main() -> None:

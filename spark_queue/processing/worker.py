@@ -185,15 +185,15 @@ def _rows(stage: DataFrame, claim: Claim) -> DataFrame:
 
 def _is_written(output: Output, stage: DataFrame, claim: Claim) -> bool:
     """Write results and the record of all outcomes; False where somebody has taken over."""
-    has_row = (F.col("outcome") == "ack") & F.col("result").isNotNull()
-    counts = (F.count(F.lit(1)), F.count_if(has_row), F.count("error"))
-    total, rows, errors = stage.agg(*counts).collect()[0]
+    is_done, has_row = F.col("outcome") == "ack", F.col("result").isNotNull()
+    counts = (F.count(F.lit(1)), F.count_if(is_done), F.count_if(is_done & has_row))
+    total, done, rows = stage.agg(*counts).collect()[0]
     if rows == 0:
         return True
     is_whole = total == claim.count
-    left = stage.where(F.col("outcome") != "ack" if is_whole else ~has_row)
-    error = F.left("error", F.lit(error_room(errors)))
-    found = left.select("_seq", "outcome", error).collect() if total > rows else []
+    left = stage.where(~is_done if is_whole else ~(is_done & has_row))
+    error = F.left("error", F.lit(error_room(total - done)))
+    found = left.select("_seq", "outcome", error).collect() if not is_whole or total > done else []
     outcomes = {seq: (outcome, error) for seq, outcome, error in found}
     record = ClaimRecord(claim_id=claim.id, outcomes=outcomes, is_whole=is_whole)
     return output.write(_rows(stage, claim), record)

@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_queue import DeltaQueue, LocalQueue, QueueConfig, RetryPolicy
+from spark_queue.delta.commands.evidence import Output
 from spark_queue.delta.tables.facts import StepFacts
 from spark_queue.errors import OutputRefusedError, SchemaMismatchError
 
@@ -90,6 +91,16 @@ def test_a_number_that_widens_and_columns_that_may_be_null_fit(
     assert done.acked == 8
     rows = spark.read.format("delta").load(out).orderBy("_seq").collect()
     assert [(row["N"], row["x"], row["more"]) for row in rows] == [(n, 0.5, None) for n in range(8)]
+
+
+def test_a_column_that_the_table_fills_may_be_missing(spark: SparkSession) -> None:
+    """A session shows nothing of what generates a column that is NOT NULL."""
+    name = f"o{uuid.uuid4().hex}"
+    filled = "m INT NOT NULL GENERATED ALWAYS AS (n + 1)"
+    spark.sql(f"CREATE TABLE {name} (n INT, {filled}, {MARKS}) USING delta")
+    results = spark.sql("SELECT 1 AS n, 1L AS _seq, 'a' AS _claim_id").schema
+
+    assert "m" in Output(spark, name).ensure(results).names
 
 
 @pytest.mark.parametrize(

@@ -10,16 +10,20 @@ from pyspark.sql import SparkSession
 
 from spark_queue import DeltaQueue, LocalQueue
 from tests import kills
+from tests.conftest import REMOTE
 
 
 @pytest.fixture(scope="module")
 def workers(spark: SparkSession) -> Iterator[kills.Workers]:
     """Start the program that has workers kill themselves, in the JVM of the session."""
-    gateway: Any = spark.sparkContext._gateway
-    parameters = gateway.gateway_parameters
-    found = kills.Workers(
-        PYSPARK_GATEWAY_PORT=str(parameters.port), PYSPARK_GATEWAY_SECRET=parameters.auth_token
-    )
+    if REMOTE:
+        found = kills.Workers(SPARK_REMOTE="sc://localhost")
+    else:
+        gateway: Any = spark.sparkContext._gateway
+        port, secret = (
+            getattr(gateway.gateway_parameters, name) for name in ("port", "auth_token")
+        )
+        found = kills.Workers(PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=secret)
     yield found
     found.end()
 
@@ -32,6 +36,7 @@ def _rescue(queue: DeltaQueue | LocalQueue, place: str, *, in_order: bool = True
     kills.require_law(place, states, in_order=in_order)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", kills.POINTS)
 def test_a_worker_with_spark_is_killed_at_each_point(
     spark: SparkSession, workers: kills.Workers, place: str, point: str

@@ -9,6 +9,7 @@ either the worker's output is there, and every outcome of its run counts, or it 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -27,6 +28,9 @@ _PATIENCE = 600.0
 
 #: Commits that are searched first: a history takes long to read.
 _RECENT = 1_000
+
+#: Features of tables that fill columns, of which a session shows no metadata.
+_FILLING = frozenset({"generatedColumns", "identityColumns"})
 
 _AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
 
@@ -56,9 +60,8 @@ class Output:
         """Return what the table is called in any session: with its database, or its whole path."""
         if (directory := self._directory()) is not None:
             return paths.location_of(directory)
-        column = "location" if self.address.is_path else "name"
-        row = self.spark.sql(f"DESCRIBE DETAIL {self.address.sql()}").select(column).head()
-        return self.address.target if row is None or row[0] is None else str(row[0])
+        name = self._details("location" if self.address.is_path else "name")
+        return self.address.target if name is None else str(name)
 
     def read(self) -> DataFrame:
         """Return the table as it is now."""
@@ -80,12 +83,19 @@ class Output:
             self._make(self.spark.createDataFrame([], results))
             self._force(self._place())
         there = self.read().schema if seen is None else output_columns.schema_of(seen.schema)
-        output_columns.require(there, results, self.address.target, self._may_grow)
+        output_columns.require(
+            there,
+            results,
+            self.address.target,
+            may_grow=lambda: str(self.spark.conf.get(_AUTO_MERGE, "false")).lower() == "true",
+            may_fill=lambda: not _FILLING.isdisjoint(self._details("tableFeatures") or ()),
+        )
         self._columns = there
         return there
 
-    def _may_grow(self) -> bool:
-        return str(self.spark.conf.get(_AUTO_MERGE, "false")).lower() == "true"
+    def _details(self, column: str) -> Any:
+        row = self.spark.sql(f"DESCRIBE DETAIL {self.address.sql()}").select(column).head()
+        return None if row is None else row[0]
 
     def _make(self, empty: DataFrame) -> None:
         directory = paths.directory_of(self.spark, self.address)
@@ -109,8 +119,7 @@ class Output:
         if self.address.is_path:
             return self._directory()
         if self._named is None:
-            row = self.spark.sql(f"DESCRIBE DETAIL {self.address.sql()}").select("location").head()
-            self._named = TableAddress.of(self.address.target if row is None else str(row[0]))
+            self._named = TableAddress.of(self._details("location") or self.address.target)
         directory = paths.directory_of(self.spark, self._named)
         return directory if directory is not None and paths.has_log(directory) else None
 
@@ -122,9 +131,7 @@ class Output:
 
     def refused(self, results: DataFrame) -> DataFrame:
         """Return ``_seq`` of the results that the table refuses as it is now, and ``_why``."""
-        row = self.spark.sql(f"DESCRIBE DETAIL {self.address.sql()}").select("properties").head()
-        properties = {} if row is None else row[0]
-        there = self.read().schema
+        properties, there = self._details("properties") or {}, self.read().schema
         return output_columns.refused(results, there, properties, self.address.target)
 
     def has(self, claim_id: str) -> bool:

@@ -20,6 +20,7 @@ from pyspark.sql.types import (
     LongType,
     MapType,
     ShortType,
+    StringType,
     StructField,
     StructType,
 )
@@ -62,7 +63,12 @@ def schema_of(text: str) -> StructType:
 
 
 def require(
-    there: StructType, results: StructType, output: str, may_grow: Callable[[], bool]
+    there: StructType,
+    results: StructType,
+    output: str,
+    *,
+    may_grow: Callable[[], bool],
+    may_fill: Callable[[], bool],
 ) -> None:
     """Check that results can be appended to an output.
 
@@ -76,6 +82,8 @@ def require(
         The name of the output, for the error.
     may_grow : callable
         Whether the session adds columns to tables by itself.
+    may_fill : callable
+        Whether the table may fill columns by itself, although their metadata do not say so.
 
     Raises
     ------
@@ -93,7 +101,8 @@ def require(
                 field.name, f"is {theirs} in the output {output!r}, and {ours} in returns"
             )
     for field in named.values():
-        if not field.nullable and not any(name in field.metadata for name in _FILLED):
+        is_filled = field.nullable or any(name in field.metadata for name in _FILLED)
+        if not is_filled and not may_fill():
             raise SchemaMismatchError(
                 field.name, f"is NOT NULL in the output {output!r}, and missing in returns"
             )
@@ -246,7 +255,9 @@ def _is_same(ours: DataType, theirs: DataType) -> bool:
             field.name.lower() in kinds and _is_same(field.dataType, kinds[field.name.lower()])
             for field in ours
         )
-    return ours.simpleString() == theirs.simpleString()
+    # Texts of any collation are texts.
+    are_texts = isinstance(ours, StringType) and isinstance(theirs, StringType)
+    return are_texts or ours.simpleString() == theirs.simpleString()
 
 
 def _widens(ours: DataType, theirs: DataType) -> bool:
