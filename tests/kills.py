@@ -80,6 +80,14 @@ ITEMS = {
 }  # fmt: skip
 
 
+#: Before and behind each commit of a run without Spark: a claim, an output, a settle.
+COMMITS: dict[str, tuple[dict[str, str], str, str, int]] = {
+    f"{when} commit {nth}": ({"without Spark": "os"}, "link", when, nth)
+    for nth in range(1, 8)
+    for when in ("before", "behind")
+}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Call:
     """A call of a handler."""
@@ -183,7 +191,7 @@ class Workers:
 
 def _install(point: str, runner: str) -> None:
     """Have this process kill itself at a point."""
-    where, name, when, nth = {**POINTS, **RESCUES}[point]
+    where, name, when, nth = {**POINTS, **RESCUES, **COMMITS}[point]
     if not where:
         return
     module, _, inner = where[runner].partition(" ")

@@ -39,6 +39,19 @@ def test_a_worker_is_killed_at_each_point(
     _rescue(place, in_order=on_failure == "block")
 
 
+@pytest.mark.parametrize("on_failure", ["block", "skip"])
+@pytest.mark.parametrize("point", kills.COMMITS)
+def test_a_worker_is_killed_at_each_commit(
+    workers: kills.Workers, place: str, point: str, on_failure: str
+) -> None:
+    """A commit is there or not, and the order of each group is kept either way."""
+    kills.make(place, on_failure)
+
+    workers.kill_at(point, place, "without Spark")
+
+    _rescue(place, in_order=on_failure == "block")
+
+
 @pytest.mark.parametrize("point", kills.RESCUES)
 def test_a_rescuer_is_killed_at_each_point(workers: kills.Workers, place: str, point: str) -> None:
     """A rescuer that dies leaves to the next one what it found."""
