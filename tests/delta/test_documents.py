@@ -30,7 +30,7 @@ _OF_A_CHECKOUT = re.compile(r"python3 \.ci/|python jobs/bench/|pip wheel |PYSPAR
 
 
 #: Those, and our own on queues that a page has not made.
-_ELSEWHERE = re.compile(rf"{_OF_A_CHECKOUT.pattern}|pip install |python -m |spark-queue ")
+_ELSEWHERE = re.compile(rf"{_OF_A_CHECKOUT.pattern}|pip install |python -m |spark-(queue|submit) ")
 
 
 def _commands_of_ours() -> dict[str, Any]:
@@ -85,7 +85,9 @@ def test_program_of_the_readme_runs(
 @pytest.mark.parametrize(
     "page", [page for page in _PAGES[1:] if _program(page)], ids=lambda page: page.stem
 )
-def test_program_of_a_page_runs(spark: SparkSession, here: Path, page: Path) -> None:
+def test_program_of_a_page_runs(
+    spark: SparkSession, here: Path, page: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The programs of every document run as they are printed, one after the other."""
     assert list(here.iterdir()) == []
     program = _program(page)
@@ -96,6 +98,9 @@ def test_program_of_a_page_runs(spark: SparkSession, here: Path, page: Path) -> 
 
     exec(program, {"spark": spark})  # noqa: S102 - our own program
 
+    if page.stem == "streams":
+        said = re.findall(r"^print\(.*\)  # (.*)$", program, re.MULTILINE)
+        assert capsys.readouterr().out.splitlines() == said
     if page.stem == "databricks":
         DeltaQueue.drop(spark, "spark_catalog.ops.files")
         spark.sql("DROP SCHEMA ops")

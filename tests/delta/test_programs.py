@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
+import socket
 import subprocess
 import sys
 import time
@@ -17,9 +19,11 @@ from pathlib import Path
 import pytest
 
 import spark_queue
+from spark_queue.session import delta_coordinate
 
 _ROOT = Path(__file__).parents[2]
 _PAGE = _ROOT / "docs" / "three-programs.md"
+_STREAMS = _ROOT / "docs" / "streams.md"
 _PROGRAM = re.compile(r'```python title="(\w+\.py)"\n(.*?)```', re.DOTALL)
 
 #: What the web service is told of that the job has, too; and of what only it has.
@@ -100,3 +104,52 @@ def test_three_programs_work_on_one_queue(here: Path) -> None:
     job_said = _said(here, "job.py")
     assert job_said[0] == f"added {_ADDED - known} known {known}"
     assert any("acked" in line and str(len(everybody)) in line for line in job_said)
+
+
+@contextmanager
+def _server(folder: Path, command: str) -> Iterator[int]:
+    """Start the server of Spark Connect that a command is for, at a free port."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+    env = {**os.environ, "PYTHONPATH": str(_ROOT), "PYSPARK_PYTHON": sys.executable}
+    words = shlex.split(command.replace("15002", str(port)))
+    with (folder / "server.out").open("w", encoding="utf-8") as said:
+        started = subprocess.Popen(words, cwd=folder, env=env, stdout=said, stderr=said)  # noqa: S603
+    try:
+        _wait_for(port, started)
+        yield port
+    finally:
+        started.terminate()
+        started.wait()
+
+
+def _wait_for(port: int, started: subprocess.Popen[bytes]) -> None:
+    until = time.monotonic() + 300
+    while not _is_open(port):
+        assert started.poll() is None
+        assert time.monotonic() < until
+        time.sleep(0.2)
+
+
+def _is_open(port: int) -> bool:
+    with socket.socket() as asking:
+        return asking.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_client_works_on_a_queue_by_a_server(tmp_path: Path) -> None:
+    """The command starts a server that knows Delta, and the client prints what it says it does."""
+    text = _STREAMS.read_text(encoding="utf-8")
+    ((name, program),) = _PROGRAM.findall(text)
+    (command,) = re.findall(r"^spark-submit --class .*$", text, re.MULTILINE)
+    assert delta_coordinate() in command
+    (tmp_path / name).write_text(program, encoding="utf-8")
+
+    with _server(tmp_path, command) as port:
+        client = _started(tmp_path, name, str(port), f"{tmp_path}/queue")
+        assert client.wait(300) == 0
+
+    said = re.findall(r"^ *print\(.*\)  # (.*)$", program, re.MULTILINE)
+    assert len(said) == 2
+    assert _said(tmp_path, name) == said

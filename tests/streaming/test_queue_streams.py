@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from spark_queue import DeltaQueue, QueueConfig
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError
 from spark_queue.looking import store_of
-from tests.streaming.feeds import Feed
+from tests.streaming.feeds import Feed, Sink
 
 SCHEMA = "path string, tenant string"
 
@@ -103,3 +104,55 @@ def test_bad_streams_are_refused_before_they_start(
         queue.enqueue_stream(feed.stream, "")
     with pytest.raises(InvalidArgumentError, match=r"trigger is 0:00:00"):
         queue.process_stream(print, f"{place}/ckpt", trigger=timedelta(0))
+
+
+def test_streams_go_on_after_a_column_was_added(
+    spark: SparkSession, queue: DeltaQueue, place: str
+) -> None:
+    """Streams in and out end where the column is not known, and go on from their checkpoints."""
+    feed = Feed(spark, f"{place}/feed", SCHEMA)
+    sink = Sink(spark, f"{place}/index")
+    feed.put(_rows("a1"))
+    queue.enqueue_stream(feed.stream, f"{place}/in").awaitTermination()
+    sink.run(queue.read_stream("search", start="beginning"))
+    writer = queue.read_stream("search").writeStream.format("delta")
+    going = writer.option("checkpointLocation", sink.checkpoint).start(sink.table)
+
+    # A type that only Spark keeps.
+    assert queue.add_columns("tags array<string>") == ["tags"]
+
+    feed.put(_rows("b1"))
+    with pytest.raises(SchemaMismatchError, match="tags"):
+        queue.enqueue_stream(feed.stream, f"{place}/in")
+    wider = Feed(spark, f"{place}/feed", f"{SCHEMA}, tags array<string>")
+    queue.enqueue_stream(wider.stream, f"{place}/in").awaitTermination()
+    with pytest.raises(StreamingQueryException, match="DELTA_SCHEMA_CHANGED"):
+        going.awaitTermination(120)
+    spark.sql(f"ALTER TABLE delta.`{sink.table}` ADD COLUMNS (tags array<string>)")
+    sink.run(queue.read_stream("search"))
+    assert sorted((row["path"], row["tags"]) for row in sink.rows()) == [("a1", None), ("b1", None)]
+    assert queue.claim(9).items.count() == 2
+
+
+def test_plain_stream_of_the_items_needs_to_skip_changes(
+    spark: SparkSession, queue: DeltaQueue, place: str
+) -> None:
+    """After a purge a stream of Delta's ends for good, and one that skips changes has each item."""
+    queue.enqueue(spark.createDataFrame([(f"p{n}", "t") for n in range(4)], SCHEMA))
+    options = {"plain": {}, "skipping": {"skipChangeCommits": "true"}}
+    sinks = {name: Sink(spark, f"{place}/{name}") for name in options}
+
+    def read(name: str) -> None:
+        reader = spark.readStream.format("delta").options(**options[name])
+        rows = reader.load(f"{queue.name}/queue").where("_kind = 'item'")
+        sinks[name].run(rows.select("path"))
+
+    for name in options:
+        read(name)
+    queue.claim(2).ack()
+    assert queue.purge("path = 'p0'") == 1
+    queue.enqueue(spark.createDataFrame([("p4", "t")], SCHEMA))
+    with pytest.raises(StreamingQueryException, match="DELTA_SOURCE_TABLE_IGNORE_CHANGES"):
+        read("plain")
+    read("skipping")
+    assert sorted(row["path"] for row in sinks["skipping"].rows()) == [f"p{n}" for n in range(5)]
