@@ -246,6 +246,7 @@ class DeltaQueue(Registering):
             A directory that is this query's own. Started again with it, the query goes on where it
             was; with another one it is a new query, which reads from the beginning. Never put back
             an older copy of it: the batches that it counts anew would be taken for enqueued ones.
+            One that another queue was filled with is refused.
         order_by
             As for :meth:`enqueue`, within a micro-batch.
         trigger : timedelta, optional
@@ -263,7 +264,7 @@ class DeltaQueue(Registering):
         SchemaMismatchError
             As for :meth:`enqueue`, before the query starts.
         InvalidArgumentError
-            When the frame is no stream, or no checkpoint is named.
+            When the frame is no stream, no checkpoint is named, or it is another queue's.
 
         Notes
         -----

@@ -240,7 +240,8 @@ class Working(Operating):
         name : str, optional
             The query's name in Spark's own displays.
         handler, on_claim
-            As for :meth:`process`.
+            As for :meth:`process`. Over Spark Connect the query runs on the server: there the
+            handler is called, and ``on_claim`` is refused.
         **options
             Its per, limit, max_per_group, lease, returns and output.
 
@@ -252,11 +253,13 @@ class Working(Operating):
         Raises
         ------
         InvalidArgumentError, UnsafeSessionError
-            As for :meth:`process`; or when no checkpoint is named or ``trigger`` is not above zero.
+            As for :meth:`process`; or when no checkpoint is named, ``trigger`` is not above zero,
+            or ``on_claim`` is given over Spark Connect.
         """
         asked = Asked(handler, **options)
         asked.check(on_claim)
         streams.require_query(checkpoint, trigger, name)
+        streams.require_called(self._store.spark, on_claim)
         worker.require_safe(self._store, asked.of(self._store))
 
         def process(spark: SparkSession, time_limit: timedelta) -> ProcessResult:

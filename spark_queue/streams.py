@@ -7,7 +7,9 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Protocol
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_queue.checks import require_duration, require_string
@@ -49,6 +51,7 @@ def enqueue_stream(
     schema, settings = store.user_schema(), store.settings(store.status_head())
     key_rules.require_same_texts(store.name, settings, of_spark(schema))
     keyed(df, schema, settings.config, order_by)
+    _require_own(store, checkpoint)
 
     def put(batch: DataFrame, number: int) -> None:
         place = store.in_session(batch.sparkSession)
@@ -91,6 +94,44 @@ def query_id(spark: SparkSession, checkpoint: str) -> str:
     """Return the id of the query that keeps its state at a checkpoint."""
     lines = spark.read.text(f"{checkpoint.rstrip('/')}/metadata").collect()
     return str(json.loads("".join(line[0] for line in lines))["id"])
+
+
+def require_called(spark: SparkSession, on_claim: object) -> None:
+    """Raise where a query would call a copy of a function, on another machine.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When there is a function, and the session is of Spark Connect.
+    """
+    if on_claim is not None and type(spark).__module__.startswith("pyspark.sql.connect"):
+        raise InvalidArgumentError(
+            f"on_claim is {on_claim!r}: over Spark Connect a stream runs on the server, which "
+            "would call a copy of it; leave it out and look at stats(), or use process()"
+        )
+
+
+def _require_own(store: Store, checkpoint: str) -> None:
+    """Raise where a checkpoint has batches of which the queue has none."""
+    done = _last_batch(store.spark, checkpoint)
+    if done is not None and query_id(store.spark, checkpoint) not in store.queue_head().streams:
+        raise InvalidArgumentError(
+            f"checkpoint {checkpoint!r} is of a query that is done with batch {done}, and none of "
+            f"its batches is in queue {store.name!r}: it is another queue's, or another query's; "
+            "name a directory that is this query's own"
+        )
+
+
+def _last_batch(spark: SparkSession, checkpoint: str) -> int | None:
+    """Return the last batch that a query is done with; None where there is none."""
+    number = F.max(F.col("_metadata.file_name").try_cast("long"))
+    try:
+        found = spark.read.text(f"{checkpoint.rstrip('/')}/commits").select(number).head()
+    except AnalysisException as exc:
+        if exc.getCondition() != "PATH_NOT_FOUND":
+            raise
+        return None
+    return None if found is None else found[0]
 
 
 def _started(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable
 from datetime import timedelta
@@ -59,6 +60,41 @@ def test_each_batch_of_a_stream_is_in_the_queue_once(
     one.put(_rows("d1"))
     queue.enqueue_stream(one.stream, f"{place}/one-ckpt").awaitTermination()
     assert paths(queue) == ["a1", "a2", "b1", "c1", "d1"]
+
+
+def test_a_checkpoint_of_another_queue_is_refused(
+    spark: SparkSession, queue: DeltaQueue, place: str
+) -> None:
+    """Batches that are in one queue are in no other one, nor in a clone: the call names both."""
+    feed = Feed(spark, f"{place}/feed", SCHEMA, files=1)
+    feed.put(_rows("a1"))
+    checkpoint = f"{place}/ckpt"
+    queue.enqueue_stream(feed.stream, checkpoint).awaitTermination()
+    other = DeltaQueue.create(spark, f"{place}/other", SCHEMA)
+    for stranger in (other, queue.clone(f"{place}/clone")):
+        with pytest.raises(
+            InvalidArgumentError, match=r"ckpt'.*done with batch 0, and none.*in queue"
+        ):
+            stranger.enqueue_stream(feed.stream, checkpoint)
+        own = stranger.enqueue_stream(feed.stream, f"{checkpoint}-of-its-own")
+        own.awaitTermination()
+        shutil.rmtree(f"{checkpoint}-of-its-own")
+    assert paths(other) == ["a1"]
+    queue.enqueue_stream(feed.stream, checkpoint).awaitTermination()
+    assert paths(queue) == ["a1"]
+
+
+def test_a_query_whose_batches_were_empty_goes_on(
+    spark: SparkSession, queue: DeltaQueue, place: str
+) -> None:
+    """A queue knows a checkpoint of its own by the first batch, though nothing was in it."""
+    feed = Feed(spark, f"{place}/feed", SCHEMA, files=1)
+    some = feed.stream.where("path LIKE 'b%'")
+    for name, expected in (("a1", []), ("a2", []), ("b1", ["b1"]), ("a3", ["b1"])):
+        feed.put(_rows(name))
+        queue.enqueue_stream(some, f"{place}/ckpt").awaitTermination()
+        assert paths(queue) == expected
+    assert store_of(queue).queue_head().items == 1
 
 
 def test_a_stream_works_a_queue_off(spark: SparkSession, queue: DeltaQueue, place: str) -> None:

@@ -133,12 +133,26 @@ def entered(
     status = store.status_head()
     # Before anybody has to wait for this step: what is large takes long.
     if frame.is_empty():
-        return _NOTHING
+        return _NOTHING if batch is None else _noted(store, batch)
     command = _Enqueue(store, frame, status, store.settings(status), now, rules, batch)
     done = on_items(store, action, command.decided, started=started)
     if done.step:
         _trim(store)
     return done
+
+
+def _noted(store: Store, batch: StreamBatch) -> Enqueued:
+    """Note a query whose batch is empty: by that its checkpoint is known to be of this queue."""
+
+    def decide(before: QueueHead) -> Answer[Enqueued]:
+        if batch.query in before.streams:
+            return Answer(answer=_NOTHING)
+        streams = {**before.streams, batch.query: batch.number}
+        return Step(head=following(before, streams=streams), answer=_NOTHING)
+
+    if batch.query in store.queue_head().streams:
+        return _NOTHING
+    return on_items(store, "enqueue", decide)
 
 
 def _carried(store: Store, trace: Traces) -> Traces:

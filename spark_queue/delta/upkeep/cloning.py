@@ -196,7 +196,9 @@ def _begin(made: Store) -> None:
 
 def _freed(before: QueueHead) -> Answer[None]:
     kept = {number: _sends_nothing(facts) for number, facts in before.readers.items()}
-    return Step(head=following(before, hold=Hold(), readers=kept), counts={}, answer=None)
+    # A query goes on filling the original: here its checkpoint would leave batches out.
+    freed = following(before, hold=Hold(), readers=kept, streams={})
+    return Step(head=freed, counts={}, answer=None)
 
 
 def _sends_nothing(facts: Registered) -> Registered:
