@@ -44,6 +44,7 @@ OURS = "step-"
 
 _COMMIT = re.compile(r"\d{20}\.json")
 _CHECKPOINT = re.compile(r"\d{20}\.checkpoint\..*parquet$")
+_LAST_CHECKPOINT = "_last_checkpoint"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,6 +268,9 @@ def sync_commits(directory: Path) -> None:
     forced = _forced_version(directory, names)
     new = [name for name in commits if int(name[:20]) > forced]
     folders = {path.parent for name in new for path in _forced_files(directory, log / name)}
+    summed = [name for name in names if _CHECKPOINT.match(name) and int(name[:20]) > forced]
+    for name in (*summed, *([_LAST_CHECKPOINT] if summed and _LAST_CHECKPOINT in names else ())):
+        sync_file(log / name)
     for folder in (*folders, directory, directory.parent, log):
         sync_directory(folder)
     if new:

@@ -50,7 +50,7 @@ def _put(draft: Path, file: Path) -> None:
     """Put a file in its place, whole and at once."""
     new = file.with_name(f".{uuid.uuid4().hex}.tmp")
     try:
-        shutil.copyfile(draft, new)
+        new.write_bytes(draft.read_bytes())
         sync_file(new)
         new.replace(file)
     finally:

@@ -71,6 +71,8 @@ class NativeLog:
         self._guard = threading.RLock()
         self._table = opened(directory)
         self._files: dict[str, LogFile] | None = None
+        self._is_synced = True
+        """Whether the last step of this process was to survive a power cut."""
         self._newest = (-1, 0)
         """The newest version, and its step, as far as that is known."""
         self._summed = 0
@@ -86,6 +88,7 @@ class NativeLog:
             Whether the step survives a power cut when this returns, and not only this process.
         """
         with self._guard:
+            self._is_synced = is_synced
             version, last = self._found()
             if last != head.step - 1:
                 return False
@@ -223,14 +226,17 @@ class NativeLog:
     ) -> bool:
         """Put files in the place of others; False, and nothing done, where one is gone by now.
 
-        Whoever calls has the right to write. What is put there is on the disk; the commit of it is
-        as safe as the one that it follows.
+        Whoever calls has the right to write. What is put there is on the disk. So is the commit of
+        it, with those that it follows, unless this process promises less for its own steps.
         """
         with self._guard:
             version, _ = self._found()
             self.files()
             if self._files is None or any(file.path not in self._files for file in gone):
                 return False
+            if self._is_synced and not is_forced(self._directory, version):
+                # Others may have promised what this process has not forced.
+                sync_commits(self._directory)
             safe = is_forced(self._directory, version)
             ours = self.is_plain() and self._append.replace(
                 version + 1, gone, adds, takes_away=takes_away, is_synced=safe

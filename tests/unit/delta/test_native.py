@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, Schema, write_deltalake
 
-from spark_queue.delta.tables import tidying
+from spark_queue.delta.tables import appending, tidying
 from spark_queue.delta.tables.appending import sync_commits
 from spark_queue.delta.tables.heads import StatusHead, following
 from spark_queue.delta.tables.native import NativeLog
@@ -81,6 +81,28 @@ def test_all_is_on_the_disk_before_a_step_is_seen(
         assert before.index(file) < before.index(file.parent)
     assert [path.parent.name for path in before if path.suffix == ".tmp"] == ["_delta_log"]
     assert names[seen + 1 :] == [("fsync", tmp_path / "_delta_log")]
+
+
+def test_files_are_replaced_as_safely_as_others_promised(
+    tmp_path: Path, told: list[tuple[str, str]]
+) -> None:
+    """A process that has made no step of a log does not know that less was promised."""
+    writer, head = _log(tmp_path), following(StatusHead())
+    assert writer.commit(head, _rows(1))
+    vars(appending)["_forced"].clear()
+    (file,) = [file for file in writer.files() if file.gen == 0]
+
+    for log, is_forced in ((NativeLog(tmp_path), True), (writer, False)):
+        if not is_forced:
+            head = following(head)
+            assert log.commit(head, None, is_synced=False)
+        add = log.written(0, _rows(1))
+        told.clear()
+        assert log.replace([file], [add], takes_away=False)
+        (file,) = [file for file in log.files() if file.gen == 0]
+        linked = next(at for at, (call, _) in enumerate(told) if call == "link")
+        forced = [Path(path).suffix for call, path in told[:linked] if call == "fsync"]
+        assert (".tmp" in forced, told[linked + 1 :] != []) == (is_forced, is_forced)
 
 
 def test_a_new_column_is_on_the_disk_before_it_is_seen(
