@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -86,6 +87,7 @@ class CrowdedProtocol(H11Protocol):
     crowd: ClassVar[Crowd]
     address: str = ""
     _deadline: asyncio.TimerHandle | None = None
+    _unsent: float = math.inf
 
     @property
     def is_waiting(self) -> bool:
@@ -129,8 +131,18 @@ class CrowdedProtocol(H11Protocol):
         # What is sent meanwhile gives no more time: a header may come byte by byte.
         if not self.is_waiting:
             self._forget_deadline()
+            self._unsent = math.inf
         elif self._deadline is None and not self.transport.is_closing():
-            self._deadline = self.loop.call_later(self.crowd.limits.seconds, self.drop)
+            self._deadline = self.loop.call_later(self.crowd.limits.seconds, self._expire)
+
+    def _expire(self) -> None:
+        unsent = self.transport.get_write_buffer_size()
+        if 0 < unsent < self._unsent:
+            # Somebody far away still takes the answer.
+            self._unsent = unsent
+            self._deadline = self.loop.call_later(self.crowd.limits.seconds, self._expire)
+        else:
+            self.drop()
 
     def _forget_deadline(self) -> None:
         if self._deadline is not None:

@@ -14,12 +14,14 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+from starlette.responses import Response
+from uvicorn import Server
 
 from spark_queue.local.handles import store_of
 from spark_queue.local.queue import LocalQueue
 from spark_queue.report.reading import followed
 from spark_queue.serve.app import Site
-from spark_queue.serve.guard import LOOPBACK
+from spark_queue.serve.guard import LOOPBACK, Guard
 from spark_queue.serve.limits import ConnectionLimits
 from spark_queue.serve.running import listening, server_of
 from spark_queue.serve.sessions import Sessions
@@ -29,6 +31,9 @@ from tests.unit.serve.conftest import TOKEN
 Make = Callable[..., LocalQueue]
 Serve = Callable[..., int]
 Connect = Callable[..., socket.socket]
+
+#: Bytes of an answer that does not fit into the buffers of two sockets.
+_LARGE = 15_000_000
 
 #: Takes 1,500 connections, sends what it is told to on each, and holds what it still has.
 _FLOOD = """
@@ -70,7 +75,7 @@ def serve() -> Iterator[Serve]:
             board = Board([queue.name] * 3, opened)
             site = Site(board=board, sessions=Sessions(TOKEN, "ann"), acts=True)
             at = running.enter_context(listening("127.0.0.1", 0))
-            running.enter_context(_running(site, at, ConnectionLimits(**limits)))
+            running.enter_context(_running(site.app(LOOPBACK), at, ConnectionLimits(**limits)))
             port: int = at.getsockname()[1]
             return port
 
@@ -78,13 +83,13 @@ def serve() -> Iterator[Serve]:
 
 
 @contextmanager
-def _running(site: Site, at: socket.socket, limits: ConnectionLimits) -> Iterator[None]:
-    server = server_of(site.app(LOOPBACK), limits)
+def _running(app: Guard, at: socket.socket, limits: ConnectionLimits) -> Iterator[Server]:
+    server = server_of(app, limits)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [at]})
     thread.start()
     while not server.started:
         time.sleep(0.01)
-    yield
+    yield server
     server.should_exit = True
     thread.join()
 
@@ -186,6 +191,46 @@ def test_answer_that_takes_long_is_waited_for(make: Make, serve: Serve) -> None:
     """The time is for the request: a slow look at a queue is nobody's fault who asked."""
     port = serve(make("id string"), wait=lambda: time.sleep(1.0), seconds=0.2)
     assert _ask(port, "/queues/0") == 200
+
+
+@contextmanager
+def _asking_for_much(seconds: float) -> Iterator[tuple[socket.socket, Server]]:
+    app = Guard(Response(b"x" * _LARGE), LOOPBACK)
+    with (
+        listening("127.0.0.1", 0) as at,
+        _running(app, at, ConnectionLimits(seconds=seconds)) as server,
+        socket.socket() as asking,
+    ):
+        # So that the other side hears soon of what was taken.
+        asking.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+        asking.settimeout(60)
+        asking.connect(at.getsockname())
+        asking.sendall(b"GET / HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
+        yield asking, server
+
+
+def test_answer_that_is_taken_slowly_is_sent_to_its_end() -> None:
+    """The time is over again and again, and each time something was taken."""
+    with _asking_for_much(seconds=1.0) as (asking, _):
+        taken = 0
+        while taken < _LARGE:
+            more = len(asking.recv(65_536))
+            assert more, taken
+            taken += more
+            time.sleep(0.005)
+
+
+def test_answer_that_nobody_takes_is_given_up() -> None:
+    """Who asks and takes nothing is closed, before the end of the answer."""
+    with _asking_for_much(seconds=0.1) as (asking, server):
+        assert asking.recv(12) == b"HTTP/1.1 200"
+        while server.server_state.connections:
+            time.sleep(0.01)
+        taken = 0
+        with suppress(ConnectionResetError):
+            while more := len(asking.recv(1_000_000)):
+                taken += more
+    assert taken < _LARGE
 
 
 def test_one_address_takes_no_room_from_another(make: Make, serve: Serve, connect: Connect) -> None:
