@@ -123,7 +123,7 @@ class Worked(Operated):
             When the output is there, and has not the columns of ``returns``.
         SparkNeededError
             When only Spark writes to the output: it is in a catalog or on a shared store, is
-            partitioned, or has constraints or other features of Delta's. Nothing was claimed.
+            partitioned, or has CHECK constraints or other features of Delta's. Nothing was claimed.
         """
         from spark_queue.processing import alone  # noqa: PLC0415 - takes a while
 

@@ -152,20 +152,20 @@ class SparkHands:
         except Exception as exc:
             if not output_columns.is_refusal(exc):
                 raise
-            found = None if is_second else self._without_refused(output, stage, claim)
+            found = None if is_second else self._fail_refused(output, stage, claim)
             if found is None:
-                said = output_columns.reason(exc)
+                said = output_columns.refusal_of(exc)
                 raise OutputRefusedError(output.address.target, claim.id, said) from exc
         return self._written(output, found, claim, is_second=True)
 
-    def _without_refused(self, output: Output, stage: DataFrame, claim: Claim) -> DataFrame | None:
-        refused = output.refused(_rows(stage, claim)).localCheckpoint()
+    def _fail_refused(self, output: Output, stage: DataFrame, claim: Claim) -> DataFrame | None:
+        refused = output.find_refused(_rows(stage, claim)).localCheckpoint()
         if refused.isEmpty():
             return None
         config, groups = self._store.settings(self._store.status_head()).config, None
         if config.on_failure == "block" and self._work.per == "item":
             groups = items.leased(self._store, claim.lease).rows.select("_seq", "_group_key")
-        return output_columns.without_refused(stage, refused, groups).localCheckpoint()
+        return output_columns.fail_refused(stage, refused, groups).localCheckpoint()
 
 
 def _verdict(stage: DataFrame, claimed: int) -> Verdict:

@@ -108,7 +108,7 @@ def test_a_column_that_the_table_fills_may_be_missing(spark: SparkSession) -> No
     [
         ("n INT NOT NULL", None, {"n": None}, "column 'n' is None"),
         ("n INT", "n <> 99", {"n": 99}, r"CHECK constraint 'few' \(n <> 99\)"),
-        ("n INT", "n < 50 OR n IS NULL", {"n": 99}, "CHECK constraint 'few'"),
+        ("n INT, `a.b` INT NOT NULL", "n < 50", {"n": 99, "a.b": 1}, "CHECK constraint 'few'"),
         ("s STRUCT<a: INT NOT NULL>", None, {"s": {"a": None}}, r"column 's\.a' is NOT NULL"),
         ("v VARCHAR(1)", None, {"v": "ab"}, r"column 'v' is varchar\(1\)"),
     ],
@@ -124,12 +124,12 @@ def test_a_row_that_the_output_refuses_is_its_item_s_failure(
 ) -> None:
     """The item is charged, with the reason; its neighbours are done, its group in order."""
     out = _table(spark, place, columns, *([] if check is None else [check]))
-    right: dict[str, Any] = {"n": 1, "s": {"a": 1}, "v": "a"}
-    name = next(iter(wrong))
-    returns = {"n": "n int", "s": "s struct<a:int>", "v": "v string"}[name]
+    right: dict[str, Any] = {"n": 1, "s": {"a": 1}, "v": "a", "a.b": 2}
+    types = {"n": "n int", "s": "s struct<a:int>", "v": "v string", "a.b": "`a.b` int"}
+    returns = ", ".join(types[name] for name in wrong)
 
     def handle(item: dict[str, Any]) -> dict[str, Any]:
-        return wrong if item["id"] == 2 else {name: right[name]}
+        return wrong if item["id"] == 2 else {name: right[name] for name in wrong}
 
     done = queue.process(handle, returns=returns, output=out, limit=8)
 

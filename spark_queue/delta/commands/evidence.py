@@ -129,10 +129,10 @@ class Output:
         self._commit(rows, record.claim_id, record.text())
         return self.has(record.claim_id)
 
-    def refused(self, results: DataFrame) -> DataFrame:
+    def find_refused(self, results: DataFrame) -> DataFrame:
         """Return ``_seq`` of the results that the table refuses as it is now, and ``_why``."""
         properties, there = self._details("properties") or {}, self.read().schema
-        return output_columns.refused(results, there, properties, self.address.target)
+        return output_columns.find_refused(results, there, properties, self.address.target)
 
     def has(self, claim_id: str) -> bool:
         """Tell whether a claim has written its results."""
@@ -147,7 +147,7 @@ class Output:
         self._commit(self.read().limit(0), claim_id)
         return self.rows(claim_id)
 
-    def record(self, rows: DataFrame, claim_id: str) -> ClaimRecord | None:
+    def find_record(self, rows: DataFrame, claim_id: str) -> ClaimRecord | None:
         """Return the record of a claim that has written these rows; ``None`` where there is none.
 
         Commits of earlier releases have none, and those that the table's log no longer has.

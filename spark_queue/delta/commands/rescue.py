@@ -98,7 +98,7 @@ def _settled(store: Store, claim: tuple[int, str], otherwise: str, which: Column
     lease, claim_id = claim
     output = _output(store, lease)
     done = None if output is None else output.shut_out(claim_id)
-    record = None if output is None or done is None else output.record(done, claim_id)
+    record = None if output is None or done is None else output.find_record(done, claim_id)
     mine = _claimed(store).where(F.col("_lease") == lease)
     meant = which if output is None else F.lit(True)
     outcomes = _outcomes(mine.where(meant), done, record, otherwise)

@@ -94,12 +94,12 @@ def require(
     for field in results:
         found = named.pop(field.name.lower(), None)
         if found is None and (field.name in _MARKS or not may_grow()):
-            raise SchemaMismatchError(field.name, f"is missing in the output {output!r}")
+            where = f"in the output {output!r}: add it there, or leave it out of returns"
+            raise SchemaMismatchError(field.name, f"is missing {where}")
         if found is not None and not _fits(field.dataType, found.dataType):
             ours, theirs = (one.dataType.simpleString() for one in (field, found))
-            raise SchemaMismatchError(
-                field.name, f"is {theirs} in the output {output!r}, and {ours} in returns"
-            )
+            where = f"in the output {output!r}, and {ours} in returns: change one of them"
+            raise SchemaMismatchError(field.name, f"is {theirs} {where}")
     for field in named.values():
         is_filled = field.nullable or any(name in field.metadata for name in _FILLED)
         if not is_filled and not may_fill():
@@ -137,13 +137,13 @@ def is_refusal(error: Exception) -> bool:
     return any(code in str(error) for code in _REFUSALS)
 
 
-def reason(error: Exception) -> str:
+def refusal_of(error: Exception) -> str:
     """Return the line in which Delta says what it refuses."""
     lines = str(error).splitlines()
     return next(line.strip() for line in lines if any(code in line for code in _REFUSALS))
 
 
-def refused(
+def find_refused(
     rows: DataFrame, there: StructType, properties: Mapping[str, str], output: str
 ) -> DataFrame:
     """Return ``_seq`` of the rows that an output refuses, and ``_why``.
@@ -175,7 +175,7 @@ def refused(
     return whole.select("_seq", why.alias("_why")).where("_why IS NOT NULL")
 
 
-def without_refused(stage: DataFrame, refused: DataFrame, groups: DataFrame | None) -> DataFrame:
+def fail_refused(stage: DataFrame, refused: DataFrame, groups: DataFrame | None) -> DataFrame:
     """Return outcomes of which those with a refused result have failed.
 
     Parameters
@@ -183,7 +183,7 @@ def without_refused(stage: DataFrame, refused: DataFrame, groups: DataFrame | No
     stage : DataFrame
         ``_seq``, ``outcome``, ``error``, ``together`` and ``result``.
     refused : DataFrame
-        What :func:`refused` returns.
+        What :func:`find_refused` returns.
     groups : DataFrame, optional
         ``_seq`` and ``_group_key``, where a group stops at a failure: then what is behind it in
         its group goes back, uncharged.
@@ -209,7 +209,8 @@ def without_refused(stage: DataFrame, refused: DataFrame, groups: DataFrame | No
 def _constraints(there: StructType, properties: Mapping[str, str]) -> Iterator[tuple[str, Column]]:
     """Return what a table asks of a row: as a text, and as a condition."""
     for path in _required(there):
-        yield f"column {path!r} is NOT NULL", F.col(path).isNotNull()
+        quoted = ".".join(f"`{name}`" for name in path)
+        yield f"column {'.'.join(path)!r} is NOT NULL", F.col(quoted).isNotNull()
     for field in there:
         found = _LENGTH.fullmatch(field.metadata.get(_TEXT, ""))
         if found is not None:
@@ -221,13 +222,13 @@ def _constraints(there: StructType, properties: Mapping[str, str]) -> Iterator[t
             yield f"CHECK constraint {name.removeprefix(_CHECK)!r} ({check})", F.expr(check)
 
 
-def _required(columns: StructType, within: str = "") -> Iterator[str]:
+def _required(columns: StructType) -> Iterator[tuple[str, ...]]:
+    """Return the paths of columns that are NOT NULL, those in structs, too."""
     for field in columns:
-        path = f"{within}{field.name}"
         if not field.nullable:
-            yield path
+            yield (field.name,)
         if isinstance(field.dataType, StructType):
-            yield from _required(field.dataType, f"{path}.")
+            yield from ((field.name, *path) for path in _required(field.dataType))
 
 
 def _filling(field: StructField) -> Column:
