@@ -346,7 +346,7 @@ class FileGoneError(FileDamagedError, FileNotFoundError):
     """The damage of a file that is not there."""
 
     def __init__(self, file: str | os.PathLike[str]) -> None:
-        super().__init__(file, "is gone, which the log of its table names")
+        super().__init__(file, "is gone, or damage to another file names it")
 
 
 class FileAccessError(SparkQueueError, OSError):

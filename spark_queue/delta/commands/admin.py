@@ -21,6 +21,7 @@ from spark_queue.delta.store.committing import commit_status, require_not_held
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import lock, paths, turnstile, unfinished, who
 from spark_queue.delta.tables.commits import newest_version, summed_up
+from spark_queue.delta.tables.damage import using
 from spark_queue.delta.tables.forcing import make_directory
 from spark_queue.delta.tables.heads import QueueHead, StatusHead, following
 from spark_queue.delta.tables.schema import (
@@ -86,7 +87,8 @@ def _home(store: Store) -> Path | None:
     status = paths.directory_of(store.session, store.handle.address.status)
     if status is None:
         return None
-    make_directory(status.parent)
+    with using(status.parent):
+        make_directory(status.parent)
     return status.parent
 
 

@@ -54,7 +54,12 @@ def naming(file: Path | str) -> Iterator[None]:
 
 @contextmanager
 def using(file: Path | str) -> Iterator[None]:
-    """Name a file, or a directory, that the system refuses; that it is there, or not, is passed on.
+    """Name a file that the system refuses; that it is there, or not, is passed on.
+
+    Parameters
+    ----------
+    file : Path or str
+        The file, or the directory of those that are used, where the system names none.
 
     Raises
     ------
@@ -63,22 +68,22 @@ def using(file: Path | str) -> Iterator[None]:
     """
     try:
         yield
-    except (FileNotFoundError, FileExistsError):
+    except (FileNotFoundError, FileExistsError, SparkQueueError):
         raise
     except OSError as exc:
-        raise access_error(file, exc.errno or 0) from exc
+        raise access_error(exc.filename or file, exc.errno or 0) from exc
 
 
 def error_of(file: Path | str, exc: BaseException) -> SparkQueueError:
     """Return what to raise where a read of a file has raised something."""
     number = exc.errno if isinstance(exc, OSError) else None
-    if Path(file).is_dir():
-        return FileDamagedError(file, "is a directory")
     if number == errno.ENOENT:
         return FileGoneError(file)
-    if number is None or number in _DAMAGE:
-        return FileDamagedError(file, f"is not what was written there ({_said(exc)})")
-    return access_error(file, number)
+    if number is not None and number not in _DAMAGE:
+        return access_error(file, number)
+    if Path(file).is_dir():
+        return FileDamagedError(file, "is a directory")
+    return FileDamagedError(file, f"is not what was written there ({_said(exc)})")
 
 
 def access_error(file: Path | str, number: int) -> FileAccessError:

@@ -66,6 +66,7 @@ class Head(Protocol):
 
 
 _Head = TypeVar("_Head", bound=Head)
+_Seen = TypeVar("_Seen")
 
 
 class Log(Generic[_Head]):
@@ -197,7 +198,7 @@ class Log(Generic[_Head]):
 
     def head(self, since: int = 0) -> _Head | None:
         """Return the newest head whose step is at least ``since``."""
-        newest = self.parsed(self._glance().head())
+        newest = self.parsed(self._look(glance.Glance.head))
         return newest if newest is not None and newest.step >= since else None
 
     def parsed(self, text: str | None) -> _Head | None:
@@ -210,7 +211,7 @@ class Log(Generic[_Head]):
 
     def text(self, kind: str, step: int) -> str | None:
         """Return the text of the row of a kind and a step, in the lane of heads."""
-        return self._glance().text(kind, step)
+        return self._look(lambda seen: seen.text(kind, step))
 
     def head_by(self, at: datetime) -> _Head | None:
         """Return the newest head that was committed at an instant or before."""
@@ -220,15 +221,12 @@ class Log(Generic[_Head]):
 
     def texts(self, kind: str) -> list[str]:
         """Return the texts of all rows of a kind, in the lane of heads."""
-        try:
-            return self._glance().texts(kind)
-        except glance.QueryNeededError:
-            self._needs_spark("to look back", "it has more files than a process looks at")
+        return self._look(lambda seen: seen.texts(kind))
 
     def last_seq(self, step: int) -> int | None:
         """Return the highest seq of the items that steps up to one have named."""
         del step
-        return self._glance().last_seq()
+        return self._look(glance.Glance.last_seq)
 
     def compact(self) -> None:
         """Merge small files. It never loses to appends, nor they to it."""
@@ -302,6 +300,13 @@ class Log(Generic[_Head]):
         UnsafeSessionError
             When the session sets a transaction of its own.
         """
+
+    def _look(self, look: Callable[[glance.Glance], _Seen]) -> _Seen:
+        try:
+            return look(self._glance())
+        except glance.QueryNeededError:
+            why = "it has more files than a process looks at, or files without statistics"
+            self._needs_spark("to read its tables", why)
 
     def _glance(self) -> glance.Glance:
         seen = glance.at(self.directory())

@@ -27,6 +27,7 @@ from spark_queue.delta.tables.appending import (
 )
 from spark_queue.delta.tables.checkpointing import write_checkpoint
 from spark_queue.delta.tables.commits import Commit, commit_at, newest_version, summed_up
+from spark_queue.delta.tables.damage import using
 from spark_queue.delta.tables.files import LogFile, files_of, read_file
 from spark_queue.delta.tables.log import APP_ID, Head
 from spark_queue.delta.tables.rust import opened, telling
@@ -87,7 +88,7 @@ class NativeLog:
         is_synced : bool
             Whether the step survives a power cut when this returns, and not only this process.
         """
-        with self._guard:
+        with self._guard, using(self._directory):
             self._is_synced = is_synced
             version, last = self._found()
             if last != head.step - 1:
@@ -219,7 +220,8 @@ class NativeLog:
 
     def written(self, gen: int, rows: pa.Table) -> dict[str, Any]:
         """Write a file of rows of one partition, which nobody reads before it is in a commit."""
-        return self._append.written(gen, rows.drop_columns([_PARTITION]), is_synced=True)
+        with using(self._directory):
+            return self._append.written(gen, rows.drop_columns([_PARTITION]), is_synced=True)
 
     def replace(
         self, gone: Sequence[LogFile], adds: Sequence[Mapping[str, Any]], *, takes_away: bool
@@ -238,9 +240,10 @@ class NativeLog:
                 # Others may have promised what this process has not forced.
                 sync_commits(self._directory)
             safe = is_forced(self._directory, version)
-            ours = self.is_plain() and self._append.replace(
-                version + 1, gone, adds, takes_away=takes_away, is_synced=safe
-            )
+            with using(self._directory):
+                ours = self.is_plain() and self._append.replace(
+                    version + 1, gone, adds, takes_away=takes_away, is_synced=safe
+                )
             if ours:
                 self._pass(commit_at(self._directory, version + 1, APP_ID), version + 1)
                 if safe:
@@ -291,9 +294,10 @@ class NativeLog:
             return self._newest
         if version is None or not 0 < version - known <= _FAR or not self._passed(known, version):
             self._refresh()
-            step = self._table.transaction_version(APP_ID) or 0
-            self._newest, self._files = (self._table.version(), step), None
-            self._learn()
+            with telling(self._directory):
+                step = self._table.transaction_version(APP_ID) or 0
+                self._newest, self._files = (self._table.version(), step), None
+                self._learn()
         return self._newest
 
     def _refresh(self) -> None:

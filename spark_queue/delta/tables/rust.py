@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -35,6 +36,9 @@ _PANIC = "PanicException"
 
 #: How Rust writes the number of an error of the system.
 _NUMBER = re.compile(r"(?:os error |code: )(\d+)")
+
+#: What the system says where it has no more of something.
+_NO_MORE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC)
 
 _COMMIT = re.compile(r"\d{20}\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\..*parquet")
@@ -90,13 +94,17 @@ def telling(directory: Path) -> Iterator[None]:
 def _cause(directory: Path, exc: BaseException) -> SparkQueueError:
     # Behind the first line is where in Rust that was.
     said = str(exc).strip().partition("\n")[0][:_LONGEST]
-    number = _NUMBER.search(said)
-    try:
-        _require_plain(directory)
-    except SparkQueueError as found:
-        return found
-    if number is not None:
-        return access_error(directory, int(number[1]))
+    found = _NUMBER.search(str(exc))
+    number = int(found[1]) if found else 0
+    if number not in _NO_MORE and (directory / "_delta_log").exists():
+        try:
+            _require_plain(directory)
+        except SparkQueueError as cause:
+            return cause
+    if number:
+        return access_error(directory, number)
+    if not directory.exists():
+        return FileGoneError(directory)
     if type(exc).__name__ == _PANIC:
         return SetupError(
             f"deltalake, which reads the table at {str(directory)!r}, broke off: {said}; start "
