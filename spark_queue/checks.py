@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from types import UnionType
+from typing import Any, get_args
 
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError, did_you_mean
 from spark_queue.wording import shorten
@@ -126,16 +128,40 @@ def require_seq(what: str, value: object) -> None:
         raise InvalidArgumentError(f"{what} is {shorten(value)}: it must be a whole number")
 
 
-def require_kind(what: str, value: object, kind: type) -> None:
+def require_kind(what: str, value: object, kind: type | UnionType) -> None:
     """Raise where a value is not of a class."""
     if not isinstance(value, kind):
-        raise InvalidArgumentError(f"{what} is {shorten(value)}: it must be a {kind.__name__}")
+        names = " or ".join(one.__name__ for one in get_args(kind) or (kind,))
+        raise InvalidArgumentError(f"{what} is {shorten(value)}: it must be a {names}")
 
 
 def require_iterable(what: str, value: object) -> None:
     """Raise where a value cannot be gone through."""
     if not isinstance(value, Iterable):
         raise InvalidArgumentError(f"{what} is {shorten(value)}: it must be a list, or the like")
+
+
+def require_several(what: str, value: object) -> None:
+    """Raise where a value is no list of things: a text is one thing, and not its characters."""
+    require_iterable(what, value)
+    if isinstance(value, str | bytes | bytearray | Mapping):
+        raise InvalidArgumentError(f"{what} is {shorten(value)}: give a list of them")
+
+
+def require_sequence(what: str, value: object, kind: type) -> None:
+    """Raise where a value is no list of objects of a class."""
+    if not isinstance(value, Sequence) or not all(isinstance(one, kind) for one in value):
+        raise InvalidArgumentError(
+            f"{what} is {shorten(value)}: it must be a list, each of a {kind.__name__}"
+        )
+
+
+def require_path(what: str, value: Any) -> str:
+    """Return a path as a text; raise where a value is none."""
+    path = os.fspath(value) if isinstance(value, str | os.PathLike) else None
+    if not isinstance(path, str) or not path.strip() or "\0" in path:
+        raise InvalidArgumentError(f"{what} is {shorten(value)}: it must be a path")
+    return path
 
 
 def require_methods(what: str, value: object, *names: str) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
-from typing import Protocol
+from typing import Any, Protocol
+
+from spark_queue.checks import require_kind, require_methods, require_moment
+from spark_queue.errors import InvalidArgumentError
 
 
 class Clock(Protocol):
@@ -39,6 +42,8 @@ class ManualClock:
     """
 
     def __init__(self, start: datetime = datetime(2026, 1, 1, tzinfo=timezone.utc)) -> None:
+        require_kind("start", start, datetime)
+        require_moment("start", start)
         self._now = start
 
     def now(self) -> datetime:
@@ -46,5 +51,24 @@ class ManualClock:
         return self._now
 
     def advance(self, by: timedelta) -> None:
-        """Move the clock forward by a duration."""
-        self._now += by
+        """Move the clock forward by a duration.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When it is no duration, or leads out of the years that a timestamp has.
+        """
+        require_kind("by", by, timedelta)
+        try:
+            self._now += by
+        except OverflowError as exc:
+            raise InvalidArgumentError(f"by is {by}: it leads out of the years 1 to 9999") from exc
+
+
+def require_clock(clock: Any) -> Clock:
+    """Return a clock, the system's for ``None``; raise where it tells no time."""
+    if clock is None:
+        return SystemClock()
+    require_methods("clock", clock, "now")
+    given: Clock = clock
+    return given

@@ -25,7 +25,7 @@ def require_step_durability(
     value: object, what: str = "durability", error: Refusal = InvalidArgumentError
 ) -> None:
     """Raise where a value does not say what a step survives."""
-    if value in _WORDS and value not in _STEP_WORDS:
+    if isinstance(value, str) and value in _WORDS and value not in _STEP_WORDS:
         raise error(
             f"{what} is {value!r}, which a single put of a journaled queue may ask for: "
             "of a step, say 'disk' or 'process'"

@@ -11,7 +11,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
 from spark_queue import checks, streams, tracing
-from spark_queue.clock import Clock, SystemClock
+from spark_queue.clock import Clock
 from spark_queue.config import QueueConfig, require_config
 from spark_queue.delta.commands import admin, enqueue, foreseeing
 from spark_queue.delta.input.columns import (
@@ -97,7 +97,7 @@ class DeltaQueue(Registering):
             When a column has a name that belongs to the queue, or one with a dot or a backtick.
         """
         columns, settings = parsed(schema), require_config(config)
-        store = Store.of(spark, QueueAddress(name_or_path), clock or SystemClock(), listener)
+        store = Store.of(spark, QueueAddress(name_or_path), clock, listener)
         require_user_schema(columns)
         require_keys(spark, columns, settings)
         admin.create(store, fields_of(columns.json()), settings)
@@ -121,14 +121,14 @@ class DeltaQueue(Registering):
         FormatVersionError
             When a newer release wrote it.
         """
-        store = Store.of(spark, QueueAddress(name_or_path), clock or SystemClock(), listener)
+        store = Store.of(spark, QueueAddress(name_or_path), clock, listener)
         store.settings(store.require_exists())
         return cls(store)
 
     @classmethod
     def exists(cls, spark: SparkSession, name_or_path: str) -> bool:
         """Tell whether there is a queue of this name or path."""
-        return Store.of(spark, QueueAddress(name_or_path), SystemClock()).exists()
+        return Store.of(spark, QueueAddress(name_or_path)).exists()
 
     @classmethod
     def drop(
@@ -154,7 +154,7 @@ class DeltaQueue(Registering):
         FormatVersionError
             When a newer release wrote it: which tables it has is not known here.
         """
-        store = Store.of(spark, QueueAddress(name_or_path), SystemClock())
+        store = Store.of(spark, QueueAddress(name_or_path))
         store.require_exists()
         checks.require_flag("dry_run", dry_run)
         if dry_run:

@@ -29,7 +29,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from spark_queue.clock import Clock, SystemClock
+from spark_queue.clock import Clock, require_clock
 from spark_queue.delta.steps import until_done
 from spark_queue.delta.tables import lock, tidying, turnstile
 from spark_queue.delta.tables.address import TableAddress
@@ -139,7 +139,7 @@ class DeltaIdempotencyKeyStore:
         *,
         clock: Clock | None = None,
     ) -> None:
-        self._clock: Clock = SystemClock() if clock is None else clock
+        self._clock: Clock = require_clock(clock)
         # What the rules know: all keys where nobody else writes, else those of the step at hand.
         self._rules = InMemoryIdempotencyKeyStore(lock_timeout, accepted_for, clock=self._clock)
         self._spark = spark

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 
 from spark_queue.checks import require_kind
 from spark_queue.claim import Claim
-from spark_queue.clock import Clock, SystemClock
+from spark_queue.clock import Clock
 from spark_queue.delta.commands import recovery
 from spark_queue.delta.input import measures, values
 from spark_queue.delta.store.store import Store
@@ -114,13 +114,12 @@ def opened(
     spark: SparkSession, name_or_path: str, schema: StructType | str, clock: Clock | None
 ) -> Store:
     """Return the logs of a queue, which is made where it is missing."""
-    now = clock or SystemClock()
     with suppress(QueueNotFoundError):
-        return main_store_of(DeltaQueue.open(spark, name_or_path, clock=now))
+        return main_store_of(DeltaQueue.open(spark, name_or_path, clock=clock))
     # Somebody else may make it at this very moment.
     with suppress(QueueExistsError):
-        return main_store_of(DeltaQueue.create(spark, name_or_path, schema, clock=now))
-    return main_store_of(DeltaQueue.open(spark, name_or_path, clock=now))
+        return main_store_of(DeltaQueue.create(spark, name_or_path, schema, clock=clock))
+    return main_store_of(DeltaQueue.open(spark, name_or_path, clock=clock))
 
 
 def _require_cost(cost: float | None) -> None:

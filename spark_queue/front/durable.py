@@ -162,7 +162,7 @@ class DurableQueue:
         self, items: Sequence[Mapping[str, Any]], timeout: Timeout = None
     ) -> tuple[int, list[Future[PutResult]]]:
         """Add items in order; stop at the first for which there is no room, and say how many."""
-        checks.require_iterable("items", items)
+        checks.require_several("items", items)
         futures: list[Future[PutResult]] = []
         with contextlib.suppress(queue.Full):
             futures.extend(self.put(item, timeout) for item in items)

@@ -18,6 +18,7 @@ from spark_queue.journal.options import require_name, require_options
 from spark_queue.local.handles import main_store_of
 from spark_queue.local.queue import LocalQueue
 from spark_queue.reader_config import ReaderConfig
+from spark_queue.wording import shorten
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -141,7 +142,7 @@ def _require_no_other(name_or_path: str | None, clock: Clock | None) -> None:
     for name, value in (("name_or_path", name_or_path), ("clock", clock)):
         if value is not None:
             raise InvalidArgumentError(
-                f"{name} is {value!r}, and the queue is open already: leave it out"
+                f"{name} is {shorten(value)}, and the queue is open already: leave it out"
             )
 
 

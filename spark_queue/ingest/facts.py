@@ -10,10 +10,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from spark_queue.errors import Reject
+from spark_queue.checks import require_kind
+from spark_queue.errors import InvalidArgumentError, Reject
 from spark_queue.ingest.source import Definitions, declared_encoding, is_python, names
 from spark_queue.ingest.text import TextScan
 from spark_queue.ingest.tree import located, micros, modified_micros
+from spark_queue.wording import shorten
 
 #: The columns of the output, one row a file.
 FACTS_SCHEMA = (
@@ -55,6 +57,9 @@ def file_facts(item: Mapping[str, Any]) -> dict[str, Any]:
     Reject
         When the file cannot be read, is no regular file, or is not the version that was found.
     """
+    require_kind("item", item, Mapping)
+    if not isinstance(item.get("path"), str):
+        raise InvalidArgumentError(f"item is {shorten(item)}: it has no path")
     try:
         with _open_regular(located(item["path"])) as file:
             read = _read(file, item)

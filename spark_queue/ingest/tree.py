@@ -15,6 +15,7 @@ from datetime import datetime, timedelta, timezone
 from fnmatch import translate
 from typing import Literal
 
+from spark_queue.checks import require_path
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.wording import shorten
 
@@ -114,7 +115,7 @@ def located(path: str) -> str:
 
 
 def _root(source: str | os.PathLike[str]) -> str:
-    root = os.path.abspath(source)
+    root = os.path.abspath(require_path("source", source))
     if not os.path.isdir(root):
         raise InvalidArgumentError(f"source {os.fspath(source)!r} is not a directory")
     if not os.access(root, os.R_OK | os.X_OK):

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Generic, TypeVar, get_args
 
-from spark_queue.errors import InvalidArgumentError, QueueShutDownError, did_you_mean
+from spark_queue import checks
+from spark_queue.errors import QueueShutDownError
 from spark_queue.reader_config import FullPolicy
 from spark_queue.waiting.aio import taken
 from spark_queue.waiting.limits import limit_of
 from spark_queue.waiting.timer import SHARED_TIMER, Timeout, Timer, seconds
 from spark_queue.waiting.waiters import LineFuture, WaiterLine
-from spark_queue.wording import shorten
 
 T = TypeVar("T")
 
@@ -65,10 +65,7 @@ class BlockingQueue(Generic[T]):
         *,
         timer: Timer = SHARED_TIMER,
     ) -> None:
-        policies = get_args(FullPolicy)
-        if full_policy not in policies:
-            meant = did_you_mean(str(full_policy), policies)
-            raise InvalidArgumentError(f"full_policy is {shorten(full_policy)}{meant}")
+        checks.require_choice("full_policy", full_policy, get_args(FullPolicy))
         self._max_items = limit_of("max_items", max_items)
         self._drops = full_policy == "drop_oldest"
         # The lock guards the items and the joining of the line: who joins it has seen no item, and
@@ -218,6 +215,7 @@ class BlockingQueue(Generic[T]):
         queue.Empty
             When there is no item, or the predicate refuses the oldest.
         """
+        checks.require_callable("predicate", predicate)
         while True:
             with self._lock:
                 head = self._head(take=False)
@@ -246,6 +244,7 @@ class BlockingQueue(Generic[T]):
 
     def withdraw(self, future: Future[T]) -> None:
         """Give up a wait whose taker is gone; an item that came at the last moment goes back."""
+        checks.require_kind("future", future, Future)
         if not future.cancel():
             future.add_done_callback(self._return_item)
 

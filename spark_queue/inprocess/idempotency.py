@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeVar
 
-from spark_queue.clock import Clock, SystemClock
+from spark_queue.clock import Clock, require_clock
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.waiting.aio import resolved
 from spark_queue.wording import shorten
@@ -101,7 +101,7 @@ class InMemoryIdempotencyKeyStore:
     ) -> None:
         self._lock_timeout = _require_time("lock_timeout", lock_timeout)
         self._accepted_for = _require_time("accepted_for", accepted_for)
-        self._clock: Clock = SystemClock() if clock is None else clock
+        self._clock: Clock = require_clock(clock)
         self._lock = threading.Lock()
         self._keys: dict[Hashable, KeyState] = {}
         # When to look at a key again. A state that was replaced leaves its entry, to be skipped.

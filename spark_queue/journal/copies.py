@@ -5,6 +5,8 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import TypeVar
 
+from spark_queue.errors import InvalidArgumentError
+
 T = TypeVar("T")
 
 _CHANGEABLE = (dict, list, set, bytearray)
@@ -16,4 +18,9 @@ def own(item: T) -> T:
     A queue writes an item later than it takes it, and may hand it out again: to another reader, or
     when it came back. Objects of other kinds are kept as they are.
     """
-    return deepcopy(item) if isinstance(item, _CHANGEABLE) else item
+    if not isinstance(item, _CHANGEABLE):
+        return item
+    try:
+        return deepcopy(item)
+    except RecursionError as exc:
+        raise InvalidArgumentError("the item is nested too deep to be copied: flatten it") from exc

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Generic, TypeVar
 
-from spark_queue.clock import Clock, SystemClock
+from spark_queue.clock import Clock, require_clock
 from spark_queue.errors import FencedError
 from spark_queue.journal.records import Entry, Group, ReaderOffset, Recovered, Settlements
 from spark_queue.reader_config import ReaderConfig
@@ -199,7 +199,7 @@ class MemoryJournal(Generic[T]):
 
     def __init__(self, store: MemoryStore[T] | None = None, clock: Clock | None = None) -> None:
         self.store: MemoryStore[T] = MemoryStore() if store is None else store
-        self._clock: Clock = SystemClock() if clock is None else clock
+        self._clock: Clock = require_clock(clock)
         self.before: Callable[[str], object] = lambda _: None
         self._number = 0
 

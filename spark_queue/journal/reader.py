@@ -10,7 +10,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Generic, TypeVar
 
-from spark_queue.checks import require_iterable
+from spark_queue.checks import require_count, require_iterable
 from spark_queue.durability import Durability
 from spark_queue.journal.aio import AioJournalReader
 from spark_queue.journal.counters import ReaderStats
@@ -114,7 +114,7 @@ class JournalReader(Generic[T]):
 
     def get_many(self, max: int, timeout: Timeout = 0) -> list[Read[T]]:  # noqa: A002 - the word for it
         """Open as many items as are there, up to a number; wait for the first one, if at all."""
-        limit_of("max", max)
+        require_count("max", max)
         reads: list[Read[T]] = []
         with suppress(queue.Empty):
             reads.append(self.get(timeout))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Generic, Protocol, TypeVar
 
+from spark_queue.checks import require_seq, require_string
 from spark_queue.reader_config import ReaderConfig
 
 T = TypeVar("T")
@@ -33,6 +34,8 @@ class Entry(Generic[T]):
 
 def origin_of(reader: str, item: int) -> str:
     """Return how an item of a reader is named, as the origin of another."""
+    require_string("reader", reader)
+    require_seq("item", item)
     return f"{reader}/{item}"
 
 

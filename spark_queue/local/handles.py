@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spark_queue import checks
 from spark_queue.clock import SystemClock
 from spark_queue.config import QueueConfig
 from spark_queue.delta.commands import admin, foreseeing, readers
@@ -33,6 +34,7 @@ def create_in(store: Store, schema: str, config: QueueConfig | None) -> LocalQue
 
 def store_of(queue: LocalQueue) -> Store:
     """Return the logs behind a queue, as its reader sees them."""
+    checks.require_kind("queue", queue, LocalQueue)
     return queue._store  # noqa: SLF001 - it is no user's business
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 
 from spark_queue import checks, tracing
-from spark_queue.clock import Clock, SystemClock
+from spark_queue.clock import Clock
 from spark_queue.config import QueueConfig, require_config
 from spark_queue.delta.commands import (
     admin,
@@ -346,7 +346,7 @@ def _store(
 ) -> Store:
     require_step_durability(durability)
     session = PlainSession({DURABILITY: durability})
-    return Store.of(session, QueueAddress(_as_path(path)), clock or SystemClock(), listener)
+    return Store.of(session, QueueAddress(_as_path(path)), clock, listener)
 
 
 def _as_path(path: str | Path) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_queue import checks
 from spark_queue.config import QueueConfig
 from spark_queue.delta.arrow.rows import rows_of
 from spark_queue.delta.store.store import Store
@@ -20,6 +21,7 @@ from spark_queue.delta.tables.schema import CANCELLED, CLAIMED, EXPIRED, ITEM
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.local import handles
 from spark_queue.local.queue import LocalQueue
+from spark_queue.opened import Opened
 from spark_queue.replay.trace import Job
 
 if TYPE_CHECKING:
@@ -120,6 +122,7 @@ def _store_of(queue: LocalQueue | DeltaQueue | Reader) -> Store:
         return handles.store_of(queue)
     from spark_queue.looking import store_of  # noqa: PLC0415 - needs pyspark
 
+    checks.require_kind("queue", queue, Opened)
     return store_of(queue)
 
 

@@ -9,11 +9,11 @@ from functools import partial
 from heapq import heappop, heappush
 from typing import Generic, Literal, TypeVar, cast
 
+from spark_queue import checks
 from spark_queue.config import QueueConfig
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.replay.trace import Job
 from spark_queue.rules import Ack, NewItem, Scheduler
-from spark_queue.wording import shorten
 
 #: How the next job is chosen: as they came; a turn for each user; turns by weight; turns that cost
 #: as much as the job runs.
@@ -83,9 +83,18 @@ def play(
     InvalidArgumentError
         When there is no server, or the order is unknown.
     """
-    if order not in ORDERS:
-        raise InvalidArgumentError(f"order is {shorten(order)}: use one of {', '.join(ORDERS)}")
+    require_play(jobs, servers, weights, on_progress)
+    checks.require_choice("order", order, ORDERS)
     return run(jobs, servers, _scheduler(order, weights or {}), partial(_item, order), on_progress)
+
+
+def require_play(jobs: object, servers: object, weights: object, on_progress: object) -> None:
+    """Raise where jobs could not be played as it is asked for."""
+    checks.require_sequence("jobs", jobs, Job)
+    checks.require_count("servers", servers)
+    checks.optional(checks.require_callable, "on_progress", on_progress)
+    if weights is not None:
+        checks.require_weights(weights, InvalidArgumentError)
 
 
 def run(
@@ -104,8 +113,6 @@ def run(
     item_of : callable
         Returns what a job is to it; the payload is the job.
     """
-    if servers < 1:
-        raise InvalidArgumentError(f"servers is {servers}: it must be at least 1")
     running: list[tuple[float, int, int]] = []
     runs: list[Run[_AnyJob]] = []
     came = 0

@@ -54,6 +54,7 @@ class Rehearsal:
 
     def worst(self, count: int = SHOWN) -> list[Tenant]:
         """Return the keys that would wait longest under either configuration."""
+        checks.require_seq("count", count)
         longest = sorted(
             self.tenants, key=lambda one: (-max(one.before.wait_p95, one.after.wait_p95), one.key)
         )
@@ -107,7 +108,9 @@ def rehearse(
     InvalidArgumentError
         When ``workers`` is below 1.
     """
+    checks.require_kind("past", past, Past)
     checks.optional(checks.require_count, "workers", workers)
+    checks.optional(checks.require_callable, "on_progress", on_progress)
     changed = past.config.changed(**settings)
     after = past.workers if workers is None else workers
     plays = (("before", past.config, past.workers), ("after", changed, after))

@@ -8,8 +8,9 @@ from html import escape
 from math import ceil
 from typing import TypeVar
 
+from spark_queue import checks
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.replay.play import ORDERS, Order, Run, play
+from spark_queue.replay.play import ORDERS, Order, Run, play, require_play
 from spark_queue.replay.trace import Job
 
 #: A job shorter than this counts as this long in a slowdown, as is usual for batch jobs: a second
@@ -68,6 +69,7 @@ class Replay:
 
     def worst_users(self, count: int = SHOWN) -> list[str]:
         """Return the users who waited longest in the first order."""
+        checks.require_seq("count", count)
         users = sorted(self.orders[0].users, key=lambda user: (-user.wait_p95, user.user))
         return [user.user for user in users[:count]]
 
@@ -115,6 +117,10 @@ def replay(
     InvalidArgumentError
         When there are no jobs, no servers, or an order is unknown.
     """
+    require_play(jobs, servers, weights, on_progress)
+    checks.require_several("orders", orders)
+    for order in orders:
+        checks.require_choice("order", order, ORDERS)
     if not jobs:
         raise InvalidArgumentError("there are no jobs to play")
     weighed = lighter_half(jobs) if weights is None else weights

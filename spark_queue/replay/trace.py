@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from spark_queue.checks import require_path
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.wording import shorten
 
@@ -37,7 +38,7 @@ def read_swf(path: Path | str) -> list[Job]:
     InvalidArgumentError
         When the file is missing, or a line is no job; it names the line.
     """
-    path = Path(path)
+    path = Path(require_path("path", path))
     if not path.is_file():
         raise InvalidArgumentError(f"trace {shorten(str(path))} is no file")
     jobs = [job for job in _jobs(path) if job.runs_for >= 0]

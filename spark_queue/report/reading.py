@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from spark_queue import checks
-from spark_queue.clock import Clock, SystemClock
+from spark_queue.clock import Clock
 from spark_queue.delta.arrow.rows import log_of
 from spark_queue.delta.commands import readers
 from spark_queue.delta.store.store import Store
@@ -252,7 +252,7 @@ def seen_at(path: str | Path, reader: str | None = None, clock: Clock | None = N
     """
     place = str(path)
     address = QueueAddress(place if "/" in place else f"./{place}")
-    store = Store.of(PlainSession(), address, clock or SystemClock())
+    store = Store.of(PlainSession(), address, clock)
     store.settings(store.require_exists())
     if reader is None:
         return readers.default(store)

@@ -14,6 +14,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from spark_queue.checks import require_methods, require_text
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError, UnsafeSessionError
 from spark_queue.operators.columns import require_frame
 from spark_queue.session import STREAMING_CONF
@@ -142,6 +143,8 @@ def stored_counts(spark: SparkSession, checkpoint: str) -> dict[str, int]:
 
 def stored_state(spark: SparkSession, checkpoint: str) -> DataFrame | None:
     """Return the state of an operator, a row for each bucket; None where nothing is stored yet."""
+    require_methods("spark", spark, "sql")
+    require_text("checkpoint", checkpoint)
     # A session knows its state stores only when its streams have been asked for once.
     _ = spark.streams.active
     try:

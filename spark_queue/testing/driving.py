@@ -185,6 +185,7 @@ def lose_lease(held: LocalQueue | LocalClaim, **columns: object) -> int:
     InvalidArgumentError
         When a column is unknown, or cannot have the value.
     """
+    checks.require_kind("held", held, LocalQueue | LocalClaim)
     store = held._store  # noqa: SLF001 - it is no user's business
     rows = views.in_state(store, CLAIMED)
     if isinstance(held, LocalClaim):

@@ -7,7 +7,7 @@ import weakref
 from itertools import count
 
 from spark_queue import checks
-from spark_queue.clock import Clock, SystemClock
+from spark_queue.clock import Clock
 from spark_queue.config import QueueConfig
 from spark_queue.delta.store import memory
 from spark_queue.delta.store.store import Store
@@ -80,7 +80,7 @@ def memory_queue(
     tables = KeptTables()
     session = PlainSession(tables=tables)
     address = QueueAddress(f"memory:/{name or next(_numbers)}")
-    store = Store.of(session, address, clock or SystemClock(), listener)
+    store = Store.of(session, address, clock, listener)
     queue = create_in(store, schema, config)
     weakref.finalize(tables, memory.forget, store.handle.place.identity())
     return queue

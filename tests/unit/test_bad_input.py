@@ -35,6 +35,9 @@ NAN, INF = math.nan, math.inf
 class _Untouchable:
     """Stands for a session or a store that nothing may be asked of."""
 
+    def sql(self, query: str) -> Any:
+        raise AssertionError(f"{query} was asked for before the input was checked")
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)

@@ -8,7 +8,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from spark_queue.clock import Clock
+from spark_queue.checks import optional, require_callable, require_methods
+from spark_queue.clock import Clock, require_clock
 from spark_queue.delta.store import catching_up, memory
 from spark_queue.delta.store.handle import Handle
 from spark_queue.delta.store.memory import Cache, Position, Seen
@@ -37,7 +38,7 @@ from spark_queue.delta.tables.schema import (
 )
 from spark_queue.delta.tables.settings import Settings, format_of
 from spark_queue.delta.tables.step_log import StepLog
-from spark_queue.delta.tables.wishes import Session, is_fresh, small_steps, spark_of
+from spark_queue.delta.tables.wishes import PlainSession, Session, is_fresh, small_steps, spark_of
 from spark_queue.errors import (
     FormatVersionError,
     LogDamagedError,
@@ -86,11 +87,20 @@ class Store:
         cls,
         session: Session,
         address: QueueAddress,
-        clock: Clock,
+        clock: Clock | None = None,
         listener: Listener | None = None,
     ) -> Store:
-        """Return a queue as its first reader sees it."""
-        return cls(Handle(session, address, clock, listener))
+        """Return a queue as its first reader sees it; by the system's clock if none is given.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When there is no session, a clock tells no time, or a listener is no function.
+        """
+        if not isinstance(session, PlainSession):
+            require_methods("spark", session, "sql")
+        optional(require_callable, "listener", listener)
+        return cls(Handle(session, address, require_clock(clock), listener))
 
     @property
     def spark(self) -> SparkSession:

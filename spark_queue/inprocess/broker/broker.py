@@ -10,7 +10,8 @@ from functools import partial
 from types import FunctionType
 from typing import Any, Literal, TypeVar, get_args, overload
 
-from spark_queue.errors import DeadlockError, InvalidArgumentError, did_you_mean
+from spark_queue import checks
+from spark_queue.errors import DeadlockError, InvalidArgumentError
 from spark_queue.inprocess.broker.dispatcher import Dispatcher
 from spark_queue.inprocess.broker.runners import LoopRunner, ThreadRunner
 from spark_queue.inprocess.broker.scheduler import TaskOrder, TaskScheduler
@@ -21,7 +22,6 @@ from spark_queue.waiting.aio import outcome
 from spark_queue.waiting.limits import limit_of
 from spark_queue.waiting.processes import settle_in
 from spark_queue.waiting.timer import SHARED_TIMER, Timeout, Timer, seconds
-from spark_queue.wording import shorten
 
 R = TypeVar("R")
 
@@ -77,10 +77,7 @@ class QueueBroker:
         mode: Mode = "auto",
         timer: Timer = SHARED_TIMER,
     ) -> None:
-        if mode not in get_args(Mode):
-            raise InvalidArgumentError(
-                f"mode is {shorten(mode)}{did_you_mean(str(mode), get_args(Mode))}"
-            )
+        checks.require_choice("mode", mode, get_args(Mode))
         patience = seconds("max_idle", max_idle)
         if patience == 0:
             raise InvalidArgumentError("max_idle is 0: no task could ever wait; use max_waiting=0")
@@ -187,11 +184,14 @@ class QueueBroker:
         BaseException
             The reason of a signal that is aborted already.
         """
+        if signal is not None:
+            checks.require_kind("signal", signal, AbortSignal)
         turn = Turn(self._dispatcher, self._runner(task), task, group, signal)
         self._dispatcher.admit(turn)
         return turn.future
 
     def _runner(self, task: Callable[..., Any]) -> TaskRunner:
+        checks.require_callable("task", task)
         if not is_coroutine_function(task):
             return self._threads
         try:
@@ -237,6 +237,7 @@ class QueueBroker:
         DeadlockError
             When a task of this broker calls it and would wait for itself; nothing has changed.
         """
+        checks.require_flag("force", force)
         patience = seconds("deadline", deadline)
         self.begin_stop(force=force)
         if force:

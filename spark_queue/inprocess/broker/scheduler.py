@@ -8,7 +8,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Generic, Literal, TypeVar, get_args
 
-from spark_queue.errors import InvalidArgumentError, did_you_mean
+from spark_queue.checks import require_choice
+from spark_queue.errors import InvalidArgumentError
 from spark_queue.wording import shorten
 
 T = TypeVar("T", bound=Hashable)
@@ -112,11 +113,7 @@ class TaskScheduler(Generic[T]):
     """
 
     def __init__(self, order: TaskOrder = "arrival") -> None:
-        orders = get_args(TaskOrder)
-        if order not in orders:
-            raise InvalidArgumentError(
-                f"order is {shorten(order)}{did_you_mean(str(order), orders)}"
-            )
+        require_choice("order", order, get_args(TaskOrder))
         self._ungrouped_rank, self._rank = _RANKS[order]
         self._numbers = itertools.count()
         self._entries: dict[T, _Entry[T]] = {}

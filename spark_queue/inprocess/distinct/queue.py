@@ -6,6 +6,7 @@ import queue
 from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Generic, TypeVar
 
+from spark_queue import checks
 from spark_queue.errors import InvalidArgumentError, QueueShutDownError
 from spark_queue.inprocess.distinct.facts import DistinctSnapshot, Element, LiveEntry, snapshot_of
 from spark_queue.inprocess.distinct.state import DistinctState
@@ -62,6 +63,7 @@ class DistinctQueue(Generic[T]):
     """
 
     def __init__(self, *, timer: Timer = SHARED_TIMER) -> None:
+        checks.require_methods("timer", timer, "now")
         self._state: DistinctState[T] = DistinctState(timer)
 
     def __repr__(self) -> str:
@@ -155,6 +157,7 @@ class DistinctQueue(Generic[T]):
         InvalidArgumentError
             When one of them cannot be hashed; nothing is added then.
         """
+        checks.require_iterable("items", items)
         items = list(items)
         for item in items:
             _require_hashable(item)
@@ -190,7 +193,7 @@ class DistinctQueue(Generic[T]):
         # As `prepare` does, without the price of its call.
         take: Take[T] = Take()
         take.queue_state = self._state
-        take.wanted = 1 if max == 1 else wanted_of(max)
+        take.wanted = 1 if isinstance(max, int) and max == 1 else wanted_of(max)
         take.patience = None if timeout is None else seconds("timeout", timeout)
         return take
 

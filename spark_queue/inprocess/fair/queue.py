@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
+from spark_queue import checks
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.inprocess.fair.rounds import FairSnapshot, snapshot_of
 from spark_queue.inprocess.fair.state import NOTHING, FairState
@@ -267,6 +268,7 @@ class FairQueue(Generic[T]):
         immediate : bool
             Whether what is queued is dropped, and counts as done, or can still be taken (default).
         """
+        checks.require_flag("immediate", immediate)
         self._state.close(drop=immediate)
 
 

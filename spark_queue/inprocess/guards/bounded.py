@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from typing import Any, Generic, TypeVar, cast
 
+from spark_queue import checks
 from spark_queue.inprocess.broker import QueueBroker, Turn
 from spark_queue.inprocess.broker.broker import is_coroutine_function
 from spark_queue.waiting.abort import AbortSignal
@@ -102,6 +103,7 @@ class BoundedGuard(Generic[A]):
         self, operation: Callable[[A, AbortSignal], Any], *, signal: AbortSignal | None = None
     ) -> Future[Any]:
         """Run an operation when there is a resource for it; see :meth:`Guard.submit`."""
+        checks.require_callable("operation", operation)
         task = self._suspending if is_coroutine_function(operation) else self._blocking
         return self._broker.enqueue(task(operation), signal=signal)
 

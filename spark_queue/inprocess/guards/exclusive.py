@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar, cast
 
+from spark_queue import checks
 from spark_queue.inprocess.broker import QueueBroker, Turn
 from spark_queue.inprocess.broker.broker import is_coroutine_function
 from spark_queue.waiting.abort import AbortSignal
@@ -54,6 +55,7 @@ class Guard:
         BaseException
             The reason of a signal that is aborted already.
         """
+        checks.require_callable("operation", operation)
         if is_coroutine_function(operation):
             return self._broker.enqueue(_suspending(operation), signal=signal)
 

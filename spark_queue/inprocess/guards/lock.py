@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar
 
+from spark_queue import checks
 from spark_queue.errors import DeadlockError
 from spark_queue.inprocess.broker.scheduler import require_key
 from spark_queue.waiting.aio import taken
@@ -78,7 +79,7 @@ class InProcessLock:
 
     def waiter_count(self, lock_id: Hashable) -> int:
         """Return how many wait for a lock."""
-        held = self._held.get(lock_id)
+        held = self._held.get(require_key(lock_id))
         return 0 if held is None else len(held.line)
 
     def acquire(self, lock_id: Hashable, timeout: Timeout = None) -> LockToken:
@@ -158,6 +159,7 @@ class InProcessLock:
         self, lock_id: Hashable, operation: Callable[[], R], timeout: Timeout = None
     ) -> R:
         """Call a function while holding a lock, and return its result."""
+        checks.require_callable("operation", operation)
         with self.hold(lock_id, timeout):
             return operation()
 
@@ -181,6 +183,7 @@ class InProcessLock:
 
     def withdraw(self, future: Future[LockToken]) -> None:
         """Give up a wait; a lock that was handed over at the last moment is released."""
+        checks.require_kind("future", future, Future)
         if not future.cancel():
             future.add_done_callback(self._return)
 

@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any, Generic, TypeVar, overload
 
+from spark_queue import checks
 from spark_queue.errors import QueueShutDownError
 from spark_queue.inprocess.broker import QueueBroker, Turn
 from spark_queue.inprocess.broker.broker import is_coroutine_function
@@ -124,6 +125,7 @@ class OnceGuard(Generic[R]):
         Cancelling the future ends the wait, and the making too if nobody else waits for it.
         """
         if signal is not None:
+            checks.require_kind("signal", signal, AbortSignal)
             signal.raise_if_aborted()
         if self._value is None:
             self._broker.require_outside()

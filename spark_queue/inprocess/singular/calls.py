@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
+from spark_queue.checks import require_seq
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.wording import shorten
 
@@ -49,6 +50,7 @@ class PendingCalls(Generic[S]):
         InvalidArgumentError
             When no such call is under way: it never was, or its reply came before.
         """
+        require_seq("correlation_id", correlation_id)
         if correlation_id not in self._pending:
             raise InvalidArgumentError(
                 f"no call with the id {shorten(correlation_id)} is under way"

@@ -16,9 +16,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, BinaryIO, Generic, Literal, TypeVar, cast
 
-from spark_queue.errors import InvalidArgumentError, LogFileError, QueueShutDownError, SetupError
+from spark_queue.checks import require_choice, require_path
+from spark_queue.errors import LogFileError, QueueShutDownError, SetupError
 from spark_queue.waiting.timer import SHARED_TIMER, Alarm, Timer, seconds
-from spark_queue.wording import shorten
 
 T = TypeVar("T")
 
@@ -75,11 +75,9 @@ class WriteAheadLog(Generic[T]):
         decode: Callable[[bytes], T] | None = None,
         timer: Timer = SHARED_TIMER,
     ) -> None:
-        if not isinstance(sync, timedelta) and sync not in ("always", "never"):
-            raise InvalidArgumentError(
-                f"sync is {shorten(sync)}: it must be 'always', 'never' or a time"
-            )
-        self.path = Path(path)
+        if not isinstance(sync, timedelta):
+            require_choice("sync", sync, ("always", "never"))
+        self.path = Path(require_path("path", path))
         self._sync = sync
         self._delay = seconds("sync", sync) if isinstance(sync, timedelta) else None
         self._encode = _to_json if encode is None else encode

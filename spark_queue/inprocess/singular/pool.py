@@ -11,10 +11,10 @@ from typing import Any, Generic, TypeVar
 
 from typing_extensions import Self
 
+from spark_queue.checks import require_count
 from spark_queue.errors import DeadlockError, QueueShutDownError
 from spark_queue.inprocess.singular.requests import Admission, Reply
 from spark_queue.inprocess.singular.work import RequestWork
-from spark_queue.waiting.limits import limit_of
 from spark_queue.waiting.processes import settle_in
 
 T = TypeVar("T")
@@ -22,6 +22,10 @@ R = TypeVar("R")
 P = TypeVar("P", bound="WorkerPool")
 
 _log = logging.getLogger(__name__)
+
+
+#: Threads beyond this are a mistake.
+_MOST_THREADS = 10_000
 
 
 class WorkerPool:
@@ -50,7 +54,7 @@ class WorkerPool:
     """
 
     def __init__(self, threads: int) -> None:
-        limit_of("threads", threads)
+        require_count("threads", threads, most=_MOST_THREADS)
         self._turns: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._works: set[RequestWork[Any, Any]] = set()

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
+from spark_queue import checks
 from spark_queue.errors import (
     InvalidArgumentError,
     QueueShutDownError,
@@ -103,6 +104,10 @@ class SingularUpdateQueue(Generic[T, R]):
     ) -> None:
         if pool is not None and inspect.iscoroutinefunction(handler):
             raise InvalidArgumentError("a pool runs functions: give a coroutine function no pool")
+        checks.optional(checks.require_kind, "then", then, kind=SingularUpdateQueue)
+        checks.optional(checks.require_kind, "pool", pool, kind=WorkerPool)
+        checks.optional(checks.require_kind, "log", log, kind=WriteAheadLog)
+        checks.require_callable("handler", handler)
         next_work = None if then is None else then.work
         self.work: RequestWork[T, R] = RequestWork(
             handler, capacity, name=name, timer=timer, then=next_work, log=log
@@ -239,6 +244,8 @@ class SingularUpdateQueue(Generic[T, R]):
             When the wait would never end, as on the event loop that the worker runs on: await
             ``aio.shutdown()`` there.
         """
+        checks.require_flag("drain", drain)
+        checks.require_flag("wait", wait)
         self._close(drain=drain)
         if not wait or self.work.ended.done() or self._is_handler():
             return

@@ -16,6 +16,7 @@ from spark_queue.journal.options import QueueOptions
 from spark_queue.journal.records import Entry
 from spark_queue.waiting.limits import limit_of
 from spark_queue.waiting.tickets import ThreadTicket, Ticket, TicketLine
+from spark_queue.wording import shorten
 
 if TYPE_CHECKING:
     from spark_queue.journal.engine.state import QueueState
@@ -216,11 +217,13 @@ def _require_plain(expires_at: object, errors: object, origin: object) -> None:
     """Raise where what goes with an item could not be compared with others', or not be stored."""
     if expires_at is not None:
         if not isinstance(expires_at, datetime) or expires_at.tzinfo is None:
-            raise InvalidArgumentError(f"expires_at is {expires_at!r}: it is a time with its zone")
+            raise InvalidArgumentError(
+                f"expires_at is {shorten(expires_at)}: it is a time with its zone"
+            )
         if not _FIRST_YEAR <= expires_at.year <= _LAST_YEAR:
             raise InvalidArgumentError(
                 f"expires_at is {expires_at!r}: leave it out where an item never expires"
             )
     if isinstance(errors, bool) or not isinstance(errors, int) or not 0 <= errors <= _MAX_ERRORS:
-        raise InvalidArgumentError(f"errors is {errors!r}: it is a count")
+        raise InvalidArgumentError(f"errors is {shorten(errors)}: it is a count")
     optional(require_utf8, "origin", origin)

@@ -16,6 +16,7 @@ from spark_queue.journal.engine.state import QueueState
 from spark_queue.journal.options import ReaderHooks
 from spark_queue.journal.records import ReaderOffset, Recovered
 from spark_queue.reader_config import ReaderConfig, require_reader_name
+from spark_queue.wording import shorten
 
 T = TypeVar("T")
 
@@ -254,10 +255,12 @@ def require_reader(name: object, config: object, start: object, hooks: object) -
     optional(require_kind, "config", config, kind=ReaderConfig)
     optional(require_kind, "hooks", hooks, kind=ReaderHooks)
     if isinstance(start, str) and start not in _STARTS:
-        raise InvalidArgumentError(f"start is {start!r}{did_you_mean(start, list(_STARTS))}")
+        raise InvalidArgumentError(f"start is {shorten(start)}{did_you_mean(start, list(_STARTS))}")
     if isinstance(start, bool) or not isinstance(start, int | str):
         known = " or ".join(map(repr, _STARTS))
-        raise InvalidArgumentError(f"start is {start!r}: it must be {known}, or the id of an item")
+        raise InvalidArgumentError(
+            f"start is {shorten(start)}: it must be {known}, or the id of an item"
+        )
 
 
 def _clamped(offset: ReaderOffset, found: Recovered) -> ReaderOffset:
