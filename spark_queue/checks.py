@@ -8,7 +8,7 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from types import UnionType
 from typing import Any, get_args
 
@@ -173,8 +173,10 @@ def require_methods(what: str, value: object, *names: str) -> None:
 
 def require_utf8(what: str, value: object) -> None:
     """Raise where a value is no text that UTF-8 can write."""
+    if not isinstance(value, str):
+        raise InvalidArgumentError(f"{what} is {shorten(value)}: it must be a text")
     try:
-        str(value).encode()
+        value.encode()
     except UnicodeEncodeError as exc:
         raise InvalidArgumentError(
             f"{what} is {shorten(value)}: it has a character that UTF-8 cannot write"
@@ -205,6 +207,12 @@ def require_moment(what: str, value: object) -> None:
                 f"{what} is {shorten(value)}, a time without an offset: give it one, as in "
                 "datetime.now(timezone.utc)"
             )
+        try:
+            value.astimezone(timezone.utc)
+        except OverflowError as exc:
+            raise InvalidArgumentError(
+                f"{what} is {shorten(value)}: it is outside of the years 1 to 9999 in UTC"
+            ) from exc
         return
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
         raise InvalidArgumentError(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pyspark.sql import functions as F
 
+from spark_queue import checks
 from spark_queue.clock import SystemClock
 from spark_queue.ingest.discovery import FILE_CONFIG, FILE_SCHEMA, file_rows
 from spark_queue.ingest.facts import FACTS_SCHEMA, file_facts
@@ -106,6 +107,7 @@ def ingest(
     >>> ingest(spark, "/data/in", "/data/queue", "/data/facts").processed   # doctest: +SKIP
     1200
     """
+    checks.optional(checks.require_callable, "on_progress", on_progress)
     require_for_handlers()
     tell = on_progress or (lambda _: None)
     started, started_at = time.monotonic(), SystemClock().now()

@@ -15,6 +15,7 @@ from datetime import datetime, timedelta, timezone
 from fnmatch import translate
 from typing import Literal
 
+from spark_queue import checks
 from spark_queue.checks import require_path
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.wording import shorten
@@ -117,7 +118,7 @@ def located(path: str) -> str:
 def _root(source: str | os.PathLike[str]) -> str:
     root = os.path.abspath(require_path("source", source))
     if not os.path.isdir(root):
-        raise InvalidArgumentError(f"source {os.fspath(source)!r} is not a directory")
+        raise InvalidArgumentError(f"source {shorten(os.fspath(source))} is not a directory")
     if not os.access(root, os.R_OK | os.X_OK):
         raise InvalidArgumentError(f"source {os.fspath(source)!r} cannot be listed: no permission")
     return root
@@ -125,6 +126,7 @@ def _root(source: str | os.PathLike[str]) -> str:
 
 def _excluding(patterns: Sequence[str]) -> Callable[[str], bool]:
     """Return what tells of a path below the source whether it is left out."""
+    checks.require_iterable("exclude", patterns)
     if isinstance(patterns, str) or not all(map(_is_pattern, patterns)):
         raise InvalidArgumentError(
             f"exclude is {shorten(patterns)}: give a list of patterns, as in ['*.pyc', "

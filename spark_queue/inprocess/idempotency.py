@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeVar
 
+from spark_queue import checks
 from spark_queue.clock import Clock, require_clock
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.waiting.aio import resolved
@@ -160,6 +161,7 @@ class InMemoryIdempotencyKeyStore:
 
     def restore(self, keys: Mapping[Hashable, KeyState]) -> None:
         """Remember what an earlier :meth:`snapshot` gave, and nothing else."""
+        checks.require_kind("keys", keys, Mapping)
         with self._lock:
             self._keys.clear()
             self._ends.clear()

@@ -16,6 +16,7 @@ from spark_queue.errors import SetupError
 from spark_queue.metrics import instruments as named
 from spark_queue.metrics.instruments import Metric
 from spark_queue.metrics.reading import KEYS, WINDOW, AnyQueue, Looker, Sample
+from spark_queue.opened import Opened
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, Meter, MeterProvider, Observation
@@ -61,6 +62,8 @@ class Metrics:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        if provider is not None:
+            checks.require_methods("provider", provider, "get_meter")
         self._meter = _meter(provider)
         self._clock = clock
         self._lost = _counter(self._meter, named.LOST_STEPS)
@@ -109,6 +112,7 @@ class Metrics:
             When ``keys`` is below 1, or ``window`` or ``every`` is no duration above zero.
         """
         checks.require_duration("every", every)
+        checks.require_kind("queue", queue, Opened)
         looker = Looker(queue, keys=keys, window=window)
         with self._lock:
             if not self._watched:

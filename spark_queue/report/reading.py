@@ -22,7 +22,7 @@ from spark_queue.delta.tables.heads import QueueHead, Registered
 from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.delta.views.ends import AsOf, Ends, ends_at
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.reader_config import ReaderConfig
+from spark_queue.reader_config import ReaderConfig, require_reader_name
 from spark_queue.report import operators
 from spark_queue.report.chains import Chains, sentence
 from spark_queue.report.engine import Asked, Engine, Engines, Removal
@@ -43,6 +43,7 @@ from spark_queue.report.model import (
     id_of,
     redrive_command,
 )
+from spark_queue.wording import shorten
 
 _LOGS: tuple[LogName, ...] = ("queue", "status")
 
@@ -256,9 +257,12 @@ def seen_at(path: str | Path, reader: str | None = None, clock: Clock | None = N
     store.settings(store.require_exists())
     if reader is None:
         return readers.default(store)
+    require_reader_name(reader)
     seen = readers.named(store, reader)
     if not seen.is_prepared():
-        raise InvalidArgumentError(f"reader is {reader!r}: it has no log; its next claim makes one")
+        raise InvalidArgumentError(
+            f"reader is {shorten(reader)}: it has no log; its next claim makes one"
+        )
     return seen
 
 

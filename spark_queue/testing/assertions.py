@@ -16,7 +16,7 @@ from spark_queue import checks
 from spark_queue.delta.arrow import snapshot
 from spark_queue.delta.arrow.moving import chosen
 from spark_queue.delta.arrow.rows import beside, rows_of
-from spark_queue.delta.arrow.where import Where
+from spark_queue.delta.arrow.where import Where, require_where
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import (
     ACKED,
@@ -250,6 +250,7 @@ class _Seen:
             found = found.filter(pc.is_in(found["_state"], pa.array(states)))
         if error is not None:
             checks.require_text("error", error)
+            checks.require_utf8("error", error)
             found = found.filter(pc.fill_null(pc.match_substring(found["_error"], error), False))
         told = _said(what, where, columns, error)
         _require(found, count, told, lambda: self.shown(self.rows, found))
@@ -285,14 +286,16 @@ class _Seen:
 def _meant(
     store: Store, rows: pa.Table, where: Where | None, columns: Mapping[str, object]
 ) -> pa.Table:
+    if where is not None:
+        require_where(where)
     named = rows if where is None else chosen(store, rows, where)
     return chosen(store, named, columns)
 
 
 def _require(found: pa.Table, count: int | None, told: str, shown: Callable[[], str]) -> None:
     """Raise where not as many were found as is said."""
-    if count is not None and count != 0:
-        checks.require_count("count", count)
+    if not (isinstance(count, int) and count == 0):
+        checks.optional(checks.require_count, "count", count)
     if found.num_rows == count or (count is None and found.num_rows):
         return
     wanted = "at least 1 item" if count is None else _of(count, "item")

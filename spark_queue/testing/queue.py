@@ -22,6 +22,9 @@ from spark_queue.wording import shorten
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 
+#: The longest name, in characters.
+_LONGEST = 200
+
 _numbers = count(1)
 
 
@@ -75,8 +78,10 @@ def memory_queue(
     1
     """
     checks.optional(checks.require_text, "name", name)
-    if name is not None and not _NAME.fullmatch(name):
-        raise InvalidArgumentError(f"name is {shorten(name)}: use letters, digits, _ and -")
+    if name is not None and (not _NAME.fullmatch(name) or len(name) > _LONGEST):
+        raise InvalidArgumentError(
+            f"name is {shorten(name)}: use at most {_LONGEST} letters, digits, _ and -"
+        )
     tables = KeptTables()
     session = PlainSession(tables=tables)
     address = QueueAddress(f"memory:/{name or next(_numbers)}")

@@ -125,3 +125,25 @@ def test_frames_of_pandas_and_arrow_are_cast(queue: DeltaQueue) -> None:
     assert queue.enqueue(pa.table({"id": [4, 5], "name": ["d", "e"]})).inserted == 2
     rows = queue.status().orderBy("_seq").select("id", "name").collect()
     assert [tuple(row) for row in rows] == [(1, "a"), (3, "c"), (4, "d"), (5, "e")]
+
+
+@pytest.mark.parametrize("rows", [3, 20_000])
+@pytest.mark.parametrize(
+    ("kind", "shape"),
+    [
+        ("timestamp", "{}"),
+        ("struct<at: timestamp>", "named_struct('at', {})"),
+        ("array<timestamp>", "array(null, {})"),
+        ("map<string, timestamp>", "map('a', {})"),
+    ],
+)
+def test_a_time_that_python_cannot_name_is_refused(
+    spark: SparkSession, queue_path: str, kind: str, shape: str, rows: int
+) -> None:
+    """A frame with a time beyond the year 9999 is refused by its column, however large it is."""
+    queue = DeltaQueue.create(spark, queue_path, f"at {kind}")
+    late = shape.format(f"timestamp_micros(if(id = {rows - 1}, 253402300800000000, 0))")
+    frame = spark.range(rows).selectExpr(f"{late} AS at")
+    with pytest.raises(SchemaMismatchError, match=r"'at'.* years 1 to 9999"):
+        queue.enqueue(frame)
+    assert queue.stats().step == 1

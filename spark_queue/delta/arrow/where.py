@@ -12,6 +12,7 @@ from spark_queue import checks
 from spark_queue.delta.input.kinds import Field, Kind
 from spark_queue.delta.input.plain import conditions
 from spark_queue.delta.input.plain.arrow import spelled
+from spark_queue.delta.tables.schema import STATES
 from spark_queue.errors import InvalidArgumentError, did_you_mean
 from spark_queue.wording import shorten
 
@@ -79,11 +80,24 @@ def _have(rows: pa.Table, column: str, value: object) -> pa.ChunkedArray:
         hint = did_you_mean(str(column), rows.column_names)
         raise InvalidArgumentError(f"where names {shorten(column)}{hint}; {_columns(rows)}")
     values = list(value) if _are_several(value) else [value]
+    _require_meant(column, values, rows.schema.field(column).type)
     try:
         known = pa.array(values, rows.schema.field(column).type)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as exc:
         raise InvalidArgumentError(f"where[{shorten(column)}] is {shorten(value)}: {exc}") from exc
     return pc.is_in(rows[column], known)
+
+
+def _require_meant(column: str, values: Sequence[object], kind: pa.DataType) -> None:
+    """Refuse what Arrow would read as another value, and a state that there is not."""
+    for value in values:
+        if isinstance(value, bytes | bytearray) and not pa.types.is_binary(kind):
+            raise InvalidArgumentError(
+                f"where[{shorten(column)}] is {shorten(value)}: the column is {spelled(kind)}, not "
+                "binary"
+            )
+        if column == "_state" and value is not None:
+            checks.require_choice("where['_state']", value, STATES)
 
 
 def _are_several(value: object) -> TypeGuard[Collection[object]]:

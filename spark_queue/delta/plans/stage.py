@@ -8,7 +8,8 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_queue.delta.plans import dedup, tags
+from spark_queue.delta.plans import dedup, tags, years
+from spark_queue.delta.tables import instants
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError
 from spark_queue.operators.distinct import LOST_TO, distinct_refused
 
@@ -56,11 +57,13 @@ def collected(marked: DataFrame, most: int) -> pa.Table | None:
     if rows.num_rows > most:
         return None
     _require_costs(rows["_cost"].to_pylist())
+    instants.require_named(rows)
     return rows.sort_by("_mid").drop_columns("_mid")
 
 
 def staged(marked: DataFrame) -> Stage:
     """Give the rows of an evaluated frame their numbers."""
+    unnamed = years.signs_of(marked.schema)
     partition = F.shiftright("_mid", _PARTITION_BIT).cast("int").alias("partition")
     facts = (
         marked.groupBy(partition)
@@ -69,11 +72,15 @@ def staged(marked: DataFrame) -> Stage:
             F.count("_dedup_hash").alias("keys"),
             F.min("_cost").alias("cheapest"),
             F.max("_cost").alias("dearest"),
+            *(F.max(sign).alias(f"_unnamed_{name}") for name, sign in unnamed.items()),
         )
         .orderBy("partition")
         .collect()
     )
     _require_costs([cost for row in facts for cost in (row.cheapest, row.dearest)])
+    for name in unnamed:
+        if any(row[f"_unnamed_{name}"] for row in facts):
+            raise instants.outside(name)
     rows = marked.withColumn("_pos", _position({r.partition: r.rows for r in facts})).drop("_mid")
     count = sum(row.rows for row in facts)
     if count > _MAX_ROWS:

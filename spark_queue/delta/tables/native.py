@@ -18,7 +18,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from spark_queue.delta.tables import scanning, traces, widening
+from spark_queue.delta.tables import instants, scanning, traces, widening
 from spark_queue.delta.tables.appending import (
     Appending,
     is_forced,
@@ -171,7 +171,7 @@ class NativeLog:
             found = dict(zip(rows.column_names, rows.columns, strict=True))
             found[_PARTITION] = pa.repeat(pa.scalar(file.gen), rows.num_rows)
             parts.append(table_of(wanted, rows.num_rows, found))
-        return pa.concat_tables(parts) if parts else wanted.empty_table()
+        return instants.clamp(pa.concat_tables(parts)) if parts else wanted.empty_table()
 
     def parts_of(
         self,
@@ -182,7 +182,7 @@ class NativeLog:
         """Return the same part by part; of a large file only those that may matter."""
         for part in scanning.parts_of(self._directory, files):
             if may_matter is None or may_matter(part.file):
-                yield part.read(columns, self._schema)
+                yield instants.clamp(part.read(columns, self._schema))
 
     def schema(self) -> str:
         """Return the columns, as Spark writes a schema in JSON."""

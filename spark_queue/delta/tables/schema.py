@@ -49,6 +49,7 @@ DEAD = "dead"
 EXPIRED = "expired"
 CANCELLED = "cancelled"
 TERMINAL = (ACKED, DEAD, EXPIRED, CANCELLED)
+STATES = (READY, CLAIMED, *TERMINAL)
 
 #: What a column of ours is to Arrow, by its type in DDL.
 _ARROW = {

@@ -193,7 +193,7 @@ class DistinctQueue(Generic[T]):
         # As `prepare` does, without the price of its call.
         take: Take[T] = Take()
         take.queue_state = self._state
-        take.wanted = 1 if isinstance(max, int) and max == 1 else wanted_of(max)
+        take.wanted = 1 if max is True else wanted_of(max)
         take.patience = None if timeout is None else seconds("timeout", timeout)
         return take
 

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any, BinaryIO, Generic, Literal, TypeVar, cast
 
 from spark_queue.checks import require_choice, require_path
-from spark_queue.errors import LogFileError, QueueShutDownError, SetupError
+from spark_queue.errors import InvalidArgumentError, LogFileError, QueueShutDownError, SetupError
 from spark_queue.waiting.timer import SHARED_TIMER, Alarm, Timer, seconds
+from spark_queue.wording import shorten
 
 T = TypeVar("T")
 
@@ -296,7 +297,16 @@ def _read(file: BinaryIO, count: int) -> bytes:
 
 
 def _to_json(item: Any) -> bytes:
-    return json.dumps(item, ensure_ascii=False, separators=(",", ":")).encode()
+    try:
+        return json.dumps(item, ensure_ascii=False, separators=(",", ":")).encode()
+    except UnicodeEncodeError as exc:
+        raise InvalidArgumentError(
+            f"item is {shorten(item)}: it has text that is no UTF-8"
+        ) from exc
+    except (RecursionError, TypeError, ValueError) as exc:
+        raise InvalidArgumentError(
+            f"item is {shorten(item)}, which JSON has no text for ({exc}): give the log an encode"
+        ) from exc
 
 
 def _from_json(body: bytes) -> Any:

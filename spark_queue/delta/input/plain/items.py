@@ -15,6 +15,7 @@ from spark_queue.delta.input.kinds import Field
 from spark_queue.delta.input.measures import misfit
 from spark_queue.delta.input.plain.arrow import type_of
 from spark_queue.errors import SchemaMismatchError
+from spark_queue.wording import shorten
 
 
 def table(rows: Sequence[object], wanted: Mapping[str, Field], required: Sequence[str]) -> pa.Table:
@@ -35,7 +36,7 @@ def table(rows: Sequence[object], wanted: Mapping[str, Field], required: Sequenc
 def _require_columns(row: object, wanted: Mapping[str, Field], required: Sequence[str]) -> None:
     if not isinstance(row, Mapping):
         raise SchemaMismatchError(
-            required[0], f"is missing in {row!r:.100}: a row is a mapping of its columns"
+            required[0], f"is missing in {shorten(row)}: a row is a mapping of its columns"
         )
     for name in required:
         if name not in row:

@@ -8,6 +8,7 @@ from typing import Any
 from spark_queue.delta.input.kinds import WIDTHS, Field
 from spark_queue.delta.input.measures import Measure, length, of_bytes, of_text
 from spark_queue.delta.input.plain import items
+from spark_queue.delta.tables import instants
 
 
 def measures(columns: Sequence[Field]) -> dict[str, Measure]:
@@ -24,7 +25,8 @@ def _measure_of(column: Field) -> Measure:
     width = WIDTHS.get(form)
 
     def size(value: Any) -> int:
-        items.column([value], column)
+        if not instants.are_named(items.column([value], column)):
+            raise instants.outside(column.name)
         if value is None:
             return 0
         return width or length(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,7 +12,7 @@ from spark_queue.errors import InvalidArgumentError, SparkNeededError
 from spark_queue.wording import shorten
 
 
-def ordered(rows: pa.Table, order_by: str | Sequence[str] | None) -> pa.Table:
+def ordered(rows: pa.Table, order_by: Any) -> pa.Table:
     """Return rows from the least to the greatest, nulls first; those that are alike stay as is.
 
     Raises
@@ -23,7 +24,11 @@ def ordered(rows: pa.Table, order_by: str | Sequence[str] | None) -> pa.Table:
     """
     if order_by is None:
         return rows
-    names = [order_by] if isinstance(order_by, str) else list(order_by)
+    names = [order_by] if isinstance(order_by, str) else order_by
+    if not isinstance(names, Sequence) or not names or not all(isinstance(n, str) for n in names):
+        raise InvalidArgumentError(
+            f"order_by is {shorten(order_by)}: name a column or several, or leave it out"
+        )
     by: list[pa.ChunkedArray] = []
     for name in names:
         if name not in rows.column_names:

@@ -11,6 +11,7 @@ from spark_queue.delta.input import names
 from spark_queue.delta.input.kinds import Field, Kind
 from spark_queue.delta.input.plain import items
 from spark_queue.delta.input.plain.arrow import type_of
+from spark_queue.delta.tables import instants
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError
 
 #: Columns that rows may have beside those of the queue.
@@ -44,11 +45,13 @@ def fitted(given: object, columns: Sequence[Field], extra: Sequence[Field] = ())
     wanted = {column.name: column for column in (*columns, *OPTIONAL_COLUMNS, *extra)}
     required = [column.name for column in (*columns, *extra)]
     if isinstance(given, list):
-        return items.table(given, wanted, required)
-    table = _table(given)
-    _require_columns(table.column_names, wanted, required)
-    found = {name: _cast(table[name], wanted[name]) for name in table.column_names}
-    return pa.table(found)
+        found = items.table(given, wanted, required)
+    else:
+        table = _table(given)
+        _require_columns(table.column_names, wanted, required)
+        found = pa.table({name: _cast(table[name], wanted[name]) for name in table.column_names})
+    instants.require_named(found)
+    return found
 
 
 def _table(given: object) -> pa.Table:
