@@ -29,6 +29,7 @@ import pyarrow.parquet as pq
 
 from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.forcing import at_once, sync_directory, sync_file, sync_named
+from spark_queue.delta.tables.seals import seal
 from spark_queue.delta.tables.traces import birth
 
 #: The longest text that statistics repeat.
@@ -323,10 +324,9 @@ def link_commit(
     Before that its content is forced to the disk, and the files that it names, if they are not yet.
     """
     new = log / f".{uuid.uuid4().hex}.tmp"
-    text = "".join(json.dumps(action, separators=(",", ":")) + "\n" for action in actions)
     try:
         with new.open("x", encoding="utf-8") as file:
-            file.write(text)
+            file.write(seal(actions))
         if is_synced:
             at_once([*(partial(sync_named, file) for file in files), partial(sync_file, new)])
         # A link, other than a rename, never replaces what is there.

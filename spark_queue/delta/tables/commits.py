@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from spark_queue.delta.tables.damage import naming
 from spark_queue.delta.tables.files import LogFile, file_of
+from spark_queue.delta.tables.seals import require_seal
 from spark_queue.errors import FileDamagedError
 
 _COMMIT = re.compile(r"\d{20}\.json")
@@ -139,6 +140,7 @@ def commit_of(text: str, app_id: str) -> Commit:
     ValueError
         When it is not whole.
     """
+    require_seal(text)
     actions: list[dict[str, Any]] = [json.loads(line) for line in text.splitlines()]
     if not actions or not all(isinstance(action, dict) for action in actions):
         raise ValueError(f"a commit is no list of actions: {text[:100]!r}")

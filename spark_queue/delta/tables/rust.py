@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 
 from spark_queue.delta.tables.damage import access_error, naming
+from spark_queue.delta.tables.seals import require_seal
 from spark_queue.errors import (
     FileDamagedError,
     FileGoneError,
@@ -69,10 +70,15 @@ def opened(directory: Path) -> DeltaTable:
             "deltalake, which spark-queue requires, is not installed: pip install deltalake"
         ) from exc
     with telling(directory):
-        for _ in range(_TRIES - 1):
-            with suppress(DeltaError):
-                return DeltaTable(str(directory))
-        return DeltaTable(str(directory))
+        for left in range(_TRIES, 0, -1):
+            try:
+                table = DeltaTable(str(directory))
+                break
+            except DeltaError:
+                if left == 1:
+                    raise
+    _require_seals(directory)
+    return table
 
 
 @contextmanager
@@ -130,6 +136,19 @@ def _require_plain(directory: Path) -> None:
         )
 
 
+def _require_seals(directory: Path) -> None:
+    """Check the commits that no checkpoint has summed up, of which deltalake believes each bit."""
+    log = directory / "_delta_log"
+    with naming(log):
+        names = os.listdir(log)  # noqa: PTH208 - as above
+    summed = max((match[1] for name in names if (match := _CHECKPOINT.fullmatch(name))), default="")
+    for name in names:
+        if _COMMIT.fullmatch(name) and name[:20] > summed:
+            # One that is gone was summed up meanwhile.
+            with suppress(FileNotFoundError), naming(log / name):
+                require_seal((log / name).read_text(encoding="utf-8"))
+
+
 def _require_pointer(log: Path, names: list[str]) -> None:
     if "_last_checkpoint" in names:
         with naming(log / "_last_checkpoint"):
@@ -151,7 +170,9 @@ def _checkpoint(part: Path) -> int:
 def _commit(commit: Path) -> int:
     """Return the version of the protocol for readers that a commit asks for."""
     with naming(commit):
-        lines = commit.read_text(encoding="utf-8").splitlines()
+        text = commit.read_text(encoding="utf-8")
+        require_seal(text)
+        lines = text.splitlines()
         actions: list[dict[str, Any]] = [json.loads(line) for line in lines]
         if not actions or not all(isinstance(action, dict) for action in actions):
             raise ValueError(f"no list of actions: {lines[:1]}")

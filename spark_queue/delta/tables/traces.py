@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from spark_queue.delta.tables.damage import naming
+from spark_queue.delta.tables.seals import require_seal
 
 #: Names of a version: its commit, its checksums, its checkpoints; no file that is being written.
 _VERSION = re.compile(r"\.?(?P<version>\d{20})\.(json|json\.crc|crc|checkpoint\.(?!.*tmp).*)")
@@ -194,6 +195,8 @@ def _newest_step(log: Path, names: list[str], app_id: str) -> tuple[int | None, 
 
 def _actions(commit: Path) -> Iterator[dict[str, Any]]:
     """Return what a commit says of itself; not the files that it adds, which may be thousands."""
-    for line in commit.read_text(encoding="utf-8").splitlines():
+    text = commit.read_text(encoding="utf-8")
+    require_seal(text)
+    for line in text.splitlines():
         if line.startswith(('{"commitInfo"', '{"txn"')):
             yield json.loads(line)

@@ -269,7 +269,8 @@ def test_damage_is_named_or_changes_no_answer(
     """Whatever is done, it is done right, or an error of this library names the damaged file."""
     findings, seed = _Findings(expected), list(DAMAGES).index(damage)
     for turn, file in enumerate(_files(template)):
-        if damage == "flipped bit" and "_delta_log" in file.parts:
+        if damage == "flipped bit" and "checkpoint" in file.name:
+            # What deltalake writes has no checksum.
             continue
         reads = (*QUICK, REPORTS[turn % len(REPORTS)])
         for verbs in (reads, [list(WRITING)[(turn + seed) % len(WRITING)]]):
