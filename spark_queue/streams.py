@@ -56,8 +56,11 @@ def enqueue_stream(
     def put(batch: DataFrame, number: int) -> None:
         place = store.in_session(batch.sparkSession)
         mark = StreamBatch(query_id(batch.sparkSession, checkpoint), number)
-        if not mark.is_in(place.queue_head()):
-            enqueue.enqueue(place, batch, order_by=order_by, rules=EnqueueRules(), batch=mark)
+        if mark.is_in(place.queue_head()):
+            # What keeps state before it has to come to the end of the batch, too.
+            batch.write.format("noop").mode("append").save()
+            return
+        enqueue.enqueue(place, batch, order_by=order_by, rules=EnqueueRules(), batch=mark)
 
     return _started(df, put, checkpoint, trigger, name)
 

@@ -151,7 +151,7 @@ def answered(
     checks.require_state_store(spark)
     kinds = _require_comparable(streams)
     oldest = 2 if any(_has_new_text(kind) for kind in kinds) else 1
-    checks.require_same_buckets(spark, checkpoint, buckets)
+    checks.require_same_keys(spark, checkpoint, buckets, make, oldest)
     events = reduce(
         DataFrame.unionByName, [stream.events(buckets, arrivals.schema) for stream in streams]
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import (
@@ -18,7 +19,8 @@ from spark_queue.checks import require_methods, require_text
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError, UnsafeSessionError
 from spark_queue.operators.columns import require_frame
 from spark_queue.session import STREAMING_CONF
-from spark_queue.streaming.processor import STATE
+from spark_queue.streaming.processor import STATE, require_no_keys
+from spark_queue.streaming.rules.events import BucketRules
 
 _WHOLE = (ByteType, ShortType, IntegerType, LongType)
 
@@ -100,21 +102,34 @@ def require_time(what: str, kind: DataType) -> None:
         raise SchemaMismatchError(what, f"is {kind.simpleString()}: a time is a timestamp")
 
 
-def require_same_buckets(spark: SparkSession, checkpoint: str | None, buckets: int) -> None:
-    """Raise where a checkpoint was written with another number of buckets.
+def require_same_keys(
+    spark: SparkSession,
+    checkpoint: str | None,
+    buckets: int,
+    make: Callable[[], BucketRules],
+    oldest: int,
+) -> None:
+    """Raise where keys would not be found in a state: by number of buckets, or by their texts.
 
     Raises
     ------
     InvalidArgumentError
-        It names both numbers.
+        It names both numbers, or the format of the state.
     """
     state = None if checkpoint is None else stored_state(spark, checkpoint)
-    row = None if state is None else state.select("value.buckets").head()
+    if state is None:
+        return
+    row = state.select("value.buckets").head()
     if row is not None and row[0] != buckets:
         raise InvalidArgumentError(
             f"the state at {checkpoint!r} has {row[0]} buckets, the operator {buckets}: "
             "their number cannot change; start with a new checkpoint"
         )
+    older = state.where(f"value.format < {oldest}").select("value.format", "value.body")
+    for written, body in [] if oldest == 1 else older.collect():
+        rules = make()
+        rules.load({**json.loads(body)["rules"], "counts": {}})
+        require_no_keys(written, rules)
 
 
 def stored_counts(spark: SparkSession, checkpoint: str) -> dict[str, int]:

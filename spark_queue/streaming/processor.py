@@ -116,13 +116,25 @@ class BucketProcessor(StatefulProcessor):
             )
         plain = json.loads(stored[2])
         rules.load({**plain["rules"], "counts": json.loads(stored[3])})
-        if stored[0] < self._oldest and rules.remembers_keys():
-            raise InvalidArgumentError(
-                f"the state has format {stored[0]}, in which the text of a struct or an array "
-                "with a time depends on the session, and keys in flight would not be found: let "
-                "the release that wrote it complete them, or start with a new checkpoint"
-            )
+        if stored[0] < self._oldest:
+            require_no_keys(stored[0], rules)
         return rules, BucketRows.restored(plain["rows"], stored[4])
+
+
+def require_no_keys(written: int, rules: BucketRules) -> None:
+    """Raise where a state of an older format has keys, which have other texts now.
+
+    Raises
+    ------
+    InvalidArgumentError
+        It names the format and the ways out.
+    """
+    if rules.remembers_keys():
+        raise InvalidArgumentError(
+            f"the state has format {written}, in which the text of a struct or an array with a "
+            "time depends on the session, and keys in flight would not be found: let the release "
+            "that wrote it complete them, or start with a new checkpoint"
+        )
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,18 +26,23 @@ SCHEMA = "path string, at long"
 FILES = 5
 
 
-def fill(spark: SparkSession, root: str) -> None:
+def fill(spark: SparkSession, root: str, files: int = FILES) -> None:
     """Write what the queries read: rows of six keys, and completions of what came before."""
     arrivals, completions = _feeds(spark, root)
-    for number in range(FILES):
+    for number in range(files):
         ats = range(number * 10, number * 10 + 10)
         arrivals.put([{"path": f"k{at % 6}", "at": at} for at in ats])
-        completions.put([{"path": f"k{at % 6}", "at": at - 10} for at in ats[::2]])
+        completions.put([{"path": f"k{(at - 10) % 6}", "at": at - 10} for at in ats[::2]])
 
 
-def queries(spark: SparkSession, root: str) -> Mapping[str, DataFrame]:
-    """Return the streams, by name."""
+def queries(
+    spark: SparkSession,
+    root: str,
+    arriving: Callable[[DataFrame], DataFrame] = lambda rows: rows,
+) -> Mapping[str, DataFrame]:
+    """Return the streams, by name; what arrives goes through a transform before."""
     arrivals, completions = (feed.stream for feed in _feeds(spark, root))
+    arrivals = arriving(arrivals)
     return {
         "distinct": distinct_in_flight(arrivals, completions, "path", buckets=BUCKETS),
         "fair": fair_rounds(arrivals, "path", order_by="at"),

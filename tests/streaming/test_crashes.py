@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
+import pytest
 from pyspark.sql import SparkSession
 
 from spark_queue import DeltaQueue, QueueConfig
@@ -20,10 +25,20 @@ from spark_queue.streaming.rules.distinct import DistinctRules
 from spark_queue.streaming.rules.events import ARRIVAL, COMPLETION, BucketRules, Event
 from spark_queue.streaming.rules.fair import FairRules
 from spark_queue.streaming.rules.serial import SerialRules
-from tests.streaming import crash
+from tests.conftest import memory_place
+from tests.streaming import crash, kills
 from tests.streaming.feeds import Sink
 
 ROOT = Path(__file__).parents[2]
+
+_CONFIG = QueueConfig(group_key="g", lease=timedelta(days=9_999))
+
+#: The rules of each query, and the column in which they say something of a row.
+RULES: dict[str, tuple[Callable[[], BucketRules], str | None]] = {
+    "distinct": (DistinctRules, None),
+    "fair": (partial(FairRules, {}, at_once=True), "round"),
+    "serial": (partial(SerialRules, _CONFIG), "run"),
+}
 
 NAMES = ("distinct", "fair", "serial", "enqueue")
 
@@ -62,7 +77,7 @@ def expected(
         events = [Event(0, ARRIVAL, at, f"k{at % 6}", 1.0, None, at) for at in _ats(arrivals)]
         for files in completions:
             events += [
-                Event(0, COMPLETION, at - 10, f"k{at % 6}", 0.0, None, -1)
+                Event(0, COMPLETION, at - 10, f"k{(at - 10) % 6}", 0.0, None, -1)
                 for at in _ats(files)
                 if at % 2 == 0
             ]
@@ -96,13 +111,7 @@ def test_a_killed_query_goes_on_exactly_where_it_was(spark: SparkSession, place:
     assert min(done.values()) < crash.FILES, f"all had ended: {done}"
     for query in crash.started(spark, place):
         query.awaitTermination()
-    config = QueueConfig(group_key="g", lease=timedelta(days=9_999))
-    outputs: dict[str, tuple[Callable[[], BucketRules], str | None]] = {
-        "distinct": (DistinctRules, None),
-        "fair": (partial(FairRules, {}, at_once=True), "round"),
-        "serial": (partial(SerialRules, config), "run"),
-    }
-    for name, (rules, number) in outputs.items():
+    for name, (rules, number) in RULES.items():
         wanted = expected(rules, cuts(place, name))
         rows = Sink(spark, f"{place}/{name}").rows()
         found = sorted((row["at"], row[number] if number else 0.0) for row in rows)
@@ -110,3 +119,90 @@ def test_a_killed_query_goes_on_exactly_where_it_was(spark: SparkSession, place:
     queue = DeltaQueue.open(spark, f"{place}/queue")
     assert sorted(row["at"] for row in queue.status().collect()) == list(range(crash.FILES * 10))
     assert queue.stats().ready == crash.FILES * 10
+
+
+@pytest.fixture(scope="module")
+def killed_at_points(spark: SparkSession) -> Iterator[str]:
+    """Run a query for each verb and point in one process, and kill it when all are there."""
+    root = tempfile.mkdtemp(prefix="spark-queue-", dir=memory_place())
+    try:
+        _make_ready(spark, root)
+        command = [sys.executable, "-m", "tests.streaming.kills", root]
+        with subprocess.Popen(command, cwd=ROOT, start_new_session=True) as child:  # noqa: S603
+            try:
+                _wait_until_all_stand_still(child, root)
+            finally:
+                os.killpg(child.pid, signal.SIGKILL)
+        yield root
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def _make_ready(spark: SparkSession, root: str) -> None:
+    crash.fill(spark, root, files=3)
+    for verb, point in kills.CASES:
+        place = kills.home(root, verb, point)
+        if verb == "enqueue_stream":
+            DeltaQueue.create(spark, f"{place}/queue", crash.SCHEMA).close()
+        elif verb == "process_stream":
+            with closing(DeltaQueue.create(spark, f"{place}/queue", kills.QUEUED)) as queue:
+                queue.enqueue(pa.table({"n": pa.array(range(kills.ITEMS), pa.int32())}))
+
+
+def _wait_until_all_stand_still(child: subprocess.Popen[bytes], root: str) -> None:
+    deadline = time.monotonic() + 900
+    marks = [kills.mark(kills.home(root, *case)) for case in kills.CASES]
+    while missing := [mark.parent.name for mark in marks if not mark.exists()]:
+        assert child.poll() is None, f"the queries ended before they were killed: {missing}"
+        assert time.monotonic() < deadline, f"not every query came to its point: {missing}"
+        time.sleep(0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", kills.POINTS["enqueue_stream"])
+def test_a_stream_that_fills_a_queue_is_killed_at_each_point(
+    spark: SparkSession, killed_at_points: str, point: str
+) -> None:
+    """What an operator lets out is in the queue once, however far its batch had come."""
+    kills.enqueue(spark, killed_at_points, point).awaitTermination()
+    place = kills.home(killed_at_points, "enqueue_stream", point)
+    rows = DeltaQueue.open(spark, f"{place}/queue").status().collect()
+    wanted = expected(DistinctRules, cuts(killed_at_points, Path(place).name))
+    assert sorted(row["at"] for row in rows) == [at for at, _ in wanted]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", kills.POINTS["process_stream"])
+def test_a_stream_that_works_a_queue_off_is_killed_at_each_point(
+    spark: SparkSession, killed_at_points: str, point: str
+) -> None:
+    """Every item is done, and its result is in the output once, however far its claim had come."""
+    place = kills.home(killed_at_points, "process_stream", point)
+    queue = DeltaQueue.open(spark, f"{place}/queue")
+    query = kills.process(spark, killed_at_points, point, stands=False)
+    try:
+        deadline = time.monotonic() + 180
+        while queue.stats().acked < kills.ITEMS:
+            assert query.exception() is None, query.exception()
+            assert time.monotonic() < deadline, queue.stats()
+            time.sleep(0.2)
+    finally:
+        query.stop()
+    found = spark.read.format("delta").load(f"{place}/out").collect()
+    assert sorted(row["twice"] for row in found) == [2 * n for n in range(kills.ITEMS)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", kills.OPERATORS)
+@pytest.mark.parametrize("point", kills.POINTS["distinct"])
+def test_an_operator_is_killed_at_each_point(
+    spark: SparkSession, killed_at_points: str, name: str, point: str
+) -> None:
+    """What goes out is what its rules say of the batches, once: no row is lost or comes again."""
+    kills.operator(spark, killed_at_points, name, point, stands=False).awaitTermination()
+    place = kills.home(killed_at_points, name, point)
+    rules, number = RULES[name]
+    rows = spark.read.format("delta").load(f"{place}/out").collect()
+    found = sorted((row["at"], row[number] if number else 0.0) for row in rows)
+    assert found == expected(rules, cuts(killed_at_points, Path(place).name))
+    assert found
