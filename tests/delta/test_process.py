@@ -83,6 +83,22 @@ def test_what_goes_back_is_settled_before_the_next_claim(
     assert (states[0], states[1], states[3]) == (("acked", 1, 0), ("dead", 0, 0), ("acked", 0, 0))
 
 
+def test_a_claim_of_a_deep_group_is_as_long_as_it_is_worked_off(
+    spark: SparkSession, queue: DeltaQueue
+) -> None:
+    """What went back after a failure makes the next claims of the group shorter."""
+    deep = spark.range(100, 700).selectExpr("id", "'deep' AS grp")
+    queue.enqueue(deep, order_by="id")
+
+    def handle(item: dict[str, Any]) -> None:
+        if item["id"] == 110 and item["_attempts"] == 0:
+            raise ValueError("the first time")
+
+    done = queue.process(handle)
+
+    assert (done.acked, done.failed, done.released, done.claims) == (612, 1, 489, 4)
+
+
 def test_a_claim_that_nobody_works_on_is_given_back(
     queue: DeltaQueue, steps: list[StepFacts]
 ) -> None:
