@@ -71,7 +71,9 @@ def using(file: Path | str) -> Iterator[None]:
     except (FileNotFoundError, FileExistsError, SparkQueueError):
         raise
     except OSError as exc:
-        raise access_error(exc.filename or file, exc.errno or 0) from exc
+        if exc.errno is None:
+            raise
+        raise access_error(exc.filename or file, exc.errno) from exc
 
 
 def error_of(file: Path | str, exc: BaseException) -> SparkQueueError:
