@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 from spark_queue import checks
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.front.batcher import Batcher
-from spark_queue.front.consumer import Consumer, Delivery
+from spark_queue.front.consumer import Consumer, Delivery, OutcomeName
 from spark_queue.front.ends import Inlet, Outlet
 from spark_queue.front.producer import Producer, Put, PutResult
 from spark_queue.inprocess.singular.requests import Promise
 from spark_queue.local.queue import LocalQueue
 from spark_queue.waiting.aio import outcome
+from spark_queue.waiting.processes import Owner
 from spark_queue.waiting.timer import Timeout
 from spark_queue.wording import text_of
 
@@ -110,6 +111,7 @@ class DurableQueue:
         chosen = FrontOptions() if options is None else options
         checks.require_kind("options", chosen, FrontOptions)
         inlet, outlet = _ends(into, into if reader is None else reader)
+        self._owner = Owner(f"the front of queue {outlet.name!r}")
         self._puts: Batcher[Put] = Batcher(
             chosen.max_group, chosen.max_pending, chosen.linger, name=outlet.name
         )
@@ -127,7 +129,7 @@ class DurableQueue:
     @property
     def aio(self) -> AioDurableQueue:
         """The same queue, for coroutines."""
-        return AioDurableQueue(self, self._consumer)
+        return AioDurableQueue(self, self._consumer, self._owner)
 
     def put(self, item: Mapping[str, Any], timeout: Timeout = None) -> Future[PutResult]:
         """Add an item; wait only where too many wait to be written.
@@ -153,7 +155,10 @@ class DurableQueue:
             When the queue is closed.
         DeadlockError
             When the callback of a put's future would have to wait for room, which it holds up.
+        SetupError
+            As of every verb, in a child of a fork: the front is the parent's.
         """
+        self._owner.require()
         put = Put.of(item, Promise(self._puts.context))
         self._puts.add(put, timeout)
         return put.future
@@ -180,6 +185,7 @@ class DurableQueue:
         QueueShutDownError
             When the queue is closed.
         """
+        self._owner.require()
         return self._consumer.get(timeout)
 
     @contextmanager
@@ -209,38 +215,51 @@ class DurableQueue:
             Done when that is durable; it fails with :class:`LeaseLostError` where somebody else had
             the item by then, and with what kept the outcome from being written.
         """
-        return self._consumer.settle(delivery, "ack")
+        return self._settle(delivery, "ack")
 
     def nack(self, delivery: Delivery, error: str) -> Future[None]:
         """Say that an item failed: it is retried, or dead. The future is as for :meth:`ack`."""
-        return self._consumer.settle(delivery, "nack", text_of(error))
+        return self._settle(delivery, "nack", text_of(error))
 
     def release(self, delivery: Delivery) -> Future[None]:
         """Give an item back to its place, uncharged. The future is as for :meth:`ack`."""
-        return self._consumer.settle(delivery, "release")
+        return self._settle(delivery, "release")
 
     def dead(self, delivery: Delivery, error: str) -> Future[None]:
         """Send an item to the dead letters. The future is as for :meth:`ack`."""
-        return self._consumer.settle(delivery, "dead", text_of(error))
+        return self._settle(delivery, "dead", text_of(error))
 
     def sync(self) -> None:
         """Return when everything that was put and settled before is durable, or has failed."""
+        self._owner.require()
         self._puts.join()
         self._consumer.join()
 
     def close(self) -> None:
-        """Write what waits, give back what was not settled, and end. Idempotent."""
+        """Write what waits, give back what was not settled, and end. Idempotent.
+
+        In a child of a fork this does nothing.
+        """
+        if not self._owner.is_here():
+            return
         self._puts.close()
         self._producing.join()
         self._consumer.close()
         self._consuming.join()
 
+    def _settle(
+        self, delivery: Delivery, said: OutcomeName, error: str | None = None
+    ) -> Future[None]:
+        self._owner.require()
+        return self._consumer.settle(delivery, said, error)
+
 
 class AioDurableQueue:
     """The coroutines' front of a :class:`DurableQueue`: the same items, the same threads."""
 
-    def __init__(self, durable: DurableQueue, consumer: Consumer) -> None:
+    def __init__(self, durable: DurableQueue, consumer: Consumer, owner: Owner) -> None:
         self._queue = durable
+        self._owner = owner
         self._consumer = consumer
 
     async def put(self, item: Mapping[str, Any]) -> PutResult:
@@ -249,6 +268,7 @@ class AioDurableQueue:
 
     async def get(self, timeout: Timeout = None) -> Delivery:
         """Take the next item; a cancelled wait takes nothing."""
+        self._owner.require()
         return await self._consumer.get_async(timeout)
 
     async def ack(self, delivery: Delivery) -> None:

@@ -99,11 +99,17 @@ class JournaledCore(Generic[T]):
         return self.run(partial(self.registry.drop, name))
 
     def close(self, *, drain: bool) -> Reply[None]:
-        """Refuse every call from now on; return the future of the journal's being given up."""
+        """Refuse every call from now on; return the future of the journal's being given up.
+
+        In a child of a fork there is nothing to give up.
+        """
+        if not self.state.owner.is_here():
+            return _done()
         return self._end(partial(self.journal_writer.close, drain=drain))
 
     def erase(self) -> Reply[None]:
         """Refuse every call from now on; return the future of the journal's being gone."""
+        self.state.owner.require()
         return self._end(self.journal_writer.erase)
 
     def _end(self, last: Callable[[], None]) -> Reply[None]:
@@ -118,6 +124,7 @@ class JournaledCore(Generic[T]):
     def stats(self) -> JournalStats:
         """Return all that is counted, at one instant."""
         state = self.state
+        state.owner.require()
         with state.lock:
             readers = {reader.line.name: reader.stats() for reader in state.readers}
             return JournalStats(
@@ -130,6 +137,13 @@ class JournaledCore(Generic[T]):
                 loads=self.journal_writer.loads,
                 readers=readers,
             )
+
+
+def _done() -> Reply[None]:
+    done: Reply[None] = Reply()
+    done.set_running_or_notify_cancel()
+    done.set_result(None)
+    return done
 
 
 def _no_queue(name: str) -> Target:

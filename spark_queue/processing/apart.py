@@ -110,7 +110,6 @@ def _begun(work: Callable[[], Iterable[bytes]]) -> tuple[int, int, int]:
         try:
             child = _forked()
             if child == 0:
-                _part_from_others()
                 os.close(ours[1])
                 os.close(theirs[0])
                 _live(work, theirs[1], ours[0], heard)
@@ -127,12 +126,16 @@ def _begun(work: Callable[[], Iterable[bytes]]) -> tuple[int, int, int]:
 
 
 def _part_from_others() -> None:
-    """Close what a child has of its siblings: each would live as long as the other."""
+    """Close what any child of this process has of others: each would live as long as the other."""
     global _beginning  # noqa: PLW0603 - that of the parent is held for ever
     _beginning = threading.Lock()
     for end in _ours:
         os.close(end)
     _ours.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_part_from_others)
 
 
 def _forked() -> int:

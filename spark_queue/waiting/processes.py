@@ -7,6 +7,48 @@ import os
 from typing import Protocol
 from weakref import WeakSet
 
+from spark_queue.errors import SetupError
+
+
+class Owner:
+    """The process that began to use something, whose threads a child of a fork does not have.
+
+    Parameters
+    ----------
+    what : str
+        What it uses, as the subject of a sentence.
+    """
+
+    __slots__ = ("_pid", "_what")
+
+    def __init__(self, what: str) -> None:
+        self._pid = os.getpid()
+        self._what = what
+
+    def is_here(self) -> bool:
+        """Tell whether this is the process."""
+        return os.getpid() == self._pid
+
+    def require(self) -> None:
+        """Raise in a child of the process.
+
+        Raises
+        ------
+        SetupError
+            It says what to do.
+        """
+        if not self.is_here():
+            raise self.refusal()
+
+    def refusal(self) -> SetupError:
+        """Return the error of a child."""
+        return SetupError(
+            f"{self._what} was in use before this process was forked, and does not work in a child "
+            "of a fork: start the child by spawn or forkserver, as in "
+            "multiprocessing.get_context('spawn'), and open the queue there; or fork before "
+            "anything of a queue is used"
+        )
+
 
 class Resident(Protocol):
     """What lives in one process, and ends with it."""

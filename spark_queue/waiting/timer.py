@@ -16,6 +16,7 @@ from datetime import timedelta
 from typing import Protocol
 
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.waiting.processes import settle_in
 from spark_queue.wording import shorten
 
 #: Seconds as a number, or a duration. ``None``, infinity and centuries wait for ever.
@@ -112,9 +113,20 @@ class ThreadTimer:
         self._changed = threading.Condition(self._alarms.lock)
         self._thread: threading.Thread | None = None
 
+        settle_in(self)
+
     def __len__(self) -> int:
         """Return how many alarms are set."""
         return len(self._alarms)
+
+    def at_exit(self) -> None:
+        """Lose nothing: the thread ends with the process."""
+
+    def after_fork(self) -> None:
+        """Let go of what threads of the parent may hold; the next alarm begins a thread here."""
+        self._alarms.lock = threading.Lock()
+        self._changed = threading.Condition(self._alarms.lock)
+        self._thread = None
 
     def now(self) -> float:
         """Return the seconds of the monotonic clock."""

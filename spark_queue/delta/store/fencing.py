@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import socket
-import threading
 import uuid
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -24,7 +23,6 @@ _Head = TypeVar("_Head", QueueHead, StatusHead)
 #: How long after its end nobody renews a hold whose clock may be another.
 _LONG_GONE = timedelta(hours=1)
 
-_lock = threading.Lock()
 _ours: set[str] = set()
 
 
@@ -38,15 +36,13 @@ def life_of(directory: Path | None) -> str:
 def new_holder(directory: Path | None) -> str:
     """Return a token of this process, for a front that holds a queue."""
     token = f"{life_of(directory)}/{uuid.uuid4().hex[:8]}"
-    with _lock:
-        _ours.add(token)
+    _ours.add(token)
     return token
 
 
 def leave(token: str) -> None:
     """Say that a front of this process holds nothing any more."""
-    with _lock:
-        _ours.discard(token)
+    _ours.discard(token)
 
 
 def is_ours(token: str) -> bool:
@@ -69,9 +65,8 @@ def is_over(hold: Hold, now: datetime, directory: Path | None) -> bool:
     if not hold.by:
         return True
     if directory is not None:
-        with _lock:
-            if hold.by in _ours:
-                return False
+        if hold.by in _ours:
+            return False
         ended = lives.has_ended(directory, _life(hold))
         if ended is not None:
             return ended or _life(hold) == lives.mine(directory)

@@ -12,7 +12,8 @@ from spark_queue.delta.tables import paths
 from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.delta.tables.facts import Listener
 from spark_queue.delta.tables.natives import Natives
-from spark_queue.delta.tables.wishes import Session
+from spark_queue.delta.tables.wishes import PlainSession, Session
+from spark_queue.waiting.processes import Owner
 
 #: Called between the staging of a step and its commit; tests put another party's step there.
 Hook = Callable[[str], None]
@@ -49,7 +50,21 @@ class Handle:
     natives: Natives | None = None
     around: Callable[[Any], Any] | None = None
     place: QueuePlace = field(init=False)
+    _owner: Owner = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        self._owner = Owner("the session of Spark")
         paths.require_directory(self.session, self.address)
         self.place = QueuePlace(self.session, self.address)
+
+    def require_session(self) -> Handle:
+        """Return this, unless its session of Spark is that of a parent, who uses it meanwhile.
+
+        Raises
+        ------
+        SetupError
+            In a child of a fork.
+        """
+        if not isinstance(self.session, PlainSession):
+            self._owner.require()
+        return self

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from threading import RLock
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from spark_queue.delta.replica.state import Replica
+from spark_queue.delta.tables.forks import is_stuck
 from spark_queue.delta.tables.heads import QueueHead, StatusHead
 from spark_queue.delta.tables.natives import Natives
 from spark_queue.delta.tables.settings import Settings
@@ -99,3 +101,14 @@ def cache_of(queue: str) -> Cache:
 def forget(queue: str) -> None:
     """Drop what this process knows of the queue at a place."""
     _caches.pop(queue, None)
+
+
+def _part_from_parent() -> None:
+    """Forget what a thread of the parent was about to change: it is not in this child."""
+    for queue, cache in list(_caches.items()):
+        if is_stuck(cache.lock) or cache.natives.is_stuck():
+            forget(queue)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_part_from_parent)

@@ -74,7 +74,7 @@ class Store:
     """
 
     def __init__(self, handle: Handle, reader: int = 0) -> None:
-        self.handle = handle
+        self._handle = handle
         self.reader = reader
         session, address = handle.session, handle.address
         self.queue: Log[QueueHead] = log_of(session, address.queue, queue_head)
@@ -101,6 +101,11 @@ class Store:
             require_methods("spark", session, "sql")
         optional(require_callable, "listener", listener)
         return cls(Handle(session, address, require_clock(clock), listener))
+
+    @property
+    def handle(self) -> Handle:
+        """What all readers share."""
+        return self._handle.require_session()
 
     @property
     def spark(self) -> SparkSession:

@@ -31,6 +31,7 @@ class _Chores:
         self._due: dict[str, Chore] = {}
         self._left: set[str] = set()
         """What is due, and nobody wants any more."""
+        self._told: dict[str, str] = {}
         self._changed = threading.Condition()
         self._is_running = False
         self._is_hurried = self._is_over = False
@@ -56,7 +57,14 @@ class _Chores:
             # There is no room for a thread, or the process ends: whoever asked has done their step.
             self._is_running = False
             del self._due[name]
-            logger.warning("%s: not tidied up: %s", name, exc)
+            self._tell(name, exc)
+
+    def _tell(self, name: str, error: BaseException) -> None:
+        """Log what kept something from being tidied up: once, until it is something else."""
+        told = f"{type(error).__name__}: {error}"
+        if self._told.get(name) != told:
+            self._told[name] = told
+            logger.warning("%s: not tidied up, and tried again later: %s", name, error)
 
     def wait(self, timeout: float) -> bool:
         """Wait until nothing is due, and tell whether that is so."""
@@ -93,8 +101,10 @@ class _Chores:
             name, chore = due
             try:
                 self._do(name, chore())
-            except Exception as exc:  # noqa: BLE001 - the next time may go well
-                logger.warning("%s: not tidied up: %s", name, exc)
+            except BaseException as exc:  # noqa: BLE001 - the next time may go well
+                self._tell(name, exc)
+            else:
+                self._told.pop(name, None)
             finally:
                 with self._changed:
                     self._due.pop(name, None)

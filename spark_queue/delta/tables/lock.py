@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from pathlib import Path
 
-_registry = threading.Lock()
 _log_locks: dict[str, threading.RLock] = {}
 
 
@@ -15,8 +15,7 @@ def log_lock(log: str) -> threading.RLock:
     Steps are safe without it, since Delta refuses a number that is taken; with it the losers do
     not have to try again.
     """
-    with _registry:
-        return _log_locks.setdefault(log, threading.RLock())
+    return _log_locks.setdefault(log, threading.RLock())
 
 
 def local_directory(location: str) -> Path | None:
@@ -29,3 +28,8 @@ def local_directory(location: str) -> Path | None:
         return None
     directory = Path("/", path.lstrip("/"))
     return directory if directory.is_dir() else None
+
+
+if hasattr(os, "register_at_fork"):
+    # The threads of the parent are not there, and what they held is held for ever.
+    os.register_at_fork(after_in_child=_log_locks.clear)

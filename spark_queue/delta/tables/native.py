@@ -29,6 +29,7 @@ from spark_queue.delta.tables.checkpointing import write_checkpoint
 from spark_queue.delta.tables.commits import Commit, commit_at, newest_version, summed_up
 from spark_queue.delta.tables.damage import using
 from spark_queue.delta.tables.files import LogFile, files_of, read_file
+from spark_queue.delta.tables.forks import is_stuck
 from spark_queue.delta.tables.log import APP_ID, Head
 from spark_queue.delta.tables.rust import opened, telling
 from spark_queue.delta.tables.schema import SKIPPING_COLUMNS
@@ -133,6 +134,10 @@ class NativeLog:
     def interval(self) -> int:
         """After how many commits somebody should sum them up."""
         return self._each
+
+    def is_stuck(self) -> bool:
+        """Tell whether another thread has it now: in a child of a fork that one is gone."""
+        return is_stuck(self._guard)
 
     def file_count(self) -> int:
         """Return how many files the table has."""

@@ -33,6 +33,10 @@ class Natives:
         except SparkNeededError:
             return None
 
+    def is_stuck(self) -> bool:
+        """Tell whether a thread that is gone holds one of the logs."""
+        return any(log.is_stuck() for log in (*self._logs.values(), *self._plain.values()))
+
     def of(self, log: Log[Any]) -> NativeLog:
         """Return the same log, written natively."""
         name = log.address.target
@@ -56,8 +60,7 @@ def end(queue: str) -> None:
 
 def is_written_natively(queue: str) -> bool:
     """Tell whether somebody in this process writes the logs of a queue natively."""
-    with _registry:
-        return _open.get(queue, 0) > 0
+    return _open.get(queue, 0) > 0
 
 
 def _plain(directory: Path) -> NativeLog | None:

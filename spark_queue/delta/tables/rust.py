@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 
 from spark_queue.delta.tables.damage import access_error, naming
+from spark_queue.delta.tables.forks import fork_error, require_unforked
 from spark_queue.delta.tables.seals import require_seal
 from spark_queue.errors import (
     FileDamagedError,
@@ -34,6 +35,9 @@ _TRIES = 3
 
 #: What Rust raises for a defect of its own; it is a ``BaseException``, and has no module to import.
 _PANIC = "PanicException"
+
+#: How it says that a parent has used it, which may be by other code than ours.
+_FORKED = "Forked process detected"
 
 #: How Rust writes the number of an error of the system.
 _NUMBER = re.compile(r"(?:os error |code: )(\d+)")
@@ -87,6 +91,7 @@ def telling(directory: Path) -> Iterator[None]:
 
     It raises errors of its own, of Python and of Arrow, most of which do not name the file.
     """
+    require_unforked()
     try:
         yield
     except SparkQueueError:
@@ -100,6 +105,8 @@ def telling(directory: Path) -> Iterator[None]:
 def _cause(directory: Path, exc: BaseException) -> SparkQueueError:
     # Behind the first line is where in Rust that was.
     said = str(exc).strip().partition("\n")[0][:_LONGEST]
+    if said.startswith(_FORKED):
+        return fork_error()
     found = _NUMBER.search(str(exc))
     number = int(found[1]) if found else 0
     if number not in _NO_MORE and (directory / "_delta_log").exists():

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, Generic, Literal, TypeVar, cast
 
 from spark_queue.checks import require_choice, require_path
-from spark_queue.errors import InvalidArgumentError, LogFileError, QueueShutDownError, SetupError
+from spark_queue.errors import InvalidArgumentError, LogFileError, QueueShutDownError
+from spark_queue.waiting.processes import Owner
 from spark_queue.waiting.timer import SHARED_TIMER, Alarm, Timer, seconds
 from spark_queue.wording import shorten
 
@@ -86,7 +87,7 @@ class WriteAheadLog(Generic[T]):
         self._timer = timer
         self._lock = threading.Lock()
         self._alarm: Alarm | None = None
-        self._pid = os.getpid()
+        self._owner = Owner(f"the log {self.path}")
         file = _open_to_append(self.path)
         try:
             self._end = _end_of(file, self.path)
@@ -116,7 +117,7 @@ class WriteAheadLog(Generic[T]):
             When it cannot be written; the log is then as it was.
         """
         body = self._encode(item)
-        self._require_own()
+        self._owner.require()
         with self._lock:
             file = self._require_open()
             try:
@@ -138,7 +139,7 @@ class WriteAheadLog(Generic[T]):
         LogFileError
             When one of them was damaged since the log was opened.
         """
-        self._require_own()
+        self._owner.require()
         with self._lock:
             self._require_open()
             end = self._end
@@ -153,7 +154,7 @@ class WriteAheadLog(Generic[T]):
 
     def close(self) -> None:
         """Force what was appended to the disk and close the file; again without effect."""
-        if os.getpid() != self._pid:
+        if not self._owner.is_here():
             return  # It is the parent's, whose thread may hold the lock for ever.
         with self._lock:
             if self._file is None:
@@ -170,13 +171,6 @@ class WriteAheadLog(Generic[T]):
             self._alarm = None
             if self._file is not None:
                 os.fsync(self._file.fileno())
-
-    def _require_own(self) -> None:
-        if os.getpid() != self._pid:
-            raise SetupError(
-                f"the log {self.path} was opened before this process was forked: open one in the "
-                "child, with a file of its own"
-            )
 
     def _require_open(self) -> BinaryIO:
         if self._file is None:

@@ -86,6 +86,7 @@ class Settling(Generic[T]):
         return self.line.back.pop(read.id, None)
 
     def _ignore(self, verb: str, read: Read[T] | int) -> bool:
+        self.queue_state.owner.require()
         item = read if isinstance(read, int) else read.id
         _log.error("reader %s: %s of item %d, which is not open here", self.fullname, verb, item)
         return False

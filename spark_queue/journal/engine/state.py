@@ -26,6 +26,7 @@ from spark_queue.journal.options import QueueOptions
 from spark_queue.journal.records import Journal
 from spark_queue.waiting.calling import call_each
 from spark_queue.waiting.limits import limit_of
+from spark_queue.waiting.processes import Owner, settle_in
 from spark_queue.waiting.timer import Timeout, Timer
 
 if TYPE_CHECKING:
@@ -104,6 +105,19 @@ class QueueState(Generic[T]):
         self.handoffs: deque[Callable[[], None]] = deque()
         self.alert = self.is_broken = False
         self.closed: Callable[[], Exception] | None = None
+        self.owner = Owner(f"the journaled queue {name!r}")
+        settle_in(self)
+
+    # Processes
+
+    def at_exit(self) -> None:
+        """Lose what is not durable, as the durability says."""
+
+    def after_fork(self) -> None:
+        """Refuse every call: the writer thread, the journal and what is open are the parent's."""
+        self.lock = RLock()
+        self.closed, self.is_broken, self.alert = self.owner.refusal, True, True
+        self.group_commit.close()
 
     # Readers
 
