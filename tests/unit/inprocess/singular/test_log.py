@@ -264,7 +264,7 @@ def test_a_failed_write_leaves_the_log_as_it_was(
 def test_an_item_that_cannot_be_encoded_changes_nothing(path: Path) -> None:
     """SU-12: an error of the encoder is the caller's, and the log is as it was."""
     with WriteAheadLog[Any](path) as log:
-        with pytest.raises(TypeError):
+        with pytest.raises(InvalidArgumentError):
             log.append(object())
         log.append("fine")
     assert read(path) == ["fine"]
