@@ -18,6 +18,9 @@ from spark_queue.wording import shorten
 #: A duration that is longer leads out of the years that a timestamp has.
 LONGEST = timedelta(days=365_000)
 
+#: How many bytes a name of a file has at most, and a path.
+_LONGEST_NAME, _LONGEST_PATH = 255, 4_000
+
 #: The largest cost or weight: whole numbers above it cannot be divided.
 LARGEST = sys.float_info.max
 
@@ -161,6 +164,12 @@ def require_path(what: str, value: Any) -> str:
     path = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if not isinstance(path, str) or not path.strip() or "\0" in path:
         raise InvalidArgumentError(f"{what} is {shorten(value)}: it must be a path")
+    try:
+        longest = max(map(len, os.fsencode(path).split(b"/")))
+    except UnicodeEncodeError as exc:
+        raise InvalidArgumentError(f"{what} is {shorten(value)}: no file has such a name") from exc
+    if longest > _LONGEST_NAME or len(path) > _LONGEST_PATH:
+        raise InvalidArgumentError(f"{what} is {shorten(value)}: it is too long for a path")
     return path
 
 

@@ -15,10 +15,11 @@ from spark_queue.checks import (
     require_count,
     require_duration,
     require_expression,
+    require_seq,
     require_weights,
     seconds,
 )
-from spark_queue.errors import InvalidConfigError, did_you_mean
+from spark_queue.errors import InvalidArgumentError, InvalidConfigError, did_you_mean
 from spark_queue.wording import shorten
 
 if TYPE_CHECKING:
@@ -75,6 +76,9 @@ class RetryPolicy:
         draw : float
             A number from 0 to 1 that places the delay within its jitter; 0 gives all of it.
         """
+        require_seq("attempts", attempts)
+        if not _is_number(draw) or not 0 <= draw <= 1:
+            raise InvalidArgumentError(f"draw is {shorten(draw)}: it must be from 0 to 1")
         if self.backoff == "fixed":
             factor = 1.0
         elif self.backoff == "linear":

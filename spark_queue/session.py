@@ -14,6 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spark_queue.checks import require_flag, require_text
 from spark_queue.errors import InvalidConfigError
 from spark_queue.heap import heap, machine_memory
 
@@ -167,6 +168,9 @@ def local_session(
     from pyspark.sql import SparkSession  # noqa: PLC0415 - the library loads without Spark
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    require_text("app_name", app_name)
+    require_text("master", master)
+    require_flag("quiet", quiet)
     builder = SparkSession.builder.master(master).appName(app_name)
     for name, value in local_conf(conf).items():
         builder = builder.config(name, value)

@@ -29,6 +29,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from spark_queue.checks import require_methods
 from spark_queue.clock import Clock, require_clock
 from spark_queue.delta.steps import until_done
 from spark_queue.delta.tables import lock, tidying, turnstile
@@ -142,6 +143,7 @@ class DeltaIdempotencyKeyStore:
         self._clock: Clock = require_clock(clock)
         # What the rules know: all keys where nobody else writes, else those of the step at hand.
         self._rules = InMemoryIdempotencyKeyStore(lock_timeout, accepted_for, clock=self._clock)
+        require_methods("spark", spark, "sql")
         self._spark = spark
         self._address = TableAddress.of(name_or_path)
         self._log: Log[KeysHead] = log_of(spark, self._address, _parsed)

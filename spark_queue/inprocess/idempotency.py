@@ -162,6 +162,8 @@ class InMemoryIdempotencyKeyStore:
     def restore(self, keys: Mapping[Hashable, KeyState]) -> None:
         """Remember what an earlier :meth:`snapshot` gave, and nothing else."""
         checks.require_kind("keys", keys, Mapping)
+        for state in keys.values():
+            checks.require_kind("a state in keys", state, KeyState)
         with self._lock:
             self._keys.clear()
             self._ends.clear()
@@ -304,6 +306,10 @@ def _require_key(key: Hashable) -> None:
 
 
 def _require_time(name: str, value: object) -> timedelta:
-    if not isinstance(value, timedelta) or value <= timedelta(0):
-        raise InvalidArgumentError(f"{name} is {shorten(value)}: it must be a timedelta above zero")
+    if not isinstance(value, timedelta) or not timedelta(0) < value <= checks.LONGEST:
+        raise InvalidArgumentError(
+            f"{name} is {shorten(value)}: it must be a timedelta above zero, of a thousand "
+            "years at "
+            "most"
+        )
     return value

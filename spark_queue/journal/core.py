@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Generic, TypeVar
 
-from spark_queue.checks import require_kind
+from spark_queue.checks import require_flag, require_kind
 from spark_queue.clock import Clock
 from spark_queue.durability import require_kept
 from spark_queue.errors import QueueShutDownError
@@ -103,6 +103,7 @@ class JournaledCore(Generic[T]):
 
         In a child of a fork there is nothing to give up.
         """
+        require_flag("drain", drain)
         if not self.state.owner.is_here():
             return _done()
         return self._end(partial(self.journal_writer.close, drain=drain))

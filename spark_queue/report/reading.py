@@ -251,7 +251,7 @@ def seen_at(path: str | Path, reader: str | None = None, clock: Clock | None = N
     InvalidArgumentError
         When the reader has no log.
     """
-    place = str(path)
+    place = checks.require_path("path", path)
     address = QueueAddress(place if "/" in place else f"./{place}")
     store = Store.of(PlainSession(), address, clock)
     store.settings(store.require_exists())

@@ -305,7 +305,7 @@ def _require(found: pa.Table, count: int | None, told: str, shown: Callable[[], 
 def _said(what: str, where: Where | None, columns: Mapping[str, object], error: str | None) -> str:
     named = [f"{name}={value!r}" for name, value in columns.items()]
     if error is not None:
-        named.append(f"an error that has {error!r} in it")
+        named.append(f"an error that has {shorten(error)} in it")
     with_them = f" with {' and '.join(named)}" if named else ""
     return f"{what}{with_them}{_only(where)}"
 

@@ -18,7 +18,7 @@ from spark_queue.cli.commands.items import (
 )
 from spark_queue.cli.engines.choice import absolute
 from spark_queue.cli.scope import Scope
-from spark_queue.cli.shown.formats import Format
+from spark_queue.cli.shown.formats import Format, format_of
 from spark_queue.cli.shown.progress import SETTLED
 from spark_queue.errors import InvalidArgumentError
 
@@ -42,7 +42,9 @@ def stream_enqueue(
     name: Name,
     files: Annotated[str, Option(help="The directory that the files land in.")],
     checkpoint: _Checkpoint,
-    format: Annotated[Format, Option(help="Of the files.")] = Format.JSON,  # noqa: A002
+    format: Annotated[  # noqa: A002
+        Format | None, Option(help="Of the files; by default what their names tell, json of none.")
+    ] = None,
     order_by: Annotated[
         str | None, Option(help="The column whose order the rows of a batch enter in.")
     ] = None,
@@ -55,15 +57,17 @@ def stream_enqueue(
     Files must appear whole: write them elsewhere and move them in. Start it again after a crash,
     with the same checkpoint: no row is lost or added twice.
     """
+    # Before Spark is started: it takes a while.
+    kind = format or _format_of(files)
     counts: Counter[str] = Counter()
     queue = scope.queue(name, listener=lambda facts: _add(counts, facts))
     if "://" not in files and not Path(files).is_dir():
         raise InvalidArgumentError(f"files {files!r} is not a directory")
-    reader = scope.spark.readStream.format(format.value).schema(queue.schema)
-    if format is not Format.PARQUET:
+    reader = scope.spark.readStream.format(kind.value).schema(queue.schema)
+    if kind is not Format.PARQUET:
         # Without this, a value that does not parse is read as null, and enqueued.
         reader = reader.option("mode", "FAILFAST")
-    if format is Format.CSV:
+    if kind is Format.CSV:
         reader = reader.option("header", True).option("enforceSchema", False)
     query = queue.enqueue_stream(
         reader.load(absolute(files)),
@@ -75,6 +79,18 @@ def stream_enqueue(
     _follow(scope, query, None)
     done = {name: counts[name] for name in ("steps", "inserted", "duplicates")}
     scope.display.show(done)
+
+
+def _format_of(files: str) -> Format:
+    """Return the format that the names of files tell; JSON where there is none yet."""
+    here = Path(files)
+    if (
+        "://" in files
+        or not here.is_dir()
+        or not any(f.name[0] not in "._" for f in here.iterdir())
+    ):
+        return Format.JSON
+    return format_of(files)
 
 
 @command

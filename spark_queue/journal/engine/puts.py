@@ -73,7 +73,7 @@ class Puts(Generic[T]):
             When its expiry has no zone, its errors are no count, or its durability is more than
             the queue promises, or no word of it.
         """
-        if expires_at is not None or errors or origin is not None:
+        if expires_at is not None or type(errors) is not int or errors or origin is not None:
             _require_plain(expires_at, errors, origin)
         if durability is not None:
             require_kept(durability, self._state.journal.survives)
