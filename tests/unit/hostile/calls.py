@@ -78,7 +78,8 @@ class Call:
 
     @property
     def _is_of_class(self) -> bool:
-        return isinstance(inspect.getattr_static(self.owner, self.method, None), classmethod)
+        found = inspect.getattr_static(self.owner, self.method, None)
+        return isinstance(found, classmethod | staticmethod)
 
     def bound(self, receiver: Any) -> Callable[..., Any]:
         """Return what is called."""

@@ -281,6 +281,8 @@ GOOD: dict[str, Callable[[World], Any]] = {
     "plain": lambda _: {},
     "predicate": lambda _: lambda _item: True,
     "queue": lambda world: world.get("LocalQueue"),
+    "owner": lambda _: "a",
+    "ranked": lambda _: NOBODY,
     "read": lambda world: world.get("JournalReader").get_nowait(),
     "reader": lambda _: "r",
     "reads": lambda _: [],

@@ -18,6 +18,7 @@ from spark_queue.delta.input.kinds import Field
 from spark_queue.delta.input.plain.functions import FUNCTIONS, Function
 from spark_queue.delta.input.plain.keys import require_known, values_of
 from spark_queue.errors import InvalidArgumentError, SparkNeededError
+from spark_queue.wording import shorten
 
 _Compare = Callable[[pa.Array, pa.Array], pa.Array]
 
@@ -43,11 +44,11 @@ def is_true(text: str, columns: Sequence[Field], rows: pa.Table) -> pa.Array:
         Spark says why not.
     """
     checks.require_expression("where", text)
-    what = f"the SQL {text!r}"
+    what = f"the SQL {shorten(text)}"
     try:
         node = read_condition(text, columns)
     except InvalidArgumentError as exc:
-        raise SparkNeededError(what, str(exc)) from exc
+        raise SparkNeededError(what, f"{exc!s:.500}") from exc
     require_known(what, node, _KNOWN)
     return pc.fill_null(values_of(node, rows, _KNOWN), fill_value=False)
 
