@@ -24,6 +24,7 @@ from spark_queue.delta.tables.commits import newest_version, summed_up
 from spark_queue.delta.tables.damage import using
 from spark_queue.delta.tables.forcing import make_directory
 from spark_queue.delta.tables.heads import QueueHead, StatusHead, following
+from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.schema import (
     ACKED,
     CANCELLED,
@@ -98,8 +99,8 @@ def _make(store: Store, columns: Sequence[Mapping[str, Any]], settings: Settings
     users = [{**column, "nullable": True} for column in columns]
     # Of two processes the first step decides; neither replaces what the other has just made.
     whole = json_of([*fields_of(QUEUE_COLUMNS.json), *users])
-    store.queue.create(whole, replaces=store.queue.exists())
-    store.status.create(STATUS_COLUMNS.json, replaces=store.status.exists())
+    store.queue.create(whole, replaces=_is_there(store.queue))
+    store.status.create(STATUS_COLUMNS.json, replaces=_is_there(store.status))
     # A queue whose first step survives a power cut needs this log, too.
     store.queue.force()
     with store.writing("status"):
@@ -107,6 +108,11 @@ def _make(store: Store, columns: Sequence[Mapping[str, Any]], settings: Settings
         if not commit_status(store, head, config_row(settings, store.clock.now())):
             raise QueueExistsError(store.name)
         store.begin(settings)
+
+
+def _is_there(log: Log[Any]) -> bool:
+    # Spark cannot tell of a table whose first commit is cut.
+    return log.is_unfinished() or log.exists()
 
 
 def _require_no_file(store: Store) -> None:

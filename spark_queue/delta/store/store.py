@@ -191,7 +191,7 @@ class Store:
         """
         columns = self.newest_status.columns()
         if columns is None and self.status.is_unfinished():
-            raise QueueNotFoundError(self.name, "what is there was left by a create that was cut")
+            raise QueueNotFoundError(self.name, "its creation was cut, or is under way")
         if columns is None:
             raise QueueNotFoundError(self.name)
         if "_lease" not in columns or not (head := self.status_head()).step:

@@ -156,7 +156,9 @@ class Log(Generic[_Head]):
             "delta.dataSkippingStatsColumns": skipping,
         }
         directory = paths.directory_of(self.session, self.address)
-        if directory is not None and unfinished.is_unfinished(directory):
+        is_left = directory is not None and unfinished.is_unfinished(directory)
+        # Of a whole one somebody may be about to make the first step.
+        if directory is not None and is_left and (replaces or not unfinished.is_whole(directory)):
             _remove_directory(directory)
         if directory is None or not made.create(self.session, directory, schema, properties):
             self._create(schema, properties, replaces=replaces)

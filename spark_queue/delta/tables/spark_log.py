@@ -82,6 +82,10 @@ class SparkLog(Log[_Head]):
         verb = "CREATE OR REPLACE TABLE" if replaces else "CREATE TABLE IF NOT EXISTS"
         listed = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
         columns = StructType.fromJson(json.loads(schema)).toDDL()
+        directory = paths.directory_of(self.spark, self.address)
+        # Who makes a queue has the right to write in the directory above.
+        above = None if directory is None else directory.parent
+        turnstile.leave_behind(above, lambda: jvms.trace_of(self.spark))
         self.spark.sql(
             f"{verb} {self.address.sql()} ({columns}) USING delta PARTITIONED BY (_gen) "
             f"TBLPROPERTIES ({listed})"

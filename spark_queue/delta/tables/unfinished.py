@@ -35,6 +35,11 @@ def is_unfinished(directory: Path) -> bool:
     )
 
 
+def is_whole(directory: Path) -> bool:
+    """Tell whether the first commit of a table is there, and whole."""
+    return _first_actions(directory) is not None
+
+
 def is_cut(directory: Path) -> bool:
     """Tell whether a table was begun in a directory, and has no rows and no whole commit."""
     if not _has_first_only(directory) or _first_actions(directory) is not None:

@@ -181,6 +181,24 @@ def test_a_reader_whose_log_was_begun_is_served(queue_path: str) -> None:
     assert [row["id"] for row in again.reader("audit").claim().rows] == ["a"]
 
 
+def test_a_log_whose_first_step_is_under_way_is_not_replaced(queue_path: str) -> None:
+    """Two processes that use a new reader first make one log: neither takes the other's away."""
+    queue = LocalQueue.create(queue_path, "id string")
+    queue.reader("first").reader("audit")
+    queue._main.forget()
+    (log,) = Path(queue_path).glob("reader_*")
+    for made in (*log.glob("_gen=*"), log / "_newest_commit"):
+        shutil.rmtree(made) if made.is_dir() else made.unlink()
+    (log / "_delta_log" / f"{1:020}.json").unlink()
+    before = (log / "_delta_log").stat().st_ino
+
+    again = spark_queue.open(queue_path)
+    again.enqueue({"id": "a"})
+
+    assert [row["id"] for row in again.reader("audit").claim().rows] == ["a"]
+    assert (log / "_delta_log").stat().st_ino == before
+
+
 @pytest.mark.parametrize("left", ["", "{"])
 def test_an_output_whose_making_was_cut_is_made(queue_path: str, tmp_path: Path, left: str) -> None:
     """A first commit that is not whole, and no rows, are no table."""
