@@ -189,8 +189,7 @@ class WriteAheadLog(Generic[T]):
 
 def _open_to_append(path: Path) -> BinaryIO:
     """Open a log, or begin one where there is no file, or an empty one."""
-    is_new = not path.exists()
-    if not is_new and not stat.S_ISREG(path.stat().st_mode):
+    if path.exists() and not stat.S_ISREG(path.stat().st_mode):
         raise LogFileError(path, 0, "it is no regular file")
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     file = cast("BinaryIO", os.fdopen(descriptor, "r+b", buffering=0))
@@ -199,13 +198,12 @@ def _open_to_append(path: Path) -> BinaryIO:
     except BaseException:
         file.close()
         raise
-    if is_new:
-        # The name of a new file lives in its folder, which is forced on its own.
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+    # The name of the file lives in its folder; who made it may have been killed before that.
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
     return file
 
 
@@ -214,7 +212,9 @@ def _begin(file: BinaryIO, path: Path) -> None:
     start = _read(file, len(_START))
     if start == _START:
         return
-    if not _START.startswith(start):
+    # Of what was not forced a power cut may leave zeros.
+    is_torn = file.seek(0, os.SEEK_END) <= len(_START)
+    if not _START.startswith(start.rstrip(b"\0") if is_torn else start):
         is_other = not start.startswith(_MAGIC)
         why = "it is no write-ahead log" if is_other else "a later release of spark-queue wrote it"
         raise LogFileError(path, 0, why)

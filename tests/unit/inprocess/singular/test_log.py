@@ -174,6 +174,22 @@ def test_a_log_whose_start_was_torn_begins_again(path: Path) -> None:
         assert read(path) == ["one"]
 
 
+@pytest.mark.parametrize("whole", [0, 5])
+def test_a_log_whose_start_a_power_cut_left_as_zeros_begins_again(path: Path, whole: int) -> None:
+    """Nothing was told by then; a longer file that begins so is somebody else's."""
+    WriteAheadLog[str](path).close()
+    start = path.read_bytes()
+    path.write_bytes(start[:whole].ljust(len(start), b"\0"))
+    with WriteAheadLog[str](path) as log:
+        log.append("a")
+        assert list(log.replay()) == ["a"]
+
+    path.write_bytes(bytes(len(start) + 1))
+    with pytest.raises(LogFileError):
+        WriteAheadLog[str](path)
+    assert path.read_bytes() == bytes(len(start) + 1)
+
+
 def test_a_full_disk_takes_no_half_record(path: Path) -> None:
     """A record for which a file system has half the room is refused, and the log is as it was."""
     words = [sys.executable, "-c", _LIMITED, str(path)]
