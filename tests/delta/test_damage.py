@@ -179,6 +179,21 @@ def test_a_file_that_is_gone_is_named(jobs: DeltaQueue, queue_path: str) -> None
         jobs.claim(1)
 
 
+@pytest.mark.parametrize(
+    "file", ["queue/_delta_log/*1.json", "status/_gen=-1/*.parquet", "queue/_gen=-1/*.parquet"]
+)
+def test_a_file_of_garbage_is_named_with_spark_too(
+    spark: SparkSession, jobs: DeltaQueue, queue_path: str, clock: ManualClock, file: str
+) -> None:
+    """Spark is not asked for what it cannot read either: the file is named."""
+    jobs.close()
+    damaged = max(Path(queue_path).glob(file), key=lambda path: path.stat().st_mtime_ns)
+    damaged.write_bytes(b"garbage\n" * 20)
+
+    with pytest.raises(LogDamagedError, match=damaged.name):
+        DeltaQueue.open(spark, queue_path, clock=clock).claim(1)
+
+
 def test_a_clock_that_goes_back_frees_nothing(jobs: DeltaQueue, clock: ManualClock) -> None:
     """Steps go on in their order, leases end later, and nothing is handed out twice."""
     held = jobs.claim(1, lease=HOUR)
