@@ -89,6 +89,6 @@ def test_a_front_on_a_full_disk_says_so_once_and_goes_on(disk: tuple[str, str]) 
     words = [sys.executable, "-c", _PROGRAM, *disk]
     ended = subprocess.run(words, check=True, capture_output=True, timeout=120, text=True)  # noqa: S603
     told: dict[str, Any] = json.loads(ended.stdout)
-    assert told["answers"] == ["OSError"]
+    assert told["answers"] == ["FileAccessError"]
     assert 0 < told["lines"] <= 5, told["said"]
     assert told["counts"]["ready"] == told["seq"] == 4
