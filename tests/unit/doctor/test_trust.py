@@ -16,6 +16,8 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from spark_queue.clock import ManualClock
+from spark_queue.doctor.finding import Finding
+from spark_queue.doctor.registry import CHECKS
 from spark_queue.local.queue import LocalQueue
 from tests.unit.doctor.conftest import AGO, anew, only, paste
 from tests.unit.local.test_damage import COMMITS, FILES, commits, cut, following, log_of, written
@@ -50,20 +52,33 @@ def test_what_damage_keeps_from_being_checked_is_said(
     assert {"paused", "foreign-rows", "checkpoint-due"} <= set(checkup.unchecked)
 
 
-def test_what_no_check_expects_keeps_no_other_from_being_made(
-    queue: LocalQueue, clock: ManualClock, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A commit that is empty, and that a checkpoint has summed up, is in the way of few checks."""
+def test_an_empty_commit_that_was_summed_up_is_named(queue: LocalQueue, clock: ManualClock) -> None:
+    """A checkpoint stands for it, so that it is in the way of few checks, which name it."""
     queue.pause()
     log = log_of(queue, "queue")
     DeltaTable(log).create_checkpoint()
-    written(commits(log)[1], b"")
+    named = written(commits(log)[1], b"")
 
     checkup = anew(queue, clock).doctor()
 
     assert checkup.ids() == ["paused"]
     assert set(checkup.unchecked) == {"foreign-rows", "clocks-differ"}
-    assert checkup.unchecked["foreign-rows"].startswith("ValueError: a commit is no list")
+    assert named in checkup.unchecked["foreign-rows"]
+
+
+def test_what_no_check_expects_keeps_no_other_from_being_made(
+    queue: LocalQueue, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An error of nobody's is logged, and said of the one check that it ended."""
+
+    def broken(_: object) -> list[Finding]:
+        raise ValueError("no check expects this")
+
+    monkeypatch.setattr("spark_queue.doctor.examine.CHECKS", {**CHECKS, "paused": broken})
+
+    checkup = queue.doctor()
+
+    assert checkup.unchecked == {"paused": "ValueError: no check expects this"}
     assert f"{queue.name}: a check cannot be made" in caplog.text
 
 
