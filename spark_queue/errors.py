@@ -21,6 +21,7 @@
     ├── LogDamagedError          restore the tables of the queue
     ├── LogFileError             name another file, or restore it
     │   └── FileDamagedError     put back the file that it names   (OSError)
+    │       └── FileGoneError    the same: it is not there         (FileNotFoundError)
     ├── FileAccessError          let the process use the file, and try again (OSError)
     ├── PlannersDifferError      report it: a step was decided in two ways
     ├── FencedError              drop the work: someone else has taken over
