@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from spark_queue.clock import ManualClock
@@ -9,6 +7,7 @@ from spark_queue.delta import steps
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.delta.tables.facts import StepFacts
+from spark_queue.delta.tables.wishes import PlainSession
 
 
 def test_a_listener_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -19,8 +18,7 @@ def test_a_listener_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> No
         told.append(facts)
         raise RuntimeError("no disk for metrics")
 
-    spark: Any = None
-    store = Store.of(spark, QueueAddress("/tables/q"), ManualClock(), listener)
+    store = Store.of(PlainSession(), QueueAddress("/tables/q"), ManualClock(), listener)
 
     steps.report(store, "status", 3, "claim", {"claimed": 2}, 0.0)
 
