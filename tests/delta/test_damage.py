@@ -51,6 +51,23 @@ def test_a_reader_whose_position_is_gone_reads_again(
     assert "position" in caplog.text
 
 
+@pytest.mark.parametrize("by", ["memory", "spark"])
+def test_what_a_cut_create_left_is_replaced(
+    spark: SparkSession, queue_path: str, clock: ManualClock, by: str
+) -> None:
+    """A table without a whole commit, and one without a step, whoever makes the queue."""
+    DeltaQueue.create(spark, queue_path, "id long", clock=clock).close()
+    (Path(queue_path, "queue", "_delta_log") / f"{0:020}.json").write_bytes(b"")
+    shutil.rmtree(f"{queue_path}/status")
+    session = spark.newSession()
+    session.conf.set("spark.sparkQueue.smallSteps", by)
+
+    queue = DeltaQueue.create(session, queue_path, "id long", clock=clock)
+
+    queue.enqueue(session.range(3).select("id"))
+    assert queue.claim(9).count == 3
+
+
 def test_a_table_that_was_set_back_says_so(
     spark: SparkSession, jobs: DeltaQueue, queue_path: str
 ) -> None:
