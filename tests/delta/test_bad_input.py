@@ -147,3 +147,11 @@ def test_a_time_that_python_cannot_name_is_refused(
     with pytest.raises(SchemaMismatchError, match=r"'at'.* years 1 to 9999"):
         queue.enqueue(frame)
     assert queue.stats().step == 1
+
+
+def test_text_that_is_no_utf_8_is_refused(queue: DeltaQueue) -> None:
+    """A table of Arrow with such a column is refused by its name, and nothing is written."""
+    stray = pa.Array.from_buffers(pa.string(), 1, pa.array([b"\xff\xfe"]).buffers())
+    with pytest.raises(SchemaMismatchError, match=r"column 'name': does not fit string: .*UTF"):
+        queue.enqueue(pa.table({"id": [2], "name": stray}))
+    assert queue.status().count() == 1

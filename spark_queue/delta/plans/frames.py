@@ -11,6 +11,7 @@ from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import StringType, StructField, StructType
 
 from spark_queue import tracing
+from spark_queue.delta.input.plain.arrow import cast
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import OPTIONAL_COLUMNS, TRACE
 from spark_queue.delta.tables.spark_types import struct_of
@@ -94,8 +95,7 @@ def _cast(column: pa.ChunkedArray, name: str, kinds: StructType) -> pa.ChunkedAr
     if pa.types.is_timestamp(kind) and kind.tz and local:
         raise SchemaMismatchError(name, "holds times without an offset; give them a time zone")
     try:
-        # Spark counts microseconds, pandas nanoseconds: what is lost there is meant to be.
-        return column.cast(kind, safe=not pa.types.is_timestamp(kind))
+        return cast(column, kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as exc:
         wanted = kinds[name].dataType.simpleString()
         raise SchemaMismatchError(name, f"does not fit {wanted}: {exc}") from exc

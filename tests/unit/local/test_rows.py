@@ -159,6 +159,16 @@ def test_a_row_that_does_not_fit_is_refused_by_its_column(
     assert queue.counts()["ready"] == 0
 
 
+@pytest.mark.parametrize("key", [None, "id"])
+def test_text_that_is_no_utf_8_is_refused(make: Make, key: str | None) -> None:
+    """A table of Arrow with such a column is refused by its name, and nothing is written."""
+    queue = make("id string, t string", dedup_key=key)
+    stray = pa.Array.from_buffers(pa.string(), 1, pa.array([b"\xff\xfe"]).buffers())
+    with pytest.raises(SchemaMismatchError, match=r"column 't': does not fit string: .*UTF"):
+        queue.enqueue(pa.table({"id": ["a"], "t": stray}))
+    assert queue.counts()["ready"] == 0
+
+
 def test_what_holds_no_rows_is_refused(make: Make) -> None:
     """A text is no list of rows, an order names columns, and a choice is one of those known."""
     queue = make()

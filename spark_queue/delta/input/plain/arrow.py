@@ -80,3 +80,17 @@ def spelled(kind: pa.DataType) -> str:
 def of_type(kind: Kind) -> pa.DataType:
     """Return the type of values of a kind that is nobody's column."""
     return type_of(Field("", kind))
+
+
+def cast(values: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    """Return values of a column as those of a type, as a session of Spark takes them from Arrow.
+
+    Raises
+    ------
+    pyarrow.ArrowException
+        When a value does not fit, or the column is not what it says, such as text that is no UTF-8.
+    """
+    # Arrow trusts buffers that others have filled; what reads the column later does not.
+    values.validate(full=True)
+    # Spark counts microseconds, pandas nanoseconds: what is lost there is meant to be.
+    return values.cast(kind, safe=not pa.types.is_timestamp(kind))

@@ -10,7 +10,7 @@ import pyarrow as pa
 from spark_queue.delta.input import names
 from spark_queue.delta.input.kinds import Field, Kind
 from spark_queue.delta.input.plain import items
-from spark_queue.delta.input.plain.arrow import type_of
+from spark_queue.delta.input.plain.arrow import cast, type_of
 from spark_queue.delta.tables import instants
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError
 
@@ -103,7 +103,6 @@ def _cast(values: pa.ChunkedArray, column: Field) -> pa.ChunkedArray:
             column.name, "holds times without an offset; give them a time zone"
         )
     try:
-        # Spark counts microseconds, pandas nanoseconds: what is lost there is meant to be.
-        return values.cast(kind, safe=not pa.types.is_timestamp(kind))
+        return cast(values, kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as exc:
         raise SchemaMismatchError(column.name, f"does not fit {column.kind.simple}: {exc}") from exc
