@@ -85,6 +85,8 @@ def test_a_holder_is_told_that_its_item_was_cancelled(make: Make) -> None:
         (None, InvalidArgumentError, "name columns"),
         ({"idd": "a"}, InvalidArgumentError, "idd"),
         ({"_seq": "first"}, InvalidArgumentError, "_seq"),
+        ({"id": b"a"}, InvalidArgumentError, "not binary"),
+        ({"_state": "nope"}, InvalidArgumentError, "_state"),
         (pc.field("nothing") == 1, InvalidArgumentError, "nothing"),
     ],
 )
