@@ -10,7 +10,8 @@ dropped, and the newest head is looked for: each time, where commits cannot be l
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from spark_queue.delta.replica.state import ENTERED, FOLLOWED, Row
 from spark_queue.delta.store.memory import Cache, Position, Seen
@@ -34,7 +35,8 @@ _FAR = 500
 _LARGE = 8 * 1024 * 1024
 
 
-class _Followed(NamedTuple, Generic[_Head]):
+@dataclass(frozen=True)
+class _Followed(Generic[_Head]):
     """A step that somebody has made."""
 
     head: _Head
