@@ -25,6 +25,10 @@ class Owner:
         self._pid = os.getpid()
         self._what = what
 
+    def __reduce__(self) -> tuple[type[Owner], tuple[str]]:
+        # A copy that came by pickle, as with a batch of Spark Connect, began to use it there.
+        return Owner, (self._what,)
+
     def is_here(self) -> bool:
         """Tell whether this is the process."""
         return os.getpid() == self._pid

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 import textwrap
 
 import pytest
+
+from spark_queue.waiting.processes import Owner
 
 IMPORTS = """
 import os, sys, threading
@@ -91,3 +94,10 @@ def test_a_child_process_waits_for_no_thread_of_its_parent() -> None:
         "early True False",
         "True parent's [True, True]",
     ]
+
+
+def test_a_copy_by_pickle_is_of_the_process_that_has_it() -> None:
+    """A process that was sent what another one uses, as Spark Connect does, is no child of a fork."""
+    sent = pickle.dumps(Owner("it")).hex()
+    program = f"import pickle; pickle.loads(bytes.fromhex({sent!r})).require()"
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)  # noqa: S603
