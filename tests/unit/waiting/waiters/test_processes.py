@@ -97,7 +97,7 @@ def test_a_child_process_waits_for_no_thread_of_its_parent() -> None:
 
 
 def test_a_copy_by_pickle_is_of_the_process_that_has_it() -> None:
-    """A process that was sent what another one uses, as Spark Connect does, is no child of a fork."""
+    """A process that was sent what another one uses, as by Spark Connect, is no child of a fork."""
     sent = pickle.dumps(Owner("it")).hex()
     program = f"import pickle; pickle.loads(bytes.fromhex({sent!r})).require()"
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)  # noqa: S603
