@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 from spark_queue.rules.model import Reason
+from spark_queue.wording import in_html
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -124,7 +124,7 @@ class Lag:
     """Items that were dropped because it was full or too far behind."""
 
     def _repr_html_(self) -> str:
-        name = escape(self.reader) or "default reader"
+        name = in_html(self.reader) or "default reader"
         return (
             f"<b>{name}</b>: {self.items} item(s), {self.bytes} byte(s), {self.steps} step(s) "
             f"behind; {self.open_items} open, {self.lost} lost, {self.dropped} dropped"
@@ -147,7 +147,7 @@ class Explanation:
     """When that ends by itself, where it does."""
 
     def _repr_html_(self) -> str:
-        return f"item {self.seq}: <b>{escape(self.reason)}</b>, {escape(self.detail)}"
+        return f"item {self.seq}: <b>{in_html(self.reason)}</b>, {in_html(self.detail)}"
 
 
 #: Items that a dry run shows, and what it shows of one beside the user's columns.
@@ -196,7 +196,7 @@ class Affected(int):
 
     def _repr_html_(self) -> str:
         was = ", ".join(f"{count} {state}" for state, count in self.states.items())
-        rows = "".join(f"<li>{escape(str(dict(row)))}</li>" for row in self.sample)
+        rows = "".join(f"<li>{in_html(str(dict(row)))}</li>" for row in self.sample)
         return f"<b>{int(self)}</b> item(s){f': {was}' if was else ''}<ul>{rows}</ul>"
 
 
@@ -227,7 +227,9 @@ class Undone:
         said = f"{self.restored} item(s) back, {self.taken} whose key is taken, {self.left} left"
         if self.what != "cancel":
             said = ", ".join(f"{name} is {value!r}" for name, value in self.settings.items())
-        return f"step {self.undone} ({self.what}): {escape(said or 'nothing is left to take back')}"
+        return (
+            f"step {self.undone} ({self.what}): {in_html(said or 'nothing is left to take back')}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,12 @@
-"""How texts name things: mistaken names, many items, counts, durations, and what went wrong."""
+"""Wording of names, counts, durations and errors, and texts safe to show."""
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Sequence
 from difflib import get_close_matches
+from html import escape
 
 #: How many items an error message names before it says "and N more".
 _NAMED = 10
@@ -13,6 +16,12 @@ _LONGEST_ERROR = 2_000
 
 #: How many characters of a value an error message shows.
 _LONGEST = 100
+
+#: Control characters, ends of lines, marks of direction, halves of pairs and invisible tags.
+_UNSAFE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff"
+    "\ud800-\udfff\U000e0000-\U000e007f]"
+)
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
@@ -28,6 +37,40 @@ def utf8(text: str, how: str = "replace") -> str:
         ``"backslashreplace"`` keeps texts apart that differ in such signs only.
     """
     return text.encode("utf-8", how).decode()
+
+
+def visible(text: str, *, lines: bool = False) -> str:
+    """Return a text that cannot steer a terminal: its control characters are escaped.
+
+    Marks of direction are escaped, too, as they show a text in another order than it has.
+
+    Parameters
+    ----------
+    text : str
+        The text of anybody.
+    lines : bool
+        Whether ends of lines stay; by default they are escaped, and the text is one line.
+    """
+    return _UNSAFE.sub(lambda found: _escaped(found[0], lines=lines), text)
+
+
+def _escaped(sign: str, *, lines: bool) -> str:
+    return sign if lines and sign == "\n" else sign.encode("unicode_escape").decode()
+
+
+def without_unsafe(text: str, instead: str) -> str:
+    """Return a text with another sign in the place of each that :func:`visible` escapes."""
+    return _UNSAFE.sub(instead, text)
+
+
+def in_html(text: str) -> str:
+    """Return a text as HTML shows it: without markup, control characters escaped."""
+    return escape(visible(text, lines=True))
+
+
+def shell_command(*words: str) -> str:
+    """Return a command to paste in a shell; empty where a word is not safe to paste."""
+    return shlex.join(words) if all(visible(word) == word for word in words) else ""
 
 
 def text_of(error: object) -> str:

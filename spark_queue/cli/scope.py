@@ -18,6 +18,7 @@ from spark_queue.cli import pandas_later
 from spark_queue.cli.engines import choice
 from spark_queue.cli.engines.choice import Choice
 from spark_queue.cli.exits import Terminated, exit_of
+from spark_queue.cli.shown.console import SafeFormatter
 from spark_queue.cli.shown.display import Display
 from spark_queue.errors import InvalidArgumentError, SetupError, SparkNeededError, SparkQueueError
 from spark_queue.java import java_problem
@@ -214,7 +215,9 @@ def scoped(
 ) -> Iterator[Scope]:
     """Run the body of a command, and turn its errors into a line and an exit code."""
     display = Display(json=json, verbose=verbose)
-    logging.basicConfig(level=logging.INFO if verbose else logging.CRITICAL, stream=sys.stderr)
+    shown = logging.StreamHandler(sys.stderr)
+    shown.setFormatter(SafeFormatter(logging.BASIC_FORMAT))
+    logging.basicConfig(level=logging.INFO if verbose else logging.CRITICAL, handlers=[shown])
     scope = Scope(display, sessions, engine)
     try:
         with raising_at_sigterm(Terminated()):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from html import escape
 from typing import Literal, get_args
+
+from spark_queue.wording import in_html
 
 #: How bad it is: good to know, to be looked at, or in the way of the queue.
 Severity = Literal["info", "warning", "error"]
@@ -28,7 +29,8 @@ class Finding:
     since: datetime | None = None
     """Since when; ``None`` where nobody can tell."""
     command: str
-    """What mends it, or shows what to mend: a command to paste."""
+    """What mends it, or shows what to mend: a command to paste. Empty where the queue's name is not
+    safe to paste."""
     reader: str = ""
     """The reader that it is about; empty for the default reader, and for all."""
 
@@ -58,7 +60,7 @@ class Checkup:
     def _repr_html_(self) -> str:
         rows = "".join(_row(found) for found in self.findings)
         left = f" {len(self.unchecked)} check(s) could not be made." if self.unchecked else ""
-        said = f"<b>{escape(self.queue)}</b>: {len(self.findings)} finding(s).{left}"
+        said = f"<b>{in_html(self.queue)}</b>: {len(self.findings)} finding(s).{left}"
         return f"{said}<table>{rows}</table>" if rows else said
 
 
@@ -70,5 +72,5 @@ def how_bad(found: Finding) -> int:
 def _row(found: Finding) -> str:
     since = "" if found.since is None else found.since.isoformat(" ", "seconds")
     cells = (found.severity, found.id, found.what, since)
-    texts = "".join(f"<td>{escape(text)}</td>" for text in cells)
-    return f"<tr>{texts}<td><code>{escape(found.command)}</code></td></tr>"
+    texts = "".join(f"<td>{in_html(text)}</td>" for text in cells)
+    return f"<tr>{texts}<td><code>{in_html(found.command)}</code></td></tr>"

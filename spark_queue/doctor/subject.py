@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -20,6 +19,7 @@ from spark_queue.doctor.here import TableHere
 from spark_queue.doctor.panels import Panels
 from spark_queue.doctor.thresholds import Thresholds
 from spark_queue.errors import LogDamagedError
+from spark_queue.wording import shell_command
 
 if TYPE_CHECKING:
     from spark_queue.doctor.table import Table
@@ -118,7 +118,7 @@ class Subject:
     def command(self, verb: str, *words: str, reader: str = "") -> str:
         """Return a command on the queue, to be pasted into a shell."""
         of = ("--reader", reader) if reader else ()
-        return shlex.join(["spark-queue", verb, self.store.name, *words, *of])
+        return shell_command("spark-queue", verb, self.store.name, *words, *of)
 
 
 def is_lost(reader: Store) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from spark_queue.errors import InvalidArgumentError, SetupError
 from spark_queue.metrics.reading import Sample
+from spark_queue.wording import visible
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry, Metric
@@ -86,6 +87,10 @@ class _Once:
         for metric, of_metric in families.items():
             kind = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
             family = kind(metric.prometheus, metric.help, labels=metric.labels)
+            values: dict[tuple[str, ...], float] = defaultdict(float)
             for one in of_metric:
-                family.add_metric([one.labels[name] for name in metric.labels], one.value)
+                # Texts that are shown alike are one series: a second one would spoil the file.
+                values[tuple(visible(one.labels[name]) for name in metric.labels)] += one.value
+            for labels, value in values.items():
+                family.add_metric(labels, value)
             yield family

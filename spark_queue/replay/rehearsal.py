@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 from spark_queue import checks
@@ -13,6 +12,7 @@ from spark_queue.replay.history import Past, PastItem
 from spark_queue.replay.play import NEVER, Run, run
 from spark_queue.replay.summary import SHOWN, UserSummary, by_user, percentile
 from spark_queue.rules import NewItem, Scheduler
+from spark_queue.wording import in_html
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -62,7 +62,7 @@ class Rehearsal:
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f"<tr><td>{escape(one.key)}</td><td>{one.items:,}</td>"
+            f"<tr><td>{in_html(one.key)}</td><td>{one.items:,}</td>"
             f"<td>{'' if one.was_p95 is None else f'{one.was_p95:,.1f}'}</td>"
             f"<td>{one.before.wait_p95:,.1f}</td><td>{one.after.wait_p95:,.1f}</td></tr>"
             for one in self.worst()

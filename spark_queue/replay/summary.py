@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from math import ceil
 from typing import TypeVar
 
@@ -12,6 +11,7 @@ from spark_queue import checks
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.replay.play import ORDERS, Order, Run, play, require_play
 from spark_queue.replay.trace import Job
+from spark_queue.wording import in_html
 
 #: A job shorter than this counts as this long in a slowdown, as is usual for batch jobs: a second
 #: of waiting is nothing to a job of no time.
@@ -78,7 +78,7 @@ class Replay:
         found = self.by_order()
         head = "".join(f"<th>{name}</th>" for name in names)
         rows = "".join(
-            f"<tr><td>{escape(user)}</td>"
+            f"<tr><td>{in_html(user)}</td>"
             + "".join(f"<td>{found[name][user].wait_p95:,.0f}</td>" for name in names)
             + "</tr>"
             for user in self.worst_users()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import shlex
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime, timedelta, timezone
 from importlib import import_module
@@ -11,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from spark_queue.results import Explanation
+from spark_queue.wording import shell_command, without_unsafe
 
 #: How long before an instant counts as now, where nothing is said.
 HOUR = timedelta(hours=1)
@@ -367,10 +367,11 @@ def id_of(text: str | None) -> str:
 def redrive_where(wording: str) -> str:
     """Return the predicate of the dead items of an error.
 
-    Where the wording has a mark, anything may stand; quotes may be any character, so that no shell
-    and no SQL takes them for its own. It is empty where nothing else is left: all would be meant.
+    Where the wording has a mark, anything may stand. Quotes and control characters may be any
+    character, so that no shell, SQL or terminal takes them for its own. It is empty where nothing
+    else is left: all would be meant.
     """
-    pattern = wording.translate(_ANY_ONE)
+    pattern = without_unsafe(wording.translate(_ANY_ONE), "_")
     for mark in _MARKS:
         pattern = pattern.replace(mark, "%")
     if not pattern.strip("%_ \t\r"):
@@ -387,7 +388,7 @@ def redrive_command(queue: str, reader: str, wording: str) -> str:
     if not where:
         return ""
     words = ["spark-queue", "redrive", queue, "--where", where]
-    return shlex.join([*words, "--reader", reader] if reader else words)
+    return shell_command(*words, *(["--reader", reader] if reader else []))
 
 
 def _page() -> ModuleType:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from html import escape
 
 from spark_queue.report import sheets
 from spark_queue.report.model import ItemReport, Report
 from spark_queue.report.sheets import Sheet
-from spark_queue.wording import duration
+from spark_queue.wording import duration, in_html
 
 #: What a page may load: nothing. Its style is in it.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
@@ -69,7 +68,7 @@ def panels(report: Report, links: Links = no_links) -> str:
         ),
         _plot("of which claimed again", [point.claimed_again for point in report.retries]),
     )
-    commands = "".join(f"<code>{escape(one)}</code>" for one in sheets.redrives(report))
+    commands = "".join(f"<code>{in_html(one)}</code>" for one in sheets.redrives(report))
     first, then = table(overview, links), table(errors, links)
     rest = [table(other, links) for other in others]
     return "".join((first, *plots, then, commands, *rest))
@@ -82,8 +81,8 @@ def item_fragment(item: ItemReport) -> str:
 
 def item_panels(item: ItemReport, link: Callable[[int], str] = lambda _seq: "") -> str:
     """Return what there is to say of an item, without its style; others lead to their pages."""
-    why = "".join(f"<li>{_named(one.seq, link)}: {escape(one.detail)}</li>" for one in item.chain)
-    chain = f"<p><b>{escape(item.text)}</b></p><ul>{why}</ul>"
+    why = "".join(f"<li>{_named(one.seq, link)}: {in_html(one.detail)}</li>" for one in item.chain)
+    chain = f"<p><b>{in_html(item.text)}</b></p><ul>{why}</ul>"
     return chain + table(sheets.history(item))
 
 
@@ -96,7 +95,7 @@ def _document(title: str, body: str) -> str:
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title></head><body>{body}</body></html>"
+        f"<title>{in_html(title)}</title></head><body>{body}</body></html>"
     )
 
 
@@ -106,13 +105,13 @@ def _styled(body: str) -> str:
 
 def heading(text: str) -> str:
     """Return the first line of a page."""
-    return f"<h1>{escape(text)}</h1>"
+    return f"<h1>{in_html(text)}</h1>"
 
 
 def table(sheet: Sheet, links: Links = no_links) -> str:
     """Return a panel, with its title."""
-    note = f'<p class="note">{escape(sheet.note)}</p>' if sheet.note else ""
-    title = f"<h2>{escape(sheet.title)}</h2>{note}"
+    note = f'<p class="note">{in_html(sheet.note)}</p>' if sheet.note else ""
+    title = f"<h2>{in_html(sheet.title)}</h2>{note}"
     if not sheet.rows:
         return title
     kinds = [kind for _, kind in sheet.heads]
@@ -136,10 +135,10 @@ def _cells(
 def _linked(text: str, hrefs: Sequence[str]) -> str:
     """Return a text that leads to a page, or whose words lead to one each."""
     if not hrefs:
-        return escape(text)
+        return in_html(text)
     words = [text] if len(hrefs) == 1 else text.split()
     pairs = zip(words, hrefs, strict=True)
-    return " ".join(f'<a href="{escape(href)}">{escape(word)}</a>' for word, href in pairs)
+    return " ".join(f'<a href="{in_html(href)}">{in_html(word)}</a>' for word, href in pairs)
 
 
 def _plot(title: str, values: Sequence[int]) -> str:
@@ -155,8 +154,8 @@ def _plot(title: str, values: Sequence[int]) -> str:
     )
     base = _ROOM + _HEIGHT
     return (
-        f"<h2>{escape(title)}</h2>"
+        f"<h2>{in_html(title)}</h2>"
         f'<svg viewBox="0 0 {_WIDTH} {base + 2}" width="{_WIDTH}" role="img" '
-        f'aria-label="{escape(title)}"><text x="0" y="11">at most {most:,}</text>{bars}'
+        f'aria-label="{in_html(title)}"><text x="0" y="11">at most {most:,}</text>{bars}'
         f'<line x1="0" y1="{base}" x2="{_WIDTH}" y2="{base}" stroke="#d5dae1"/></svg>'
     )

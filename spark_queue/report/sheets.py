@@ -21,7 +21,7 @@ from spark_queue.report.model import (
     Transition,
     WorkerLine,
 )
-from spark_queue.wording import duration, plural
+from spark_queue.wording import duration, plural, visible
 
 _Line = TypeVar("_Line")
 
@@ -112,7 +112,7 @@ def _sheet(
     now: datetime,
     total: int = 0,
 ) -> Sheet:
-    rows = tuple(tuple(shown(line, now) for _, _, shown in columns) for line in lines)
+    rows = tuple(tuple(visible(shown(line, now)) for _, _, shown in columns) for line in lines)
     note = "" if rows else "nothing"
     if total > len(rows):
         note = f"{len(rows):,} of {total:,}"

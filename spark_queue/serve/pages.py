@@ -19,7 +19,7 @@ from spark_queue.report.reading import Shared
 from spark_queue.report.sheets import Sheet
 from spark_queue.serve import links
 from spark_queue.serve.watching import LISTED, Board, Watched
-from spark_queue.wording import duration, line_of
+from spark_queue.wording import duration, line_of, visible
 
 #: Signs that are shown of a value in a list.
 _LONGEST = 200
@@ -48,7 +48,11 @@ class Page:
 @cache
 def _templates() -> Environment:
     return Environment(
-        loader=PackageLoader(__package__), autoescape=True, undefined=StrictUndefined
+        loader=PackageLoader(__package__),
+        autoescape=True,
+        undefined=StrictUndefined,
+        # What is markup already is so with its texts escaped; values of forms are, by the filter e.
+        finalize=lambda value: visible(value, lines=True) if type(value) is str else value,
     )
 
 
@@ -146,7 +150,9 @@ def _about(report: SharedReport, panel: str) -> Iterator[str]:
 
 def _sample(about: object) -> Iterator[Markup]:
     if isinstance(about, ErrorGroup):
-        yield Markup("<h2>As it was last</h2><pre>{}</pre>").format(about.sample)
+        yield Markup("<h2>As it was last</h2><pre>{}</pre>").format(
+            visible(about.sample, lines=True)
+        )
         if about.redrive:
             yield Markup("<h2>To enqueue its dead items again</h2><code>{}</code>").format(
                 about.redrive
@@ -186,5 +192,5 @@ def sample(rows: Sequence[Mapping[str, Any]]) -> Markup:
 
 
 def _clipped(value: object) -> str:
-    text = "(none)" if value is None else str(value)
+    text = "(none)" if value is None else visible(str(value))
     return text if len(text) <= _LONGEST else text[:_LONGEST] + "..."

@@ -42,6 +42,8 @@ def server_of(app: Guard, limits: ConnectionLimits | None = None) -> uvicorn.Ser
         ws="none",
         # So many are accepted at once, before the first of them is counted.
         backlog=500,
+        # The log of the process shows them.
+        log_config=None,
         log_level="warning",
         access_log=False,
         server_header=False,

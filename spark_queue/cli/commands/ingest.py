@@ -15,6 +15,7 @@ from spark_queue.cli.command import command
 from spark_queue.cli.scope import Scope
 from spark_queue.cli.shown.progress import progress_bar
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.wording import shell_command
 
 if TYPE_CHECKING:
     from spark_queue.ingest.summary import IngestSummary, TypeSummary
@@ -72,7 +73,7 @@ def ingest(
         )
     # Where nothing was to be done, the line says so.
     tables = [_table(done.types)] if done.processed + done.dead else []
-    scope.display.show(done, *tables, _line(done), _next(queue, output, done))
+    scope.display.show(done, *tables, _line(done), *_next(queue, output, done))
 
 
 def _table(types: Sequence[TypeSummary]) -> Table:
@@ -100,13 +101,11 @@ def _line(done: IngestSummary) -> str:
     )
 
 
-def _next(queue: str, out: str, done: IngestSummary) -> str:
+def _next(queue: str, out: str, done: IngestSummary) -> list[str]:
     """Return what to try next, as lines that can be pasted."""
-    program = _program()
-    lines = [f"{program} stats {queue}"]
-    if done.dead:
-        lines.append(f"{program} dead {queue}")
-    return "\n".join([f"The rows are in {out}. Next:", *(f"  {line}" for line in lines)])
+    verbs = ["stats", "dead"] if done.dead else ["stats"]
+    lines = [shell_command(_program(), verb, queue) for verb in verbs]
+    return [f"The rows are in {out}. Next:", *(f"  {line}" for line in lines)]
 
 
 def _program() -> str:

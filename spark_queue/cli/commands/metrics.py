@@ -39,7 +39,7 @@ def metrics(
             {"name": one.metric.prometheus, "labels": dict(one.labels), "value": one.value}
             for one in found
         ]
-        scope.display.show({"samples": plain}, written.text(found).rstrip())
+        scope.display.show({"samples": plain}, *written.text(found).rstrip().split("\n"))
         return
     count = written.write(found, textfile)
     said = f"{count} samples written to {textfile}"

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from typer import Argument, Option
@@ -14,6 +13,7 @@ from typer import Argument, Option
 from spark_queue.cli.command import ReaderOption, command
 from spark_queue.cli.scope import Scope
 from spark_queue.cli.shown import show_counts
+from spark_queue.cli.shown.console import SafeConsole, text_of
 from spark_queue.cli.shown.display import compact_table
 from spark_queue.cli.shown.plain import plain
 from spark_queue.errors import InvalidArgumentError
@@ -95,7 +95,7 @@ def _trace(
 
     jobs = read_swf(trace)
     weights = _weights(weight, {job.user for job in jobs})
-    console = Console(stderr=True)
+    console = SafeConsole(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     quiet = scope.display.json or not console.is_terminal
     with Progress(
@@ -112,7 +112,7 @@ def _trace(
         from spark_queue.replay.plot import save  # noqa: PLC0415 - an extra
 
         save(done, plot)
-    scope.display.show(done, _table(done, users), _line(done, plot))
+    scope.display.show(done, _table(done, users), *_lines(done, plot))
 
 
 def _weights(given: list[str] | None, known: set[str]) -> dict[str, float] | None:
@@ -137,17 +137,17 @@ def _table(done: Replay, users: int) -> Table:
     table.title, table.title_justify = "seconds waited", "left"
     found = done.by_order()
     for user in done.worst_users(users):
-        who = (user, f"{found[done.orders[0].order][user].jobs:,}")
+        who = (text_of(user), f"{found[done.orders[0].order][user].jobs:,}")
         for order in done.orders:
             waits = found[order.order][user]
             cells = (f"{getattr(waits, field):,.0f}" for _, field in _FIGURES)
             table.add_row(*who, order.order, *cells)
-            who = ("", "")
+            who = (text_of(""), "")
         table.add_section()
     return table
 
 
-def _line(done: Replay, plot: Path | None) -> str:
+def _lines(done: Replay, plot: Path | None) -> list[str]:
     median = ", ".join(f"{order.order} {order.median_p95:,.0f} s" for order in done.orders)
     slow = ", ".join(f"{order.order} {order.mean_slowdown:,.1f}" for order in done.orders)
     work = {round(order.work) for order in done.orders}
@@ -158,4 +158,4 @@ def _line(done: Replay, plot: Path | None) -> str:
     ]
     if plot is not None:
         lines.append(f"picture: {plot}")
-    return "\n".join(lines)
+    return lines

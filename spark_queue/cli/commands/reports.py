@@ -9,13 +9,14 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live
 from typer import Option
 
 from spark_queue.cli.command import Name, ReaderOption, looking
 from spark_queue.cli.scope import Scope
 from spark_queue.cli.shown import show_report
+from spark_queue.cli.shown.console import SafeConsole
 from spark_queue.cli.shown.times import AsOfOption, read_as_of
 from spark_queue.errors import InvalidArgumentError
 
@@ -82,7 +83,7 @@ def top(
         if scope.display.json:
             _repeated(lambda: scope.display.line(look().as_dict()), every, looks)
             return
-        with Live(console=Console(), auto_refresh=False) as live:
+        with Live(console=SafeConsole(), auto_refresh=False) as live:
             _repeated(
                 lambda: live.update(Group(*show_report.live(look())), refresh=True), every, looks
             )

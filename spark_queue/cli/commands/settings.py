@@ -15,6 +15,7 @@ from spark_queue.cli.scope import Scope
 from spark_queue.config import LIVE_SETTINGS
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.settings_text import changes, given, read_weights
+from spark_queue.wording import visible
 
 Lease = Annotated[float | None, Option(help="Seconds that a claim holds.")]
 ConfigFile = Annotated[Path | None, Option(help="A YAML file; options on the command line win.")]
@@ -84,19 +85,28 @@ def config(scope: Scope, name: Name, reader: ReaderOption = None) -> None:
     engine, queue = scope.opened(name, reader)
     columns, found = engine.columns(queue), queue.config.to_dict()
     shown = {"queue": queue.name, "schema": columns, "paused": queue.paused, "config": found}
-    scope.display.show(shown, config_text(queue.name, columns, found))
+    scope.display.show(shown, *config_text(queue.name, columns, found).split("\n"))
 
 
 def config_text(name: str, columns: str, values: Mapping[str, Any]) -> str:
     """Return a configuration as YAML, with what may be changed after what is fixed."""
-    import yaml  # noqa: PLC0415 - takes a while
-
     fixed = {key: value for key, value in values.items() if key not in LIVE_SETTINGS}
     live = {key: value for key, value in values.items() if key in LIVE_SETTINGS}
     parts = (
-        f"# Queue {name}\n# Columns: {columns}\n\n# Fixed. Durations are seconds.",
-        yaml.safe_dump(fixed, sort_keys=False, allow_unicode=True),
+        f"# Queue {visible(name)}",
+        f"# Columns: {visible(columns)}\n\n# Fixed. Durations are seconds.",
+        _yaml(fixed),
         "# May be changed while the queue runs, by configure.",
-        yaml.safe_dump(live, sort_keys=False, allow_unicode=True).rstrip(),
+        _yaml(live).rstrip(),
     )
     return "\n".join(parts)
+
+
+def _yaml(values: Mapping[str, Any]) -> str:
+    import yaml  # noqa: PLC0415 - takes a while
+
+    said = yaml.safe_dump(dict(values), sort_keys=False, allow_unicode=True)
+    if said == visible(said, lines=True):
+        return said
+    # Escapes of YAML are read back as what they stand for; ours would not be.
+    return yaml.safe_dump(dict(values), sort_keys=False)

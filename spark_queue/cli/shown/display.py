@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from rich import box
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from spark_queue.cli.exits import exit_of, message_of
+from spark_queue.cli.shown.console import SafeConsole, text_of
 from spark_queue.cli.shown.plain import plain
+from spark_queue.wording import visible
 
 #: The narrowest that a column of texts gets, and the widest that it is made narrower for others.
 FOLDED = 8
@@ -40,11 +42,11 @@ class Display:
             self.line(data)
             return
         # In a pipe or a file it is as wide as a terminal that nobody made wider.
-        console = Console()
+        console = SafeConsole()
         for part in parts or (fields_table(data),):
             if isinstance(part, str):
                 # What is one line stays one: people copy paths from it.
-                console.print(Text(part), soft_wrap=True)
+                console.print(text_of(part), soft_wrap=True)
             else:
                 console.print(part)
 
@@ -56,11 +58,11 @@ class Display:
     def fail(self, exc: BaseException) -> None:
         """Say in one line what went wrong."""
         if self.verbose:
-            traceback.print_exception(exc, file=sys.stderr)
+            sys.stderr.write(visible("".join(traceback.format_exception(exc)), lines=True))
         message = message_of(exc)
         if self.json:
             self.line({"error": type(exc).__name__, "message": message, "exit": int(exit_of(exc))})
-        sys.stderr.write(f"spark-queue: {message}\n")
+        sys.stderr.write(f"spark-queue: {visible(message)}\n")
 
 
 def compact_table(*names: str, **kinds: str) -> Table:
@@ -94,9 +96,9 @@ def fields_table(data: Mapping[str, Any]) -> Table:
 
 def _cell(value: Any) -> Text:
     if value is None:
-        return Text("")
+        return text_of("")
     if isinstance(value, float):
-        return Text(f"{value:,.3f}")
+        return text_of(f"{value:,.3f}")
     if isinstance(value, int) and not isinstance(value, bool):
-        return Text(f"{value:,}")
-    return Text(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+        return text_of(f"{value:,}")
+    return text_of(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -21,6 +20,7 @@ from rich.progress import (
 from rich.table import Column
 
 from spark_queue.cli.shown import show_counts, words
+from spark_queue.cli.shown.console import SafeConsole
 from spark_queue.cli.shown.display import Display
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def _tell(display: Display, claim: dict[str, Any]) -> None:
 
 
 def _shown(display: Display, *columns: ProgressColumn) -> Progress:
-    console = Console(stderr=True)
+    console = SafeConsole(stderr=True)
     return Progress(
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False, table_column=Column(overflow="fold")),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.console import RenderableType
-from rich.text import Text
 
 from spark_queue.cli.shown import words
+from spark_queue.cli.shown.console import text_of
 from spark_queue.cli.shown.display import compact_table
 from spark_queue.cli.shown.plain import Plain
 from spark_queue.cli.shown.show_items import NOTES, STATES
@@ -54,7 +54,7 @@ def _key_table(keys: Sequence[Plain]) -> RenderableType:
         times = (row["oldest_age"], row["wait_p50"], row["wait_p95"], row["wait_max"])
         key = "(none)" if row["fair_key"] is None else row["fair_key"]
         counts = (words.number(row[name]) for name in _OF_A_KEY)
-        table.add_row(Text(key), *counts, *map(words.duration, times))
+        table.add_row(text_of(key), *counts, *map(words.duration, times))
     return table
 
 
@@ -68,7 +68,7 @@ def readers(data: Plain) -> list[RenderableType]:
     for row in rows:
         age, size = words.duration(row["age"]), words.size(row["bytes"])
         table.add_row(
-            Text(row["reader"] or "(default)"), *(f"{row[name]:,}" for name in counts), age, size
+            text_of(row["reader"] or "(default)"), *(f"{row[name]:,}" for name in counts), age, size
         )
     return [table]
 
@@ -145,7 +145,7 @@ def rehearsed(data: Plain, count: int) -> list[RenderableType]:
         was = (one["was_p50"], one["was_p95"])
         played = (one[which][f"wait_{name}"] for which in ("before", "after") for name in _P)
         cells = (words.duration(wait) for wait in (*was, *played))
-        table.add_row(Text(one["key"]), f"{one['items']:,}", *cells)
+        table.add_row(text_of(one["key"]), f"{one['items']:,}", *cells)
     first = f", the first {count}" if count < len(tenants) else ""
     before = words.plural(data["workers_before"], "worker")
     lines: list[RenderableType] = [

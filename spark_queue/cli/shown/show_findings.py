@@ -32,7 +32,8 @@ def _finding(data: Plain) -> Iterator[str]:
     reader = f", reader {data['reader']}" if data["reader"] else ""
     yield f"  {data['severity']}: {data['id']}{reader}{since}"
     yield f"    {data['what']}"
-    yield f"    {_prompt(data['command'])} {data['command']}"
+    if data["command"]:
+        yield f"    {_prompt(data['command'])} {data['command']}"
 
 
 def _prompt(command: str) -> str:

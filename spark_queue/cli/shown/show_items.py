@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from rich.console import RenderableType
 from rich.padding import Padding
 from rich.table import Table
-from rich.text import Text
 
 from spark_queue.cli.shown import words
+from spark_queue.cli.shown.console import text_of
 from spark_queue.cli.shown.display import compact_table
 from spark_queue.cli.shown.plain import Plain
 
@@ -65,9 +65,8 @@ def _item_table(items: Sequence[Plain], at: str) -> Table:
     table = compact_table(seq="right", state="left", since="left", item="fold")
     for row in items:
         state, since, note = _standing(row, at)
-        said = "\n".join(part for part in (note, words.item(row)) if part)
-        cells = (str(row["_seq"]), state, words.instant(since), said)
-        table.add_row(*(Text(cell) for cell in cells))
+        said = text_of(*filter(None, (note, words.item(row))))
+        table.add_row(*map(text_of, (str(row["_seq"]), state, words.instant(since))), said)
     return table
 
 
@@ -111,7 +110,9 @@ def _letter(row: Plain) -> list[RenderableType]:
 
 
 def _indented(text: str) -> Padding:
-    return Padding(Text(text, overflow="fold"), (0, 0, 0, 4))
+    folded = text_of(text)
+    folded.overflow = "fold"
+    return Padding(folded, (0, 0, 0, 4))
 
 
 def affected(what: str, data: Plain) -> list[RenderableType]:
@@ -127,8 +128,8 @@ def affected(what: str, data: Plain) -> list[RenderableType]:
         states.add_row(state, f"{count:,}")
     shown = compact_table(seq="right", state="left", item="fold")
     for row in data["sample"]:
-        said = "\n".join(part for part in (words.error(row), words.item(row)) if part)
-        shown.add_row(*(Text(cell) for cell in (str(row["_seq"]), row["_state"], said)))
+        said = text_of(*filter(None, (words.error(row), words.item(row))))
+        shown.add_row(text_of(str(row["_seq"])), text_of(row["_state"]), said)
     first = f"the first {len(data['sample'])}:" if len(data["sample"]) < data["count"] else ""
     return [*lines, states, first, shown]
 
@@ -139,7 +140,7 @@ def history(data: Plain) -> list[RenderableType]:
     for row in data["transitions"]:
         step = f"{row['log']} {row['_step']}"
         cells = (words.instant(row["_at"]), step, row["_state"], _transition(row))
-        table.add_row(*(Text(cell) for cell in cells))
+        table.add_row(*map(text_of, cells))
     return [f"item {data['seq']} of {data['queue']}", table]
 
 

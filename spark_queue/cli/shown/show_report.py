@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
-from rich.text import Text
 
+from spark_queue.cli.shown.console import text_of
 from spark_queue.cli.shown.display import FOLDED, compact_table
 from spark_queue.report import sheets
 from spark_queue.report.model import ItemReport, Report
@@ -52,7 +52,7 @@ def item(shown: ItemReport) -> list[RenderableType]:
 def live(shown: Report) -> list[RenderableType]:
     """Show what changes from one second to the next, the first rows of each panel."""
     chosen = [sheet for sheet in sheets.sheets(shown) if sheet.name in _LIVE and sheet.rows]
-    parts: list[RenderableType] = [Text(sheets.headline(shown)), *map(Text, _plots(shown))]
+    parts: list[RenderableType] = [*map(text_of, (sheets.headline(shown), *_plots(shown)))]
     for sheet in chosen:
         parts += map(_as_text, _titled(sheet, None if sheet.name == "overview" else FEW))
     return parts
@@ -84,7 +84,7 @@ def _titled(sheet: Sheet, most: int | None = None) -> Iterable[RenderableType]:
 
 
 def _as_text(part: RenderableType) -> RenderableType:
-    return Text(part) if isinstance(part, str) else part
+    return text_of(part) if isinstance(part, str) else part
 
 
 def _table(sheet: Sheet, most: int | None = None) -> RenderableType:
@@ -108,7 +108,7 @@ class _Fitting:
             cut.append(self.heads[shown.pop()][0])
         yield self._table(shown)
         if cut:
-            yield Text(f"in a wider terminal: {', '.join(reversed(cut))}")
+            yield text_of(f"in a wider terminal: {', '.join(reversed(cut))}")
 
     def _width(self, columns: Sequence[int]) -> int:
         widths = [
@@ -132,5 +132,5 @@ class _Fitting:
                 min_width=FOLDED if fold else None,
             )
         for row in self.rows:
-            table.add_row(*(Text(row[n]) for n in columns))
+            table.add_row(*(text_of(row[n]) for n in columns))
         return table

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Any
 
-from spark_queue.wording import duration, plural
+from spark_queue.wording import duration, plural, visible
 
 __all__ = [
     "clipped",
@@ -66,7 +66,7 @@ def item(row: Mapping[str, Any]) -> str:
 
 def clipped(value: Any, most: int = VALUE_CHARS) -> str:
     """Return a value as text, not longer than so many characters."""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = visible(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
     return text if len(text) <= most else text[: most - 1] + "…"
 
 

@@ -7,7 +7,32 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from spark_queue.wording import visible
+
 logger = logging.getLogger("spark_queue")
+
+
+def _escape(record: logging.LogRecord) -> bool:
+    """Keep texts of items from steering a terminal, and from standing as records of their own."""
+    if isinstance(record.args, tuple):
+        record.args = tuple(map(_escaped, record.args))
+    if record.exc_info and not record.exc_text:
+        said = logging.Formatter().formatException(record.exc_info)
+        shown = visible(said, lines=True)
+        # Left alone where it is safe: a formatter may have its own form.
+        record.exc_text = None if shown == said else shown
+    return True
+
+
+def _escaped(value: object) -> object:
+    if isinstance(value, int | float):
+        return value
+    said = str(value)
+    shown = visible(said)
+    return value if shown == said else shown
+
+
+logger.addFilter(_escape)
 
 LogName = Literal["queue", "status"]
 

@@ -132,10 +132,11 @@ def tenant_starves(subject: Subject) -> Iterator[Finding]:
 def _feed(subject: Subject, reader: Seen, key: StarvingKey) -> str:
     """Return what gives a key its turns again, where a weight keeps it; or tells what does."""
     weight = reader.settings.config.weights.get(key.fair_key or "", 1.0)
+    explained = subject.command("explain", str(key.seq), reader=reader.name)
     if key.fair_key is None or weight >= 1:
-        return subject.command("explain", str(key.seq), reader=reader.name)
-    raised = ("--weight", f"{key.fair_key}=1")
-    return subject.command("configure", *raised, reader=reader.name)
+        return explained
+    raised = subject.command("configure", "--weight", f"{key.fair_key}=1", reader=reader.name)
+    return raised or explained
 
 
 def _name(key: str | None) -> str:

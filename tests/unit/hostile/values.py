@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import namedtuple
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta, timezone
@@ -15,6 +16,16 @@ import numpy as np
 #: So deep that whatever walks it by recursion fails.
 DEEP = 5_000
 LONG = 100_000
+
+#: Clears a screen, sets its title, goes back, turns what follows, and ends a command of a shell.
+EVIL = "\x1b[2J\x1b]0;owned\x07\x9b31m\u202e\u2066\u2028\r\x08\x7f\t\x15 touch owned #"
+FORGED = "ALL-QUEUES-ARE-HEALTHY"
+LINES = f"{EVIL}\n{FORGED}\n"
+
+#: Control signs, marks of direction, and what else ends a line or is not seen.
+RAW = re.compile(
+    "[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+)
 
 WEST = timezone(timedelta(hours=-14))
 EAST = timezone(timedelta(hours=14))

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from html import unescape
 from urllib.parse import quote
 
 import pytest
 
 from spark_queue.local.queue import LocalQueue
+from tests.unit.hostile.values import LINES, RAW
 from tests.unit.serve.conftest import ORIGIN, TOKEN, Browser, Pages
 
 #: What no number, name, text or condition should be.
@@ -103,6 +107,29 @@ def test_hostile_header_is_answered(browser: Browser, name: str) -> None:
             assert browser.get(path, headers=headers, follow_redirects=False).status_code < 500
         answer = browser.post("/queues/0/act/pause", content=b"\xff&=%ff&csrf", headers=headers)
         assert answer.status_code < 500, value
+
+
+def test_no_page_shows_a_control_sign(make: Callable[..., LocalQueue], pages: Pages) -> None:
+    """Texts are escaped on each page, and a form sends them back as they are."""
+    queue = make(fair_key="tenant", group_key="path", max_attempts=1)
+    queue.enqueue([{"id": LINES, "tenant": LINES, "path": LINES} for _ in range(2)])
+    queue.claim(1, worker_id=LINES).nack(LINES)
+    browser = pages(queue, acts=True)
+    browser.sign_in()
+    board, seat = browser.get("/").text, browser.get("/queues/0").text
+    links = sorted(set(re.findall(r'href="(/queues/0/(?!act)[^"]+)"', seat)))
+    where = f"tenant = '{LINES}'"
+
+    dry_run = browser.act("cancel", where=where).text
+
+    asked = re.search(r'name="where" value="([^"]+)"', dry_run)
+    assert asked is not None
+    assert unescape(asked[1]) == where
+    assert {link.split("/")[3] for link in links} == {"items", "tenants", "errors"}
+    for shown in (seat, dry_run.replace(asked[0], ""), *(browser.get(at).text for at in links)):
+        assert r"\x1b" in shown
+        assert not RAW.findall(shown)
+    assert not RAW.findall(board)
 
 
 def _send(browser: Browser, path: str, fields: dict[str, str]) -> int:
