@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from spark_queue.journal.options import QueueOptions, ReaderHooks
     from spark_queue.journal.queue import JournaledQueue
     from spark_queue.local.claim import LocalClaim
-    from spark_queue.local.queue import LocalQueue
+    from spark_queue.local.queue import LocalQueue, LocalReader
     from spark_queue.metrics.listening import Metrics
     from spark_queue.processing.loop import ProcessResult
     from spark_queue.queue import DeltaQueue
@@ -114,6 +114,7 @@ _HOMES = {
     "LeaseLostError": "errors",
     "LocalClaim": "local.claim",
     "LocalQueue": "local.queue",
+    "LocalReader": "local.queue",
     "LogDamagedError": "errors",
     "LogFileError": "errors",
     "Maintained": "results",
@@ -188,6 +189,7 @@ __all__ = [
     "LeaseLostError",
     "LocalClaim",
     "LocalQueue",
+    "LocalReader",
     "LogDamagedError",
     "LogFileError",
     "Maintained",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
-
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
@@ -17,9 +15,7 @@ from spark_queue.doctor.examine import examine
 from spark_queue.doctor.finding import Checkup
 from spark_queue.doctor.thresholds import Thresholds
 from spark_queue.opened import Opened
-from spark_queue.report import reading
-from spark_queue.report.model import HOUR, ItemReport, Report
-from spark_queue.results import Explanation, QueueStats
+from spark_queue.results import QueueStats
 
 
 class Looking(Opened):
@@ -41,8 +37,9 @@ class Looking(Opened):
         Returns
         -------
         DataFrame
-            ``_state`` is ready, claimed, acked, dead, expired or cancelled. The frame can be
-            joined, filtered and written like any other; it is read when it is used.
+            In the order of ``_seq``. ``_state`` is ready, claimed, acked, dead, expired or
+            cancelled. The frame can be joined, filtered and written like any other; it is read
+            when it is used.
 
         Raises
         ------
@@ -51,18 +48,19 @@ class Looking(Opened):
         """
         checks.require_as_of(as_of)
         cut = cut_at(self._store, as_of)
-        return snapshot.status(cut.queue, cut.status)
+        return snapshot.status(cut.queue, cut.status).orderBy("_seq")
 
     def dead(self, as_of: AsOf = None) -> DataFrame:
         """Return the dead letters, as :meth:`status` shows them, with ``_error``.
 
         ``_successor`` is the item as which a letter was redriven, null where it was not.
         """
+        checks.require_as_of(as_of)
         cut = cut_at(self._store, as_of)
         letters = snapshot.status(cut.queue, cut.status).where("_state = 'dead'")
         redriven = snapshot.successors(cut.queue)
         names = [f"`{name.replace('`', '``')}`" for name in (*letters.columns, "_successor")]
-        return letters.join(redriven, "_seq", "left").select(*names)
+        return letters.join(redriven, "_seq", "left").select(*names).orderBy("_seq")
 
     def stats(self, as_of: AsOf = None) -> QueueStats:
         """Count the items per state and per fair key; ``as_of`` as for :meth:`status`."""
@@ -78,39 +76,6 @@ class Looking(Opened):
             From where on something is worth a word.
         """
         return examine(self._main, limits)
-
-    def instant_of(self, step: int) -> datetime:
-        """Return when a step of the status log was made.
-
-        Raises
-        ------
-        InvalidArgumentError
-            When the queue has no such step.
-        """
-        return datetime.fromisoformat(cut_at(self._store, step).head.at)
-
-    def explain(self, seq: int) -> Explanation:
-        """Say why an item is not running: by whom it is held, and until when."""
-        checks.require_seq("seq", seq)
-        return inspect.explain(self._store, seq)
-
-    def report(self, as_of: AsOf = None, window: timedelta = HOUR) -> Report:
-        """Say what whoever operates the queue asks: what is where, what fails, who waits for whom.
-
-        On this machine's disk it is read without a job of Spark.
-
-        Parameters
-        ----------
-        as_of : int or datetime, optional
-            As for :meth:`status`; the errors are the same.
-        window : timedelta
-            How long before that instant counts as now, in rates, waits and failures; above zero.
-        """
-        return reading.read(self._store, as_of, window)
-
-    def report_item(self, seq: int, as_of: AsOf = None) -> ItemReport:
-        """Say what happened to an item, and what it waits for, to the end of the chain."""
-        return reading.read_item(self._store, seq, as_of)
 
     def history(self, seq: int) -> DataFrame:
         """Return every transition of an item, oldest first."""

@@ -1,16 +1,29 @@
-"""A queue that is open, with Spark or without, as one of its readers sees it: its settings."""
+"""A queue that is open, with Spark or without: what needs neither frames nor tables."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Generic, TypeVar
 
+from spark_queue import checks
 from spark_queue.config import LiveSettings, QueueConfig
-from spark_queue.delta.commands import admin, readers
+from spark_queue.delta.commands import admin, foreseeing, forwarding, readers
+from spark_queue.delta.commands.readers import Start
 from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.schema import CLAIMED, READY, REFUSED, TERMINAL
+from spark_queue.delta.views import explaining
+from spark_queue.delta.views.ends import AsOf, Ends, ends_at
+from spark_queue.reader_config import ReaderConfig, require_reader
+from spark_queue.report import reading
+from spark_queue.report.model import HOUR, ItemReport, Report
+from spark_queue.results import Affected, Explanation
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+#: A queue as one of its readers sees it.
+_ReaderT = TypeVar("_ReaderT")
 
 
 class Opened:
@@ -37,6 +50,11 @@ class Opened:
             self._reader = readers.default(self._main)
         return self._reader
 
+    def _ends(self, as_of: AsOf) -> Ends:
+        """Return the last steps of both logs that are looked at; the errors are those of users."""
+        checks.require_as_of(as_of)
+        return ends_at(self._store, as_of)
+
     @property
     def name(self) -> str:
         """The queue's name or path."""
@@ -51,6 +69,57 @@ class Opened:
     def paused(self) -> bool:
         """Whether claims get nothing."""
         return self._store.settings(self._store.status_head()).paused
+
+    def counts(self) -> dict[str, int]:
+        """Return how many items are in each state, and how many rows were refused.
+
+        No row is read for it: it takes a millisecond where :meth:`stats` counts all items.
+        """
+        store = self._store
+        head, queue = store.status_head(), store.queue_head()
+        over = {state: head.finished.get(state, 0) for state in TERMINAL}
+        waiting = store.outstanding(head) - head.claimed
+        return {READY: waiting, CLAIMED: head.claimed, **over, REFUSED: queue.refused}
+
+    def instant_of(self, step: int) -> datetime:
+        """Return when a step of the status log was made.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When the queue has no such step.
+        """
+        checks.require_count("step", step)
+        return datetime.fromisoformat(self._ends(step).head.at)
+
+    def explain(self, seq: int) -> Explanation:
+        """Say why an item is not running: by whom it is held, and until when."""
+        checks.require_seq("seq", seq)
+        known = explaining.live(self._store, seq)
+        return known or reading.read_item(self._store, seq).chain[0]
+
+    def report(self, as_of: AsOf = None, window: timedelta = HOUR) -> Report:
+        """Say what whoever operates the queue asks: what is where, what fails, who waits for whom.
+
+        On this machine's disk it is read without a job of Spark.
+
+        Parameters
+        ----------
+        as_of : int or datetime, optional
+            A step of the status log, or an instant, to look back at; now by default.
+        window : timedelta
+            How long before that instant counts as now, in rates, waits and failures.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When the queue has no such step, a time has no offset, or the window is not above zero.
+        """
+        return reading.read(self._store, as_of, window)
+
+    def report_item(self, seq: int, as_of: AsOf = None) -> ItemReport:
+        """Say what happened to an item, and what it waits for, to the end of the chain."""
+        return reading.read_item(self._store, seq, as_of)
 
 
 class Configured(Opened):
@@ -82,3 +151,106 @@ class Configured(Opened):
     def resume(self) -> int:
         """Give out items again. Returns the step it is in force from."""
         return admin.configure(self._store, lambda old, _: replace(old, paused=False), "resume")
+
+
+class ReaderFacts(Opened):
+    """One reader of a queue."""
+
+    @property
+    def reader(self) -> str:
+        """The reader's name; empty for the default reader."""
+        return self._store.registered().name
+
+    @property
+    def number(self) -> int:
+        """What the reader keeps when it gets another name."""
+        return self._store.reader
+
+    @property
+    def limits(self) -> ReaderConfig:
+        """The limits in force."""
+        return self._store.limits()
+
+
+class ReaderRegistry(Opened, Generic[_ReaderT]):
+    """The readers of a queue, which come and go: each has all items, and a place of its own."""
+
+    def reader(
+        self, name: str, *, start: Start | None = None, config: ReaderConfig | None = None
+    ) -> _ReaderT:
+        """Return a reader of the queue, registered where there is none of the name.
+
+        Every reader sees every item from its start on, with a position, claims, attempts and dead
+        letters of its own. The first that is named takes over what the default reader had, and is
+        the default as long as it is the only one; from the second on the queue is read by name.
+
+        Parameters
+        ----------
+        name : str
+            How the reader is called; its number, which it keeps, is its identity.
+        start : "tail", "beginning", int or datetime, optional
+            Where a new reader starts: with what comes from now on (default), with the oldest item
+            that is kept, behind a step of the item log, or with what was enqueued after an instant.
+            What is gone by then is counted in its ``lag()`` as lost. The first one goes on
+            where the default reader was, and is not told.
+        config : ReaderConfig, optional
+            Its limits; a reader that is there gets them from now on, if they are given.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When the name is empty, the start is none of those, or the first reader that is named
+            is to start elsewhere than where the default reader is.
+        QueueNotFoundError
+            When a queue that it sends items to is missing.
+        """
+        require_reader(name, start, config)
+        if config is not None:
+            config = forwarding.with_targets(self._main, config)
+        self._reader = None
+        return self._seen_by(readers.register(self._main, name, config, start))
+
+    def open_reader(self, name: str) -> _ReaderT:
+        """Return a reader that is registered; the name of the default one is empty.
+
+        Raises
+        ------
+        ReaderNotFoundError
+            When there is none of the name.
+        """
+        checks.require_string("name", name)
+        return self._seen_by(readers.find(self._main, name))
+
+    def readers(self) -> tuple[str, ...]:
+        """Return the names of all readers; the default reader's is empty."""
+        return tuple(facts.name for facts in self._main.queue_head().readers.values())
+
+    def drop_reader(self, name: str, *, dry_run: bool = False) -> Affected | None:
+        """Forget a reader: its position, and what it had not read.
+
+        After the last one, the default reader begins again with what comes from then on.
+
+        Parameters
+        ----------
+        name : str
+            Its name.
+        dry_run : bool
+            Only count the items that it is not done with, and show the first: what is returned
+            then.
+
+        Raises
+        ------
+        ReaderNotFoundError
+            When there is none of the name.
+        """
+        checks.require_string("name", name)
+        checks.require_flag("dry_run", dry_run)
+        if dry_run:
+            return foreseeing.unread(readers.named(self._main, name))
+        self._reader = None
+        readers.drop(self._main, name)
+        return None
+
+    def _seen_by(self, reader: Store) -> _ReaderT:
+        """Return the queue as a reader sees it."""
+        raise NotImplementedError

@@ -20,6 +20,7 @@ from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.far_commits import one_moment
 from spark_queue.delta.views import lag
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.opened import ReaderFacts
 from spark_queue.operating import Operating
 from spark_queue.processing import worker
 from spark_queue.processing.handlers import AnyHandler, BatchHandler, ItemHandler, TableT
@@ -30,7 +31,6 @@ from spark_queue.processing.options import (
     ProcessOptions,
     StreamOptions,
 )
-from spark_queue.reader_config import ReaderConfig
 from spark_queue.results import Affected, Lag
 
 if TYPE_CHECKING:
@@ -272,7 +272,7 @@ class Working(Operating):
         )
 
 
-class Reader(Working):
+class Reader(Working, ReaderFacts):
     """A queue as one of its readers sees it; made by :meth:`DeltaQueue.reader`.
 
     What it claims, settles, pauses and configures is its own; the items are shared.
@@ -280,21 +280,6 @@ class Reader(Working):
 
     def __init__(self, store: Store) -> None:
         super().__init__(store, store)
-
-    @property
-    def reader(self) -> str:
-        """The reader's name; empty for the default reader."""
-        return self._store.registered().name
-
-    @property
-    def number(self) -> int:
-        """What the reader keeps when it gets another name."""
-        return self._store.reader
-
-    @property
-    def limits(self) -> ReaderConfig:
-        """The limits in force."""
-        return self._store.limits()
 
     def lag(self) -> Lag:
         """Return how far the reader is behind, in items, bytes, time and steps."""

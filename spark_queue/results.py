@@ -62,6 +62,10 @@ class Upgraded:
         return f"<b>format {self.now}</b>, was {self.was}"
 
 
+#: The waits that are told of a key: below each is that part of all.
+WAITS = {"wait_p50": 0.5, "wait_p95": 0.95, "wait_max": 1.0}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueStats:
     """How much is where in a queue, at one step of it."""
@@ -85,9 +89,10 @@ class QueueStats:
     oldest_age: timedelta | None
     """How long the oldest ready item has waited; ``None`` where none does."""
     per_key: DataFrame | pa.Table
-    """One row a fair key, without Spark as a table of Arrow: ``fair_key``, ``ready``, ``claimed``,
-    ``acked``, ``dead``, ``expired``, ``cancelled``, ``refused``, ``wait_p50``, ``wait_p95``,
-    ``wait_max`` (seconds from enqueue to first claim) and ``oldest_age`` (seconds)."""
+    """One row a fair key, by its name, without Spark as a table of Arrow: ``fair_key``, ``ready``,
+    ``claimed``, ``acked``, ``dead``, ``expired``, ``cancelled``, ``refused``, ``wait_p50``,
+    ``wait_p95``, ``wait_max`` (seconds from enqueue to first claim) and ``oldest_age`` (seconds).
+    The waits are exact: each is one of those that there were."""
 
     @property
     def enqueued(self) -> int:

@@ -83,7 +83,8 @@ def small_steps(teller: Teller) -> None:
         queue.pause,
         queue.resume,
         lambda: queue.enqueue(_rows("e", "a")),
-        lambda: queue.reader("first").reader("second", start="beginning").claim(2).ack(),
+        lambda: queue.reader("first"),
+        lambda: queue.reader("second", start="beginning").claim(2).ack(),
     ]
     for verb in verbs:
         verb()

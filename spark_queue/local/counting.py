@@ -9,25 +9,22 @@ import pyarrow.compute as pc
 
 from spark_queue.delta.arrow import snapshot
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.schema import CLAIMED, READY, TERMINAL
-from spark_queue.results import QueueStats
-
-_STATES = (READY, CLAIMED, *TERMINAL)
+from spark_queue.delta.tables.schema import READY, STATES
+from spark_queue.delta.views.ends import Ends
+from spark_queue.local import views
+from spark_queue.results import WAITS, QueueStats
 
 _MICROS = 1_000_000
 
-#: Which of the waits of a key, in order, is told.
-_PARTS = {"wait_p50": 0.5, "wait_p95": 0.95, "wait_max": 1.0}
 
-
-def stats(store: Store) -> QueueStats:
-    """Count a queue as it is now."""
-    now, head = store.clock.now(), store.status_head()
-    items = snapshot.status(store)
-    refused = snapshot.refused(store, ["_fair_key"])
+def stats(store: Store, ends: Ends) -> QueueStats:
+    """Count a queue as of a step of each log."""
+    now, head = ends.at or store.clock.now(), ends.head
+    items = views.standing(store, ends)
+    refused = snapshot.refused(store, ["_fair_key"], ends.queue_step)
     waiting = items.filter(pc.equal(items["_state"], READY))
     oldest = pc.min(waiting["_enqueued_at"]).as_py()
-    states = {state: pc.sum(pc.equal(items["_state"], state)).as_py() or 0 for state in _STATES}
+    states = {state: pc.sum(pc.equal(items["_state"], state)).as_py() or 0 for state in STATES}
     return QueueStats(
         step=head.step,
         at=now,
@@ -41,9 +38,12 @@ def stats(store: Store) -> QueueStats:
 
 def _per_key(items: pa.Table, refused: pa.Table, now: datetime) -> pa.Table:
     keys = pa.chunked_array([*items["_fair_key"].chunks, *refused["_fair_key"].chunks], pa.string())
-    named = pa.table({"fair_key": pc.unique(keys)}).sort_by("fair_key")
+    named = pa.table({"fair_key": pc.unique(keys)})
+    # As Spark sorts: what has no key is first.
+    named = named.append_column("has_key", pc.is_valid(named["fair_key"]))
+    named = named.sort_by([("has_key", "ascending"), ("fair_key", "ascending")])
     columns = {"fair_key": named["fair_key"]}
-    for state in _STATES:
+    for state in STATES:
         of_state = items.filter(pc.equal(items["_state"], state))
         columns[state] = _counted(named, of_state["_fair_key"])
     columns["refused"] = _counted(named, refused["_fair_key"])
@@ -72,7 +72,7 @@ def _waits(named: pa.Table, keys: pa.ChunkedArray, waits: pa.ChunkedArray) -> di
     counts = sizes["count_all"].combine_chunks()
     before = pc.subtract(pc.cumulative_sum(counts), counts)
     told = {}
-    for name, part in _PARTS.items():
+    for name, part in WAITS.items():
         place = pc.subtract(pc.ceil(pc.multiply(counts.cast(pa.float64()), part)), 1)
         at = pc.add(before, place.cast(pa.int64()))
         values = pa.table({"key": sizes["key"], "value": found["wait"].take(at)})

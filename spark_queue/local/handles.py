@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from spark_queue import checks
 from spark_queue.clock import SystemClock
 from spark_queue.config import QueueConfig
-from spark_queue.delta.commands import admin, foreseeing, readers
+from spark_queue.delta.commands import admin, foreseeing
 from spark_queue.delta.commands.rows import columns_of as _columns_of
 from spark_queue.delta.input.kinds import Field
 from spark_queue.delta.store.store import Store
@@ -52,34 +52,6 @@ def columns_of(queue: LocalQueue) -> tuple[Field, ...]:
         When only Spark reads the tables.
     """
     return _columns_of(queue._main)  # noqa: SLF001 - as above
-
-
-def open_reader(queue: LocalQueue, name: str) -> LocalQueue:
-    """Return a queue as a reader sees it that is registered; the name of the default one is empty.
-
-    Raises
-    ------
-    ReaderNotFoundError
-        When there is none of the name.
-    """
-    main = queue._main  # noqa: SLF001 - as above
-    return LocalQueue(main, readers.find(main, name))
-
-
-def drop_reader(queue: LocalQueue, name: str) -> None:
-    """Forget a reader: its position, and what it had not read.
-
-    Raises
-    ------
-    ReaderNotFoundError
-        When there is none of the name.
-    """
-    readers.drop(queue._main, name)  # noqa: SLF001 - as above
-
-
-def unread(queue: LocalQueue, name: str) -> Affected:
-    """Return what a reader is not done with; the error is that of :func:`drop_reader`."""
-    return foreseeing.unread(readers.named(queue._main, name))  # noqa: SLF001 - as above
 
 
 def droppable(path: str) -> Affected:

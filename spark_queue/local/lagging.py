@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_queue.delta.arrow.rows import rows_of
 from spark_queue.delta.commands.rows import columns_of
 from spark_queue.delta.commands.trim import FULL, LAGS
 from spark_queue.delta.input.kinds import WIDTHS, Field
@@ -12,7 +13,7 @@ from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import CANCELLED, CLAIMED, READY
 from spark_queue.delta.views.ends import ends_at
 from spark_queue.errors import SparkNeededError
-from spark_queue.local import items
+from spark_queue.local import views
 from spark_queue.results import Lag
 
 
@@ -36,7 +37,7 @@ def lag(store: Store) -> Lag:
             lost=facts.lost,
             dropped=0,
         )
-    found = items.standing(store, ends_at(store, None))
+    found = views.standing(store, ends_at(store, None))
     held = pc.equal(found["_state"], CLAIMED)
     left = found.filter(pc.or_(held, pc.equal(found["_state"], READY)))
     waiting = left.filter(pc.equal(left["_state"], READY))
@@ -55,13 +56,13 @@ def lag(store: Store) -> Lag:
 
 def _coming(store: Store) -> pa.ChunkedArray:
     """Return the items that a stream is to read."""
-    rows = items.rows_of(store, "queue", ("_seq", "_step"))
+    rows = rows_of(store, "queue", ("_seq", "_step"))
     return rows.filter(pc.greater(rows["_step"], store.registered().since_step))["_seq"]
 
 
 def _bytes(store: Store, seqs: pa.ChunkedArray) -> int:
     """Return what the values of some items take, as :mod:`spark_queue.delta.input.sizes` does."""
-    values = items.values(store, seqs)
+    values = views.values(store, seqs)
     return sum(_size(column, values[column.name]) for column in columns_of(store))
 
 
@@ -77,6 +78,6 @@ def _size(column: Field, values: pa.ChunkedArray) -> int:
 
 
 def _dropped(store: Store) -> int:
-    moves = items.rows_of(store, "status", ("_state", "_error"))
+    moves = rows_of(store, "status", ("_state", "_error"))
     ended = moves.filter(pc.equal(moves["_state"], CANCELLED))["_error"]
     return pc.sum(pc.is_in(ended, value_set=pa.array([FULL, LAGS]))).as_py() or 0

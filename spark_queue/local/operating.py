@@ -12,6 +12,7 @@ from spark_queue.delta.input.plain.ddl import parsed
 from spark_queue.delta.tables import tidying
 from spark_queue.delta.tables.log import Log
 from spark_queue.delta.upkeep import by_columns
+from spark_queue.delta.views.ends import AsOf
 from spark_queue.local import counting
 from spark_queue.opened import Configured
 from spark_queue.results import Affected, Maintained, QueueStats, Undone, Upgraded
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
 class Operated(Configured):
     """A queue in the hands of an operator."""
 
-    def stats(self) -> QueueStats:
-        """Count the items per state and per fair key, as they are now."""
-        return counting.stats(self._store)
+    def stats(self, as_of: AsOf = None) -> QueueStats:
+        """Count the items per state and per fair key; ``as_of`` as for ``status``."""
+        return counting.stats(self._store, self._ends(as_of))
 
     def doctor(self, limits: Thresholds | None = None) -> Checkup:
         """Say what is wrong with the queue, since when, how bad it is, and what mends it.

@@ -18,13 +18,12 @@ from spark_queue.delta.commands import (
     claims,
     enqueue,
     foreseeing,
-    readers,
     recovery,
 )
-from spark_queue.delta.commands.readers import Start
-from spark_queue.delta.commands.rows import checked
+from spark_queue.delta.commands.rows import checked, columns_of
 from spark_queue.delta.input import kinds, names
 from spark_queue.delta.input.plain import keys
+from spark_queue.delta.input.plain.arrow import schema_of
 from spark_queue.delta.input.plain.ddl import parsed
 from spark_queue.delta.replica.request import EnqueueRules, OnDuplicate
 from spark_queue.delta.store import news
@@ -33,17 +32,14 @@ from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.delta.tables.facts import Listener
 from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.delta.upkeep import cloning
-from spark_queue.delta.views import explaining
 from spark_queue.delta.views.ends import AsOf
 from spark_queue.durability import StepDurability, require_step_durability
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.local import views
+from spark_queue.local import lagging, views
 from spark_queue.local.claim import LocalClaim
 from spark_queue.local.working import Worked
-from spark_queue.reader_config import ReaderConfig, require_reader
-from spark_queue.report import reading
-from spark_queue.report.model import HOUR, ItemReport, Report
-from spark_queue.results import Affected, EnqueueResult, Explanation
+from spark_queue.opened import ReaderFacts, ReaderRegistry
+from spark_queue.results import Affected, EnqueueResult, Lag
 from spark_queue.session import DURABILITY
 from spark_queue.tracing import Trace
 from spark_queue.wording import shorten
@@ -55,7 +51,7 @@ if TYPE_CHECKING:
 Rows: TypeAlias = "Mapping[str, Any] | Sequence[Mapping[str, Any]] | pa.Table | pd.DataFrame"
 
 
-class LocalQueue(Worked):
+class LocalQueue(Worked, ReaderRegistry["LocalReader"]):
     """A queue on this machine's disk, in a process without Spark.
 
     It is the queue that :class:`~spark_queue.DeltaQueue` works with: any number of processes, with
@@ -150,6 +146,11 @@ class LocalQueue(Worked):
         store.settings(store.require_exists())
         return cls(store)
 
+    @classmethod
+    def exists(cls, path: str | Path) -> bool:
+        """Tell whether there is a queue at this path."""
+        return _store(path, "disk", None, None).exists()
+
     def enqueue(
         self,
         rows: Rows,
@@ -241,63 +242,51 @@ class LocalQueue(Worked):
 
         return news.awaited(store, claimed, wait)
 
-    def counts(self) -> dict[str, int]:
-        """Return how many items are ready, claimed, and in each state in which they are over."""
-        return views.counts(self._store)
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of an item.
 
-    def status(self) -> pa.Table:
-        """Return one row an item: the user's columns, its keys, its state and its times."""
-        return views.status(self._store)
+        Raises
+        ------
+        SparkNeededError
+            When only Spark reads the tables.
+        """
+        return schema_of(columns_of(self._main))
 
-    def dead(self) -> pa.Table:
-        """Return the dead letters, as :meth:`status` shows them."""
-        return views.in_state(self._store, "dead")
-
-    def history(self, seq: int) -> pa.Table:
-        """Return every transition of an item, oldest first."""
-        checks.require_seq("seq", seq)
-        return views.history(self._store, seq)
-
-    def explain(self, seq: int) -> Explanation:
-        """Say why an item is not running: by whom it is held, and until when."""
-        checks.require_seq("seq", seq)
-        return explaining.live(self._store, seq) or views.over(self._store, seq)
-
-    def report(self, as_of: AsOf = None, window: timedelta = HOUR) -> Report:
-        """Say what whoever operates the queue asks: what is where, what fails, who waits for whom.
+    def status(self, as_of: AsOf = None) -> pa.Table:
+        """Return one row an item: the user's columns, its keys, its state and its times.
 
         Parameters
         ----------
         as_of : int or datetime, optional
             A step of the status log, or an instant, to look back at; now by default.
-        window : timedelta
-            How long before that instant counts as now, in rates, waits and failures.
+
+        Returns
+        -------
+        pyarrow.Table
+            In the order of ``_seq``. ``_state`` is ready, claimed, acked, dead, expired or
+            cancelled.
 
         Raises
         ------
         InvalidArgumentError
-            When the queue has no such step, a time has no offset, or the window is not above zero.
+            When the queue has no such step, or a time has no offset.
+        SparkNeededError
+            When only Spark reads the tables.
         """
-        return reading.read(self._store, as_of, window)
+        return views.status(self._store, self._ends(as_of))
 
-    def report_item(self, seq: int, as_of: AsOf = None) -> ItemReport:
-        """Say what happened to an item, and what it waits for, to the end of the chain."""
-        return reading.read_item(self._store, seq, as_of)
+    def dead(self, as_of: AsOf = None) -> pa.Table:
+        """Return the dead letters, as :meth:`status` shows them, with ``_error``.
 
-    def reader(
-        self, name: str, *, start: Start | None = None, config: ReaderConfig | None = None
-    ) -> LocalQueue:
-        """Return the queue as a reader sees it, registered where there is none of the name.
-
-        Parameters and errors are those of :meth:`DeltaQueue.reader`.
+        ``_successor`` is the item as which a letter was redriven, null where it was not.
         """
-        require_reader(name, start, config)
-        self._reader = None
-        return LocalQueue(self._main, readers.register(self._main, name, config, start))
+        return views.dead(self._store, self._ends(as_of))
 
-    def readers(self) -> tuple[str, ...]:
-        """Return the names of all readers; the default reader's is empty."""
-        return tuple(facts.name for facts in self._main.queue_head().readers.values())
+    def history(self, seq: int) -> pa.Table:
+        """Return every transition of an item, oldest first."""
+        checks.require_seq("seq", seq)
+        return views.history(self._store, seq)
 
     def clone(self, path: str | Path) -> LocalQueue:
         """Make a queue with all that this one has, to try workers, weights and limits on it.
@@ -337,8 +326,31 @@ class LocalQueue(Worked):
         admin.drop(self._main)
         return None
 
+    def _seen_by(self, reader: Store) -> LocalReader:
+        return LocalReader(self._main, reader)
+
     def __repr__(self) -> str:
         return f"LocalQueue({self.name!r})"
+
+
+class LocalReader(ReaderFacts, LocalQueue):  # type: ignore[misc]
+    """A queue without Spark as one of its readers sees it; made by :meth:`LocalQueue.reader`.
+
+    What it claims, settles, pauses and configures is its own; the items are shared.
+    """
+
+    def lag(self) -> Lag:
+        """Return how far the reader is behind, in items, bytes, time and steps.
+
+        Raises
+        ------
+        SparkNeededError
+            When only Spark counts the bytes of a column, or reads the logs.
+        """
+        return lagging.lag(self._store)
+
+    def __repr__(self) -> str:
+        return f"LocalReader({self.name!r}, {self.reader!r})"
 
 
 def _store(

@@ -99,14 +99,15 @@ class KeptLog(Log[_Head]):
         """See :meth:`Log.text`."""
         return self._rows().text(kind, step)
 
+    def texts(self, kind: str) -> list[str]:
+        """See :meth:`Log.texts`."""
+        return self._rows().texts(kind)
+
     def last_seq(self, step: int) -> int | None:
         """See :meth:`Log.last_seq`."""
         del step
         ends = (file.ranges["_seq"][1] for file in self._rows().files() if "_seq" in file.ranges)
         return max(ends, default=0)
-
-    def _heads_as_text(self) -> list[str]:
-        return self._rows().texts(HEAD)
 
     def _create(self, schema: str, properties: Mapping[str, str], *, replaces: bool) -> None:
         del properties

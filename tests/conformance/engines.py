@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from spark_queue.claim import Claim
@@ -38,6 +39,7 @@ Capability = Literal[
     "scopes",
     "states",
     "time",
+    "views",
     "weights",
 ]
 
@@ -47,7 +49,7 @@ Capability = Literal[
 #: choice are cancelled and redriven; ``retries``: attempts and dead letters; ``returns``: items
 #: are given back to their place; ``runs``: a claim takes several items of a group; ``scopes``:
 #: keys that outlive their item; ``states``: the state of every item; ``time``: delays and expiry;
-#: ``weights``: a weight that changes counts for what waits.
+#: ``views``: every verb that reads; ``weights``: a weight that changes counts for what waits.
 EVERYTHING: frozenset[Capability] = frozenset(get_args(Capability))
 
 #: Keys of the scenarios' items, as SQL over their columns.
@@ -162,7 +164,7 @@ def name_successor(ids: dict[int, str], seq: int, origin: int) -> None:
 class SchedulerEngine:
     """The in-memory scheduler: the oracle."""
 
-    capabilities = EVERYTHING - {"columns"}
+    capabilities = EVERYTHING - {"columns", "views"}
 
     def __init__(self, config: QueueConfig) -> None:
         self.scheduler = Scheduler(config)
@@ -342,6 +344,27 @@ class DeltaEngine:
     def why(self, item: str) -> tuple[str, str | None]:
         why = self.queue.explain(self.seqs([item])[0])
         return why.reason, None if why.by is None else self.ids[why.by]
+
+    def claim_as(self, worker: str, claim_id: str, limit: int = 1) -> DeltaHeld:
+        """Claim under names that are the same in every queue."""
+        return DeltaHeld(self, self.queue.claim(limit, worker_id=worker, claim_id=claim_id))
+
+    def exists(self, path: str) -> bool:
+        """Tell whether there is a queue at a path."""
+        return DeltaQueue.exists(self.spark, path)
+
+    def table(self, frame: Any) -> pa.Table:
+        """Return a frame as a table; its instants are those of UTC, as they are without Spark."""
+        given: pa.Table = frame.toArrow()
+        zoned = [f.name for f in given.schema if getattr(f.type, "tz", None) is not None]
+        for name in zoned:
+            at = given.schema.get_field_index(name)
+            given = given.set_column(at, name, given[name].cast(pa.timestamp("us", "UTC")))
+        return given
+
+    def columns(self) -> pa.Schema:
+        """Return the user's columns, as Arrow has them."""
+        return self.table(self.spark.createDataFrame([], self.queue.schema)).schema
 
     def where(self, ids: Iterable[str]) -> str:
         """Return the predicate that names items by their seqs."""

@@ -89,6 +89,22 @@ class LocalEngine:
         why = self.queue.explain(self.seqs([item])[0])
         return why.reason, None if why.by is None else self.ids[why.by]
 
+    def claim_as(self, worker: str, claim_id: str, limit: int = 1) -> LocalHeld:
+        """Claim under names that are the same in every queue."""
+        return LocalHeld(self, self.queue.claim(limit, worker_id=worker, claim_id=claim_id))
+
+    def exists(self, path: str) -> bool:
+        """Tell whether there is a queue at a path."""
+        return LocalQueue.exists(path)
+
+    def table(self, table: pa.Table) -> pa.Table:
+        """Return a table as it is."""
+        return table
+
+    def columns(self) -> pa.Schema:
+        """Return the user's columns, as Arrow has them."""
+        return self.queue.schema
+
     def seqs(self, ids: Iterable[str]) -> list[int]:
         """Return the seqs of ids, in the order of the ids."""
         by_id = {name: seq for seq, name in self.ids.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 from typer import Argument, Option
 
@@ -13,9 +13,15 @@ from spark_queue.cli.commands.items import show_affected
 from spark_queue.cli.config_file import read_mapping
 from spark_queue.cli.scope import Scope
 from spark_queue.cli.shown import show_counts
+from spark_queue.cli.shown.plain import plain
 from spark_queue.cli.shown.times import read_start
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.reader_config import ReaderConfig
+
+if TYPE_CHECKING:
+    from spark_queue.local.queue import LocalQueue
+    from spark_queue.queue import DeltaQueue
+    from spark_queue.results import Affected
 
 _Who = Annotated[str, Argument(help="The name of the reader.")]
 
@@ -23,8 +29,9 @@ _Who = Annotated[str, Argument(help="The name of the reader.")]
 @looking
 def readers(scope: Scope, name: Name) -> None:
     """Show the readers of a queue, and how far each of them is behind."""
-    engine, queue = scope.opened(name)
-    shown = {"queue": queue.name, "readers": engine.lags(queue)}
+    queue = _registry(scope, name)
+    seen = [plain(queue.open_reader(reader).lag()) for reader in queue.readers()]
+    shown = {"queue": queue.name, "readers": seen}
     scope.display.show(shown, *show_counts.readers(shown))
 
 
@@ -47,14 +54,14 @@ def add_reader(
     """
     begins = None if start is None else read_start(start)
     limits = None if config is None else ReaderConfig.from_dict(read_mapping(config))
-    engine, queue = scope.opened(name)
-    before = engine.readers(queue)
+    queue = _registry(scope, name)
+    before = queue.readers()
     if reader in before and begins is not None:
         raise InvalidArgumentError(
             f"start is {start!r}: reader {reader!r} is there already, and stays where it is"
         )
-    added = engine.add_reader(queue, reader, begins, limits)
-    after = engine.readers(queue)
+    added = queue.reader(reader, start=begins, config=limits)
+    after = queue.readers()
     shown = {
         "reader": added.reader,
         "number": added.number,
@@ -81,11 +88,15 @@ def news(reader: str, before: Sequence[str], after: Sequence[str]) -> str:
 @command
 def drop_reader(scope: Scope, name: Name, reader: _Who, *, dry_run: DryRun = False) -> None:
     """Forget a reader: its position, and what it has not read."""
-    engine, queue = scope.opened(name)
+    queue = _registry(scope, name)
     if dry_run:
-        found = engine.unread(queue, reader)
+        found = cast("Affected", queue.drop_reader(reader, dry_run=True))
         show_affected(scope.display, "left unread", found, dry_run=True)
         return
-    engine.drop_reader(queue, reader)
-    left = list(engine.readers(queue))
+    queue.drop_reader(reader)
+    left = list(queue.readers())
     scope.display.show({"dropped": reader, "readers": left}, f"dropped reader {reader}")
+
+
+def _registry(scope: Scope, name: str) -> DeltaQueue | LocalQueue:
+    return cast("DeltaQueue | LocalQueue", scope.opened(name)[1])

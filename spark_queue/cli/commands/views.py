@@ -80,8 +80,8 @@ def explain(scope: Scope, name: Name, seq: _Seq, reader: ReaderOption = None) ->
 @looking
 def history(scope: Scope, name: Name, seq: _Seq, reader: ReaderOption = None) -> None:
     """Show what happened to an item, oldest first."""
-    engine, queue = scope.opened(name, reader)
-    found = engine.history(queue, seq)
+    queue = scope.opened(name, reader)[1]
+    found = plain(queue.history(seq))
     if not found:
         raise InvalidArgumentError(f"seq is {seq}: queue {queue.name!r} has no such item")
     shown = {"queue": queue.name, "seq": seq, "transitions": found}

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from spark_queue.cli import inputs
 from spark_queue.cli.engines.choice import absolute
-from spark_queue.cli.engines.engine import LETTER, SHOWN, Added, AnyQueue, Past, Source, Start
+from spark_queue.cli.engines.engine import LETTER, SHOWN, AnyQueue, Past, Source
 from spark_queue.cli.shown.plain import plain, rows
 from spark_queue.clock import SystemClock
 from spark_queue.config import QueueConfig
@@ -21,7 +21,6 @@ from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.doctor import examine as examination
 from spark_queue.looking import store_of
 from spark_queue.queue import DeltaQueue
-from spark_queue.reader_config import ReaderConfig
 from spark_queue.report import reading
 from spark_queue.report.reading import Followed
 from spark_queue.results import Affected, EnqueueResult, Maintained, Upgraded
@@ -179,43 +178,9 @@ def _worst(per_key: DataFrame) -> DataFrame:
     return per_key.orderBy(F.desc("dead"), F.desc_nulls_last("oldest_age"), "fair_key")
 
 
-def history(queue: AnyQueue, seq: int) -> list[dict[str, Any]]:
-    """See :class:`Engine`."""
-    return rows(_seen(queue).history(seq))
-
-
 def reports(queue: AnyQueue, window: timedelta, like: Followed | None = None) -> Followed:
     """See :class:`Engine`."""
     return reading.followed(store_of(_seen(queue)), window, like.engines if like else None)
-
-
-def readers(queue: AnyQueue) -> tuple[str, ...]:
-    """See :class:`Engine`."""
-    return cast("DeltaQueue", queue).readers()
-
-
-def lags(queue: AnyQueue) -> list[dict[str, Any]]:
-    """See :class:`Engine`."""
-    of = cast("DeltaQueue", queue)
-    return [plain(of.open_reader(reader).lag()) for reader in of.readers()]
-
-
-def add_reader(
-    queue: AnyQueue, name: str, start: Start | None, config: ReaderConfig | None
-) -> Added:
-    """See :class:`Engine`."""
-    added = cast("DeltaQueue", queue).reader(name, start=start, config=config)
-    return Added(reader=added.reader, number=added.number, limits=added.limits)
-
-
-def drop_reader(queue: AnyQueue, name: str) -> None:
-    """See :class:`Engine`."""
-    cast("DeltaQueue", queue).drop_reader(name)
-
-
-def unread(queue: AnyQueue, name: str) -> Affected:
-    """See :class:`Engine`."""
-    return cast("Affected", cast("DeltaQueue", queue).drop_reader(name, dry_run=True))
 
 
 def matching(items: DataFrame, where: str | None) -> DataFrame:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from spark_queue.cli.shown.formats import Format
 from spark_queue.config import QueueConfig
-from spark_queue.reader_config import ReaderConfig
 from spark_queue.results import Affected, EnqueueResult, Maintained, Upgraded
 
 if TYPE_CHECKING:
@@ -25,9 +24,6 @@ AnyQueue: TypeAlias = "DeltaQueue | Reader | LocalQueue"
 
 #: A step of the status log, an instant, or (``None``) now.
 Past: TypeAlias = int | datetime | None
-
-#: Where a new reader starts.
-Start: TypeAlias = Literal["tail", "beginning"] | int | datetime
 
 #: What status shows of an item beside the user's columns.
 SHOWN = (
@@ -60,15 +56,6 @@ class Source:
     """The format of the files."""
     order_by: str | None
     on_duplicate: Literal["skip", "raise"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Added:
-    """A reader that was registered."""
-
-    reader: str
-    number: int
-    limits: ReaderConfig
 
 
 class Engine(Protocol):
@@ -126,28 +113,8 @@ class Engine(Protocol):
     def stats(self, queue: AnyQueue, past: Past, limit: int) -> dict[str, Any]:
         """Return counts per state and of the keys that wait longest."""
 
-    def history(self, queue: AnyQueue, seq: int) -> list[dict[str, Any]]:
-        """Return every transition of an item, oldest first."""
-
     def reports(self, queue: AnyQueue, window: timedelta, like: Followed | None = None) -> Followed:
         """Return what reads a report whenever it is called, and of the logs what is new.
 
         What it has read it shares with another one, of the same queue as any reader sees it.
         """
-
-    def readers(self, queue: AnyQueue) -> tuple[str, ...]:
-        """Return the names of all readers; the default reader's is empty."""
-
-    def lags(self, queue: AnyQueue) -> list[dict[str, Any]]:
-        """Return how far each reader is behind."""
-
-    def add_reader(
-        self, queue: AnyQueue, name: str, start: Start | None, config: ReaderConfig | None
-    ) -> Added:
-        """Register a reader."""
-
-    def drop_reader(self, queue: AnyQueue, name: str) -> None:
-        """Forget a reader."""
-
-    def unread(self, queue: AnyQueue, name: str) -> Affected:
-        """Return what a reader is not done with."""

@@ -14,24 +14,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_queue.cli.engines.choice import is_local, local_path
-from spark_queue.cli.engines.engine import LETTER, SHOWN, Added, AnyQueue, Past, Source, Start
+from spark_queue.cli.engines.engine import LETTER, SHOWN, AnyQueue, Past, Source
 from spark_queue.cli.shown.plain import plain
 from spark_queue.clock import SystemClock
 from spark_queue.config import QueueConfig
 from spark_queue.delta.arrow import moving
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.schema import CANCELLED, CLAIMED, DEAD, EXPIRED, READY, TERMINAL
-from spark_queue.delta.views.ends import ends_at
+from spark_queue.delta.tables.schema import CANCELLED, CLAIMED, DEAD, EXPIRED, READY
+from spark_queue.delta.views.ends import Ends, ends_at
 from spark_queue.errors import (
     InvalidArgumentError,
     InvalidConfigError,
     SchemaMismatchError,
     SparkNeededError,
 )
-from spark_queue.local import handles, items
-from spark_queue.local.lagging import lag
+from spark_queue.local import handles, views
 from spark_queue.local.queue import LocalQueue
-from spark_queue.reader_config import ReaderConfig
 from spark_queue.report import reading
 from spark_queue.report.reading import Followed
 from spark_queue.results import Affected, EnqueueResult, Maintained, QueueStats, Upgraded
@@ -40,6 +38,10 @@ if TYPE_CHECKING:
     from spark_queue.cli.scope import Scope
     from spark_queue.doctor.finding import Checkup
     from spark_queue.doctor.thresholds import Thresholds
+
+
+#: Rows up to which a log is looked at here; a cluster has more room.
+_MOST = 1_000_000
 
 
 def create(scope: Scope, name: str, schema: str, config: QueueConfig) -> str:
@@ -56,7 +58,7 @@ def opened(scope: Scope, name: str, reader: str | None) -> AnyQueue:
     """See :class:`Engine`."""
     del scope
     queue = LocalQueue.open(local_path(name))
-    return queue if reader is None else handles.open_reader(queue, reader)
+    return queue if reader is None else queue.open_reader(reader)
 
 
 def placed(scope: Scope, name: str) -> str:
@@ -141,11 +143,11 @@ def status(
     store = handles.store_of(_local(queue))
     ends = ends_at(store, past)
     at = (ends.at or SystemClock().now()).astimezone(timezone.utc)
-    found = _meant(store, items.standing(store, ends), past, where)
+    found = _meant(store, views.standing(store, ends, _MOST), ends, where)
     notes = _notes(found, at)
     counts = {name: pc.sum(told).as_py() or 0 for name, told in notes.items()}
     first = found.take(pc.sort_indices(_placed(found, notes), sort_keys=_BY_PLACE)[:limit])
-    own = _rows(items.values(store, first["_seq"]))
+    own = _rows(views.values(store, first["_seq"]))
     shown = [{**mine, **row} for mine, row in zip(own, _rows(first.select(SHOWN)), strict=True)]
     return at, {"states": _states(found), **counts, "items": shown}
 
@@ -196,44 +198,25 @@ def dead(
     """See :class:`Engine`."""
     store = handles.store_of(_local(queue))
     ends = ends_at(store, past)
-    found = _meant(store, items.standing(store, ends), past, where)
+    found = _meant(store, views.standing(store, ends, _MOST), ends, where)
     letters = found.filter(pc.equal(found["_state"], DEAD))
     first = letters.slice(0, limit)
-    first = first.append_column("_successor", items.successors(store, ends, first["_seq"]))
-    own = _rows(items.values(store, first["_seq"]))
+    first = first.append_column("_successor", views.successors(store, ends, first["_seq"]))
+    own = _rows(views.values(store, first["_seq"]))
     shown = [{**mine, **row} for mine, row in zip(own, _rows(first.select(LETTER)), strict=True)]
     return letters.num_rows, shown
 
 
 def stats(queue: AnyQueue, past: Past, limit: int) -> dict[str, Any]:
     """See :class:`Engine`."""
-    if past is not None:
-        raise SparkNeededError("to count what was", "only what is now is counted here")
-    found = _local(queue).stats()
+    found = _local(queue).stats(past)
     keys: pa.Table = cast("Any", found.per_key)
-    if _most(keys) > _EXACT:
-        raise SparkNeededError("to count so many items of a key", "Spark's percentiles are near")
     counts = {name: plain(getattr(found, name)) for name in _COUNTS}
-    return {**counts, "per_key": _rows(keys.take(_worst(keys)[:limit]).select(_OF_A_KEY))}
+    return {**counts, "per_key": _rows(keys.take(_worst(keys)[:limit]))}
 
 
 #: What there is to say of a queue as a whole, in the order in which it is said.
 _COUNTS = tuple(field.name for field in fields(QueueStats) if field.name != "per_key")
-
-#: The states that are counted of a key, and what is told of it.
-_STATES = (READY, CLAIMED, *TERMINAL)
-_OF_A_KEY = (
-    *("fair_key", *_STATES),
-    *("wait_p50", "wait_p95", "wait_max", "oldest_age", "refused"),
-)
-
-#: Items of a key up to which Spark's percentiles of them are exact.
-_EXACT = 4_999
-
-
-def _most(keys: pa.Table) -> int:
-    """Return how many items the largest key has."""
-    return max((sum(row.values()) for row in keys.select(_STATES).to_pylist()), default=0)
 
 
 def _worst(keys: pa.Table) -> pa.Array:
@@ -245,46 +228,9 @@ def _worst(keys: pa.Table) -> pa.Array:
     return pc.sort_indices(pa.table({**by, **then}), sort_keys=order)
 
 
-def history(queue: AnyQueue, seq: int) -> list[dict[str, Any]]:
-    """See :class:`Engine`."""
-    return [plain(row) for row in items.history(handles.store_of(_local(queue)), seq)]
-
-
 def reports(queue: AnyQueue, window: timedelta, like: Followed | None = None) -> Followed:
     """See :class:`Engine`."""
     return reading.followed(handles.store_of(_local(queue)), window, like.engines if like else None)
-
-
-def readers(queue: AnyQueue) -> tuple[str, ...]:
-    """See :class:`Engine`."""
-    return _local(queue).readers()
-
-
-def lags(queue: AnyQueue) -> list[dict[str, Any]]:
-    """See :class:`Engine`."""
-    of = _local(queue)
-    seen = [handles.store_of(handles.open_reader(of, name)) for name in of.readers()]
-    return [plain(lag(store)) for store in seen]
-
-
-def add_reader(
-    queue: AnyQueue, name: str, start: Start | None, config: ReaderConfig | None
-) -> Added:
-    """See :class:`Engine`."""
-    if config is not None and any((config.expire_to, config.punt_to, config.punt_many_to)):
-        raise SparkNeededError("a reader that sends items on", "their target may be anywhere")
-    store = handles.store_of(_local(queue).reader(name, start=start, config=config))
-    return Added(reader=store.registered().name, number=store.reader, limits=store.limits())
-
-
-def drop_reader(queue: AnyQueue, name: str) -> None:
-    """See :class:`Engine`."""
-    handles.drop_reader(_local(queue), name)
-
-
-def unread(queue: AnyQueue, name: str) -> Affected:
-    """See :class:`Engine`."""
-    return handles.unread(_local(queue), name)
 
 
 def _rows(table: pa.Table) -> Sequence[dict[str, Any]]:
@@ -292,13 +238,11 @@ def _rows(table: pa.Table) -> Sequence[dict[str, Any]]:
     return [plain(row) for row in table.to_pylist()]
 
 
-def _meant(store: Store, found: pa.Table, past: Past, where: str | None) -> pa.Table:
+def _meant(store: Store, found: pa.Table, ends: Ends, where: str | None) -> pa.Table:
     """Return the items that a condition means, of those that stand in a queue."""
     if where is None:
         return found
-    if past is not None:
-        raise SparkNeededError("to choose from what was", "only what is now is chosen from here")
-    meant = moving.matching(store, where, (READY, CLAIMED, *TERMINAL))
+    meant = moving.chosen(store, views.status(store, ends), where)
     return found.filter(pc.is_in(found["_seq"], meant["_seq"].combine_chunks()))
 
 

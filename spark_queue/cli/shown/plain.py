@@ -15,8 +15,8 @@ Plain = Mapping[str, Any]
 def plain(value: Any) -> Any:
     """Return a result as plain data.
 
-    Dataclasses and mappings become objects, frames lists of objects, durations seconds, times
-    ISO 8601 in UTC with their offset, and whatever JSON has no word for its text.
+    Dataclasses and mappings become objects, frames and tables lists of objects, durations seconds,
+    times ISO 8601 in UTC with their offset, and whatever JSON has no word for its text.
     """
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
@@ -65,4 +65,6 @@ def _foreign(value: Any) -> Any:
         return value.isoformat()
     if hasattr(value, "collect"):
         return rows(value)
+    if hasattr(value, "to_pylist"):
+        return plain(value.to_pylist())
     return str(value)

@@ -11,12 +11,14 @@ import pyarrow.compute as pc
 
 from spark_queue.delta.arrow.rows import beside, first_of_each, last_of_each, rows_of
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.schema import CLAIMED, READY, REFUSED, TERMINAL
+from spark_queue.delta.tables.schema import CLAIMED, QUEUE_COLUMNS, READY, REFUSED, TERMINAL
 
-#: What an item enters with, beside the user's columns.
-_ENTERED = (
-    *("_seq", "_dedup_key", "_fair_key", "_group_key", "_priority", "_round", "_cost"),
-    *("_available_at", "_expires_at", "_enqueued_at", "_origin", "_step", "_gen"),
+#: What is shown of an item behind the user's columns, in this order.
+_SHOWN = (
+    *("_seq", "_state", "_attempts", "_losses", "_dedup_key", "_fair_key", "_group_key"),
+    *("_priority", "_round", "_cost", "_available_at", "_expires_at", "_enqueued_at"),
+    *("_first_claimed_at", "_claimed_at", "_finished_at", "_lease", "_worker_id"),
+    *("_lease_expires_at", "_error", "_origin", "_step", "_gen"),
 )
 
 #: What where it stands is worked out from, of the item and of its transitions.
@@ -36,12 +38,18 @@ _HELD = ("_lease", "_worker_id", "_lease_expires_at")
 _BY_STEP = "_step"
 
 
-def status(store: Store) -> pa.Table:
+def status(
+    store: Store, *, queue_step: int | None = None, status_step: int | None = None
+) -> pa.Table:
     """Return one row an item that the reader sees: the user's columns, its keys, where it stands.
 
-    The columns are those of :func:`spark_queue.delta.plans.snapshot.status`.
+    The columns are those of :func:`spark_queue.delta.plans.snapshot.status`; the parameters those
+    of :func:`standing`.
     """
-    return standing(store, [*store.user_columns(), *_ENTERED])
+    users = store.user_columns()
+    entered = [*users, *(name for name in _SHOWN if name in QUEUE_COLUMNS.names)]
+    rows = standing(store, entered, queue_step=queue_step, status_step=status_step)
+    return rows.select([*users, *_SHOWN])
 
 
 def standing(
@@ -79,9 +87,9 @@ def standing(
     return pa.table({name: items[name] for name in kept if name not in stands} | stands)
 
 
-def refused(store: Store, columns: Sequence[str]) -> pa.Table:
+def refused(store: Store, columns: Sequence[str], queue_step: int | None = None) -> pa.Table:
     """Return some columns of the rows that were refused, as far as the reader sees them."""
-    rows = rows_of(store, "queue", ["_step", *columns], kind=REFUSED)
+    rows = _up_to(rows_of(store, "queue", ["_step", *columns], kind=REFUSED), queue_step)
     return rows.filter(pc.greater(rows["_step"], store.registered().since_step)).select(
         list(columns)
     )

@@ -1,22 +1,18 @@
-"""Counts of a queue, and why one of its items is not running."""
+"""Counts of a queue, by state and by key."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from datetime import datetime, timezone
+from datetime import datetime
 
-from pyspark.sql import Column, DataFrame, Row, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_queue.delta.plans import limits, snapshot
+from spark_queue.delta.plans import snapshot
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.schema import CLAIMED, READY, REFUSED, TERMINAL
+from spark_queue.delta.tables.schema import READY, REFUSED, STATES
 from spark_queue.delta.views import explaining
 from spark_queue.delta.views.cut import Cut
-from spark_queue.results import Explanation, QueueStats
-from spark_queue.rules.explain import Situation, explain_live
-
-_STATES = (READY, CLAIMED, *TERMINAL)
+from spark_queue.results import WAITS, QueueStats
 
 
 def stats(store: Store, cut: Cut) -> QueueStats:
@@ -28,7 +24,7 @@ def stats(store: Store, cut: Cut) -> QueueStats:
         F.count(F.lit(1)).alias("items"), F.min("_enqueued_at").alias("oldest")
     )
     by_state = {row["_state"]: row for row in counted.collect()}
-    counts = {s: by_state[s]["items"] if s in by_state else 0 for s in _STATES}
+    counts = {s: by_state[s]["items"] if s in by_state else 0 for s in STATES}
     oldest = explaining.utc(by_state[READY]["oldest"]) if READY in by_state else None
     return QueueStats(
         step=cut.status_step,
@@ -42,89 +38,33 @@ def stats(store: Store, cut: Cut) -> QueueStats:
 
 
 def _per_key(items: DataFrame, refused: DataFrame, now: datetime) -> DataFrame:
+    """Count the items of each key; the waits are those at their place, found by sorting all."""
     waited = F.col("_first_claimed_at").cast("double") - F.col("_enqueued_at").cast("double")
     age = F.lit(now).cast("double") - F.col("_enqueued_at").cast("double")
-    states = [F.count_if(F.col("_state") == state).alias(state) for state in _STATES]
-    kept = items.groupBy(F.col("_fair_key").alias("fair_key")).agg(
-        *states,
-        F.percentile_approx(waited, 0.5).alias("wait_p50"),
-        F.percentile_approx(waited, 0.95).alias("wait_p95"),
-        F.max(waited).alias("wait_max"),
-        F.max(F.when(F.col("_state") == READY, age)).alias("oldest_age"),
+    rows = items.select(
+        F.col("_fair_key").alias("fair_key"),
+        "_state",
+        waited.alias("_wait"),
+        F.when(F.col("_state") == READY, age).alias("_age"),
+    ).unionByName(
+        refused.select(F.col("_fair_key").alias("fair_key"), F.lit(REFUSED).alias("_state")),
+        allowMissingColumns=True,
     )
-    lost = refused.groupBy(F.col("_fair_key").alias("key")).agg(F.count(F.lit(1)).alias("refused"))
-    joined = kept.join(lost, F.col("fair_key").eqNullSafe(F.col("key")), "full")
-    named = joined.withColumn("fair_key", F.coalesce("fair_key", "key")).drop("key")
-    return named.fillna(0, subset=[*_STATES, "refused"])
-
-
-def explain(store: Store, seq: int) -> Explanation:
-    """Say why an item is not running."""
-    known = explaining.live(store, seq)
-    return _explained_by_spark(store, seq) if known is None else known
-
-
-def _explained_by_spark(store: Store, seq: int) -> Explanation:
-    items = snapshot.status(store.items(), store.status.read())
-    items = items.withColumn("_expires_at", limits.expires_at(store.limits()))
-    row = items.where(F.col("_seq") == seq).first()
-    if row is None:
-        return _not_an_item(store, seq)
-    if row["_state"] in TERMINAL:
-        return explaining.finished(seq, row["_state"], row["_finished_at"], row["_error"])
-    at = _situation(store, items)
-    members = _members(items, row, at)
-    why = explain_live(explaining.Seen.of(row), members, at)
-    text = explaining.detail(row, why, {member.seq: member.state for member in members}, at)
-    return explaining.because(
-        seq, why.reason, text, by=why.by, until=explaining.until_of(row, why.reason)
+    of_key = Window.partitionBy("fair_key")
+    rows = rows.withColumns(
+        {
+            "_waits": F.count("_wait").over(of_key),
+            "_place": F.row_number().over(of_key.orderBy(F.asc_nulls_last("_wait"))),
+        }
     )
+    found = rows.groupBy("fair_key").agg(
+        *(F.count_if(F.col("_state") == state).alias(state) for state in (*STATES, REFUSED)),
+        *(_wait(part).alias(name) for name, part in WAITS.items()),
+        F.max("_age").alias("oldest_age"),
+    )
+    return found.orderBy("fair_key")
 
 
-def _not_an_item(store: Store, seq: int) -> Explanation:
-    refused = store.queue.read().where((F.col("_seq") == seq) & (F.col("_kind") == REFUSED))
-    row = refused.select("_duplicate_of").first()
-    if row is None:
-        return explaining.because(seq, "unknown", "no row of the queue has this seq")
-    return explaining.refused(seq, row[0])
-
-
-def _situation(store: Store, items: DataFrame) -> Situation:
-    at = explaining.now_of(store)
-    if not at.is_full():
-        return at
-    staying = items.where((F.col("_state") == CLAIMED) & ~_ends(at))
-    return replace(at, in_flight=staying.count())
-
-
-def _members(items: DataFrame, row: Row, at: Situation) -> list[explaining.Seen]:
-    """Return the members of an item's group that may be in its way, in seq order.
-
-    Of each kind no more can matter than the group has slots.
-    """
-    if row["_group_key"] is None:
-        return []
-    held, earlier = F.col("_state") == CLAIMED, F.col("_seq") < row["_seq"]
-    others = (F.col("_group_key") == row["_group_key"]) & (F.col("_seq") != row["_seq"])
-    staying = items.where(others & (held | earlier) & ~_ends(at))
-    due = F.col("_available_at").isNull() | _passed("_available_at", at)
-    kind = [held, _passed("_lease_expires_at", at), due]
-    place = F.row_number().over(Window.partitionBy(*kind).orderBy("_seq"))
-    first = staying.withColumn("_place", place).where(F.col("_place") <= at.config.group_limit)
-    return [explaining.Seen.of(member) for member in first.orderBy("_seq").collect()]
-
-
-def _ends(at: Situation) -> Column:
-    """Tell whether a claim would end an item, as :meth:`Situation.ends` does."""
-    expired = _passed("_expires_at", at)
-    worn_out = F.lit(False)
-    if at.config.max_losses is not None:
-        worn_out = F.col("_losses") + 1 >= at.config.max_losses
-    lapsed = _passed("_lease_expires_at", at) & (expired | worn_out)
-    return F.when(F.col("_state") == CLAIMED, lapsed).otherwise(expired)
-
-
-def _passed(column: str, at: Situation) -> Column:
-    """Tell whether a time has come; one that is not set never does."""
-    now = datetime.fromtimestamp(at.now, timezone.utc)
-    return F.coalesce(F.col(column) <= F.lit(now), F.lit(False))
+def _wait(part: float) -> Column:
+    """Return the wait below which a part of all waits of a key are."""
+    return F.max(F.when(F.col("_place") == F.ceil(F.col("_waits") * part), F.col("_wait")))

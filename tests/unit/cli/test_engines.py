@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from spark_queue.cli import main
@@ -15,6 +18,7 @@ from spark_queue.cli.engines import choice
 from spark_queue.cli.engines.choice import Choice
 from spark_queue.cli.scope import Scope
 from spark_queue.cli.shown.display import Display
+from spark_queue.clock import ManualClock
 from spark_queue.errors import InvalidArgumentError, SetupError, SparkNeededError
 from spark_queue.local.queue import LocalQueue
 
@@ -270,19 +274,21 @@ def test_the_environment_chooses_as_well(
 
 
 @pytest.mark.parametrize("options", [(), ("--as-of", "1")])
-def test_percentiles_that_spark_only_nears_are_its_own(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    options: tuple[str, ...],
+def test_many_items_of_a_key_are_counted_without_spark(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...]
 ) -> None:
-    """Of keys with many items, and of what was, no other numbers are told than Spark would tell."""
-    queue = LocalQueue.create(str(tmp_path / "q"), "n int", durability="process")
-    queue.enqueue([{"n": 1}, {"n": 2}])
-    monkeypatch.setattr("spark_queue.cli.engines.in_process._EXACT", 1)
+    """However many there are, now or as they were, the waits are exact here, too."""
+    clock = ManualClock()
+    queue = LocalQueue.create(tmp_path / "q", "n int", durability="process", clock=clock)
+    queue.enqueue(pa.table({"n": pa.array(range(5_000), pa.int32())}))
+    for count in (2_499, 1, 2_500):
+        clock.advance(timedelta(seconds=1))
+        queue.claim(count)
 
     with pytest.raises(SystemExit) as ended:
-        main(["stats", str(tmp_path / "q"), "--engine", "local", *options])
+        main(["stats", str(tmp_path / "q"), "--engine", "local", "--json", *options])
 
-    assert ended.value.code == 2
-    assert "needs a session of Spark" in capsys.readouterr().err
+    (key,) = json.loads(capsys.readouterr().out)["per_key"]
+    waits = (key["wait_p50"], key["wait_p95"], key["wait_max"])
+    assert not ended.value.code
+    assert waits == ((None, None, None) if options else (2.0, 3.0, 3.0))

@@ -144,7 +144,7 @@ def test_a_look_makes_no_log(bereft: LocalQueue, queue_path: str) -> None:
     before = _files(queue_path)
     day = timedelta(days=1)
 
-    gone = handles.unread(bereft, "audit")
+    gone = bereft.drop_reader("audit", dry_run=True)
     told = {
         (sample.metric.name, sample.labels["reader"]): sample.value
         for sample in samples(bereft)
@@ -174,5 +174,5 @@ def test_a_stream_is_told_of_without_a_log(mixed: LocalQueue, queue_path: str) -
     readers.register(mixed._main, "stream", None, "beginning", streams=True)
     before = _files(queue_path)
 
-    assert handles.unread(mixed, "stream") == 6
+    assert mixed.drop_reader("stream", dry_run=True) == 6
     assert _files(queue_path) == before

@@ -34,8 +34,6 @@ def test_a_large_queue_is_not_worked_with(large: LocalQueue) -> None:
         lambda: held.settle_each({2: "ack"}),
         held.renew,
         lambda: large.enqueue({"id": "e"}),
-        lambda: large.explain(3),
-        lambda: large.explain(2),
     ):
         with pytest.raises(SparkNeededError, match="more open items"):
             step()
@@ -52,6 +50,8 @@ def test_a_large_queue_is_looked_at(large: LocalQueue) -> None:
         "ready",
     ]
     assert [row["id"] for row in large.claim(1, claim_id="mine").rows] == ["b"]
-    assert large.explain(1).reason == "finished"
+    told = [large.explain(seq) for seq in (1, 2, 3, 9)]
+    assert [why.reason for why in told] == ["finished", "leased", "runnable", "unknown"]
+    assert told[2] == large.report_item(3).chain[0]
     large.pause()
     assert large.paused

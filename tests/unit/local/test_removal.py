@@ -15,7 +15,6 @@ from spark_queue.clock import ManualClock
 from spark_queue.delta.arrow import moving
 from spark_queue.delta.tables import turnstile
 from spark_queue.delta.upkeep import by_columns, purging
-from spark_queue.local import handles
 from spark_queue.local.queue import LocalQueue
 from tests.unit.local.conftest import Make, Worker
 
@@ -76,7 +75,7 @@ def test_a_purge_leaves_what_a_reader_needs_that_came_meanwhile(
     assert dead.purge({"id": ["a", "b"]}) == 0
 
     assert told == ["3"]
-    assert [row["id"] for row in dead.reader("late").claim(5).rows] == ["a", "b", "c"]
+    assert [row["id"] for row in dead.open_reader("late").claim(5).rows] == ["a", "b", "c"]
 
 
 def test_a_purge_leaves_what_tells_that_an_item_was_redriven(make: Make) -> None:
@@ -203,5 +202,5 @@ def test_a_generation_that_ended_late_keeps_those_after_it(make: Make, clock: Ma
 
 def test_a_queue_that_nobody_reads_has_nothing_to_purge(dead: LocalQueue) -> None:
     """What is over is over for a reader; without one, nothing is."""
-    handles.drop_reader(dead, "first")
+    dead.drop_reader("first")
     assert dead.purge({"id": ["a", "b"]}) == 0

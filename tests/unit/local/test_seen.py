@@ -60,11 +60,17 @@ def test_the_status_shows_every_item(everywhere: LocalQueue) -> None:
 
 
 def test_the_history_of_an_item_is_told(everywhere: LocalQueue) -> None:
-    """Every transition, oldest first; of one that never moved there is none."""
-    moves = everywhere.history(3).select(["_state", "_error"]).to_pylist()
+    """From its enqueue on, oldest first; of a refused row that it was refused, and for whom."""
+    moves = everywhere.history(3).select(["log", "_state", "_error"]).to_pylist()
 
-    assert moves == [{"_state": "claimed", "_error": None}, {"_state": "dead", "_error": "bad"}]
-    assert everywhere.history(5).num_rows == 0
+    assert [tuple(move.values()) for move in moves] == [
+        ("queue", "ready", None),
+        ("status", "claimed", None),
+        ("status", "dead", "bad"),
+    ]
+    assert everywhere.history(5)["_state"].to_pylist() == ["ready"]
+    assert everywhere.history(6)["_duplicate_of"].to_pylist() == [2]
+    assert everywhere.history(99).num_rows == 0
     with pytest.raises(InvalidArgumentError):
         everywhere.history("3")  # type: ignore[arg-type]
 

@@ -170,7 +170,8 @@ def test_a_queue_that_is_being_made_is_waited_for(queue_path: str) -> None:
 def test_a_reader_whose_log_was_begun_is_served(queue_path: str) -> None:
     """Its log is made at the next use, whatever is left of the first try."""
     queue = LocalQueue.create(queue_path, "id string")
-    queue.reader("first").reader("audit")
+    queue.reader("first")
+    queue.reader("audit")
     queue._main.forget()
     (log,) = Path(queue_path).glob("reader_*")
     shutil.rmtree(log)
@@ -184,7 +185,8 @@ def test_a_reader_whose_log_was_begun_is_served(queue_path: str) -> None:
 def test_a_log_whose_first_step_is_under_way_is_not_replaced(queue_path: str) -> None:
     """Two processes that use a new reader first make one log: neither takes the other's away."""
     queue = LocalQueue.create(queue_path, "id string")
-    queue.reader("first").reader("audit")
+    queue.reader("first")
+    queue.reader("audit")
     queue._main.forget()
     (log,) = Path(queue_path).glob("reader_*")
     for made in (*log.glob("_gen=*"), log / "_newest_commit"):

@@ -14,7 +14,7 @@ from spark_queue.clock import ManualClock
 from spark_queue.config import RetryPolicy
 from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.native import NativeLog
-from spark_queue.local.handles import drop_reader, store_of
+from spark_queue.local.handles import store_of
 from spark_queue.local.queue import LocalQueue
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.report import duck, reading
@@ -175,6 +175,6 @@ def test_whoever_looks_as_several_readers_reads_each_file_once(
         look()
     assert len(read) == len(set(read))
 
-    drop_reader(queue, "other")
+    queue.drop_reader("other")
     looks[0]()
     assert set(engines._engines) == {0}

@@ -14,8 +14,7 @@ from spark_queue.clock import ManualClock
 from spark_queue.config import RetryPolicy
 from spark_queue.delta.commands import readers
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.local.handles import drop_reader, store_of
-from spark_queue.local.lagging import lag
+from spark_queue.local.handles import store_of
 from spark_queue.local.queue import LocalQueue
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.report.model import HOUR
@@ -287,7 +286,7 @@ def test_readers_say_how_far_each_is_behind(make: Make, clock: ManualClock) -> N
 
     assert (told.reader, told.overview.runnable, told.paused) == ("first", 3, False)
     for line, reader in zip(told.readers, seen, strict=True):
-        there = lag(store_of(reader))
+        there = reader.lag()
         assert (line.reader, line.items, line.open_items) == (
             there.reader,
             there.items,
@@ -385,7 +384,7 @@ def test_a_report_of_then_has_the_readers_of_then(make: Make, clock: ManualClock
     assert told == before.readers
     assert [(one.reader, one.items) for one in told] == [("first", 2), ("second", 2), ("stream", 2)]
     assert [one.items for one in first.report().readers] == [2, 1, 0, 2, 2]
-    drop_reader(queue, "second")
+    queue.drop_reader("second")
     assert [one.reader for one in first.report(then).readers] == ["first", "stream"]
 
 

@@ -1,0 +1,323 @@
+"""Verbs that read: each gives the same columns, types, rows and errors on every engine.
+
+A story is played on the engine under test and on a queue in memory. What both show is compared
+whole, so that a new column is compared, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
+from datetime import datetime, timedelta
+from typing import Any, TypeAlias, cast
+
+import pyarrow as pa
+import pytest
+
+from spark_queue.config import QueueConfig
+from spark_queue.errors import (
+    InvalidArgumentError,
+    QueueNotFoundError,
+    ReaderNotFoundError,
+    SparkQueueError,
+)
+from spark_queue.reader_config import ReaderConfig
+from spark_queue.results import Affected, QueueStats
+from tests.conformance.conftest import Make
+from tests.conformance.engines import KEYS, DeltaEngine, Row
+from tests.conformance.local import LocalEngine
+from tests.conformance.memory import MemoryEngine
+
+pytestmark = pytest.mark.needs("views")
+
+#: An engine whose queue has every verb that reads.
+Seen: TypeAlias = DeltaEngine | LocalEngine
+
+_ALL_KEYS = ("dedup_key", "fair_key", "group_key", "priority")
+
+_NOW = None
+
+#: No queue is here, as a file has no folders.
+_MISSING = "/dev/null/queue"
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """An engine, and a queue in memory with the same story."""
+
+    engine: Seen
+    twin: MemoryEngine
+
+    def play(self, story: Callable[[Seen], object]) -> None:
+        """Do the same to both."""
+        story(self.engine)
+        story(self.twin)
+
+    def require_same(self, look: Callable[..., Any], *given: object) -> Any:
+        """Hold what both show against each other; return it."""
+        found, expected = _shown(self.engine, look, given), _shown(self.twin, look, given)
+        assert found == expected
+        return found
+
+
+Twins = Callable[..., Pair]
+
+
+@pytest.fixture
+def twins(make: Make) -> Twins:
+    """Make a queue of the engine, and the same in memory."""
+
+    def build(*keys: str, **options: Any) -> Pair:
+        named: dict[str, Any] = {key: KEYS[key] for key in keys}
+        engine = cast("Seen", make(*keys, **options))
+        return Pair(engine, MemoryEngine(QueueConfig(**named, **options)))
+
+    return build
+
+
+def _shown(engine: Seen, look: Callable[..., Any], given: tuple[object, ...]) -> Any:
+    """Return what a look shows as plain data, whatever the queue is called; an error is shown."""
+    try:
+        return _plain(engine, look(engine, *given))
+    except SparkQueueError as exc:
+        return type(exc), str(exc).replace(engine.queue.name, "the queue")
+
+
+def _plain(engine: Seen, value: Any) -> Any:
+    if isinstance(value, QueueStats):
+        counts = {one.name: getattr(value, one.name) for one in fields(value)}
+        return {**counts, "per_key": _plain(engine, engine.table(counts["per_key"]))}
+    if isinstance(value, Affected):
+        return int(value), value.states, value.becomes, value.sample
+    if isinstance(value, pa.Table):
+        return [(one.name, one.type) for one in value.schema], value.to_pylist()
+    if isinstance(value, pa.Schema):
+        return [(one.name, one.type) for one in value]
+    if hasattr(value, "__dataclass_fields__"):
+        return type(value), repr(asdict(value)).replace(engine.queue.name, "the queue")
+    return value
+
+
+def _everything(engine: Seen) -> None:
+    """Bring items into every state, with failures, losses, ends, and some of them redriven."""
+    engine.enqueue(
+        [
+            *(Row(id=f"a{n}", key=f"a{n}", tenant="ann", group="g", priority=n) for n in range(3)),
+            *(Row(id=f"b{n}", key=f"b{n}", tenant="bob", cost=n + 0.5) for n in range(4)),
+            Row(id="c", key="a0", tenant="cyd"),
+            Row(id="d", key="d", delay=500),
+            Row(id="e", key="e", tenant="eve", ttl=5),
+        ]
+    )
+    engine.advance(1.25)
+    first = engine.claim_as("w1", "first", 4)
+    engine.advance(2)
+    first.settle("ack", first.ids[:1])
+    first.settle("nack", first.ids[1:2], "no luck")
+    first.settle("dead", first.ids[2:3], "no use")
+    engine.claim_as("w2", "second", 2).settle("release")
+    engine.advance(120)
+    engine.enqueue([Row(id="f", key="f", tenant="bob"), Row(id="f2", key="f", tenant="dan")])
+    engine.claim_as("w3", "third", 3).renew(90)
+    engine.queue.configure(weights={"bob": 2.0})
+    engine.queue.pause()
+    engine.queue.cancel("id = 'f'")
+    engine.queue.redrive("_state = 'dead' OR _state = 'cancelled'")
+    engine.queue.maintain()
+    engine.advance(3)
+
+
+def _moments(pair: Pair) -> list[int | datetime | None]:
+    """Return now, every third step, and instants before, between and after what was done."""
+    start = pair.twin.queue.instant_of(1)
+    last = pair.twin.queue.stats().step
+    instants = [start + timedelta(seconds=seconds) for seconds in (-1, 0, 2, 124, 999)]
+    return [_NOW, *range(0, last + 1, 3), last, last + 1, *instants]
+
+
+@pytest.mark.planned
+def test_items_are_shown_the_same_now_and_as_they_were(twins: Twins) -> None:
+    """Status, dead letters, counts and statistics; at any step and instant, or the same error."""
+    pair = twins(*_ALL_KEYS, max_attempts=3)
+    pair.play(_everything)
+
+    for moment in _moments(pair):
+        pair.require_same(lambda one, at: one.table(one.queue.status(at)), moment)
+        pair.require_same(lambda one, at: one.table(one.queue.dead(at)), moment)
+        pair.require_same(lambda one, at: one.queue.stats(at), moment)
+        if isinstance(moment, int):
+            pair.require_same(lambda one, at: one.queue.instant_of(at), moment)
+
+    counts = pair.require_same(lambda one: one.queue.counts())
+    stats = pair.require_same(lambda one: one.queue.stats())
+    assert counts == {state: stats[state] for state in counts}
+    assert (counts["dead"], counts["cancelled"], counts["refused"]) == (1, 1, 2)
+    names = [row["fair_key"] for row in stats["per_key"][1]]
+    assert names == [None, "ann", "bob", "cyd", "dan", "eve"]
+    columns, letters = pair.require_same(lambda one: one.table(one.queue.dead()))
+    assert [name for name, _ in columns][-2:] == ["_gen", "_successor"]
+    assert [row["_successor"] is None for row in letters] == [False]
+
+
+def test_a_history_is_the_same_of_every_row(twins: Twins) -> None:
+    """It begins with the enqueue, also of a refused row; a row that is none has no transition."""
+    pair = twins(*_ALL_KEYS, max_attempts=3)
+    pair.play(_everything)
+    last = pair.twin.queue.status()["_seq"].to_pylist()[-1]
+
+    told = {
+        seq: pair.require_same(lambda one, seq: one.table(one.queue.history(seq)), seq)
+        for seq in (-1, 0, *range(1, last + 2))
+    }
+
+    assert [name for name, _ in told[1][0]] == [
+        *("log", "_step", "_at", "_state", "_duplicate_of", "_origin", "_attempts", "_losses"),
+        *("_lease", "_claim_id", "_worker_id", "_lease_expires_at", "_available_at", "_error"),
+    ]
+    (refused,) = told[8][1]
+    assert (refused["log"], refused["_state"], refused["_duplicate_of"]) == ("queue", "refused", 1)
+    states = {seq: [row["_state"] for row in rows] for seq, (_, rows) in told.items()}
+    assert (states[-1], states[last + 1]) == ([], [])
+    assert {moves[0] for moves in states.values() if moves} == {"ready", "refused"}
+
+
+def _in_every_way(engine: Seen) -> None:
+    """Leave items of which each has another reason not to run."""
+    engine.enqueue(
+        [
+            Row(id="1 over"),
+            Row(id="2 lost", group="h"),
+            Row(id="3 leased", group="g"),
+            Row(id="4 behind", group="g"),
+            Row(id="5 later", delay=900, group="d"),
+            Row(id="6 waits", group="d"),
+            Row(id="7 ends", ttl=15),
+            Row(id="8 twice", key="k"),
+            Row(id="9 again", key="k"),
+        ]
+    )
+    held = engine.claim_as("w1", "first", 2)
+    held.settle("ack", ["1 over"])
+    engine.advance(9)
+    engine.claim_as("w2", "second").renew(500)
+    engine.advance(11)
+
+
+@pytest.mark.parametrize("who", ["this process", "the logs"])
+def test_every_reason_is_given_in_full(
+    twins: Twins, who: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reason, sentence, who is in the way and until when; also of what a process does not know."""
+    if who == "the logs":
+        monkeypatch.setattr("spark_queue.opened.explaining.live", lambda *_: None)
+    lease = timedelta(seconds=10)
+    pair = twins("dedup_key", "fair_key", "group_key", lease=lease, max_losses=1)
+    pair.play(_in_every_way)
+
+    def reasons() -> dict[int, str]:
+        return {
+            seq: pair.require_same(lambda one, seq: one.queue.explain(seq), seq)
+            and pair.twin.queue.explain(seq).reason
+            for seq in range(11)
+        }
+
+    assert list(reasons().values()) == [
+        *("unknown", "finished", "lease lost", "leased", "held by group", "delayed"),
+        *("held by group", "expired", "runnable", "duplicate", "unknown"),
+    ]
+    pair.play(lambda one: one.queue.configure(max_in_flight=1))
+    assert reasons()[8] == "limit"
+    pair.play(lambda one: one.queue.pause())
+    assert reasons()[8] == "paused"
+
+
+def test_reports_are_the_same(twins: Twins) -> None:
+    """Of a queue, of each item, now and as they were; the window is checked."""
+    pair = twins(*_ALL_KEYS, max_attempts=3)
+    pair.play(_everything)
+
+    for moment in (_NOW, 3, 99, pair.twin.queue.instant_of(5)):
+        pair.require_same(lambda one, at: one.queue.report(at), moment)
+        for seq in (1, 3, 8, 99):
+            pair.require_same(lambda one, at, seq: one.queue.report_item(seq, at), moment, seq)
+    short = timedelta(seconds=1)
+    pair.require_same(lambda one: one.queue.report(window=short))
+    error, _ = pair.require_same(lambda one: one.queue.report(window=-short))
+    assert error is InvalidArgumentError
+
+
+def _read_by_three(engine: Seen) -> None:
+    engine.enqueue([Row(id=f"before{n}") for n in range(3)])
+    engine.queue.reader("first")
+    engine.queue.reader("late", start="tail")
+    engine.queue.reader("all", start="beginning", config=ReaderConfig(max_age=timedelta(days=1)))
+    engine.advance(30)
+    engine.enqueue([Row(id=f"ünder{n}", tenant="t") for n in range(4)])
+    engine.queue.open_reader("all").claim(4, worker_id="w", claim_id="c")
+    engine.advance(5)
+
+
+def test_readers_are_found_and_lag_the_same(twins: Twins) -> None:
+    """Names, numbers and limits, and how far each is behind; one that is not there is refused."""
+    pair = twins("fair_key")
+    pair.play(_read_by_three)
+
+    assert pair.require_same(lambda one: one.queue.readers()) == ("first", "late", "all")
+    for name in ("first", "late", "all", "none", ""):
+        pair.require_same(_facts, name)
+        pair.require_same(lambda one, name: one.queue.open_reader(name).lag(), name)
+        pair.require_same(lambda one, name: one.table(one.queue.open_reader(name).status()), name)
+    assert pair.require_same(lambda one: one.queue.drop_reader("late", dry_run=True))[0] == 4
+    assert pair.require_same(lambda one: one.queue.drop_reader("late")) is None
+    assert pair.require_same(lambda one: one.queue.readers()) == ("first", "all")
+    error, _ = pair.require_same(lambda one: one.queue.drop_reader("late"))
+    assert error is ReaderNotFoundError
+    error, _ = pair.require_same(lambda one: one.queue.reader("x", start="soon"))
+    assert error is InvalidArgumentError
+    missing = ReaderConfig(expire_to=_MISSING)
+    error, _ = pair.require_same(lambda one: one.queue.reader("y", config=missing))
+    assert error is QueueNotFoundError
+
+
+def _facts(engine: Seen, name: str) -> tuple[object, ...]:
+    reader = engine.queue.open_reader(name)
+    return reader.reader, reader.number, reader.limits.to_dict(), reader.paused, reader.counts()
+
+
+def test_a_queue_says_what_it_is(twins: Twins) -> None:
+    """Its columns have one type in each engine; there is a queue where one was made."""
+    pair = twins()
+    pair.play(lambda one: one.add_notes())
+
+    assert pair.require_same(lambda one: one.columns())[-1] == ("note", pa.string())
+    engine = pair.engine
+    if not isinstance(engine, MemoryEngine):
+        assert engine.exists(engine.queue.name)
+    assert not engine.exists(_MISSING)
+
+
+_WRONG: dict[str, Callable[[Seen], Any]] = {
+    "a step as a text": lambda one: one.queue.status("1"),  # type: ignore[arg-type]
+    "a naive time": lambda one: one.queue.status(datetime(2026, 1, 1)),  # noqa: DTZ001
+    "a naive time of letters": lambda one: one.queue.dead(datetime(2026, 1, 1)),  # noqa: DTZ001
+    "a fraction of a step": lambda one: one.queue.stats(1.5),  # type: ignore[arg-type]
+    "a step that is to come": lambda one: one.queue.stats(99),
+    "a naive report": lambda one: one.queue.report(datetime(2026, 1, 1)),  # noqa: DTZ001
+    "the instant of no step": lambda one: one.queue.instant_of(99),
+    "the instant of an instant": lambda one: one.queue.instant_of(None),  # type: ignore[arg-type]
+    "an item as a text": lambda one: one.queue.history("1"),  # type: ignore[arg-type]
+    "an item that is true": lambda one: one.queue.explain(True),
+    "an item too far": lambda one: one.queue.report_item(2**63),
+    "a reader that is a number": lambda one: one.queue.open_reader(1),  # type: ignore[arg-type]
+    "a flag that is a number": lambda one: one.queue.drop_reader("a", dry_run=1),  # type: ignore[arg-type]
+    "a reader without a name": lambda one: one.queue.reader(""),
+}
+
+
+def test_wrong_calls_are_refused_in_the_same_words(twins: Twins) -> None:
+    """The same error with the same text, whoever is asked."""
+    pair = twins()
+
+    for what, call in _WRONG.items():
+        error, _ = pair.require_same(call)
+        assert issubclass(error, InvalidArgumentError), what
