@@ -230,6 +230,8 @@ class SparkNeededError(SparkQueueError):
     ----------
     what : str
         What was asked for.
+    why : str
+        Why it needs Spark.
     """
 
     def __init__(self, what: str, why: str) -> None:
@@ -238,6 +240,7 @@ class SparkNeededError(SparkQueueError):
             "...), or leave it to a process that has one"
         )
         self.what = what
+        self.why = why
 
 
 class LeaseLostError(SparkQueueError):

@@ -96,7 +96,7 @@ class Scope:
                 raise
             problem = choice.spark_problem()
             if problem is not None:
-                raise SetupError(f"{exc.what} needs Spark: {problem}") from exc
+                raise SetupError(f"{exc.what} needs Spark: {exc.why}; {problem}") from exc
             self._choice = Choice.SPARK
             work()
 

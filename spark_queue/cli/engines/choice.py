@@ -49,7 +49,12 @@ def is_local_to_spark(name: str) -> bool:
     if directory is None:
         return False
     logs = (directory.parent / log for log in ("queue", "status"))
-    return all(map(paths.has_log, logs)) or not any(map(os.environ.get, _SPARK_IS_SET_UP))
+    return all(map(paths.has_log, logs)) or not is_spark_set_up()
+
+
+def is_spark_set_up() -> bool:
+    """Tell whether paths and names may mean something else to Spark than to this process."""
+    return any(map(os.environ.get, _SPARK_IS_SET_UP))
 
 
 def absolute(path: str) -> str:

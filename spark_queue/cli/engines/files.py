@@ -17,12 +17,13 @@ from typing import Any, NoReturn
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from spark_queue.cli.engines import choice
 from spark_queue.cli.shown.formats import Format
 from spark_queue.cli.shown.words import clipped
 from spark_queue.delta.input.kinds import Field
 from spark_queue.delta.input.plain.arrow import type_of
 from spark_queue.delta.input.plain.rows import OPTIONAL_COLUMNS
-from spark_queue.errors import SchemaMismatchError, SparkNeededError
+from spark_queue.errors import InvalidArgumentError, SchemaMismatchError, SparkNeededError
 
 #: Bytes up to which files are read here.
 MOST = 16 * 1024 * 1024
@@ -58,6 +59,8 @@ def read(files: str, kind: Format, columns: Sequence[Field]) -> pa.Table:
 
     Raises
     ------
+    InvalidArgumentError
+        When there is no such file.
     SchemaMismatchError
         When a column is missing, or the queue has no such column.
     SparkNeededError
@@ -84,8 +87,12 @@ class _Records:
 
 def _paths(files: str) -> list[Path]:
     path = Path(files)
-    if re.search(r"[\[\]{}\\*?]", files) or "://" in files or not path.exists():
+    if re.search(r"[\[\]{}\\*?]", files) or "://" in files:
         _leave(files, "their path is a pattern, or is not on this machine's disk")
+    if not path.exists():
+        if choice.is_spark_set_up():
+            _leave(files, "there is no such file on this machine's disk")
+        raise InvalidArgumentError(f"files are {files!r}: there is no such file or directory")
     inside = sorted(path.iterdir()) if path.is_dir() else [path]
     found = [one for one in inside if one == path or one.name[0] not in "._"]
     if not found or not all(one.is_file() for one in found):

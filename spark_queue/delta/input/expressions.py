@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NoReturn, TypeVar
 
-from spark_queue.delta.input import kinds, signatures
+from spark_queue.delta.input import kinds, lookup, signatures
 from spark_queue.delta.input.kinds import Field, Kind
+from spark_queue.delta.input.lookup import SurelyWrongError
 from spark_queue.delta.input.tokens import Token, tokens
 from spark_queue.errors import InvalidArgumentError
 
@@ -110,8 +111,10 @@ def read_condition(text: str, columns: Sequence[Field]) -> Node:
         As for :func:`read`, or when it is a value that is not true or false.
     """
     node = _Reader(text, columns, has_instants=True).whole().node
-    if node is None or node.letter != "b":
+    if node is None or node.letter == "n":
         _refuse("it is no condition")
+    if node.letter != "b":
+        raise SurelyWrongError(f"it is no condition, but a value of type {node.kind.simple}")
     return node
 
 
@@ -296,13 +299,12 @@ class _Reader:
         return Node(signatures.letter_of(kind), kind, LITERAL, value=literal.literal())
 
     def _column(self, token: Token) -> Node:
-        path = [token.name()]
+        may_be_of_spark = lookup.may_be_of_spark(token, self._next)
+        field = lookup.field_of(self._columns, token.name(), may_be_of_spark=may_be_of_spark)
+        what = COLUMN
         while self._taken("."):
-            path.append(self._take().name())
-        field = Field("", self._columns)
-        for name in path:
-            field = _field(field.kind, name)
-        what = COLUMN if len(path) == 1 else "a field of a struct"
+            field = lookup.field_of(field.kind, self._take().name())
+            what = "a field of a struct"
         return Node(signatures.letter_of(field.kind), field.kind, what, value=field.name)
 
     def _listed(self, read: Callable[[], _T]) -> list[_T]:
@@ -383,14 +385,6 @@ def _common(what: str, *values: Node, of: str = "") -> Node:
 
 def _negated(value: Node) -> Node:
     return _common("not", value, of="b")
-
-
-def _field(kind: Kind, name: str) -> Field:
-    fields = kind.inner if kind.form == "struct" else ()
-    found = [field for field in fields if field.name.lower() == name.lower()]
-    if len(found) != 1:
-        _refuse(f"{name} is no column" if not found else f"{name} may be any of several columns")
-    return found[0]
 
 
 def _refuse(why: str) -> NoReturn:

@@ -233,8 +233,44 @@ def test_without_spark_it_is_said_what_needs_it(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(choice, "spark_problem", lambda: "Java was not found")
     scope = Scope(Display(), None)
 
-    with pytest.raises(SetupError, match="that needs Spark: Java was not found"):
+    with pytest.raises(SetupError, match="that needs Spark: it is large; Java was not found"):
         scope.run(_needs_spark_once([], scope))
+
+
+@pytest.mark.parametrize(
+    ("asked", "why", "is_for_spark"),
+    [
+        (("status", "--where", "tenant = t5"), "where is 'tenant = t5': t5 is no column", False),
+        (("dead", "--where", "n"), "it is no condition, but a value of type int", False),
+        (("cancel", "--where", "tenat = 'a'"), "tenat is no column; did you mean 'tenant'?", False),
+        (("enqueue", "--files", "none.csv"), "files are 'none.csv': there is no such file", False),
+        (("enqueue", "--files", "bad.csv"), "'n' is int in the queue, and 'x' in them", True),
+        (("cancel", "--where", "n = '1'"), "= of int and string", True),
+    ],
+)
+def test_a_reason_that_is_known_is_told(
+    asked: tuple[str, ...],
+    why: str,
+    *,
+    is_for_spark: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A typo and a missing file are no case for Spark; what is one has its reason beside."""
+    monkeypatch.setattr(choice, "spark_problem", lambda: "pip install it")
+    monkeypatch.chdir(tmp_path)
+    LocalQueue.create("./q", "n int, tenant string", durability="process")
+    (tmp_path / "bad.csv").write_text("n,tenant\nx,a\n")
+    command, *options = asked
+
+    with pytest.raises(SystemExit) as ended:
+        main([command, "./q", *options])
+
+    said = capsys.readouterr().err
+    assert ended.value.code == 2
+    assert why in said
+    assert ("pip install it" in said) == is_for_spark
 
 
 def test_who_wants_no_spark_gets_none(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from spark_queue.cli.engines.files import read
 from spark_queue.cli.shown.formats import Format
 from spark_queue.delta.input.plain.ddl import parsed
-from spark_queue.errors import SchemaMismatchError, SparkNeededError
+from spark_queue.errors import InvalidArgumentError, SchemaMismatchError, SparkNeededError
 
 _COLUMNS = parsed("name string, n int, x double, is_new boolean, day date, at timestamp")
 
@@ -110,11 +110,23 @@ def test_what_is_not_plain_is_left_to_spark(tmp_path: Path, name: str, text: str
         read(str(tmp_path / name), kind, parsed("n int"))
 
 
-def test_patterns_and_what_is_not_there_are_left_to_spark(tmp_path: Path) -> None:
+def test_what_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark is asked only where it was told to look elsewhere."""
+    for name in ("SPARK_HOME", "HADOOP_CONF_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(InvalidArgumentError, match=r"none.json': there is no such file"):
+        read(f"{tmp_path}/none.json", Format.JSON, parsed("n int"))
+
+    monkeypatch.setenv("HADOOP_CONF_DIR", "/etc/hadoop")
+    with pytest.raises(SparkNeededError, match="no such file on this machine"):
+        read(f"{tmp_path}/none.json", Format.JSON, parsed("n int"))
+
+
+def test_patterns_are_left_to_spark(tmp_path: Path) -> None:
     """So are directories in directories: Spark takes their names for columns."""
     (tmp_path / "n=1").mkdir()
 
-    for files in (f"{tmp_path}/*.json", f"{tmp_path}/none.json", str(tmp_path)):
+    for files in (f"{tmp_path}/*.json", str(tmp_path)):
         with pytest.raises(SparkNeededError):
             read(files, Format.JSON, parsed("n int"))
 

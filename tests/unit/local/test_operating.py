@@ -74,8 +74,8 @@ def test_a_holder_is_told_that_its_item_was_cancelled(make: Make) -> None:
     ("where", "error", "named"),
     [
         ("lower(id) = 'a'", SparkNeededError, "SQL"),
-        ("idd = 'a'", SparkNeededError, "no column"),
-        ("id", SparkNeededError, "no condition"),
+        ("idd = 'a'", InvalidArgumentError, "no column; did you mean 'id'"),
+        ("id", InvalidArgumentError, "no condition"),
         (" ", InvalidArgumentError, "where"),
         pytest.param("(" * 20_000, InvalidArgumentError, "too deep", id="brackets"),
         pytest.param("not " * 15_000 + "true", InvalidArgumentError, "too deep", id="nots"),

@@ -174,7 +174,7 @@ def test_settings_are_confirmed_of_a_queue_that_grows(
     ("verb", "fields", "said"),
     [
         ("cancel", {}, "where is empty"),
-        ("cancel", {"where": "nothing = 1"}, "nothing"),
+        ("cancel", {"where": "nothing = 1"}, "nothing is no column; "),
         ("configure", {}, "nothing is changed"),
         ("configure", {"lease": "soon"}, "it must be a number"),
         ("configure", {"max_attempts": "few"}, "must be a whole number or none"),

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from spark_queue import checks
 from spark_queue.delta.input.expressions import LITERAL, Node, read_condition
 from spark_queue.delta.input.kinds import Field
+from spark_queue.delta.input.lookup import SurelyWrongError
 from spark_queue.delta.input.plain.functions import FUNCTIONS, Function
 from spark_queue.delta.input.plain.keys import require_known, values_of
 from spark_queue.errors import InvalidArgumentError, SparkNeededError
@@ -38,15 +39,17 @@ def is_true(text: str, columns: Sequence[Field], rows: pa.Table) -> pa.Array:
     Raises
     ------
     InvalidArgumentError
-        When it is too long, or too deep.
+        When it is too long or too deep, or when it is wrong for Spark, too: it names a column that
+        is not there, or is no condition.
     SparkNeededError
-        When it is not plain that Spark would say the same; or when it is no condition, of which
-        Spark says why not.
+        When it is not plain that Spark would say the same; the error says why.
     """
     checks.require_expression("where", text)
     what = f"the SQL {shorten(text)}"
     try:
         node = read_condition(text, columns)
+    except SurelyWrongError as exc:
+        raise InvalidArgumentError(f"where is {shorten(text)}: {exc}") from exc
     except InvalidArgumentError as exc:
         raise SparkNeededError(what, f"{exc!s:.500}") from exc
     require_known(what, node, _KNOWN)

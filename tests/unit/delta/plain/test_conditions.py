@@ -10,7 +10,7 @@ import pytest
 from spark_queue.delta.input.plain import conditions
 from spark_queue.delta.input.plain.arrow import schema_of
 from spark_queue.delta.input.plain.ddl import parsed
-from spark_queue.errors import SparkNeededError
+from spark_queue.errors import InvalidArgumentError, SparkNeededError
 
 COLUMNS = parsed("a string, n int, ok boolean, at timestamp, day date, x double, raw binary")
 
@@ -79,14 +79,32 @@ def test_a_condition_is_true_of_some_rows(condition: str) -> None:
 @pytest.mark.parametrize(
     ("condition", "why"),
     [
+        ("a", "it is no condition, but a value of type string"),
+        ("zz = 1", "zz is no column"),
+        ("a = zz", "zz is no column.*; a text has quotes: 'zz'"),
+        ("`current_date` = day", "current_date is no column"),
+        ("dayy IS NULL", "dayy is no column; did you mean 'day'"),
+    ],
+)
+def test_what_is_wrong_for_spark_too_is_refused(condition: str, why: str) -> None:
+    """A typo is named at once, with what may have been meant."""
+    with pytest.raises(InvalidArgumentError, match=f"where is .*: {why}"):
+        conditions.is_true(condition, COLUMNS, ROWS)
+
+
+@pytest.mark.parametrize(
+    ("condition", "why"),
+    [
         ("x > 1", "of double and bigint"),
         ("a = 1", "of string and bigint"),
         ("a RLIKE 'x'", "rlike"),
         ("a LIKE concat(a, '%')", "like"),
         (r"a LIKE r'a\%'", "like"),
         ("upper(a) = 'A'", "upper"),
-        ("a", "no condition"),
-        ("zz = 1", "zz is no column"),
+        ("null", "no condition"),
+        ("_zz = 1", "_zz is no column"),
+        ("current_date = day", "current_date is no column"),
+        ("interval '1' day < day", "interval is no column"),
         ("n = 1; drop", "';"),
         ("at < timestamp '2026-01-01 00:00:00'", "another zone"),
         ("at < timestamp '2026-02-30T00:00:00Z'", "is no timestamp"),
