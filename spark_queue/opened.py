@@ -218,7 +218,7 @@ class ReaderRegistry(Opened, Generic[_ReaderT]):
         ReaderNotFoundError
             When there is none of the name.
         """
-        checks.require_string("name", name)
+        checks.require_kind("name", name, str)
         return self._seen_by(readers.find(self._main, name))
 
     def readers(self) -> tuple[str, ...]:
@@ -243,7 +243,7 @@ class ReaderRegistry(Opened, Generic[_ReaderT]):
         ReaderNotFoundError
             When there is none of the name.
         """
-        checks.require_string("name", name)
+        checks.require_kind("name", name, str)
         checks.require_flag("dry_run", dry_run)
         if dry_run:
             return foreseeing.unread(readers.named(self._main, name))

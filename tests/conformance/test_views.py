@@ -309,6 +309,7 @@ _WRONG: dict[str, Callable[[Seen], Any]] = {
     "an item that is true": lambda one: one.queue.explain(True),
     "an item too far": lambda one: one.queue.report_item(2**63),
     "a reader that is a number": lambda one: one.queue.open_reader(1),  # type: ignore[arg-type]
+    "a reader of nothing": lambda one: one.queue.drop_reader(None),  # type: ignore[arg-type]
     "a flag that is a number": lambda one: one.queue.drop_reader("a", dry_run=1),  # type: ignore[arg-type]
     "a reader without a name": lambda one: one.queue.reader(""),
 }

@@ -35,11 +35,11 @@ MADE_HERE = {
     "AioBlockingQueue", "AioDistinctQueue", "AioDurableQueue", "AioFairQueue", "AioJournalReader",
     "AioJournaledQueue", "Affected", "AutoCommitReader", "Checkup", "Claim", "Delivery",
     "DeltaQueue", "EnqueueResult", "Entry", "Explanation", "Finding", "Group", "IngestSummary",
-    "ItemReport", "JournalReader", "JournalStats", "Lag", "LocalClaim", "LocalQueue", "LockToken",
-    "Maintained", "OrderSummary", "Past", "PastItem", "ProcessResult", "PutResult", "QueueStats",
-    "Read", "Reader", "ReaderOffset", "ReaderStats", "Recovered", "Rehearsal", "Replay", "Report",
-    "Run", "Settlement", "Settlements", "StepFacts", "Take", "Tenant", "TenantSummary",
-    "Transaction", "Turn", "TypeSummary", "Undone", "Upgraded", "UserSummary",
+    "ItemReport", "JournalReader", "JournalStats", "Lag", "LocalClaim", "LocalQueue", "LocalReader",
+    "LockToken", "Maintained", "OrderSummary", "Past", "PastItem", "ProcessResult", "PutResult",
+    "QueueStats", "Read", "Reader", "ReaderOffset", "ReaderStats", "Recovered", "Rehearsal",
+    "Replay", "Report", "Run", "Settlement", "Settlements", "StepFacts", "Take", "Tenant",
+    "TenantSummary", "Transaction", "Turn", "TypeSummary", "Undone", "Upgraded", "UserSummary",
 }  # fmt: skip
 
 #: Methods that only the library itself calls.
