@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from spark_queue.config import QueueConfig, RetryPolicy
     from spark_queue.delta.keys import DeltaIdempotencyKeyStore
     from spark_queue.delta.tables.facts import StepFacts
+    from spark_queue.delta.tables.liveness import Liveness
     from spark_queue.doctor.finding import Checkup, Finding
     from spark_queue.doctor.thresholds import Thresholds
     from spark_queue.errors import (
@@ -112,6 +113,7 @@ _HOMES = {
     "Lag": "results",
     "CannotUndoError": "errors",
     "LeaseLostError": "errors",
+    "Liveness": "delta.tables.liveness",
     "LocalClaim": "local.claim",
     "LocalQueue": "local.queue",
     "LocalReader": "local.queue",
@@ -187,6 +189,7 @@ __all__ = [
     "JournaledQueue",
     "Lag",
     "LeaseLostError",
+    "Liveness",
     "LocalClaim",
     "LocalQueue",
     "LocalReader",

@@ -8,6 +8,7 @@ from typing import Any
 
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.views.ends import ends_at
+from spark_queue.report import holders
 from spark_queue.report.model import HeldGroup, RetryPoint, WorkerLine
 from spark_queue.report.reading import asked_of, engines_of
 
@@ -83,13 +84,14 @@ def read(store: Store, window: timedelta) -> Panels:
     asked = asked_of(store, ends, window)
     with engines_of(store).over(store, ends, asked) as engine:
         (overview,) = engine.rows("overview")
+        directory = holders.directory_at(store, ends)
         return Panels(
             now=asked.now,
             done=overview["done_in_window"],
             oldest=next((_oldest(row) for row in engine.rows("reasons", OLDEST)), None),
-            workers=tuple(WorkerLine(**row) for row in engine.rows("workers")),
+            workers=holders.workers(engine, directory, asked.now),
             retries=tuple(RetryPoint(**row) for row in engine.rows("retries")),
-            groups=tuple(HeldGroup(**row) for row in engine.rows("groups")),
+            groups=holders.groups(engine, directory, asked.now),
             starving=tuple(StarvingKey(**row) for row in engine.rows("starving")),
             errors=tuple(_errors(row) for row in engine.rows("errors", "in_window > 0")),
         )

@@ -23,6 +23,7 @@ CHECKS: Mapping[str, Check] = {
     "paused": service.paused,
     "front-gone": service.front_gone,
     "leases-overdue": work.leases_overdue,
+    "workers-gone": work.workers_gone,
     "items-too-old": work.items_too_old,
     "retry-storm": work.retry_storm,
     "dead-growing": work.dead_growing,

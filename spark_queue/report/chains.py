@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_queue.config import QueueConfig
+from spark_queue.delta.tables.liveness import Liveness, judge
 from spark_queue.delta.tables.schema import CLAIMED, READY, REFUSED
 from spark_queue.delta.views import explaining
 from spark_queue.report.engine import Answer, Asked, Engine
@@ -38,6 +40,7 @@ class Link:
     failures: int = 0
     error: str | None = None
     worker: str = ""
+    liveness: Liveness | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +55,14 @@ class Chains:
         What is asked.
     config : QueueConfig
         The configuration in force.
+    directory : Path, optional
+        Where life locks are; without it a holder is known by its lease.
     """
 
     engine: Engine
     asked: Asked
     config: QueueConfig
+    directory: Path | None = None
 
     def history(self, seq: int) -> tuple[Transition, ...]:
         """Return what happened to an item, oldest first; nothing where there is none."""
@@ -79,7 +85,8 @@ class Chains:
         reason: Reason = row["reason"]
         why = ItemReason(reason=reason, by=row["held_by"], state=row["state"])
         told = {f"_{name}": value for name, value in row.items()}
-        text = explaining.detail(told, why, self._state_of(row["held_by"]), self._situation(reason))
+        states, at = self._state_of(row["held_by"]), self._situation(reason)
+        text = explaining.detail(told, why, states, at, self.directory)
         explained = explaining.because(row["seq"], reason, text, by=why.by, until=row["until"])
         return Link(
             why=explained,
@@ -87,6 +94,9 @@ class Chains:
             failures=row["attempts"],
             error=self._error_of(row),
             worker=row["worker_id"] or f"lease {row['lease']}",
+            liveness=judge(
+                self.directory, row["worker_id"], row["lease_expires_at"], self.asked.now
+            ),
         )
 
     def _error_of(self, row: Answer) -> str | None:
@@ -144,6 +154,8 @@ def _end(link: Link, now: datetime) -> str:
     why = link.why
     ends = "" if why.until is None else f" in {lasting((why.until - now).total_seconds())}"
     failed = _failed(link)
+    if why.reason == "leased" and link.liveness is Liveness.GONE:
+        return f"was in the hands of {link.worker}, which is gone; the next claim takes it over"
     texts: dict[Reason, str] = {
         "leased": f"is in the hands of {link.worker}, whose lease ends{ends}",
         "delayed": f"{failed}, next attempt{ends}" if failed else f"is delayed and may run{ends}",

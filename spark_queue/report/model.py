@@ -9,6 +9,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from spark_queue.delta.tables.liveness import Liveness
 from spark_queue.results import Explanation
 from spark_queue.wording import shell_command, without_unsafe
 
@@ -155,6 +156,8 @@ class HeldGroup:
     attempts: int
     losses: int
     worker_id: str | None
+    liveness: Liveness | None
+    """Whether the worker lives that holds it; None where nobody does."""
     error: str | None
     """Its last error."""
     heads: int
@@ -166,6 +169,8 @@ class WorkerLine:
     """Who holds items, or claimed or lost some in the window."""
 
     worker_id: str | None
+    liveness: Liveness | None
+    """Whether it lives; None where it holds nothing and nobody can ask for its process."""
     items: int
     """Items that it holds."""
     leases: int
@@ -332,7 +337,7 @@ class Report:
     groups: tuple[HeldGroup, ...]
     """Those that most items wait for first."""
     workers: tuple[WorkerLine, ...]
-    """Late ones first, then those that lost items."""
+    """Those that hold items and are gone first, then late ones, then those that lost items."""
     readers: tuple[ReaderLine, ...]
     """In the order in which they were registered."""
     steps: tuple[OperatorStep, ...]

@@ -23,7 +23,7 @@ from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.delta.views.ends import AsOf, Ends, ends_at
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.reader_config import ReaderConfig, require_reader_name
-from spark_queue.report import operators
+from spark_queue.report import holders, operators
 from spark_queue.report.chains import Chains, sentence
 from spark_queue.report.engine import Asked, Engine, Engines, Removal
 from spark_queue.report.model import (
@@ -39,7 +39,6 @@ from spark_queue.report.model import (
     RetryPoint,
     SharedReport,
     Tenant,
-    WorkerLine,
     id_of,
     redrive_command,
 )
@@ -155,7 +154,7 @@ class Followed:
         ends = ends_at(self._store, None)
         asked = asked_of(self._store, ends, self._window)
         with self._engines.over(self._store, ends, asked) as engine:
-            about = tuple(_about(self._store, engine, by, digest))
+            about = tuple(_about(self._store, engine, by, digest, asked.now))
             rows = engine.rows("listed", f"{_LISTED} AND {by}_id = '{digest}'", most)
         known = [one.name for one in fields(ItemLine)]
         return SharedReport(
@@ -167,18 +166,20 @@ class Followed:
         )
 
 
-def _about(store: Store, engine: Engine, by: Shared, digest: str) -> Iterator[_Line]:
+def _about(store: Store, engine: Engine, by: Shared, digest: str, now: datetime) -> Iterator[_Line]:
     """Return the lines that the panel has; of a group there may be several."""
     panel, key = _PANELS[by]
     for row in engine.rows(panel):
         if id_of(row[key]) == digest:
-            yield _line_of(by, store, row)
+            yield _line_of(by, store, row, now)
 
 
-def _line_of(by: Shared, store: Store, row: Mapping[str, Any]) -> _Line:
+def _line_of(by: Shared, store: Store, row: dict[str, Any], now: datetime) -> _Line:
     if by == "error":
         return _error(store.name, store.registered().name, row)
-    return Tenant(**row) if by == "tenant" else HeldGroup(**row)
+    if by == "tenant":
+        return Tenant(**row)
+    return holders.held_group(row, store.handle.place.directory(), now)
 
 
 def followed(store: Store, window: timedelta = HOUR, engines: Engines | None = None) -> Followed:
@@ -195,7 +196,8 @@ def read_item(
     ends = ends_at(store, as_of)
     asked = asked_of(store, ends, HOUR)
     with (engines or engines_of(store)).over(store, ends, asked) as engine:
-        about = Chains(engine, asked, store.settings(ends.head).config)
+        directory = holders.directory_at(store, ends)
+        about = Chains(engine, asked, store.settings(ends.head).config, directory)
         history, chain = about.history(seq), about.chain(seq)
     return ItemReport(
         queue=store.name,
@@ -308,6 +310,7 @@ def _registered(store: Store, ends: Ends) -> Registered:
 def _report(store: Store, engines: Engines, engine: Engine, ends: Ends, asked: Asked) -> Report:
     name, reader = store.name, store.registered().name
     (overview,) = engine.rows("overview")
+    directory = holders.directory_at(store, ends)
     return Report(
         queue=name,
         reader=reader,
@@ -320,8 +323,8 @@ def _report(store: Store, engines: Engines, engine: Engine, ends: Ends, asked: A
         tenants=tuple(Tenant(**row) for row in engine.rows("tenants")),
         errors=tuple(_error(name, reader, row) for row in engine.rows("errors")),
         retries=tuple(RetryPoint(**row) for row in engine.rows("retries")),
-        groups=tuple(HeldGroup(**row) for row in engine.rows("groups")),
-        workers=tuple(WorkerLine(**row) for row in engine.rows("workers")),
+        groups=holders.groups(engine, directory, asked.now),
+        workers=holders.workers(engine, directory, asked.now),
         readers=tuple(_readers(store, engines, engine, ends, asked)),
         steps=operators.steps(engine.rows("steps"), _removals(store, engines, ends)),
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypeVar
 
+from spark_queue.delta.tables.liveness import Liveness
 from spark_queue.report.model import (
     ErrorGroup,
     HeldGroup,
@@ -136,6 +137,14 @@ def _lasting(move: Transition) -> str:
     return "" if move.until is None else duration((move.until - move.at).total_seconds())
 
 
+def _holder(group: HeldGroup) -> str:
+    """Name who holds the head of a group, and say so where that one does not live."""
+    name = group.worker_id or ""
+    if group.liveness in (Liveness.LATE, Liveness.GONE):
+        return f"{name} ({group.liveness.value})"
+    return name
+
+
 def _count(value: int) -> str:
     return f"{value:,}" if value else ""
 
@@ -235,11 +244,12 @@ _GROUPS: Sequence[tuple[str, str, Callable[[HeldGroup, datetime], str]]] = (
     ("is", "left", lambda one, _: one.why),
     ("since", "left", lambda one, now: _apart(one.since, now)),
     ("until", "left", lambda one, now: _apart(one.until, now)),
-    ("by", "fold", lambda one, _: one.worker_id or _first_line(one.error)),
+    ("by", "fold", lambda one, _: _holder(one) or _first_line(one.error)),
 )
 
 _WORKERS: Sequence[tuple[str, str, Callable[[WorkerLine, datetime], str]]] = (
     ("worker", "fold", lambda one, _: one.worker_id or "(unnamed)"),
+    ("is", "left", lambda one, _: one.liveness.value if one.liveness else ""),
     ("items", "right", lambda one, _: _count(one.items)),
     ("since", "left", lambda one, now: _apart(one.since, now)),
     ("until", "left", lambda one, now: _apart(one.until, now)),

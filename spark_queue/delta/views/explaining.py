@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any
 
 from spark_queue.delta.replica.rules import expires_at
 from spark_queue.delta.store import replicas
 from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.liveness import Liveness, judge
 from spark_queue.delta.tables.schema import CLAIMED
 from spark_queue.results import Explanation
 from spark_queue.rules.explain import Situation, explain_live
@@ -42,7 +44,8 @@ def live(store: Store, seq: int) -> Explanation | None:
     members.sort(key=lambda member: member.seq)
     why = explain_live(live[seq], members, at)
     own = next(other for other in rows if other["_seq"] == seq)
-    text = detail(own, why, {member.seq: member.state for member in members}, at)
+    states = {member.seq: member.state for member in members}
+    text = detail(own, why, states, at, store.handle.place.directory())
     return because(seq, why.reason, text, by=why.by, until=until_of(own, why.reason))
 
 
@@ -94,8 +97,14 @@ def now_of(store: Store) -> Situation:
     )
 
 
-def detail(row: AnyRow, why: ItemReason, states: Mapping[int, State], at: Situation) -> str:
-    """Say a reason in a sentence."""
+def detail(
+    row: AnyRow,
+    why: ItemReason,
+    states: Mapping[int, State],
+    at: Situation,
+    directory: Path | None,
+) -> str:
+    """Say a reason in a sentence; a holder is known by its life lock where a directory has them."""
     holder = row["_worker_id"] or f"lease {row['_lease']}"
     until = None if row["_lease_expires_at"] is None else utc(row["_lease_expires_at"])
     if why.by is not None:
@@ -112,6 +121,10 @@ def detail(row: AnyRow, why: ItemReason, states: Mapping[int, State], at: Situat
         return f"its time was over at {said(row['_expires_at'])}"
     if why.reason == "delayed":
         return f"not before {said(row['_available_at'])}"
+    if why.reason == "leased" and until is not None:
+        now = datetime.fromtimestamp(at.now, timezone.utc)
+        if judge(directory, row["_worker_id"], until, now) is Liveness.GONE:
+            return f"{holder} held it, and is gone; the next claim takes it over"
     if why.reason == "runnable" and until is not None:
         return f"the lease of {holder} ran out at {said(until)}; it waits for a claim"
     return texts[why.reason]

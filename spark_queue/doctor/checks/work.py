@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
+from spark_queue.delta.tables.liveness import Liveness
 from spark_queue.doctor.finding import Finding
 from spark_queue.doctor.panels import StarvingKey
 from spark_queue.doctor.subject import Seen, Subject
@@ -25,7 +26,11 @@ def leases_overdue(subject: Subject) -> Iterator[Finding]:
     for reader in subject.readers:
         panels = subject.panels(reader)
         least = panels.now - subject.limits.lease_grace
-        late = [one for one in panels.workers if one.late and one.until and one.until <= least]
+        late = [
+            one
+            for one in panels.workers
+            if one.liveness is Liveness.LATE and one.until and one.until <= least
+        ]
         if late:
             named = ", ".join(str(one.worker_id or "nobody by name") for one in late[:_TOLD])
             yield Finding(
@@ -34,6 +39,24 @@ def leases_overdue(subject: Subject) -> Iterator[Finding]:
                 what=f"{sum(one.late for one in late):,} lease(s) ran out, of {named}, and nobody "
                 f"gets their items: {_why_nobody(reader)}",
                 since=min(one.until for one in late if one.until),
+                command=_worker(subject, reader),
+                reader=reader.name,
+            )
+
+
+def workers_gone(subject: Subject) -> Iterator[Finding]:
+    """Find items that a worker holds which is gone, and that nobody has claimed since."""
+    for reader in subject.readers:
+        workers = subject.panels(reader).workers
+        gone = [one for one in workers if one.items and one.liveness is Liveness.GONE]
+        if gone:
+            named = ", ".join(str(one.worker_id or "nobody by name") for one in gone[:_TOLD])
+            yield Finding(
+                id="workers-gone",
+                severity="warning",
+                what=f"{named} held {sum(one.items for one in gone):,} item(s), and is gone; the "
+                f"next claim gets them{', but it is paused' * reader.settings.paused}",
+                since=min((one.since for one in gone if one.since), default=None),
                 command=_worker(subject, reader),
                 reader=reader.name,
             )
@@ -155,13 +178,24 @@ def group_starves(subject: Subject) -> Iterator[Finding]:
                 id="group-starves",
                 severity="warning",
                 what=f"{group.behind:,} item(s) of group {group.group_key!r} wait for item "
-                f"{group.head}, which is {group.why}{error}{more}",
+                f"{group.head}, which is {_state_of(group)}{error}{more}",
                 since=panels.now - timedelta(seconds=group.oldest_age),
-                command=subject.command(
-                    "cancel", "--where", f"_seq = {group.head}", reader=reader.name
-                ),
+                command=_free(subject, reader, group),
                 reader=reader.name,
             )
+
+
+def _state_of(group: HeldGroup) -> str:
+    return f"{group.why} by one that is {group.liveness.value}" if group.liveness else group.why
+
+
+def _free(subject: Subject, reader: Seen, group: HeldGroup) -> str:
+    """Return what lets a group go on; of a head that somebody works on, only what shows it."""
+    if group.liveness is None:
+        return subject.command("cancel", "--where", f"_seq = {group.head}", reader=reader.name)
+    if group.liveness is Liveness.GONE:
+        return _worker(subject, reader)
+    return subject.command("report", "--item", str(group.head), reader=reader.name)
 
 
 def _starves(group: HeldGroup, now: datetime, window: timedelta) -> bool:

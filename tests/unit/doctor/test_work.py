@@ -207,9 +207,33 @@ def test_a_group_that_waits_for_its_head_is_found(
 
     assert found.since is not None
     assert abs(found.since - begun) < SECOND
-    why = "delayed, failed with: no lock" if fails else "leased"
+    why = "delayed, failed with: no lock" if fails else "leased by one that is alive"
     assert f"2 item(s) of group 'g' wait for item 1, which is {why}" in found.what
-    assert found.command == f"spark-queue cancel {queue.name} --where '_seq = 1'"
+    # What somebody works on is shown, and never cancelled.
+    cancel = f"spark-queue cancel {queue.name} --where '_seq = 1'"
+    assert found.command == (cancel if fails else f"spark-queue report {queue.name} --item 1")
     queue.cancel({"_seq": 1})
     assert queue.doctor().findings == ()
     assert [row["_seq"] for row in queue.claim().rows] == [2]
+
+
+def test_a_worker_that_is_gone_is_found(make: Make, clock: ManualClock) -> None:
+    """Of one that only its lease tells of, an hour after that; a group waits for no cancel."""
+    queue = make(group_key="id", lease=5 * MINUTE)
+    queue.enqueue([{"id": "g"}, {"id": "g"}])
+    queue.claim(1, worker_id="crew 7")
+    begun = clock.now()
+    clock.advance(5 * MINUTE + HOUR - SECOND)
+    assert "workers-gone" not in queue.doctor().ids()
+
+    clock.advance(SECOND)
+    found = only(queue.doctor(), "workers-gone")
+
+    assert (found.severity, found.since) == ("warning", begun)
+    assert "crew 7 held 1 item(s), and is gone" in found.what
+    assert found.command == f"spark-queue process {queue.name} MODULE:FUNCTION"
+    assert not [one for one in queue.doctor().findings if "cancel" in one.command]
+    queue.pause()
+    paused = only(queue.doctor(), "workers-gone")
+    assert paused.command == f"spark-queue resume {queue.name}"
+    assert paused.what.endswith("but it is paused")
