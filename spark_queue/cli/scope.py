@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from importlib import import_module
@@ -72,7 +72,7 @@ class Scope:
         self._while_open = ExitStack()
         self._is_without_pandas = False
 
-    def run(self, work: Callable[[], None], *, looks: bool = False) -> None:
+    def run(self, work: Callable[[], object], *, looks: bool = False) -> None:
         """Do what a command does; by Spark, if this process finds that it takes that.
 
         It finds so before anything was written or shown.
@@ -99,6 +99,23 @@ class Scope:
                 raise SetupError(f"{exc.what} needs Spark: {exc.why}; {problem}") from exc
             self._choice = Choice.SPARK
             work()
+
+    def run_each(self, works: Mapping[str, Callable[[], object]]) -> dict[str, Exception]:
+        """Do something for each queue, and return the errors of those for which it failed.
+
+        None is in the way of the others. The error of the only one is raised.
+        """
+        failed = {name: exc for name, work in works.items() if (exc := self._error_of(work))}
+        if len(works) == len(failed) == 1:
+            raise next(iter(failed.values()))
+        return failed
+
+    def _error_of(self, work: Callable[[], object]) -> Exception | None:
+        try:
+            self.run(work)
+        except Exception as exc:  # noqa: BLE001 - the command tells it
+            return exc
+        return None
 
     def require_wrong_for_all(self, error: SparkQueueError) -> None:
         """Leave it to Spark, where there is one, to take what is an error here, or to explain it.

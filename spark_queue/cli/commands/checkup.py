@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Argument, Option
 
 from spark_queue.checks import seconds
+from spark_queue.cli import exits
 from spark_queue.cli.command import looking
 from spark_queue.cli.exits import Exit
 from spark_queue.cli.scope import Scope
@@ -57,21 +59,34 @@ def doctor(
     """Say what is wrong with queues, since when, and which command mends it; write nothing.
 
     The exit code is 0 where nothing is, 4 after a warning or where a check could not be made, and
-    5 after an error.
+    5 after an error. A queue that cannot be examined is told after the others, with its own code.
     """
     asked = limits.thresholds()
-    found = [scope.engine(name).examine(scope, name, asked) for name in queues]
-    code = int(exit_of(found))
-    shown = {"exit": code, "queues": [plain(one) for one in found]}
+    found: list[Checkup] = []
+    failed = scope.run_each({name: partial(_examine, scope, name, asked, found) for name in queues})
+    code = int(exit_of(found, list(failed.values())))
+    shown: dict[str, Any] = {"exit": code, "queues": [plain(one) for one in found]}
+    if failed:
+        shown["failed"] = [_failure(name, exc) for name, exc in failed.items()]
     scope.display.show(shown, *show_findings.checkups(shown))
     if code:
         raise typer.Exit(code)
 
 
-def exit_of(found: Sequence[Checkup]) -> Exit:
+def _examine(scope: Scope, name: str, limits: Thresholds, found: list[Checkup]) -> None:
+    found.append(scope.engine(name).examine(scope, name, limits))
+
+
+def _failure(name: str, exc: Exception) -> dict[str, str]:
+    return {"queue": name, "error": type(exc).__name__, "message": exits.message_of(exc)}
+
+
+def exit_of(found: Sequence[Checkup], failed: Sequence[Exception] = ()) -> Exit:
     """Return what a deploy is told: the worst of all queues."""
     worst = {checkup.worst for checkup in found}
     if "error" in worst:
         return Exit.UNSOUND
+    if failed:
+        return exits.exit_of(failed[0])
     left = any(checkup.unchecked for checkup in found)
     return Exit.WARNED if "warning" in worst or left else Exit.OK

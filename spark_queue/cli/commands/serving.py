@@ -13,6 +13,7 @@ from typer import Argument, Option
 
 from spark_queue.acting import acting_as
 from spark_queue.cli.command import ReaderOption, looking
+from spark_queue.cli.exits import message_of
 from spark_queue.cli.scope import Scope
 from spark_queue.errors import SetupError
 
@@ -53,8 +54,8 @@ def serve(
     from spark_queue.serve.watching import Board  # noqa: PLC0415
 
     board = Board(names, _opener(scope, timedelta(seconds=window)), reader)
-    for seat in board:
-        seat.opened()
+    # One that cannot be opened is served as the others are: its pages say why, until it is mended.
+    failed = scope.run_each({seat.name: seat.opened for seat in board})
     # Others on this machine's network may look only if they know the token.
     is_private, token = host not in LOOPBACK, secrets.token_urlsafe(24)
     sessions = Sessions(token, _name(operator)) if allow_actions or is_private else None
@@ -64,7 +65,10 @@ def serve(
     with listening(host, port) as at:
         url = _url(host, at.getsockname()[1])
         shown = {"url": url, "token": token if sessions else None, "queues": names}
-        scope.display.show(shown, url, *([f"token: {token}"] if sessions else []))
+        wrong = {name: message_of(exc) for name, exc in failed.items()}
+        lines = [url, *([f"token: {token}"] if sessions else [])]
+        lines += [f"{name} cannot be shown: {why}" for name, why in wrong.items()]
+        scope.display.show({**shown, "failed": wrong}, *lines)
         # Whoever has seen enough says so in no other way.
         with suppress(KeyboardInterrupt):
             run(site.app({*LOOPBACK, host, *(allow_host or [])}), at)

@@ -11,8 +11,11 @@ from spark_queue.cli.shown.plain import Plain
 
 
 def checkups(data: Plain) -> list[RenderableType]:
-    """Show what was found of each queue, the worst first."""
-    return [line for checkup in data["queues"] for line in _checkup(checkup)]
+    """Show what was found of each queue, the worst first, and which could not be examined."""
+    lines: list[RenderableType] = [x for one in data["queues"] for x in _checkup(one)]
+    for one in data.get("failed", ()):
+        lines += [f"{one['queue']}: cannot be examined", f"    {one['message']}"]
+    return lines
 
 
 def _checkup(data: Plain) -> Iterator[str]:

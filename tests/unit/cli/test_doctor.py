@@ -63,6 +63,26 @@ def test_findings_are_shown_with_what_mends_them(run: Run, tmp_path: Path) -> No
     assert "not checked: " in said
 
 
+def test_a_queue_that_cannot_be_examined_hides_no_other(run: Run, tmp_path: Path) -> None:
+    """The others are shown, then it and why; an error of another counts for more."""
+    well, paused = _queue(tmp_path, "well").name, _queue(tmp_path, "paused")
+    paused.pause()
+    missing, told = str(tmp_path / "missing"), "there is no such queue"
+
+    code, said = run(well, missing, paused.name)
+
+    lines = said.splitlines()
+    assert (code, lines[:2]) == (2, [f"{well}: nothing found", f"{paused.name}: 1 finding"])
+    assert lines[-2] == f"{missing}: cannot be examined"
+    assert told in lines[-1]
+    found = json.loads(run(missing, well, "--json")[1])
+    assert [one["queue"] for one in found["queues"]] == [well]
+    (failed,) = found["failed"]
+    assert (failed["queue"], failed["error"]) == (missing, "QueueNotFoundError")
+    code, said = run(missing)
+    assert (code, said.startswith("spark-queue: ")) == (2, True)
+
+
 def test_a_program_gets_one_object(run: Run, tmp_path: Path) -> None:
     """It has the exit code, and of each queue the findings and what was not checked."""
     queue = _queue(tmp_path, "q")

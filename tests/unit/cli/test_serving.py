@@ -6,6 +6,7 @@ import json
 import socket
 from collections.abc import Callable
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -58,6 +59,29 @@ def test_serve_shows_pages_that_only_show(
     browser = TestClient(served[0], base_url=shown["url"])
     assert queue.name in browser.get("/").text
     assert browser.get("/sign-in").status_code == 404
+
+
+def test_a_queue_that_cannot_be_opened_hides_no_other(
+    run: Callable[..., Ended], served: list[Guard], queue: LocalQueue
+) -> None:
+    """It is named at the start and on its pages, and shown when it is mended."""
+    damaged = LocalQueue.create(f"{queue.name}2", "id string", durability="process")
+    damaged.close()
+    commit = Path(damaged.name, "status", "_delta_log", f"{0:020}.json")
+    whole = commit.read_bytes()
+    commit.write_bytes(b"")
+
+    shown = _serve(run, damaged.name, queue.name, f"{queue.name}3")
+
+    assert set(shown["failed"]) == {damaged.name, f"{queue.name}3"}
+    browser = TestClient(served[0], base_url=shown["url"])
+    assert "is damaged" in browser.get("/").text
+    assert "is damaged" in shown["failed"][damaged.name]
+    assert [browser.get(f"/queues/{n}").status_code for n in (0, 1, 2)] == [503, 200, 404]
+    commit.write_bytes(whole)
+    assert browser.get("/queues/0").status_code == 200
+    alone = run("serve", f"{queue.name}3", "--engine", "local")
+    assert (alone.code, "there is no such queue" in alone.err) == (2, True)
 
 
 def test_serve_with_actions_prints_a_token(

@@ -97,7 +97,13 @@ def test_a_queue_that_has_one_is_readable(
     assert queue.status().to_pylist()[0]["_state"] == "acked"
     with DurableQueue(queue) as front:
         front.ack(front.get(10)).result(10)
-    for command in (["status", queue_path], ["cancel", queue_path, "--where", "_seq = 3"]):
+    for command in (
+        ["status", queue_path],
+        ["report", queue_path],
+        ["report", queue_path, "--item", "3"],
+        ["history", queue_path, "3"],
+        ["cancel", queue_path, "--where", "_seq = 3"],
+    ):
         with pytest.raises(SystemExit) as ended:
             main([*command, "--engine", "local", "--json"])
         assert not ended.value.code
