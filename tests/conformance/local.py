@@ -12,20 +12,16 @@ from spark_queue.clock import ManualClock
 from spark_queue.config import LiveSettings, QueueConfig
 from spark_queue.local.claim import LocalClaim
 from spark_queue.local.queue import LocalQueue
-from tests.conformance.engines import EVERYTHING, SCHEMA, Capability, Row
+from tests.conformance.engines import EVERYTHING, SCHEMA, Capability, Row, name_successor
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-#: What it cannot do: items that a predicate in SQL names are found by Spark alone, and so are the
-#: turns of all items counted anew.
-BY_SPARK: frozenset[Capability] = frozenset({"predicates", "weights"})
 
 
 class LocalEngine:
     """The durable queue on two Delta tables, without a session of Spark."""
 
-    capabilities: frozenset[Capability] = EVERYTHING - BY_SPARK
+    capabilities: frozenset[Capability] = EVERYTHING
     has_notes = False
 
     def __init__(self, path: str, config: QueueConfig) -> None:
@@ -63,10 +59,14 @@ class LocalEngine:
         return {self.ids[row["_seq"]]: row["_state"] for row in rows}
 
     def cancel(self, *ids: str) -> None:
-        raise NotImplementedError
+        self.queue.cancel({"_seq": self.seqs(ids)})
 
     def redrive(self, *ids: str, again: bool = False) -> None:
-        raise NotImplementedError
+        self.queue.redrive({"_seq": self.seqs(ids)}, again=again)
+        rows = self.queue.status().select(["_seq", "_origin"]).to_pylist()
+        made = sorted((row["_seq"], row["_origin"]) for row in rows if row["_origin"] is not None)
+        for seq, origin in made:
+            name_successor(self.ids, seq, origin)
 
     def pause(self) -> None:
         self.queue.pause()

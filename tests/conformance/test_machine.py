@@ -130,20 +130,6 @@ class QueueMachine(RuleBasedStateMachine):
         assert self.delta.claim(5).ids == self.oracle.claim(5).ids == []
         self.both(lambda engine: engine.resume())
 
-    def both(self, do: Callable[[Engine], Any]) -> None:
-        """Do something to both engines, which must answer the same."""
-        assert do(self.delta) == do(self.oracle)
-
-    def teardown(self) -> None:
-        """Compare the states of all items at the end."""
-        if hasattr(self, "delta"):
-            assert self.delta.states() == self.oracle.states()
-        shutil.rmtree(self.place, ignore_errors=True)
-
-
-class OperatedMachine(QueueMachine):
-    """The same with what an operator does."""
-
     @rule(data=st.data())
     def cancel(self, data: st.DataObject) -> None:
         """A cancelled item is gone for both."""
@@ -165,8 +151,18 @@ class OperatedMachine(QueueMachine):
         """A weight counts for what waits already, for both."""
         self.both(lambda engine: engine.configure(weights=weights))
 
+    def both(self, do: Callable[[Engine], Any]) -> None:
+        """Do something to both engines, which must answer the same."""
+        assert do(self.delta) == do(self.oracle)
 
-class SparkMachine(OperatedMachine):
+    def teardown(self) -> None:
+        """Compare the states of all items at the end."""
+        if hasattr(self, "delta"):
+            assert self.delta.states() == self.oracle.states()
+        shutil.rmtree(self.place, ignore_errors=True)
+
+
+class SparkMachine(QueueMachine):
     """The same for the queue of a session."""
 
     spark: SparkSession
@@ -211,7 +207,7 @@ class LocalMachine(QueueMachine):
         self.local.forget()
 
 
-class MemoryMachine(OperatedMachine):
+class MemoryMachine(QueueMachine):
     """The same for the queue in memory that is for users' own tests."""
 
     def made(self, path: str, config: QueueConfig) -> Engine:
