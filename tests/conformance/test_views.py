@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timedelta
+from inspect import signature
 from typing import Any, TypeAlias, cast
 
 import pyarrow as pa
@@ -21,6 +22,9 @@ from spark_queue.errors import (
     ReaderNotFoundError,
     SparkQueueError,
 )
+from spark_queue.local.queue import LocalQueue, LocalReader
+from spark_queue.queue import DeltaQueue
+from spark_queue.reader import Reader
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.results import Affected, QueueStats
 from tests.conformance.conftest import Make
@@ -294,6 +298,35 @@ def test_a_queue_says_what_it_is(twins: Twins) -> None:
     if not isinstance(engine, MemoryEngine):
         assert engine.exists(engine.queue.name)
     assert not engine.exists(_MISSING)
+
+
+_OF_ANY = (
+    *("counts", "dead", "doctor", "explain", "history", "instant_of", "report", "report_item"),
+    *("stats", "status"),
+)
+_CALLS = [
+    *((DeltaQueue, LocalQueue, verb) for verb in _OF_ANY),
+    *((Reader, LocalReader, verb) for verb in (*_OF_ANY, "lag")),
+    *(
+        (DeltaQueue, LocalQueue, verb)
+        for verb in ("drop_reader", "open_reader", "reader", "readers")
+    ),
+]
+
+
+@pytest.mark.parametrize(("by_spark", "alone", "verb"), _CALLS)
+def test_a_verb_takes_the_same_with_spark_and_without(
+    by_spark: type[Any], alone: type[Any], verb: str
+) -> None:
+    """Parameters have the same names, order, kinds and defaults."""
+    taken = [
+        [
+            (one.name, one.kind, one.default)
+            for one in signature(getattr(owner, verb)).parameters.values()
+        ]
+        for owner in (by_spark, alone)
+    ]
+    assert taken[0] == taken[1]
 
 
 _WRONG: dict[str, Callable[[Seen], Any]] = {

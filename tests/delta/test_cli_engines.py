@@ -114,6 +114,10 @@ _LOOKS = (
     ("readers", "--json"),
     ("stats", "--json"),
     ("stats", "--limit", "2"),
+    ("stats", "--as-of", "3", "--json"),
+    ("stats", "--as-of", "99"),
+    ("status", "--where", "n > 2", "--as-of", "3", "--json"),
+    ("dead", "--where", "tenant = 'ä'", "--as-of", "2026-01-01T00:00:10.2Z"),
     *(("explain", str(seq)) for seq in (1, 2, 9)),
     *(("history", str(seq), "--json") for seq in (2, 9, 99)),
     ("status", "--reader", "none"),
@@ -138,13 +142,18 @@ def test_what_is_done_is_the_same(told: Told, place: str) -> None:
         "c.json": '{"n": 1, "colour": "red", "tenant": "a"}\n',
         "d.csv": "n\n1\n",
         "live.yaml": "max_items: 10\n",
+        "sends.yaml": f"punt_to: {place}/nowhere\n",
     }
     for name, text in files.items():
         Path(place, name).write_text(text)
     commands = (
         ("create", "--schema", "n int, tenant string", "--dedup-key", "n", "--fair-key", "tenant"),
         ("create", "--schema", "n int"),
-        *(("enqueue", "--files", f"{place}/{name}") for name in files if name != "live.yaml"),
+        *(
+            ("enqueue", "--files", f"{place}/{name}")
+            for name in files
+            if not name.endswith(".yaml")
+        ),
         ("enqueue", "--files", f"{place}/a.csv", "--on-duplicate", "raise"),
         ("pause",),
         ("resume",),
@@ -167,6 +176,7 @@ def test_what_is_done_is_the_same(told: Told, place: str) -> None:
         ("add-reader", "mail"),
         ("add-reader", "audit", "--start", "beginning", "--config", f"{place}/live.yaml"),
         ("add-reader", "late", "--start", "2026-01-01T00:05:00Z"),
+        ("add-reader", "sends", "--config", f"{place}/sends.yaml"),
         ("readers",),
         ("status", "--reader", "audit"),
         ("drop-reader", "audit"),
