@@ -6,8 +6,9 @@ The public names load what they need when they are first used, so that
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from spark_queue import extras
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,11 +32,13 @@ if TYPE_CHECKING:
         FormatVersionError,
         InvalidArgumentError,
         InvalidConfigError,
+        InvalidExpressionError,
         JournalFailedError,
         LeaseLostError,
         LogDamagedError,
         LogFileError,
         OutputRefusedError,
+        PackageMissingError,
         PlannersDifferError,
         QueueExistsError,
         QueueFullError,
@@ -107,6 +110,7 @@ _HOMES = {
     "FrontOptions": "front.durable",
     "InvalidArgumentError": "errors",
     "InvalidConfigError": "errors",
+    "InvalidExpressionError": "errors",
     "ItemReport": "report.model",
     "JournalFailedError": "errors",
     "JournaledQueue": "journal.queue",
@@ -122,6 +126,7 @@ _HOMES = {
     "Maintained": "results",
     "Metrics": "metrics.listening",
     "OutputRefusedError": "errors",
+    "PackageMissingError": "errors",
     "PlannersDifferError": "errors",
     "ProcessResult": "processing.loop",
     "PutResult": "front.producer",
@@ -159,6 +164,9 @@ _HOMES = {
     "open_report": "report.reading",
 }
 
+#: Names of what works with a session of Spark only.
+_OF_SPARK = ("DeltaIdempotencyKeyStore", "DeltaQueue", "Reader")
+
 __all__ = [
     "SMALL_STEPS_CONF",
     "AbortedError",
@@ -184,6 +192,7 @@ __all__ = [
     "FrontOptions",
     "InvalidArgumentError",
     "InvalidConfigError",
+    "InvalidExpressionError",
     "ItemReport",
     "JournalFailedError",
     "JournaledQueue",
@@ -198,6 +207,7 @@ __all__ = [
     "Maintained",
     "Metrics",
     "OutputRefusedError",
+    "PackageMissingError",
     "PlannersDifferError",
     "ProcessResult",
     "PutResult",
@@ -236,6 +246,10 @@ __all__ = [
     "open_report",
 ]
 
+if not extras.is_installed("pyspark"):
+    # All the others can be had by ``from spark_queue import *``.
+    __all__ = [name for name in __all__ if name not in _OF_SPARK]
+
 
 def open(path: str | Path, **options: Any) -> LocalQueue:  # noqa: A001 - as of a file
     """Open a queue on this machine's disk, without Spark; options as for :meth:`LocalQueue.open`.
@@ -256,4 +270,4 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(extras.load(f"{__name__}.{_HOMES[name]}", f"{__name__}.{name}"), name)

@@ -5,6 +5,7 @@
     SparkQueueError
     ├── InvalidConfigError       fix the configuration            (ValueError)
     ├── InvalidArgumentError     fix the call                     (ValueError)
+    │   └── InvalidExpressionError  fix the SQL: Spark refuses it, too
     ├── QueueNotFoundError       create the queue, fix the name   (LookupError)
     ├── QueueExistsError         open it instead                  (ValueError)
     ├── FormatVersionError       upgrade the library, or make a new queue
@@ -15,6 +16,7 @@
     ├── WriterLockedError        try again, or close the front that holds the queue
     ├── UnsafeSessionError       change the session's settings
     ├── SetupError               install what the command needs
+    │   └── PackageMissingError  install the extra that it names  (ModuleNotFoundError)
     ├── SparkNeededError         open the queue with a session of Spark
     ├── LeaseLostError           drop the work: someone else holds the items now
     ├── CannotUndoError          do what it says instead: this is not taken back
@@ -68,6 +70,10 @@ class InvalidConfigError(SparkQueueError, ValueError):
 
 class InvalidArgumentError(SparkQueueError, ValueError):
     """Raised when an argument of a call is out of its range or of the wrong kind."""
+
+
+class InvalidExpressionError(InvalidArgumentError):
+    """Raised when SQL names a column that is not there, or is no condition where one is asked."""
 
 
 class QueueNotFoundError(SparkQueueError, LookupError):
@@ -221,6 +227,23 @@ class UnsafeSessionError(SparkQueueError):
 
 class SetupError(SparkQueueError):
     """Raised when something that a command needs is not installed."""
+
+
+class PackageMissingError(SetupError, ModuleNotFoundError):
+    """Raised when something is used that needs a package of an extra, which is not installed.
+
+    Attributes
+    ----------
+    extra : str
+        The extra that brings it.
+    """
+
+    def __init__(self, what: str, package: str, extra: str) -> None:
+        super().__init__(
+            f"{what} needs {package}, which is not installed: pip install 'spark-queue[{extra}]'"
+        )
+        self.name = package
+        self.extra = extra
 
 
 class SparkNeededError(SparkQueueError):

@@ -10,14 +10,13 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from spark_queue import checks
+from spark_queue import checks, extras
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.front.batcher import Batcher
 from spark_queue.front.consumer import Consumer, Delivery, OutcomeName
-from spark_queue.front.ends import Inlet, Outlet
+from spark_queue.front.ends import Inlet, Outlet, require_open
 from spark_queue.front.producer import Producer, Put, PutResult
 from spark_queue.inprocess.singular.requests import Promise
 from spark_queue.local.queue import LocalQueue
@@ -282,10 +281,12 @@ class AioDurableQueue:
 
 def _ends(into: DeltaQueue | LocalQueue, source: object) -> tuple[Inlet, Outlet]:
     """Return both ends of a queue; nothing of Spark is imported for one that was opened without."""
+    require_open("into", into)
     is_alone = isinstance(into, LocalQueue)
     if is_alone != isinstance(source, LocalQueue):
         raise InvalidArgumentError("reader is of another kind than the queue: open both alike")
-    home = import_module(f"spark_queue.front.{'alone' if is_alone else 'by_spark'}")
+    name = "alone" if is_alone else "by_spark"
+    home = extras.load(f"spark_queue.front.{name}", "a front of a queue that was opened by Spark")
     ends: tuple[Inlet, Outlet] = home.ends(into, source)
     return ends
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
+from os import PathLike
 from typing import Any, Protocol
 
 from spark_queue.claim import Claim
@@ -11,9 +12,27 @@ from spark_queue.clock import Clock
 from spark_queue.delta.store import news
 from spark_queue.delta.store.news import Look
 from spark_queue.delta.store.store import Store
+from spark_queue.errors import InvalidArgumentError
+from spark_queue.wording import shorten
 
 #: Seq, outcome and holder of the key of a row that was put.
 Told = tuple[int, str, int | None]
+
+
+def require_open(what: str, queue: object) -> None:
+    """Raise where a front is to be made of the place of a queue.
+
+    Raises
+    ------
+    InvalidArgumentError
+        It says how the queue is opened.
+    """
+    if isinstance(queue, str | PathLike):
+        raise InvalidArgumentError(
+            f"{what} is {shorten(queue)}, and must be an open queue: spark_queue.open(path) opens "
+            "it without Spark, and DeltaQueue.open(spark, path), which needs "
+            "pip install 'spark-queue[spark]', with it"
+        )
 
 
 class Inlet(Protocol):

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from spark_queue import checks
+from spark_queue import checks, extras
 from spark_queue.clock import Clock
 from spark_queue.delta.journal.journal import DeltaJournal
 from spark_queue.delta.store.handle import Handle
 from spark_queue.delta.store.store import Store
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.front.ends import require_open
 from spark_queue.journal import JournaledQueue, QueueOptions, ReaderHooks
 from spark_queue.journal.options import require_name, require_options
 from spark_queue.local.handles import main_store_of
@@ -124,7 +124,8 @@ def _store_of(
     if isinstance(source, LocalQueue):
         _require_no_other(name_or_path, clock)
         return main_store_of(source)
-    home = import_module("spark_queue.front.by_spark")
+    require_open("source", source)
+    home = extras.load("spark_queue.front.by_spark", "a journal of a queue that Spark opens")
     if home.is_queue(source):
         _require_no_other(name_or_path, clock)
         of_queue: Store = home.main_store_of(source)

@@ -58,6 +58,58 @@ def test_every_error_is_in_one_place_and_on_its_page() -> None:
         assert re.search(rf"\b{error.__name__}\b", errors.__doc__ or "")
 
 
+#: Uses the package where it cannot import PySpark, or what comes with it.
+_WITHOUT_SPARK = """
+import sys
+
+class Refusing:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("pyspark", "py4j", "delta", "pandas"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Refusing())
+names = {}
+exec("from spark_queue import *", names)
+print(*sorted({"DeltaQueue", "Reader", "DurableQueue", "LocalQueue"} & {*names}))
+import spark_queue
+
+def use(name):
+    exec(f"from spark_queue import {name}", {})
+
+for call in (
+    lambda: spark_queue.DeltaQueue,
+    lambda: use("Reader"),
+    lambda: use("DeltaIdempotencyKeyStore"),
+    lambda: spark_queue.DurableQueue("/q"),
+    lambda: spark_queue.journaled_queue("/q"),
+    lambda: spark_queue.DurableQueue(object()),
+    lambda: spark_queue.journaled_queue(object(), "/q"),
+):
+    try:
+        call()
+    except spark_queue.SparkQueueError as exc:
+        print(type(exc).__name__, isinstance(exc, ImportError), exc)
+"""
+
+
+def test_without_pyspark_everything_else_is_there() -> None:
+    """All that can be had is had by ``import *``, and what cannot names the extra."""
+    told = subprocess.run(  # noqa: S603 - our own package
+        [sys.executable, "-c", _WITHOUT_SPARK], capture_output=True, text=True, check=True
+    )
+
+    names, *refused = told.stdout.splitlines()
+    assert names == "DurableQueue LocalQueue"
+    assert [line.split()[0] for line in refused] == [
+        *["PackageMissingError"] * 3,
+        *["InvalidArgumentError"] * 2,
+        *["PackageMissingError"] * 2,
+    ]
+    assert all("pip install 'spark-queue[spark]'" in line for line in refused)
+    assert all("spark_queue.open(path)" in line for line in refused[3:5])
+    assert refused[0].startswith("PackageMissingError True spark_queue.DeltaQueue needs pyspark")
+
+
 def test_version_is_known_without_spark() -> None:
     """The version and the names are told without loading Spark, installed or not."""
     asked = (

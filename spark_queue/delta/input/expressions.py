@@ -14,9 +14,8 @@ from typing import NoReturn, TypeVar
 
 from spark_queue.delta.input import kinds, lookup, signatures
 from spark_queue.delta.input.kinds import Field, Kind
-from spark_queue.delta.input.lookup import SurelyWrongError
 from spark_queue.delta.input.tokens import Token, tokens
-from spark_queue.errors import InvalidArgumentError
+from spark_queue.errors import InvalidArgumentError, InvalidExpressionError
 
 _T = TypeVar("_T")
 
@@ -114,7 +113,7 @@ def read_condition(text: str, columns: Sequence[Field]) -> Node:
     if node is None or node.letter == "n":
         _refuse("it is no condition")
     if node.letter != "b":
-        raise SurelyWrongError(f"it is no condition, but a value of type {node.kind.simple}")
+        raise InvalidExpressionError(f"it is no condition, but a value of type {node.kind.simple}")
     return node
 
 

@@ -8,10 +8,14 @@ from spark_queue.config import QueueConfig
 from spark_queue.delta.input import expressions
 from spark_queue.delta.input.expressions import Expression
 from spark_queue.delta.input.kinds import Field, Kind
-from spark_queue.delta.input.lookup import SurelyWrongError
 from spark_queue.delta.tables.schema import FORMAT_VERSION, ONE_TEXT
 from spark_queue.delta.tables.settings import Settings
-from spark_queue.errors import FormatVersionError, InvalidArgumentError, InvalidConfigError
+from spark_queue.errors import (
+    FormatVersionError,
+    InvalidArgumentError,
+    InvalidConfigError,
+    InvalidExpressionError,
+)
 from spark_queue.wording import shorten
 
 #: Options of the configuration whose values are told apart by their text, and their columns.
@@ -50,7 +54,7 @@ def require_same_everywhere(columns: Sequence[Field], config: QueueConfig) -> No
 def _require_same(option: str, text: str, columns: Sequence[Field]) -> None:
     try:
         require_text(expressions.read(text, columns))
-    except SurelyWrongError as exc:
+    except InvalidExpressionError as exc:
         raise InvalidConfigError(f"{option} is {shorten(text)}: {exc}") from exc
     except InvalidArgumentError as exc:
         raise InvalidConfigError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spark_queue.delta.input.kinds import Field, Kind
 from spark_queue.delta.input.tokens import Token
-from spark_queue.errors import InvalidArgumentError
+from spark_queue.errors import InvalidArgumentError, InvalidExpressionError
 from spark_queue.wording import did_you_mean
 
 #: Names that Spark takes for something else, where there is no such column.
@@ -13,10 +13,6 @@ _OF_SPARK = (
     *("current_time", "current_timestamp", "current_user", "localtime", "localtimestamp"),
     *("all", "any", "default", "distinct", "interval", "select", "session_user", "some", "user"),
 )
-
-
-class SurelyWrongError(InvalidArgumentError):
-    """Raised for an expression that is wrong for Spark, too."""
 
 
 def may_be_of_spark(token: Token, after: Token) -> bool:
@@ -34,7 +30,7 @@ def field_of(kind: Kind, name: str, *, may_be_of_spark: bool = False) -> Field:
 
     Raises
     ------
-    SurelyWrongError
+    InvalidExpressionError
         When there is none.
     InvalidArgumentError
         When there is none and it may be something else to Spark, or when there are several.
@@ -48,4 +44,4 @@ def field_of(kind: Kind, name: str, *, may_be_of_spark: bool = False) -> Field:
     if may_be_of_spark:
         raise InvalidArgumentError(f"{name} is no column")
     hint = did_you_mean(name, [field.name for field in fields]) if fields else ""
-    raise SurelyWrongError(f"{name} is no column{hint}; a text has quotes: '{name}'")
+    raise InvalidExpressionError(f"{name} is no column{hint}; a text has quotes: '{name}'")

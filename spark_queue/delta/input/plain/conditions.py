@@ -15,10 +15,9 @@ import pyarrow.compute as pc
 from spark_queue import checks
 from spark_queue.delta.input.expressions import LITERAL, Node, read_condition
 from spark_queue.delta.input.kinds import Field
-from spark_queue.delta.input.lookup import SurelyWrongError
 from spark_queue.delta.input.plain.functions import FUNCTIONS, Function
 from spark_queue.delta.input.plain.keys import require_known, values_of
-from spark_queue.errors import InvalidArgumentError, SparkNeededError
+from spark_queue.errors import InvalidArgumentError, InvalidExpressionError, SparkNeededError
 from spark_queue.wording import shorten
 
 _Compare = Callable[[pa.Array, pa.Array], pa.Array]
@@ -48,7 +47,7 @@ def is_true(text: str, columns: Sequence[Field], rows: pa.Table) -> pa.Array:
     what = f"the SQL {shorten(text)}"
     try:
         node = read_condition(text, columns)
-    except SurelyWrongError as exc:
+    except InvalidExpressionError as exc:
         raise InvalidArgumentError(f"where is {shorten(text)}: {exc}") from exc
     except InvalidArgumentError as exc:
         raise SparkNeededError(what, f"{exc!s:.500}") from exc
