@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,7 +39,9 @@ class Link:
     why: Explanation
     state: str
     failures: int = 0
+    losses: int = 0
     error: str | None = None
+    """What its last failure says; a loss is none."""
     worker: str = ""
     liveness: Liveness | None = None
 
@@ -92,6 +95,7 @@ class Chains:
             why=explained,
             state=row["state"],
             failures=row["attempts"],
+            losses=row["losses"],
             error=self._error_of(row),
             worker=row["worker_id"] or f"lease {row['lease']}",
             liveness=judge(
@@ -100,10 +104,14 @@ class Chains:
         )
 
     def _error_of(self, row: Answer) -> str | None:
-        if row["failed_step"] is None:
+        if not row["attempts"] or row["failed_step"] is None:
             return None
-        where = f"seq = {row['seq']} AND step = {row['failed_step']}"
-        return next((move["error"] for move in self.engine.rows("moves", where)), None)
+        error, attempts = None, 0
+        moves = self.engine.rows("moves", f"seq = {row['seq']}")
+        for move in sorted(moves, key=itemgetter("step")):
+            if move["attempts"] > attempts:
+                error, attempts = move["error"], move["attempts"]
+        return error
 
     def _state_of(self, seq: int | None) -> dict[int, State]:
         if seq is None:
@@ -172,11 +180,19 @@ def _end(link: Link, now: datetime) -> str:
 
 
 def _failed(link: Link) -> str:
-    if not link.failures or link.state not in (READY, CLAIMED):
+    if link.state not in (READY, CLAIMED):
         return ""
-    times = _TIMES.get(link.failures, f"{link.failures} times")
-    error = (link.error or "").strip().splitlines()
-    return f"failed {times}" + (f" with {error[0]!r}" if error else "")
+    said = [f"failed {_times(link.failures)}{_with(link.error)}"] if link.failures else []
+    return ", ".join([*said, f"was lost {_times(link.losses)}"] if link.losses else said)
+
+
+def _times(count: int) -> str:
+    return _TIMES.get(count, f"{count} times")
+
+
+def _with(error: str | None) -> str:
+    lines = (error or "").strip().splitlines()
+    return f" with {lines[0]!r}" if lines else ""
 
 
 def lasting(seconds: float) -> str:

@@ -1,0 +1,42 @@
+"""What an item waits for, told in one sentence."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import timedelta
+
+from spark_queue import LocalQueue, QueueConfig, RetryPolicy
+from spark_queue.clock import ManualClock, SystemClock
+
+#: Claims an item, and is killed with it.
+_KILLED = """
+import os, signal, sys
+from spark_queue import LocalQueue
+
+claim = LocalQueue.open(sys.argv[1]).claim(1)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_loss_is_no_failure(queue_path: str) -> None:
+    """The error is that of the last failure, and losses are counted beside."""
+    clock = ManualClock(SystemClock().now() - timedelta(hours=1))
+    config = QueueConfig(group_key="run", retry=RetryPolicy(delay=timedelta(minutes=1)))
+    queue = LocalQueue.create(queue_path, "run string", config, durability="process", clock=clock)
+    queue.enqueue([{"run": "a"}, {"run": "a"}, {"run": "b"}])
+    for _ in range(2):
+        queue.claim(1).nack("TimeoutError: no answer")
+        clock.advance(timedelta(minutes=10))
+    for _ in range(2):
+        subprocess.run([sys.executable, "-c", _KILLED, queue_path], check=False)  # noqa: S603
+        with queue.claim(1) as claim:
+            claim.release()
+
+    told = queue.report_item(2).text
+
+    assert told == (
+        "item 2 waits for item 1, which failed twice with 'TimeoutError: no answer', was lost "
+        "twice and may run at the next claim"
+    )
+    assert queue.report_item(3).text == "item 3 may run at the next claim"
