@@ -245,6 +245,23 @@ SELECT
   failed_step
 FROM reasoned;
 
+-- Ready items that nothing but their turn keeps from a claim, and since when: of a group not before
+-- anything was last done with one of it.
+CREATE OR REPLACE VIEW sq_runnable AS
+WITH done_with AS (
+  SELECT group_key, max(moved_at) AS moved_at
+  FROM sq_standing
+  WHERE group_key IS NOT NULL AND state <> 'ready'
+  GROUP BY group_key
+)
+SELECT
+  r.seq,
+  r.fair_key,
+  greatest(r.enqueued_at, coalesce(r.available_at, r.enqueued_at), r.moved_at, d.moved_at) AS since
+FROM sq_reasons r
+LEFT JOIN done_with d ON d.group_key = r.group_key
+WHERE r.state = 'ready' AND r.reason = 'runnable';
+
 -- Every failure, with the begin of what its error says; all digits are 0 there, so that there are
 -- few of them.
 CREATE OR REPLACE VIEW sq_failures AS
@@ -328,6 +345,8 @@ flow AS (
     count(CASE WHEN s.enqueued_at > a.since THEN 1 END) AS entered,
     count(CASE WHEN s.finished_at > a.since THEN 1 END) AS ended,
     count(CASE WHEN s.finished_at > a.since AND s.state = 'acked' THEN 1 END) AS done,
+    max(s.claimed_at) AS last_claim_at,
+    max(CASE WHEN s.state = 'acked' THEN s.finished_at END) AS last_ack_at,
     (max(unix_micros(a.now)) - greatest(max(unix_micros(a.since)), min(unix_micros(s.enqueued_at))))
       / 1e6 AS seconds
   FROM sq_standing s
@@ -347,6 +366,9 @@ SELECT
   f.expired,
   f.cancelled,
   (unix_micros(a.now) - unix_micros(w.oldest)) / 1e6 AS oldest_age,
+  r.since AS runnable_since,
+  f.last_claim_at,
+  f.last_ack_at,
   f.entered AS enqueued_in_window,
   f.done AS done_in_window,
   CASE WHEN f.seconds > 0 THEN f.entered / f.seconds END AS enqueued_per_second,
@@ -358,6 +380,7 @@ SELECT
   END AS time_left
 FROM waiting w
 CROSS JOIN flow f
+CROSS JOIN (SELECT min(since) AS since FROM sq_runnable) r
 CROSS JOIN sq_asked a;
 
 -- How many items were open, every half hour of the last day. What was made ready again after its end
@@ -747,8 +770,9 @@ FROM sq_standing s
 CROSS JOIN sq_asked a
 WHERE s.state IN ('ready', 'claimed');
 
--- The fair keys with items that nothing but their turn keeps from a claim, and that got none in the
--- window, while others did: how many could run, since when, and the first of them. The longest first.
+-- The fair keys with items that nothing but their turn keeps from a claim, for the whole window, and
+-- that got no turn in it, or less than a twentieth of what each other key got: how many could run,
+-- since when, and the first of them. The longest first.
 CREATE OR REPLACE VIEW sq_starving AS
 WITH turns AS (
   SELECT s.fair_key, count(*) AS turns
@@ -759,27 +783,68 @@ WITH turns AS (
   GROUP BY s.fair_key
 ),
 every_turn AS (
-  SELECT cast(sum(turns) AS bigint) AS turns FROM turns
+  SELECT cast(sum(turns) AS bigint) AS turns, count(*) AS served FROM turns
 ),
-could_run AS (
+ordered AS (
   SELECT
-    seq,
     fair_key,
-    greatest(enqueued_at, coalesce(available_at, enqueued_at), moved_at) AS since
-  FROM sq_reasons
-  WHERE state = 'ready' AND reason = 'runnable'
+    since,
+    first_value(seq) OVER (PARTITION BY fair_key ORDER BY since, seq) AS seq
+  FROM sq_runnable
 ),
 waiting AS (
-  SELECT fair_key, count(*) AS items, min(since) AS since, min_by(seq, since) AS seq
-  FROM could_run
+  SELECT fair_key, count(*) AS items, min(since) AS since, min(seq) AS seq
+  FROM ordered
   GROUP BY fair_key
+),
+compared AS (
+  SELECT
+    w.*,
+    coalesce(t.turns, 0) AS turns,
+    e.turns - coalesce(t.turns, 0) AS turns_of_others,
+    e.served - CASE WHEN t.turns IS NULL THEN 0 ELSE 1 END AS others
+  FROM waiting w
+  LEFT JOIN turns t ON t.fair_key IS NOT DISTINCT FROM w.fair_key
+  CROSS JOIN every_turn e
 )
-SELECT w.fair_key, w.items, w.since, w.seq, e.turns AS turns_of_others
-FROM waiting w
-LEFT JOIN turns t ON t.fair_key IS NOT DISTINCT FROM w.fair_key
-CROSS JOIN every_turn e
+SELECT c.fair_key, c.items, c.since, c.seq, c.turns, c.turns_of_others
+FROM compared c
 CROSS JOIN sq_asked a
-WHERE t.turns IS NULL AND e.turns > 0 AND w.since <= a.since
+WHERE c.since <= a.since AND c.turns * 20 * c.others < c.turns_of_others
+ORDER BY c.since, c.seq
+LIMIT 100;
+
+-- The priorities with items that could run for the whole window, and that got no turn in it, while
+-- higher ones did: how many could run, since when, and the first of them. The longest first.
+CREATE OR REPLACE VIEW sq_outranked AS
+WITH turns AS (
+  SELECT i.priority, count(*) AS turns
+  FROM sq_moves m
+  JOIN sq_items i ON i.seq = m.seq
+  CROSS JOIN sq_asked a
+  WHERE m.moment > a.since AND m.granted
+  GROUP BY i.priority
+),
+ordered AS (
+  SELECT
+    i.priority,
+    r.since,
+    first_value(r.seq) OVER (PARTITION BY i.priority ORDER BY r.since, r.seq) AS seq
+  FROM sq_runnable r
+  JOIN sq_items i ON i.seq = r.seq
+),
+waiting AS (
+  SELECT priority, count(*) AS items, min(since) AS since, min(seq) AS seq
+  FROM ordered
+  GROUP BY priority
+)
+SELECT w.priority, w.items, w.since, w.seq, cast(sum(t.turns) AS bigint) AS turns_above
+FROM waiting w
+JOIN turns t ON t.priority > w.priority
+LEFT JOIN turns own ON own.priority = w.priority
+CROSS JOIN sq_asked a
+WHERE own.turns IS NULL AND w.since <= a.since
+GROUP BY w.priority, w.items, w.since, w.seq
 ORDER BY w.since, w.seq
 LIMIT 100;
 

@@ -9,7 +9,7 @@ from typing import Any
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.views.ends import ends_at
 from spark_queue.report import holders
-from spark_queue.report.model import HeldGroup, RetryPoint, WorkerLine
+from spark_queue.report.model import HeldGroup, Overview, RetryPoint, WorkerLine
 from spark_queue.report.reading import asked_of, engines_of
 
 #: Which item has waited longest, of those whose time has come.
@@ -36,7 +36,7 @@ class Oldest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StarvingKey:
-    """A fair key whose items could run, and that got no turn in the window."""
+    """A fair key whose items could run, and that got no turn in the window, or almost none."""
 
     fair_key: str | None
     items: int
@@ -44,8 +44,24 @@ class StarvingKey:
     """Since when the first of them could run."""
     seq: int
     """That item."""
+    turns: int
+    """Turns that it got in the window."""
     turns_of_others: int
     """Turns that others got in the window."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutrankedPriority:
+    """A priority whose items could run, and of which higher ones got all turns of the window."""
+
+    priority: int
+    items: int
+    since: datetime
+    """Since when the first of them could run."""
+    seq: int
+    """That item."""
+    turns_above: int
+    """Turns of higher priorities in the window."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,13 +78,13 @@ class Panels:
     """What is asked of the logs of one reader."""
 
     now: datetime
-    done: int
-    """Items acked in the window."""
+    overview: Overview
     oldest: Oldest | None
     workers: tuple[WorkerLine, ...]
     retries: tuple[RetryPoint, ...]
     groups: tuple[HeldGroup, ...]
     starving: tuple[StarvingKey, ...]
+    outranked: tuple[OutrankedPriority, ...]
     errors: tuple[FailureGroup, ...]
 
 
@@ -87,12 +103,13 @@ def read(store: Store, window: timedelta) -> Panels:
         directory = holders.directory_at(store, ends)
         return Panels(
             now=asked.now,
-            done=overview["done_in_window"],
+            overview=Overview(**overview, refused=store.queue_head().refused),
             oldest=next((_oldest(row) for row in engine.rows("reasons", OLDEST)), None),
             workers=holders.workers(engine, directory, asked.now),
             retries=tuple(RetryPoint(**row) for row in engine.rows("retries")),
             groups=holders.groups(engine, directory, asked.now),
             starving=tuple(StarvingKey(**row) for row in engine.rows("starving")),
+            outranked=tuple(OutrankedPriority(**row) for row in engine.rows("outranked")),
             errors=tuple(_errors(row) for row in engine.rows("errors", "in_window > 0")),
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from spark_queue.doctor.checks import service, trust, upkeep, work
+from spark_queue.doctor.checks import service, starvation, trust, upkeep, work
 from spark_queue.doctor.finding import Finding
 from spark_queue.doctor.subject import Subject
 
@@ -27,8 +27,10 @@ CHECKS: Mapping[str, Check] = {
     "items-too-old": work.items_too_old,
     "retry-storm": work.retry_storm,
     "dead-growing": work.dead_growing,
-    "tenant-starves": work.tenant_starves,
-    "group-starves": work.group_starves,
+    "nobody-claims": starvation.nobody_claims,
+    "tenant-starves": starvation.tenant_starves,
+    "priority-starves": starvation.priority_starves,
+    "group-starves": starvation.group_starves,
     "checkpoint-due": upkeep.checkpoint_due,
     "commits-unsummed": upkeep.commits_unsummed,
     "compaction-due": upkeep.compaction_due,

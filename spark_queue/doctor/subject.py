@@ -120,6 +120,12 @@ class Subject:
         of = ("--reader", reader) if reader else ()
         return shell_command("spark-queue", verb, self.store.name, *words, *of)
 
+    def worker_command(self, reader: Seen) -> str:
+        """Return the command that has items claimed again: a resume, or a worker."""
+        if reader.settings.paused:
+            return self.command("resume", reader=reader.name)
+        return self.command("process", "MODULE:FUNCTION", reader=reader.name)
+
 
 def is_lost(reader: Store) -> bool:
     """Tell whether a reader is registered whose status log is gone."""

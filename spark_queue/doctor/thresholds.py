@@ -28,6 +28,8 @@ class Thresholds:
     oldest: timedelta | None = None
     """How long an item may wait whose time has come, whatever keeps it; ``None`` (default): as long
     as it likes."""
+    idle: timedelta = timedelta(hours=1)
+    """How long nobody may claim while items could run."""
     window: timedelta = timedelta(hours=1)
     """How far failures and dead letters are looked back at, and how long a tenant may get no turn
     while others do, or a group wait for one of its own."""

@@ -45,6 +45,12 @@ class Overview:
     """Rows that were refused as duplicates, ever."""
     oldest_age: float | None
     """How long ago the oldest ready item was enqueued, a delayed one, too."""
+    runnable_since: datetime | None
+    """Since when the first of the runnable items could run; None where there is none."""
+    last_claim_at: datetime | None
+    """When somebody claimed last, of what the tables still have."""
+    last_ack_at: datetime | None
+    """When an item was acked last, of what the tables still have."""
     enqueued_in_window: int
     done_in_window: int
     """Items acked in the window."""

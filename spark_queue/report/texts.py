@@ -23,6 +23,7 @@ VIEWS = (
     "touched",
     "standing",
     "reasons",
+    "runnable",
     "failures",
     "wordings",
     "overview",
@@ -35,6 +36,7 @@ VIEWS = (
     "steps",
     "behind",
     "starving",
+    "outranked",
     "history",
     "listed",
 )

@@ -30,6 +30,9 @@ class LimitOptions:
     oldest: Annotated[
         float | None, Option(help="Seconds that an item may wait; for ever if not given.")
     ] = None
+    idle: Annotated[
+        float | None, Option(help="Seconds that nobody may claim while items could run.")
+    ] = None
     retention: Annotated[
         float | None, Option(help="Seconds that finished items are kept; for ever if not given.")
     ] = None
@@ -44,6 +47,7 @@ class LimitOptions:
         usual = Thresholds()
         return Thresholds(
             oldest=None if self.oldest is None else seconds("oldest", self.oldest),
+            idle=usual.idle if self.idle is None else seconds("idle", self.idle),
             retention=None if self.retention is None else seconds("retention", self.retention),
             window=usual.window if self.window is None else seconds("window", self.window),
         )

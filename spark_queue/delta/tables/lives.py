@@ -123,6 +123,12 @@ def has_ended(directory: Path, name: str) -> bool | None:
         return True
 
 
+def running(directory: Path) -> list[int]:
+    """Return the processes whose lives run in a directory, of all that have claimed there."""
+    require_locks(directory)
+    return sorted(int(file.name.partition("-")[0]) for file in _files(directory) if _runs(file))
+
+
 def sweep(directory: Path) -> int:
     """Remove the files of lives that have ended, and return how many.
 
@@ -130,13 +136,7 @@ def sweep(directory: Path) -> int:
     gives any away. So no name of a file that was removed is ever used again.
     """
     require_locks(directory)
-    try:
-        with using(directory / _DIRECTORY):
-            names = os.listdir(directory / _DIRECTORY)  # noqa: PTH208 - only names are wanted
-    except FileNotFoundError:
-        return 0
-    lives = directory / _DIRECTORY
-    return sum(_removed(lives / name) for name in names if _FILE.fullmatch(name))
+    return sum(_removed(file) for file in _files(directory))
 
 
 def leave(directory: Path) -> None:
@@ -150,6 +150,25 @@ def leave(directory: Path) -> None:
 def _is_mine(directory: Path, name: str) -> bool:
     life = _lives.known(directory)
     return life is not None and life.name == name
+
+
+def _files(directory: Path) -> list[Path]:
+    """Return the files of lives, of those that run and those that have ended."""
+    lives = directory / _DIRECTORY
+    try:
+        with using(lives):
+            names = os.listdir(lives)  # noqa: PTH208 - only names are wanted
+    except FileNotFoundError:
+        return []
+    return [lives / name for name in names if _FILE.fullmatch(name)]
+
+
+def _runs(file: Path) -> bool:
+    try:
+        with looking_at(str(file)) as is_ended:
+            return not is_ended
+    except (FileNotFoundError, PermissionError):
+        return False
 
 
 def _removed(file: Path) -> bool:

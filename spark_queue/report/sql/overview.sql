@@ -23,6 +23,8 @@ flow AS (
     count(CASE WHEN s.enqueued_at > a.since THEN 1 END) AS entered,
     count(CASE WHEN s.finished_at > a.since THEN 1 END) AS ended,
     count(CASE WHEN s.finished_at > a.since AND s.state = 'acked' THEN 1 END) AS done,
+    max(s.claimed_at) AS last_claim_at,
+    max(CASE WHEN s.state = 'acked' THEN s.finished_at END) AS last_ack_at,
     (max(unix_micros(a.now)) - greatest(max(unix_micros(a.since)), min(unix_micros(s.enqueued_at))))
       / 1e6 AS seconds
   FROM sq_standing s
@@ -42,6 +44,9 @@ SELECT
   f.expired,
   f.cancelled,
   (unix_micros(a.now) - unix_micros(w.oldest)) / 1e6 AS oldest_age,
+  r.since AS runnable_since,
+  f.last_claim_at,
+  f.last_ack_at,
   f.entered AS enqueued_in_window,
   f.done AS done_in_window,
   CASE WHEN f.seconds > 0 THEN f.entered / f.seconds END AS enqueued_per_second,
@@ -53,4 +58,5 @@ SELECT
   END AS time_left
 FROM waiting w
 CROSS JOIN flow f
+CROSS JOIN (SELECT min(since) AS since FROM sq_runnable) r
 CROSS JOIN sq_asked a

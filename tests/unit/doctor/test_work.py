@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
 from spark_queue.clock import ManualClock
 from spark_queue.config import RetryPolicy
+from spark_queue.delta.tables import lives
 from tests.unit.doctor.conftest import Make, only, paste, with_limits
 
 SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
@@ -93,7 +96,7 @@ def test_a_storm_that_is_over_is_none(make: Make, clock: ManualClock) -> None:
     assert with_limits(queue, failures=3).ids() == ["retry-storm"]
 
     clock.advance(HOUR + SECOND)
-    assert with_limits(queue, failures=3).findings == ()
+    assert "retry-storm" not in with_limits(queue, failures=3).ids()
 
 
 def test_dead_letters_that_grow_are_found(make: Make, clock: ManualClock) -> None:
@@ -237,3 +240,101 @@ def test_a_worker_that_is_gone_is_found(make: Make, clock: ManualClock) -> None:
     paused = only(queue.doctor(), "workers-gone")
     assert paused.command == f"spark-queue resume {queue.name}"
     assert paused.what.endswith("but it is paused")
+
+
+def test_a_queue_on_which_nobody_works_is_found(make: Make, clock: ManualClock) -> None:
+    """How many could run, since when nobody claims, and that no worker lives; until a claim."""
+    queue = make(group_key="id")
+    queue.enqueue([{"id": str(at)} for at in range(701)])
+    queue.claim(1).ack()
+    lives.leave(Path(queue.name, "status"))
+    begun = clock.now()
+    clock.advance(HOUR - SECOND)
+    assert queue.doctor().findings == ()
+
+    clock.advance(8 * HOUR + SECOND)
+    found = only(queue.doctor(), "nobody-claims")
+
+    assert (found.severity, found.since) == ("warning", begun)
+    said = "700 items could run, and nobody has claimed for 9 h; no worker lives"
+    assert found.what == said
+    assert found.command == f"spark-queue process {queue.name} MODULE:FUNCTION"
+    claim = queue.claim(1, lease=9 * HOUR)
+    clock.advance(2 * HOUR)
+    assert queue.doctor().findings == ()
+    claim.ack()
+    clock.advance(HOUR)
+    assert f"worker process {os.getpid()} lives" in only(queue.doctor(), "nobody-claims").what
+
+
+def test_a_pause_and_a_delay_are_no_idleness(make: Make, clock: ManualClock) -> None:
+    """Where nothing can run nobody has to claim; from a resume on the time counts afresh."""
+    queue = make()
+    queue.enqueue({"id": "a", "available_at": clock.now() + 9 * HOUR})
+    clock.advance(9 * HOUR)
+    queue.pause()
+    assert queue.doctor().ids() == ["paused"]
+
+    clock.advance(2 * HOUR)
+    queue.resume()
+
+    assert queue.doctor().findings == ()
+    assert with_limits(queue, idle=SECOND).findings == ()
+    clock.advance(SECOND)
+    assert with_limits(queue, idle=SECOND).ids() == ["nobody-claims"]
+
+
+def test_a_tenant_that_gets_almost_no_turn_is_found(make: Make, clock: ManualClock) -> None:
+    """One turn of a hundred is none to speak of; a small weight that is a share is meant."""
+    queue = make("tenant string", fair_key="tenant")
+    tenants = ["slow"] * 30 + ["small"] * 100 + ["quick"] * 300
+    queue.enqueue([{"tenant": tenant} for tenant in tenants])
+    clock.advance(2 * HOUR)
+    queue.claim(3).ack()
+    queue.configure(weights={"slow": 0.001, "small": 0.25})
+    queue.claim(100).ack()
+
+    found = only(queue.doctor(), "tenant-starves")
+
+    said = "tenant 'slow' got 1 turn in 1 h, others 102; 29 of its items could run"
+    assert found.what == said
+    assert found.command == f"spark-queue configure {queue.name} --weight slow=1"
+    paste(found)
+    queue.claim(60).ack()
+    assert "tenant-starves" not in queue.doctor().ids()
+
+
+def test_tenants_that_starve_are_one_finding(make: Make, clock: ManualClock) -> None:
+    """The first of them is told of in full, the others by name; one command feeds them all."""
+    names = ["a", "b", "c", "d", "e"]
+    weights = dict.fromkeys(names, 0.0001)
+    queue = make("tenant string", fair_key="tenant", weights=weights)
+    queue.enqueue([{"tenant": tenant} for tenant in [*names, *["quick"] * 50]])
+    clock.advance(2 * HOUR)
+    queue.claim(40).ack()
+
+    found = only(queue.doctor(), "tenant-starves")
+
+    assert found.what.startswith("tenant 'a' got no turn in 1 h, others 40")
+    assert found.what.endswith("; so do tenant 'b', tenant 'c', tenant 'd' and 1 more")
+    paste(found)
+    assert set(queue.config.weights.values()) == {1.0}
+
+
+def test_a_priority_that_starves_is_found(make: Make, clock: ManualClock) -> None:
+    """Where ones of higher priority always go first; once it had a turn it starves no more."""
+    queue = make("p int", priority="p")
+    queue.enqueue([{"p": 1}, {"p": 1}, *({"p": 5} for _ in range(9))])
+    begun = clock.now()
+    for _ in range(8):
+        clock.advance(10 * MINUTE)
+        queue.claim(1).ack()
+
+    found = only(queue.doctor(), "priority-starves")
+
+    assert (found.severity, found.since) == ("warning", begun)
+    assert found.what == "priority 1 got no turn in 1 h, higher ones 6; 2 of its items could run"
+    assert found.command == f"spark-queue explain {queue.name} 1"
+    paste(found)
+    queue.claim(2).ack()
+    assert queue.doctor().findings == ()

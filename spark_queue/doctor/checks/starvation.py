@@ -1,0 +1,158 @@
+"""Checks for items that could run, and get no turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from itertools import pairwise
+
+from spark_queue.delta.tables import lives
+from spark_queue.delta.tables.liveness import Liveness
+from spark_queue.doctor.finding import Finding
+from spark_queue.doctor.panels import StarvingKey
+from spark_queue.doctor.phrases import listed, span
+from spark_queue.doctor.subject import Seen, Subject
+from spark_queue.report.model import HeldGroup
+from spark_queue.wording import plural
+
+#: Why an item is not done that others wait for, where it is not for want of workers.
+_GOES_ON = ("leased", "delayed")
+
+#: How much of an error is told.
+_CHARS = 120
+
+
+def nobody_claims(subject: Subject) -> Iterator[Finding]:
+    """Find readers whose items could run, and that nobody has claimed from for too long."""
+    for reader in subject.readers:
+        seen, now = subject.panels(reader).overview, subject.panels(reader).now
+        since = _idle_since(subject, reader)
+        if since is not None and now - since >= subject.limits.idle:
+            yield Finding(
+                id="nobody-claims",
+                severity="warning",
+                what=f"{plural(seen.runnable, 'item')} could run, and nobody has claimed for "
+                f"{span(now - since)}; {_who_lives(subject)}",
+                since=since,
+                command=subject.worker_command(reader),
+                reader=reader.name,
+            )
+
+
+def _idle_since(subject: Subject, reader: Seen) -> datetime | None:
+    """Return since when items could run and nobody works; ``None`` where somebody does."""
+    panels = subject.panels(reader)
+    works = any(one.items and one.liveness is Liveness.ALIVE for one in panels.workers)
+    seen = panels.overview
+    if works or seen.runnable_since is None:
+        return None
+    times = (seen.runnable_since, seen.last_claim_at, seen.last_ack_at, _resumed(subject, reader))
+    return max(at for at in times if at is not None)
+
+
+def _resumed(subject: Subject, reader: Seen) -> datetime | None:
+    configured = subject.table_of(reader).configured()
+    return max(
+        (now.at for was, now in pairwise(configured) if was.paused and not now.paused), default=None
+    )
+
+
+def _who_lives(subject: Subject) -> str:
+    directory = subject.store.handle.place.directory()
+    if directory is None:
+        return "no lease is in force"
+    pids = [str(pid) for pid in lives.running(directory)]
+    return f"worker process {listed(pids)} lives" if pids else "no worker lives"
+
+
+def tenant_starves(subject: Subject) -> Iterator[Finding]:
+    """Find fair keys whose items could run, and that get no turn, or almost none, unlike others."""
+    for reader in subject.readers:
+        keys = [] if reader.settings.paused else subject.panels(reader).starving
+        if keys:
+            first, *others = keys
+            told = plural(first.turns, "turn") if first.turns else "no turn"
+            more = f"; so do {listed([_name(key.fair_key) for key in others])}" if others else ""
+            yield Finding(
+                id="tenant-starves",
+                severity="warning",
+                what=f"{_name(first.fair_key)} got {told} in {span(subject.limits.window)}, others "
+                f"{first.turns_of_others:,}; {first.items:,} of its items could run{more}",
+                since=first.since,
+                command=_feed(subject, reader, keys),
+                reader=reader.name,
+            )
+
+
+def _feed(subject: Subject, reader: Seen, keys: Sequence[StarvingKey]) -> str:
+    """Return what gives keys their turns again, where weights keep them; or tells what does."""
+    weights = reader.settings.config.weights
+    light = [key.fair_key for key in keys if weights.get(key.fair_key or "", 1.0) < 1]
+    words = [word for key in light for word in ("--weight", f"{key}=1")]
+    raised = subject.command("configure", *words, reader=reader.name) if words else ""
+    return raised or subject.command("explain", str(keys[0].seq), reader=reader.name)
+
+
+def _name(key: str | None) -> str:
+    return "what has no fair key" if key is None else f"tenant {key!r}"
+
+
+def priority_starves(subject: Subject) -> Iterator[Finding]:
+    """Find priorities whose items could run, and of which higher ones get all turns."""
+    for reader in subject.readers:
+        panels = subject.panels(reader)
+        # A tenant that starves by its priority has a finding.
+        known = {key.seq for key in panels.starving}
+        found = [one for one in panels.outranked if one.seq not in known]
+        if found and not reader.settings.paused:
+            first, *others = found
+            more = f"; so do {plural(len(others), 'other')}" if others else ""
+            yield Finding(
+                id="priority-starves",
+                severity="warning",
+                what=f"priority {first.priority} got no turn in {span(subject.limits.window)}, "
+                f"higher ones {first.turns_above:,}; {first.items:,} of its items could run{more}",
+                since=first.since,
+                command=subject.command("explain", str(first.seq), reader=reader.name),
+                reader=reader.name,
+            )
+
+
+def group_starves(subject: Subject) -> Iterator[Finding]:
+    """Find groups that wait for one of their own for too long."""
+    for reader in subject.readers:
+        panels = subject.panels(reader)
+        held = [one for one in panels.groups if _starves(one, panels.now, subject.limits.window)]
+        if held:
+            first, *others = held
+            error = f", failed with: {first.error[:_CHARS]}" if first.error else ""
+            more = f"; so do {listed([repr(one.group_key) for one in others])}" if others else ""
+            yield Finding(
+                id="group-starves",
+                severity="warning",
+                what=f"{first.behind:,} item(s) of group {first.group_key!r} wait for item "
+                f"{first.head}, which is {_state_of(first)}{error}{more}",
+                since=panels.now - timedelta(seconds=max(one.oldest_age for one in held)),
+                command=_free(subject, reader, first),
+                reader=reader.name,
+            )
+
+
+def _state_of(group: HeldGroup) -> str:
+    return f"{group.why} by one that is {group.liveness.value}" if group.liveness else group.why
+
+
+def _free(subject: Subject, reader: Seen, group: HeldGroup) -> str:
+    """Return what lets a group go on; of a head that somebody works on, only what shows it."""
+    if group.liveness is None:
+        return subject.command("cancel", "--where", f"_seq = {group.head}", reader=reader.name)
+    if group.liveness is Liveness.GONE:
+        return subject.worker_command(reader)
+    return subject.command("report", "--item", str(group.head), reader=reader.name)
+
+
+def _starves(group: HeldGroup, now: datetime, window: timedelta) -> bool:
+    """Tell whether others wait for an item that is tried again and again, or goes on and on."""
+    if group.why not in _GOES_ON or group.oldest_age < window.total_seconds():
+        return False
+    return group.attempts + group.losses > 0 or group.since <= now - window
