@@ -110,11 +110,16 @@ class Maintaining(Working):
         """
         return more_columns.add_columns(self._main, of_spark(parsed(schema)))
 
-    def upgrade(self) -> Upgraded:
+    def upgrade(self, *, dry_run: bool = False) -> Upgraded:
         """Bring a queue that an older release has made to the format of this one.
 
         It is a step, and may be repeated: of a queue that has the format nothing is written. From
         then on older releases refuse the queue; what is claimed goes on.
+
+        Parameters
+        ----------
+        dry_run : bool
+            Only say from which format to which it would go; the errors are the same.
 
         Raises
         ------
@@ -123,4 +128,5 @@ class Maintaining(Working):
         FencedError
             When a front holds the queue.
         """
-        return upgrade.upgrade(self._main)
+        checks.require_flag("dry_run", dry_run)
+        return upgrade.upgrade(self._main, dry_run=dry_run)

@@ -122,6 +122,14 @@ def plural(count: int, one: str, many: str | None = None) -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
+def size(count: int) -> str:
+    """Return a number of bytes in the largest unit of which there is one."""
+    for power, name in ((4, "TiB"), (3, "GiB"), (2, "MiB"), (1, "KiB")):
+        if count >= 1024**power:
+            return f"{count / 1024**power:,.1f} {name}"
+    return f"{count} B"
+
+
 def duration(seconds: float | None) -> str:
     """Return a duration in the largest unit of which it has two, empty for ``None``."""
     if seconds is None:

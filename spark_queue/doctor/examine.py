@@ -40,6 +40,8 @@ def examine(store: Store, limits: Thresholds | None = None) -> Checkup:
         at=subject.now,
         findings=tuple(sorted(findings, key=how_bad)),
         unchecked=unchecked,
+        # Its check has said why it could not be measured.
+        storage=None if "disk-fills" in unchecked else subject.storage,
     )
 
 

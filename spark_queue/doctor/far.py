@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import cached_property
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -60,11 +61,20 @@ class TableFar(LoggedTable):
 
     def files(self) -> Files:
         """See :class:`Table`; what is small is worked out from the mean."""
-        detail = self.store.spark.sql(f"DESCRIBE DETAIL {self.place}")
-        (row,) = detail.select("numFiles", "sizeInBytes").collect()
+        row = self._detail
         lanes = self._rows().select("_gen").distinct().count()
         could_be = min(row["numFiles"], math.ceil(row["sizeInBytes"] / SMALL) + lanes)
         return Files(count=row["numFiles"], could_be=could_be, since=None)
+
+    def size(self) -> int:
+        """See :class:`Table`."""
+        return int(self._detail["sizeInBytes"])
+
+    @cached_property
+    def _detail(self) -> Any:
+        detail = self.store.spark.sql(f"DESCRIBE DETAIL {self.place}")
+        (row,) = detail.select("numFiles", "sizeInBytes").collect()
+        return row
 
     def strangers(self) -> Strangers:
         """See :class:`Table`."""

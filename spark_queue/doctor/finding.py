@@ -36,6 +36,20 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Storage:
+    """What a queue takes of its storage."""
+
+    size: int
+    """Bytes of its tables: with their logs on this machine's disk, without them elsewhere."""
+    free: int | None
+    """Bytes that are left on this machine's disk; ``None`` elsewhere."""
+    format: int
+    """The format that its rows have."""
+    newest_format: int
+    """The format that this release writes: an upgrade is due where that is another."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Checkup:
     """What was found when a queue was looked at."""
 
@@ -47,6 +61,8 @@ class Checkup:
     """What was found, the worst first."""
     unchecked: Mapping[str, str]
     """Checks that could not be made, and why."""
+    storage: Storage | None = None
+    """What it takes of its storage; ``None`` of a queue in memory, or one that does not open."""
 
     @property
     def worst(self) -> Severity | None:

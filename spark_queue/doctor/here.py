@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import cached_property
@@ -74,6 +76,16 @@ class TableHere(LoggedTable):
             since=min((at for file in small if (at := self._written_at(file))), default=None),
             gone=list(self._gone()),
         )
+
+    def size(self) -> int:
+        """See :class:`Table`."""
+        found = 0
+        for at, _, names in os.walk(self._directory):
+            for name in names:
+                # Files come and go beside.
+                with suppress(FileNotFoundError):
+                    found += Path(at, name).stat().st_size
+        return found
 
     def _written_at(self, file: LogFile) -> datetime | None:
         try:

@@ -36,4 +36,5 @@ CHECKS: Mapping[str, Check] = {
     "compaction-due": upkeep.compaction_due,
     "small-files": upkeep.small_files,
     "retention-due": upkeep.retention_due,
+    "disk-fills": upkeep.disk_fills,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -12,9 +13,11 @@ from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import paths
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.heads import Registered, StatusHead
+from spark_queue.delta.tables.schema import FORMAT_VERSION
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.doctor import panels
+from spark_queue.doctor.finding import Storage
 from spark_queue.doctor.here import TableHere
 from spark_queue.doctor.panels import Panels
 from spark_queue.doctor.thresholds import Thresholds
@@ -62,6 +65,11 @@ class Subject:
         """The readers that claim, whose positions are there."""
         return [self._seen(reader) for reader in self._claiming if not is_lost(reader)]
 
+    @property
+    def format(self) -> int:
+        """The oldest format that a log of a reader says."""
+        return min(reader.settings.format for reader in self.readers)
+
     @cached_property
     def lost(self) -> list[Store]:
         """Readers whose status log is gone."""
@@ -102,6 +110,19 @@ class Subject:
         if reader.store.reader not in self._panels:
             self._panels[reader.store.reader] = panels.read(reader.store, self.limits.window)
         return self._panels[reader.store.reader]
+
+    @cached_property
+    def storage(self) -> Storage | None:
+        """What the queue takes of its storage; ``None`` of one in memory."""
+        if not self.tables:
+            return None
+        directory = self.store.handle.place.directory()
+        return Storage(
+            size=sum(table.size() for table in self.tables),
+            free=None if directory is None else shutil.disk_usage(directory).free,
+            format=self.format,
+            newest_format=FORMAT_VERSION,
+        )
 
     def require_positions(self) -> None:
         """Raise where the position of a reader is gone: whoever asked for it would make it anew.

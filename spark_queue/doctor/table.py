@@ -106,6 +106,9 @@ class Table(Protocol):
     def files(self) -> Files:
         """Return what is known of its files."""
 
+    def size(self) -> int:
+        """Return how many bytes it takes."""
+
     def strangers(self) -> Strangers:
         """Return the rows that are of no step."""
 

@@ -43,6 +43,9 @@ class Thresholds:
     """By how many the files of a table could be fewer."""
     retention: timedelta | None = None
     """How long finished items are kept; ``None`` (default): for ever."""
+    free: int = 100 * 2**20
+    """Bytes that should be left on the disk; never less than the queue takes, which merges write
+    once more."""
     clock_skew: timedelta = timedelta(seconds=30)
     """By how much clocks may differ."""
 

@@ -169,9 +169,10 @@ class Operated(Configured):
         """
         return more_columns.add_columns(self._main, parsed(schema))
 
-    def upgrade(self) -> Upgraded:
+    def upgrade(self, *, dry_run: bool = False) -> Upgraded:
         """Bring the queue to the format of this release, as :meth:`DeltaQueue.upgrade` does."""
-        return upgrade.upgrade(self._main)
+        checks.require_flag("dry_run", dry_run)
+        return upgrade.upgrade(self._main, dry_run=dry_run)
 
     def close(self) -> None:
         """Forget what this process remembers of the queue; what is claimed stays claimed.

@@ -67,6 +67,10 @@ def test_a_queue_of_a_shared_store_is_examined_by_spark(spark: SparkSession, pla
         assert found["paused"].since is not None
         assert "2 row(s)" in found["foreign-rows"].what
         assert checkup.unchecked == {}
+        storage = checkup.storage
+        assert storage is not None
+        assert storage.size > 1_000
+        assert storage.free is None
         spark.sql(found["foreign-rows"].command)
         queue.resume()
         healthy = queue.doctor()

@@ -16,6 +16,7 @@ from spark_queue.clock import ManualClock
 from spark_queue.delta.tables.schema import FORMAT_VERSION, TRACE
 from spark_queue.errors import FormatVersionError
 from spark_queue.queue import DeltaQueue
+from spark_queue.results import Upgraded
 
 DATA = Path(__file__).parent.parent / "data"
 HOUR = timedelta(hours=1)
@@ -75,6 +76,7 @@ def test_the_format_before_is_upgraded_and_goes_on(
         packed.extractall(place)
     queue = DeltaQueue.open(spark, f"{place}/strings", clock=clock)
 
+    assert queue.upgrade(dry_run=True) == Upgraded(step=0, was=2, now=FORMAT_VERSION)
     done = queue.upgrade()
     assert (done.was, done.now) == (2, FORMAT_VERSION)
     assert queue.upgrade().step == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -81,6 +82,11 @@ def test_both_engines_give_one_report(
         assert told == expected
         assert one.rows("reasons", panels.OLDEST) == other.rows("reasons", panels.OLDEST)
         assert one.count("reasons", "state = 'ready'") == without.overview.ready
+    lately = replace(asked, since=asked.now - 2 * _SECOND)
+    with there.over(store, ends, lately) as one, here.over(store, ends, lately) as other:
+        for view in ("starving", "outranked"):
+            assert one.rows(view) == other.rows(view)
+        assert other.rows("starving")
     assert not _views(spark)
     for statement in publishing.statements(queue_path)[:3]:
         spark.sql(statement)

@@ -131,11 +131,14 @@ def add_columns(
 
 
 @command
-def upgrade(scope: Scope, name: Name) -> None:
+def upgrade(scope: Scope, name: Name, *, dry_run: DryRun = False) -> None:
     """Bring a queue of an older release to the format of this one."""
-    done = plain(scope.engine(name).upgrade(scope, name))
+    done = plain(scope.engine(name).upgrade(scope, name, dry_run=dry_run))
     said = f"format {done['now']}, was {done['was']}, from step {done['step']} on"
-    scope.display.show(done, said if done["step"] else f"format {done['now']} already")
+    if dry_run:
+        said = f"format {done['was']} would become {done['now']}; nothing was written"
+    is_due = done["step"] or done["was"] != done["now"]
+    scope.display.show(done, said if is_due else f"format {done['now']} already")
 
 
 @command

@@ -72,9 +72,9 @@ def add_columns(scope: Scope, name: str, schema: str) -> list[str]:
     return scope.queue(name).add_columns(schema)
 
 
-def upgrade(scope: Scope, name: str) -> Upgraded:
+def upgrade(scope: Scope, name: str, *, dry_run: bool) -> Upgraded:
     """See :class:`Engine`."""
-    return scope.queue(name).upgrade()
+    return scope.queue(name).upgrade(dry_run=dry_run)
 
 
 def maintainable(scope: Scope, name: str, retention: timedelta | None) -> Affected:

@@ -82,8 +82,8 @@ class Engine(Protocol):
     def add_columns(self, scope: Scope, name: str, schema: str) -> list[str]:
         """Give a queue more columns, and return the names of those it did not have."""
 
-    def upgrade(self, scope: Scope, name: str) -> Upgraded:
-        """Bring a queue to the format of this release."""
+    def upgrade(self, scope: Scope, name: str, *, dry_run: bool) -> Upgraded:
+        """Bring a queue to the format of this release, or say from which one it would go."""
 
     def maintainable(self, scope: Scope, name: str, retention: timedelta | None) -> Affected:
         """Return what the upkeep of a queue would end or drop."""

@@ -99,10 +99,10 @@ def add_columns(scope: Scope, name: str, schema: str) -> list[str]:
     return LocalQueue.open(local_path(name)).add_columns(schema)
 
 
-def upgrade(scope: Scope, name: str) -> Upgraded:
+def upgrade(scope: Scope, name: str, *, dry_run: bool) -> Upgraded:
     """See :class:`Engine`."""
     del scope
-    return LocalQueue.open(local_path(name)).upgrade()
+    return LocalQueue.open(local_path(name)).upgrade(dry_run=dry_run)
 
 
 def maintainable(scope: Scope, name: str, retention: timedelta | None) -> Affected:

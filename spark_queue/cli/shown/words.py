@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Any
 
-from spark_queue.wording import duration, plural, visible
+from spark_queue.wording import duration, plural, size, visible
 
 __all__ = [
     "clipped",
@@ -33,14 +33,6 @@ def number(count: int) -> str:
         if count >= power:
             return f"{count / power:.1f} {name}"
     return f"{count:,}"
-
-
-def size(count: int) -> str:
-    """Return a number of bytes in the largest unit of which there is one."""
-    for power, name in ((4, "TiB"), (3, "GiB"), (2, "MiB"), (1, "KiB")):
-        if count >= 1024**power:
-            return f"{count / 1024**power:,.1f} {name}"
-    return f"{count} B"
 
 
 def instant(text: str | None) -> str:

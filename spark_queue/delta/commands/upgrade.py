@@ -14,8 +14,10 @@ from spark_queue.delta.tables.schema import FORMAT_VERSION, QUEUE_COLUMNS, TRACE
 from spark_queue.results import Upgraded
 
 
-def upgrade(store: Store) -> Upgraded:
+def upgrade(store: Store, *, dry_run: bool = False) -> Upgraded:
     """Bring a queue to the format of this release; nothing is done where it has that.
+
+    A dry run makes the same checks, and writes nothing.
 
     First each reader's log says the new format, so that an older release refuses the queue from
     then on; then the tables get what is new in it. Where that is cut short, the next call goes on.
@@ -33,6 +35,9 @@ def upgrade(store: Store) -> Upgraded:
     users = [field for field in kinds.read(store.columns()) if field.name not in ours]
     key_rules.require_same_texts(store.name, settings, users)
     require_not_held(store, store.queue_head())
+    if dry_run:
+        formats = [log.settings(log.status_head()).format for log in _logs(first)]
+        return Upgraded(step=0, was=min(formats), now=FORMAT_VERSION)
     step, *_ = [_logged(reader) for reader in _logs(first)]
     more_columns.widen(store, [Field(TRACE, Kind("string"))])
     return Upgraded(step=step, was=settings.format, now=FORMAT_VERSION)

@@ -75,12 +75,12 @@ def format_newer(subject: Subject) -> Iterator[Finding]:
 
 def format_older(subject: Subject) -> Iterator[Finding]:
     """Find a format that later releases have replaced."""
-    formats = {reader.settings.format for reader in subject.readers}
-    if formats and min(formats) < FORMAT_VERSION:
+    if subject.readers and subject.format < FORMAT_VERSION:
         yield Finding(
             id="format-older",
             severity="info",
-            what=f"it has format version {min(formats)}, and this release writes {FORMAT_VERSION}",
+            what=f"it has format version {subject.format}, and this release writes "
+            f"{FORMAT_VERSION}; look first with --dry-run",
             command=subject.command("upgrade"),
         )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from itertools import pairwise
@@ -18,6 +17,7 @@ from spark_queue.doctor.finding import Finding
 from spark_queue.doctor.subject import Subject
 from spark_queue.doctor.table import Logged, Table, Written
 from spark_queue.errors import LogDamagedError, QueueNotFoundError
+from spark_queue.wording import shell_command
 
 #: Steps whose clocks are looked at, from the newest back; and how many it takes to tell that the
 #: files are of another clock, and not of a copy.
@@ -47,7 +47,7 @@ def _damage(store: Store, which: LogName, what: str) -> Finding:
     if directory is None:
         since, command = None, ""
     else:
-        since, command = _changed(directory / "_delta_log"), _without_cut(directory)
+        since, command = _changed(directory / "_delta_log"), _set_aside(store.name, directory)
     return Finding(
         id="damaged",
         severity="error",
@@ -79,13 +79,16 @@ def _changed(log: Path) -> datetime:
     return datetime.fromtimestamp(log.stat().st_mtime, timezone.utc)
 
 
-def _without_cut(directory: Path) -> str:
-    """Return what takes away a commit that a power cut has left; empty where there is none."""
+def _set_aside(name: str, directory: Path) -> str:
+    """Return what moves away a commit that a power cut has left; empty where there is none."""
     log, cut = directory / "_delta_log", trace(directory, APP_ID).cut
     if not cut:
         return ""
     left = [log / cut, log / f".{cut}.crc", log / f"{cut[:-5]}.crc", directory / "_newest_commit"]
-    return shlex.join(["rm", "-f", *map(str, left)])
+    aside = f"{name}.cut"
+    made = shell_command("mkdir", "-p", aside)
+    moved = shell_command("mv", *(str(file) for file in left if file.exists()), aside)
+    return f"{made} && {moved}" if made and moved else ""
 
 
 def files_gone(subject: Subject) -> Iterator[Finding]:
@@ -142,20 +145,24 @@ def foreign_rows(subject: Subject) -> Iterator[Finding]:
 
 def clocks_differ(subject: Subject) -> Iterator[Finding]:
     """Find steps whose times do not fit this machine's clock, their files', or each other."""
+    found = []
     for table in subject.tables:
         commits = table.written()[-_CLOCKED:]
         first = max(1, _last_step(subject, table) - _CLOCKED + 1)
         what = _disagreement(subject, table.logged(first), commits)
         if what:
-            said, at = what
-            yield Finding(
-                id="clocks-differ",
-                severity="warning",
-                what=f"{said} ({table.which} log)",
-                since=at,
-                command="timedatectl set-ntp true",
-                reader=table.reader,
-            )
+            found.append((table, *what))
+    if found:
+        table, said, at = found[0]
+        logs = ", ".join(f"{one.which} log" for one, _, _ in found)
+        yield Finding(
+            id="clocks-differ",
+            severity="warning",
+            what=f"{said} ({logs})",
+            since=at,
+            command="timedatectl set-ntp true",
+            reader=table.reader if len(found) == 1 else "",
+        )
 
 
 def _last_step(subject: Subject, table: Table) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from spark_queue.delta.commands.checkpoint import LONG_FOLD
@@ -11,13 +12,23 @@ from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.delta.upkeep import generations
 from spark_queue.delta.upkeep.finished import FinishedByColumns
 from spark_queue.delta.upkeep.generations import Finished
-from spark_queue.doctor.finding import Finding
+from spark_queue.doctor.finding import Finding, Severity
 from spark_queue.doctor.subject import Seen, Subject
-from spark_queue.doctor.table import Files
+from spark_queue.doctor.table import Files, Table
+from spark_queue.wording import shell_command, size
 
 #: How many times the commits after which they are summed up may be there: a process does it beside
 #: its steps, and gets to it a little later.
 _LATE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Due:
+    """Upkeep that a table is due for."""
+
+    table: Table
+    what: str
+    since: datetime | None
 
 
 def checkpoint_due(subject: Subject) -> Iterator[Finding]:
@@ -42,49 +53,57 @@ def _first_step_since(subject: Subject, reader: Seen) -> datetime | None:
 
 def commits_unsummed(subject: Subject) -> Iterator[Finding]:
     """Find tables whose commits nobody sums up: each is read by whoever opens them."""
+    late = []
     for table in subject.tables:
         count, interval = table.unsummed()
         if count > _LATE * interval:
             commits = table.written()
-            yield Finding(
-                id="commits-unsummed",
-                severity="warning",
-                what=f"{count:,} commits of the {table.which} log were not summed up",
-                since=commits[max(0, len(commits) - count)].at if commits else None,
-                command=subject.command("maintain"),
-                reader=table.reader,
+            since = commits[max(0, len(commits) - count)].at if commits else None
+            late.append(
+                _Due(table, f"{count:,} commits of {_log(table)} were not summed up", since)
             )
+    yield from _as_one(subject, "commits-unsummed", "warning", late)
 
 
 def compaction_due(subject: Subject) -> Iterator[Finding]:
     """Find tables with so many files that processes should have merged them beside their steps."""
-    for table in subject.tables:
-        files = table.files()
-        if files.count > tidying.MANY and _could_be_fewer(subject, files):
-            yield Finding(
-                id="compaction-due",
-                severity="warning",
-                what=f"{files.count:,} files of the {table.which} log could be {files.could_be:,}",
-                since=files.since,
-                command=subject.command("maintain"),
-                reader=table.reader,
-            )
+    found = _mergeable(subject, is_due=True)
+    yield from _as_one(subject, "compaction-due", "warning", found)
 
 
 def small_files(subject: Subject) -> Iterator[Finding]:
     """Find tables whose files could be far fewer, before it is time to merge them."""
+    yield from _as_one(subject, "small-files", "info", _mergeable(subject, is_due=False))
+
+
+def _mergeable(subject: Subject, *, is_due: bool) -> list[_Due]:
+    found = []
     for table in subject.tables:
         files = table.files()
-        if files.count <= tidying.MANY and _could_be_fewer(subject, files):
-            yield Finding(
-                id="small-files",
-                severity="info",
-                what=f"{files.count:,} small files of the {table.which} log could be "
-                f"{files.could_be:,}",
-                since=files.since,
-                command=subject.command("maintain"),
-                reader=table.reader,
-            )
+        if (files.count > tidying.MANY) is is_due and _could_be_fewer(subject, files):
+            what = f"{files.count:,} files of {_log(table)} could be {files.could_be:,}"
+            found.append(_Due(table, what, files.since))
+    return found
+
+
+def _as_one(
+    subject: Subject, name: str, severity: Severity, due: Sequence[_Due]
+) -> Iterator[Finding]:
+    """Make one finding of what the same upkeep mends."""
+    if due:
+        yield Finding(
+            id=name,
+            severity=severity,
+            what="; ".join(one.what for one in due),
+            since=min((one.since for one in due if one.since), default=None),
+            command=subject.command("maintain"),
+            reader=due[0].table.reader if len(due) == 1 else "",
+        )
+
+
+def _log(table: Table) -> str:
+    """Name a table; which reader's it is, where it is one's."""
+    return f"the {table.which} log" + (f" of reader {table.reader!r}" if table.reader else "")
 
 
 def _could_be_fewer(subject: Subject, files: Files) -> bool:
@@ -118,3 +137,19 @@ def _tables(subject: Subject) -> Finished:
     from spark_queue.delta.upkeep.maintain import GenerationsBySpark  # noqa: PLC0415 - takes Spark
 
     return GenerationsBySpark(store)
+
+
+def disk_fills(subject: Subject) -> Iterator[Finding]:
+    """Find a disk with less space than it should have left, or than merging the tables takes."""
+    storage = subject.storage
+    if storage is None or storage.free is None:
+        return
+    if storage.free < max(subject.limits.free, storage.size):
+        directory = subject.store.handle.place.directory()
+        yield Finding(
+            id="disk-fills",
+            severity="warning",
+            what=f"{size(storage.free)} are left on the disk, and the queue takes "
+            f"{size(storage.size)}",
+            command=shell_command("df", "-h", str(directory)),
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from spark_queue.cli import main
 from spark_queue.cli.app import app
 from spark_queue.cli.shown.show_findings import checkups
+from spark_queue.delta.tables.schema import FORMAT_VERSION
 from spark_queue.local.queue import LocalQueue
 
 #: Runs the doctor on this process's engine: ``(exit code, what it printed)``.
@@ -41,7 +43,11 @@ def test_a_healthy_queue_lets_a_deploy_go_on(run: Run, tmp_path: Path) -> None:
     """Nothing is found in a line, and the code is 0."""
     place = _queue(tmp_path, "well").name
 
-    assert run(place) == (0, f"{place}: nothing found\n")
+    code, said = run(place)
+
+    first, second = said.splitlines()
+    assert (code, first) == (0, f"{place}: nothing found")
+    assert re.fullmatch(rf"  [\d.]+ KiB on disk, .+ free; format {FORMAT_VERSION}", second)
 
 
 def test_findings_are_shown_with_what_mends_them(run: Run, tmp_path: Path) -> None:
@@ -51,15 +57,15 @@ def test_findings_are_shown_with_what_mends_them(run: Run, tmp_path: Path) -> No
     code, said = run(paused.name)
     lines = said.splitlines()
     assert (code, lines[0]) == (4, f"{paused.name}: 1 finding")
-    assert lines[1].startswith("  warning: paused, since 20")
-    assert lines[3] == f"    $ spark-queue resume {paused.name}"
+    assert lines[2].startswith("  warning: paused, since 20")
+    assert lines[4] == f"    $ spark-queue resume {paused.name}"
 
     Path(cut.name, "status", "_delta_log", f"{2:020}.json").touch()
     cut.close()
     code, said = run(paused.name, cut.name)
     assert code == 5
     assert "error: damaged" in said
-    assert "\n    $ rm -f " in said
+    assert "\n    $ mkdir -p " in said
     assert "not checked: " in said
 
 
@@ -72,7 +78,7 @@ def test_a_queue_that_cannot_be_examined_hides_no_other(run: Run, tmp_path: Path
     code, said = run(well, missing, paused.name)
 
     lines = said.splitlines()
-    assert (code, lines[:2]) == (2, [f"{well}: nothing found", f"{paused.name}: 1 finding"])
+    assert (code, lines[:3:2]) == (2, [f"{well}: nothing found", f"{paused.name}: 1 finding"])
     assert lines[-2] == f"{missing}: cannot be examined"
     assert told in lines[-1]
     found = json.loads(run(missing, well, "--json")[1])
@@ -84,7 +90,7 @@ def test_a_queue_that_cannot_be_examined_hides_no_other(run: Run, tmp_path: Path
 
 
 def test_a_program_gets_one_object(run: Run, tmp_path: Path) -> None:
-    """It has the exit code, and of each queue the findings and what was not checked."""
+    """It has the exit code, and of each queue the findings, what was not checked, and its size."""
     queue = _queue(tmp_path, "q")
     queue.pause()
 
@@ -94,6 +100,9 @@ def test_a_program_gets_one_object(run: Run, tmp_path: Path) -> None:
     assert found["exit"] == code == 4
     (one,) = found["queues"]
     assert (one["queue"], one["unchecked"]) == (queue.name, {})
+    assert one["storage"]["size"] > 1_000
+    assert one["storage"]["free"] > 0
+    assert one["storage"]["format"] == one["storage"]["newest_format"] == FORMAT_VERSION
     (finding,) = one["findings"]
     assert {"id", "severity", "what", "since", "command", "reader"} == set(finding)
 
@@ -114,6 +123,28 @@ def test_a_command_shows_where_it_is_typed(command: str, prompt: str) -> None:
     lines = checkups({"queues": [found]})
 
     assert lines[1:] == ["  info: x, reader r", "    it is", f"    {prompt} {command}"]
+
+
+def test_sentences_fit_a_terminal_and_commands_stay_whole() -> None:
+    """A long sentence has several lines of eighty columns at most; a path in it is not broken."""
+    path = "/srv/" + "x" * 90
+    what = "the lease of a worker ran out, and " + "nobody gets its items, " * 9
+    command = "spark-queue process " + "y" * 90
+    finding = {
+        "severity": "warning",
+        "id": "x",
+        "what": f"{what}{path}",
+        "since": None,
+        "reader": "",
+        "command": command,
+    }
+    unchecked = {f"check-{at}": what for at in range(20)}
+    found = {"queue": "q", "findings": [finding], "unchecked": unchecked}
+
+    lines = [str(line) for line in checkups({"queues": [found]})]
+
+    assert {line.strip() for line in lines if len(line) > 80} == {path, f"$ {command}"}
+    assert " ".join(" ".join(lines).split()).count(what.strip()) == 2
 
 
 def test_what_is_no_queue_and_no_time_is_wrong_usage(run: Run, tmp_path: Path) -> None:

@@ -14,12 +14,14 @@ from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime, timedelta, timezone
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 from unittest.mock import patch
 
 from spark_queue.cli import main
 from spark_queue.clock import ManualClock, SystemClock
 from spark_queue.config import QueueConfig, RetryPolicy
 from spark_queue.delta.tables import who
+from spark_queue.doctor.here import TableHere
 from spark_queue.local.queue import LocalQueue
 
 #: The page, and where its queue is on it.
@@ -96,6 +98,8 @@ def night(place: Path) -> Iterator[None]:
     try:
         with (
             patch.object(SystemClock, "now", lambda _self: clock.now()),
+            patch.object(TableHere, "size", lambda _self: 260 * 2**10),
+            patch("shutil.disk_usage", lambda _path: SimpleNamespace(free=60 * 2**30)),
             _as("you"),
             patch.dict(os.environ, {"COLUMNS": "80", "TERM": "dumb", "NO_COLOR": "1"}),
         ):

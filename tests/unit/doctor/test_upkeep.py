@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from spark_queue.clock import ManualClock
 from spark_queue.delta.tables import tidying
 from spark_queue.doctor.checks import upkeep
 from spark_queue.local.queue import LocalQueue
+from spark_queue.testing import memory_queue
 from tests.unit.doctor.conftest import AGO, Make, anew, only, paste, with_limits
 
 DAY = timedelta(days=1)
@@ -78,6 +80,35 @@ def test_files_that_are_due_to_be_merged_are_found(
     assert abs(found.since - clock.now() - AGO) < DAY
     paste(found)
     assert found.id not in anew(queue, clock).doctor().ids()
+
+
+def test_the_same_upkeep_of_several_tables_is_one_finding(queue: LocalQueue) -> None:
+    """Both tables are in it, and the readers' by their names."""
+    queue.reader("mail")
+    audit = queue.reader("audit", start="beginning")
+    for _ in range(3):
+        queue.reader("mail").claim(1).release()
+        audit.claim(1).release()
+
+    found = only(with_limits(queue, small_files=1), "small-files")
+
+    assert re.search(r"\d files of the queue log could be \d; \d+ files of the status", found.what)
+    assert "of the status log of reader 'audit' could be" in found.what
+    assert found.reader == ""
+
+
+def test_a_disk_that_fills_is_found(queue: LocalQueue) -> None:
+    """What is left and what the queue takes is said, and the command shows the disk."""
+    found = only(with_limits(queue, free=2**62), "disk-fills")
+
+    assert found.severity == "warning"
+    assert re.fullmatch(r"[\d.,]+ .iB are left on the disk, and the queue takes .+ KiB", found.what)
+    assert found.command == f"df -h {Path(queue.name, 'status')}"
+    storage = queue.doctor().storage
+    assert storage is not None
+    files = [file for file in Path(queue.name).glob("*/**/*") if file.is_file()]
+    assert storage.size == sum(file.stat().st_size for file in files)
+    assert memory_queue("id string").doctor().storage is None
 
 
 def test_many_files_that_cannot_be_merged_are_not_due(

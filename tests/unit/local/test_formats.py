@@ -68,6 +68,28 @@ def _works(queue: LocalQueue, clock: ManualClock) -> None:
 
 
 @pytest.mark.parametrize("version", OLDER)
+def test_a_dry_run_says_what_an_upgrade_would_do(
+    golden: Opened, version: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The formats are told, in the library and by the command; nothing is written."""
+    queue = golden(version, "strings")
+    files = sorted(Path(queue.name).rglob("*"))
+
+    told = queue.upgrade(dry_run=True)
+    with pytest.raises(SystemExit) as ended:
+        main(["upgrade", queue.name, "--dry-run"])
+
+    assert not ended.value.code
+    assert (told.step, told.was, told.now) == (0, version, FORMAT_VERSION)
+    said = f"format {version} would become {FORMAT_VERSION}; nothing was written\n"
+    assert capsys.readouterr().out == said
+    assert _format(queue) == version
+    assert sorted(Path(queue.name).rglob("*")) == files
+    queue.upgrade()
+    assert queue.upgrade(dry_run=True).was == FORMAT_VERSION
+
+
+@pytest.mark.parametrize("version", OLDER)
 @pytest.mark.parametrize("upgraded", [False, True])
 def test_an_older_queue_goes_on(
     golden: Opened, clock: ManualClock, version: int, *, upgraded: bool
