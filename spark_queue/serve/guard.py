@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from ipaddress import ip_address
 from urllib.parse import SplitResult, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -33,7 +34,8 @@ _READS = frozenset({"GET", "HEAD"})
 class Guard:
     """Lets nobody in by a name that is not ours, and no form from another site.
 
-    A site that has its own name lead to this machine comes with that name; a form that another site
+    A site that has its own name lead to this machine comes with that name. The address at which a
+    request has arrived is always ours. A form that another site
     sends comes with that site's origin, or with none.
 
     Parameters
@@ -68,14 +70,16 @@ class Guard:
                 MutableHeaders(scope=message).update(HEADERS)
             await send(message)
 
-        why = self._refused(scope["method"], Headers(scope=scope))
+        at = scope.get("server")
+        why = self._refused(scope["method"], Headers(scope=scope), at[0] if at else "")
         answers = self._app if why is None else PlainTextResponse(why, status_code=403)
         await answers(scope, receive, told)
 
-    def _refused(self, method: str, headers: Headers) -> str | None:
+    def _refused(self, method: str, headers: Headers, address: str) -> str | None:
         host = headers.get("host", "")
         name = _name_of(f"//{host}")
-        if name is None or name not in self._hosts:
+        # No other site has its name lead here by naming the very address that was reached.
+        if name is None or not (name in self._hosts or _is_address(name, address)):
             return f"Refused: no host {host!r} is served here. Name it with --allow-host.\n"
         if method in _READS:
             return None
@@ -93,6 +97,14 @@ def _leads_to(origin: str, host: str) -> bool:
     if parts is None or parts.scheme not in {"http", "https"}:
         return False
     return parts.netloc.lower() == host.lower()
+
+
+def _is_address(name: str, address: str) -> bool:
+    """Tell whether a name is an address, and this one."""
+    try:
+        return ip_address(name) == ip_address(address)
+    except ValueError:
+        return False
 
 
 def _name_of(address: str) -> str | None:

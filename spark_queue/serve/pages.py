@@ -80,7 +80,7 @@ def board(seats: Board, most_age: float) -> Page:
 
 
 def _line(seat: Watched, most_age: float) -> Mapping[str, Any]:
-    line = {"name": seat.name, "href": links.base_of(seat.number), "error": ""}
+    line = {"name": seat.name, "href": links.base_of(seat.number), "error": "", "note": ""}
     try:
         report = seat.report(most_age)
     except (SparkQueueError, OSError) as exc:

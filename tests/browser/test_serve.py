@@ -195,6 +195,18 @@ def test_name_of_another_site_that_leads_here_is_refused(
     assert "runnable" not in page.inner_text("body")
 
 
+def test_a_phone_shows_which_queue_is_paused(page: Page, serve: Serve, queue: LocalQueue) -> None:
+    """The word is beside the name, and needs no scrolling."""
+    queue.pause()
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.goto(serve(queue, acts=False).url)
+
+    box = page.locator("b:text-is('PAUSED')").bounding_box()
+
+    assert box is not None
+    assert box["x"] + box["width"] <= 390
+
+
 @pytest.mark.parametrize("width", [390, 640])
 def test_pages_fit_a_phone_and_eighty_columns(
     page: Page, serve: Serve, night: LocalQueue, width: int

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import getpass
 import secrets
+import socket
 from contextlib import suppress
 from datetime import timedelta
 from importlib.util import find_spec
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
@@ -20,6 +22,10 @@ from spark_queue.errors import SetupError
 if TYPE_CHECKING:
     from spark_queue.report.reading import Followed
     from spark_queue.serve.watching import Opener
+
+#: An address of another machine, which none has, and one's own, by the version of the protocol.
+_ELSEWHERE = {4: (socket.AF_INET, "192.0.2.1"), 6: (socket.AF_INET6, "2001:db8::1")}
+_LOOPBACK = {4: "127.0.0.1", 6: "::1"}
 
 _Names = Annotated[list[str], Argument(help="The queues: paths, or table names of the catalog.")]
 
@@ -63,7 +69,7 @@ def serve(
         board=board, sessions=sessions, acts=allow_actions, is_private=is_private, every=every
     )
     with listening(host, port) as at:
-        url = _url(host, at.getsockname()[1])
+        url = _url(address_of(host), at.getsockname()[1])
         shown = {"url": url, "token": token if sessions else None, "queues": names}
         wrong = {name: message_of(exc) for name, exc in failed.items()}
         lines = [url, *([f"token: {token}"] if sessions else [])]
@@ -71,7 +77,8 @@ def serve(
         scope.display.show({**shown, "failed": wrong}, *lines)
         # Whoever has seen enough says so in no other way.
         with suppress(KeyboardInterrupt):
-            run(site.app({*LOOPBACK, host, *(allow_host or [])}), at)
+            names = [host, socket.gethostname()] if is_private else [host]
+            run(site.app({*LOOPBACK, *names, *(allow_host or [])}), at)
 
 
 def require_installed() -> None:
@@ -104,6 +111,22 @@ def _name(operator: str | None) -> str:
     name = operator or getpass.getuser()
     with acting_as(name):
         return name
+
+
+def address_of(host: str) -> str:
+    """Return the address at which others reach what listens at ``host``."""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host
+    if not address.is_unspecified:
+        return host
+    kind, other = _ELSEWHERE[address.version]
+    with socket.socket(kind, socket.SOCK_DGRAM) as route, suppress(OSError):
+        # Nothing is sent: the system only says which address it would come from.
+        route.connect((other, 9))
+        return str(route.getsockname()[0])
+    return _LOOPBACK[address.version]
 
 
 def _url(host: str, port: int) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 from collections.abc import Callable
+from http.client import HTTPConnection
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -106,6 +108,35 @@ def test_serve_for_others_asks_them_for_the_token(
     browser = TestClient(served[0], base_url="http://ops.example")
     assert "Sign in" in browser.get("/").text
     assert browser.get("/", headers={"host": "other.example"}).status_code == 403
+
+
+def test_an_address_that_is_printed_is_answered(
+    run: Callable[..., Ended], queue: LocalQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of all addresses one is printed that others can reach, and it is served, as loopback is."""
+    answers: list[tuple[str, int]] = []
+
+    def asked(app: Guard, at: socket.socket) -> None:
+        server = running.server_of(app)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [at]})
+        thread.start()
+        port = at.getsockname()[1]
+        own = serving.address_of("0.0.0.0")  # noqa: S104 - that is the case
+        for name in (own, "127.0.0.1", socket.gethostname(), "other.example"):
+            connection = HTTPConnection("127.0.0.1" if name != own else own, port, timeout=60)
+            connection.request("GET", "/sign-in", headers={"host": f"{name}:{port}"})
+            answers.append((f"http://{name}:{port}/", connection.getresponse().status))
+            connection.close()
+        server.should_exit = True
+        thread.join()
+
+    monkeypatch.setattr(running, "run", asked)
+
+    shown = _serve(run, queue.name, "--host", "0.0.0.0")  # noqa: S104
+
+    assert not shown["url"].startswith("http://0.")
+    assert answers[0] == (shown["url"], 200)
+    assert [status for _, status in answers] == [200, 200, 200, 403]
 
 
 def test_serve_says_at_once_that_a_queue_needs_spark(

@@ -62,7 +62,8 @@ def test_board_has_a_line_for_each_queue(make: Make, pages: Pages) -> None:
     text = " ".join(_Read(shown.text).texts).split()
     assert shown.status_code == 200
     assert text[text.index(full.name) + 1 :][:3] == ["1", "1", "0"]
-    assert "PAUSED" in text
+    # In the cell of the name, which is on the screen of a phone.
+    assert text[text.index(other.name) + 1] == "PAUSED"
     assert "there is no such queue" in shown.text
 
 
