@@ -95,10 +95,12 @@ class DeltaQueue(Registering):
             text in another session.
         SchemaMismatchError
             When a column has a name that belongs to the queue, or one with a dot or a backtick.
+        SetupError
+            When the session is of a version of Spark that the library does not run on.
         """
         columns, settings = parsed(schema), require_config(config)
-        store = Store.of(spark, QueueAddress(name_or_path), clock, listener)
         require_user_schema(columns)
+        store = Store.of(spark, QueueAddress(name_or_path), clock, listener)
         require_keys(spark, columns, settings)
         admin.create(store, fields_of(columns.json()), settings)
         return cls(store)
@@ -120,6 +122,8 @@ class DeltaQueue(Registering):
             When there is no queue, or what is there is not one.
         FormatVersionError
             When a newer release wrote it.
+        SetupError
+            When the session is of a version of Spark that the library does not run on.
         """
         store = Store.of(spark, QueueAddress(name_or_path), clock, listener)
         store.settings(store.require_exists())

@@ -15,11 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_queue.checks import require_flag, require_text
-from spark_queue.errors import InvalidConfigError
+from spark_queue.errors import InvalidConfigError, SetupError
 from spark_queue.heap import heap, machine_memory
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+#: Minor versions of Spark that the library runs on, the oldest first.
+SUPPORTED = ("4.0", "4.1", "4.2")
 
 _SCALA = "2.13"
 _PACKAGES = "spark.jars.packages"
@@ -85,6 +88,24 @@ SMALL_STEPS_CONF: Mapping[str, str] = {
 }
 
 
+def require_supported(spark_version: str) -> str:
+    """Return the minor version of Spark.
+
+    Raises
+    ------
+    SetupError
+        When the library does not run on it.
+    """
+    minor = ".".join(spark_version.split(".")[:2])
+    if minor not in SUPPORTED:
+        *others, newest = SUPPORTED
+        raise SetupError(
+            f"this is Spark {spark_version}; spark_queue runs on Spark {', '.join(others)} and "
+            f"{newest}: install one of these, with the delta-spark that fits it"
+        )
+    return minor
+
+
 def delta_coordinate() -> str:
     """Return the Maven coordinate of the Delta jar that fits the installed packages.
 
@@ -92,9 +113,11 @@ def delta_coordinate() -> str:
     ------
     InvalidConfigError
         When ``pyspark`` or ``delta-spark`` is not installed.
+    SetupError
+        When the library does not run on this version of Spark.
     """
     try:
-        spark_minor = ".".join(version("pyspark").split(".")[:2])
+        spark_minor = require_supported(version("pyspark"))
         delta = version("delta-spark")
     except PackageNotFoundError as exc:
         raise InvalidConfigError(

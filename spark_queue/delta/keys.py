@@ -18,7 +18,6 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     BooleanType,
     IntegerType,
@@ -39,6 +38,7 @@ from spark_queue.delta.tables.heads import new_token
 from spark_queue.delta.tables.log import Log, log_of
 from spark_queue.delta.tables.native import NativeLog
 from spark_queue.delta.tables.natives import Natives
+from spark_queue.delta.tables.spark_types import arrow_schema_of
 from spark_queue.delta.tables.traces import birth
 from spark_queue.delta.tables.wishes import is_fresh
 from spark_queue.errors import InvalidArgumentError
@@ -277,7 +277,7 @@ class DeltaIdempotencyKeyStore:
         self._log.require_own_transactions()
         columns = {
             field.name: pa.array([row[at] for row in rows], field.type)
-            for at, field in enumerate(to_arrow_schema(_ROW, timezone="UTC"))
+            for at, field in enumerate(arrow_schema_of(_ROW))
         }
         ours = native.commit(head, pa.table(columns))
         tidying.look_after(native)

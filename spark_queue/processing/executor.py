@@ -115,9 +115,9 @@ def outcomes(returns: StructType | None) -> StructType:
 
 
 def _arrow_schema(returns: StructType | None) -> pa.Schema:
-    from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - as above
+    from spark_queue.delta.tables.spark_types import arrow_schema_of  # noqa: PLC0415 - as above
 
-    return to_arrow_schema(outcomes(returns), timezone="UTC")
+    return arrow_schema_of(outcomes(returns))
 
 
 def _is_second_attempt() -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import shutil
 import tempfile
 import threading
@@ -27,6 +28,7 @@ from spark_queue.delta.views.ends import Ends
 from spark_queue.report import texts
 from spark_queue.report.engine import COMMITS, Answer, Asked, Engine, Engines, Removal
 from spark_queue.report.texts import QUEUE_COLUMNS, STATUS_COLUMNS
+from spark_queue.waiting.processes import Owner
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -77,7 +79,8 @@ class DuckEngine(Engine):
         super().__init__()
         spilled = tempfile.mkdtemp(prefix="spark-queue-")
         self._connection = connected(spilled)
-        self._closing = weakref.finalize(self, _close, self._connection, spilled)
+        owner = Owner("a report")
+        self._closing = weakref.finalize(self, _close, self._connection, spilled, owner)
         self._show(queue_log, status_log)
         self.ask(asked)
 
@@ -127,7 +130,12 @@ class DuckEngine(Engine):
         self._closing()
 
 
-def _close(connection: DuckDBPyConnection, spilled: str) -> None:
+def _close(connection: DuckDBPyConnection, spilled: str, owner: Owner) -> None:
+    if not owner.is_here():
+        # A child of a fork: the parent needs what it spilled, and the threads that the end of a
+        # database waits for are the parent's. So here it never ends.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
+        return
     connection.close()
     shutil.rmtree(spilled, ignore_errors=True)
 

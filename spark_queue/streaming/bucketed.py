@@ -6,19 +6,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, types
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
     DataType,
-    DatetimeType,
     DateType,
     DecimalType,
     DoubleType,
     FractionalType,
     StructField,
     StructType,
+    TimestampNTZType,
     TimestampType,
 )
 
@@ -40,6 +40,9 @@ from spark_queue.streaming.rules.events import ARRIVAL, BucketRules
 #: Into how many buckets keys are divided. More than cores, so that they spread; few enough that
 #: reading and writing each of them costs little beside the rows.
 BUCKETS = 64
+
+#: Dates and times. Spark 4.0 has no class of them all.
+_DATETIME = getattr(types, "DatetimeType", (DateType, TimestampType, TimestampNTZType))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +151,7 @@ def answered(
     """
     arrivals = streams[0].df
     spark = arrivals.sparkSession
+    checks.require_operators(arrivals)
     checks.require_state_store(spark)
     kinds = _require_comparable(streams)
     oldest = 2 if any(_has_new_text(kind) for kind in kinds) else 1
@@ -204,7 +208,7 @@ def _exact(value: Column, kind: DataType) -> Column:
     """Return a value that JSON keeps whole: of times it cuts digits, by the zone of the session."""
     if isinstance(kind, TimestampType):
         return F.unix_micros(value)
-    if isinstance(kind, DatetimeType):
+    if isinstance(kind, _DATETIME):
         return value.cast("string")
     if isinstance(kind, FractionalType) and not isinstance(kind, DecimalType):
         # There are two zeros, which are equal.
@@ -225,5 +229,5 @@ def _has_new_text(kind: DataType) -> bool:
 
 
 def _has_time(kind: DataType) -> bool:
-    is_time = isinstance(kind, DatetimeType) and not isinstance(kind, DateType)
+    is_time = isinstance(kind, _DATETIME) and not isinstance(kind, DateType)
     return is_time or _has_new_text(kind)

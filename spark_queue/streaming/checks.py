@@ -16,7 +16,12 @@ from pyspark.sql.types import (
 )
 
 from spark_queue.checks import require_methods, require_text
-from spark_queue.errors import InvalidArgumentError, SchemaMismatchError, UnsafeSessionError
+from spark_queue.errors import (
+    InvalidArgumentError,
+    SchemaMismatchError,
+    SetupError,
+    UnsafeSessionError,
+)
 from spark_queue.operators.columns import require_frame
 from spark_queue.session import STREAMING_CONF
 from spark_queue.streaming.processor import STATE, require_no_keys
@@ -43,6 +48,22 @@ def require_state_store(spark: SparkSession) -> None:
                 "spark_queue.streaming.STREAMING_CONF, in a newSession() where other queries need "
                 "other values",
             )
+
+
+def require_operators(arrivals: DataFrame) -> None:
+    """Raise where this Spark has no stateful operators in Python that the library can use.
+
+    Raises
+    ------
+    SetupError
+        It names the version of Spark, and the one that is needed.
+    """
+    if not hasattr(arrivals.groupBy(), "transformWithState"):
+        raise SetupError(
+            f"the operators on streams need Spark 4.1 or newer, this is "
+            f"{arrivals.sparkSession.version}, which has no transformWithState in Python: install "
+            "pyspark 4.1 or newer, or use spark_queue.operators in foreachBatch"
+        )
 
 
 def require_streaming(what: str, df: object) -> None:

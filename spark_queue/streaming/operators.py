@@ -88,6 +88,8 @@ def distinct_in_flight(
         with a collation; or ``order_by`` is no sequence.
     UnsafeSessionError
         When the session keeps state elsewhere than in RocksDB, or not as Avro.
+    SetupError
+        When Spark is older than 4.1, which has no stateful operators in Python.
 
     Notes
     -----
@@ -158,7 +160,7 @@ def fair_rounds(
 
     Raises
     ------
-    InvalidArgumentError, SchemaMismatchError, UnsafeSessionError
+    InvalidArgumentError, SchemaMismatchError, UnsafeSessionError, SetupError
         As for :func:`distinct_in_flight`; or when the arrivals have a column ``round``, ``served``
         has none, or a weight is not above 0.
 
@@ -260,7 +262,7 @@ def one_active_per_group(
 
     Raises
     ------
-    InvalidArgumentError, SchemaMismatchError, UnsafeSessionError, InvalidConfigError
+    InvalidArgumentError, SchemaMismatchError, UnsafeSessionError, SetupError, InvalidConfigError
         As for :func:`distinct_in_flight`; or when the arrivals have a column ``run``, an option
         needs a time and there is none, or a limit is below 1.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 from collections.abc import Iterator
+from concurrent.futures import TimeoutError as WaitTimeoutError
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -247,7 +248,7 @@ def test_upkeep_by_another_handle_takes_turns_with_a_native_front(
     puts = [front.put(bytes([n])) for n in range(3)]
     with rewriting(store, "queue"), rewriting(store, "status"):
         waiting = front.put(b"late")
-        with pytest.raises(TimeoutError):
+        with pytest.raises(WaitTimeoutError):
             waiting.result(0.3)
     ids = [put.result(PATIENCE) for put in (*puts, waiting)]
     maintain.compact(store)

@@ -7,14 +7,13 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import StringType, StructField, StructType
 
 from spark_queue import tracing
 from spark_queue.delta.input.plain.arrow import cast
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import OPTIONAL_COLUMNS, TRACE
-from spark_queue.delta.tables.spark_types import struct_of
+from spark_queue.delta.tables.spark_types import arrow_schema_of, struct_of
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError
 
 
@@ -88,7 +87,7 @@ def _from_pandas(given: Any) -> pa.Table:
 
 
 def _cast(column: pa.ChunkedArray, name: str, kinds: StructType) -> pa.ChunkedArray:
-    kind = to_arrow_type(kinds[name].dataType, timezone="UTC")
+    kind = arrow_schema_of(StructType([kinds[name]])).field(0).type
     local = pa.types.is_date(column.type) or (
         pa.types.is_timestamp(column.type) and column.type.tz is None
     )

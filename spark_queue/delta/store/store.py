@@ -47,6 +47,7 @@ from spark_queue.errors import (
     SparkQueueError,
 )
 from spark_queue.reader_config import ReaderConfig
+from spark_queue.session import require_supported
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -96,11 +97,16 @@ class Store:
         ------
         InvalidArgumentError
             When there is no session, a clock tells no time, or a listener is no function.
+        SetupError
+            When the library does not run on the session's version of Spark.
         """
         if not isinstance(session, PlainSession):
             require_methods("spark", session, "sql")
         optional(require_callable, "listener", listener)
-        return cls(Handle(session, address, require_clock(clock), listener))
+        handle = Handle(session, address, require_clock(clock), listener)
+        if not isinstance(session, PlainSession):
+            require_supported(session.version)
+        return cls(handle)
 
     @property
     def handle(self) -> Handle:

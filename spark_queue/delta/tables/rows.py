@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.conversion import LocalDataToArrowConversion
-from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -23,6 +22,8 @@ from pyspark.sql.types import (
     StructType,
     TimestampType,
 )
+
+from spark_queue.delta.tables.spark_types import arrow_schema_of
 
 #: Types whose values Arrow reads as Spark does.
 _PLAIN = (BinaryType, BooleanType, DoubleType, IntegerType, LongType, StringType)
@@ -54,7 +55,7 @@ def columns_of(columns: Mapping[str, list[Any]], schema: StructType) -> dict[str
 def column(values: list[Any], field: StructField) -> pa.Array:
     """Return the values of one column; the errors are those of :func:`table`."""
     if isinstance(field.dataType, _PLAIN):
-        return pa.array(values, to_arrow_type(field.dataType, timezone="UTC"))
+        return pa.array(values, arrow_schema_of(StructType([field])).field(0).type)
     return _converted(values, field)
 
 

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import os
 import signal
+from datetime import datetime, timezone
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    DoubleType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
+from spark_queue.delta.tables import spark_types
 from spark_queue.errors import Reject
 from spark_queue.processing.executor import run_batches, run_items
 
@@ -47,6 +57,23 @@ def test_every_item_of_a_batch_is_acked() -> None:
         (2, "ack", None),
         (3, "ack", None),
     ]
+
+
+def test_results_have_instants_on_older_releases_of_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before Spark 4.2 the schema of Arrow takes no zone: it is in UTC, as it is after that."""
+
+    def of_old(
+        schema: StructType,
+        error_on_duplicated_field_names_in_struct: bool = False,  # noqa: FBT001, FBT002, ARG001
+        timestamp_utc: bool = True,  # noqa: FBT001, FBT002
+    ) -> pa.Schema:
+        return to_arrow_schema(schema, timezone="UTC" if timestamp_utc else None)
+
+    monkeypatch.setattr(spark_types, "to_arrow_schema", of_old)
+    at = datetime(2026, 1, 1, tzinfo=timezone.utc)
+    returns = StructType([StructField("at", TimestampType())])
+    (found,) = run_items(lambda _: {"at": at}, returns)([batch((1, None))])
+    assert found.to_pylist()[0]["result"] == {"at": at}
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from spark_queue.local.handles import store_of
 from spark_queue.local.queue import LocalQueue
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.report import duck, reading
+from tests.unit.local.forked import in_child
 from tests.unit.report.conftest import Make
 
 _MINUTE = timedelta(minutes=1)
@@ -153,6 +154,20 @@ def test_databases_share_no_place_for_what_they_spill(
 
     del look, looks
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_child_of_a_fork_leaves_its_parent_what_it_spilled(
+    queue: LocalQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look that the child forgets is still the parent's, with its directory."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    looks = [reading.followed(store_of(queue))]
+    seen = looks[0]()
+
+    assert in_child(looks.clear) == "ok"
+    assert len(list(tmp_path.iterdir())) == 1
+    assert looks[0]() == seen
 
 
 def test_whoever_looks_as_several_readers_reads_each_file_once(

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from concurrent.futures import TimeoutError as WaitTimeoutError
 from contextlib import suppress
 from typing import Any
 
@@ -33,7 +34,7 @@ def test_a_wait_that_has_ended_is_forgotten() -> None:
     gave_up, goes_on = threading.Event(), threading.Event()
 
     def impatient(_: Turn) -> str:
-        with suppress(TimeoutError):
+        with suppress(WaitTimeoutError):
             tasks["patient"].result(timeout=0)
         gave_up.set()
         assert goes_on.wait(10)

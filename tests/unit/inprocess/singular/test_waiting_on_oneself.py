@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from concurrent.futures import TimeoutError as WaitTimeoutError
 from contextlib import suppress
 from typing import Any
 
@@ -104,7 +105,7 @@ def test_a_wait_that_has_ended_is_forgotten() -> None:
 
     def impatient(item: str) -> str:
         if item == "look":
-            with suppress(TimeoutError):
+            with suppress(WaitTimeoutError):
                 replies["patient"].result(timeout=0)
             gave_up.set()
         return item
