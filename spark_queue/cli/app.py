@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Annotated
 
 import typer
+from typer.core import TyperGroup
 
 from spark_queue import __version__
 from spark_queue.cli.commands import (
@@ -93,3 +95,9 @@ _COMMANDS = (
 
 for _command in _COMMANDS:
     app.command()(_command)
+
+
+@cache
+def command() -> TyperGroup:
+    """Return all commands as one, which is made once: that takes longer than most of them."""
+    return typer.main.get_group(app)

@@ -36,12 +36,13 @@ def field_of(kind: Kind, name: str, *, may_be_of_spark: bool = False) -> Field:
         When there is none and it may be something else to Spark, or when there are several.
     """
     fields = kind.inner if kind.form == "struct" else ()
+    shown = f"{name:.100}"
     found = [field for field in fields if field.name.lower() == name.lower()]
     if len(found) == 1:
         return found[0]
     if found:
-        raise InvalidArgumentError(f"{name} may be any of several columns")
+        raise InvalidArgumentError(f"{shown} may be any of several columns")
     if may_be_of_spark:
-        raise InvalidArgumentError(f"{name} is no column")
+        raise InvalidArgumentError(f"{shown} is no column")
     hint = did_you_mean(name, [field.name for field in fields]) if fields else ""
-    raise InvalidExpressionError(f"{name} is no column{hint}; a text has quotes: '{name}'")
+    raise InvalidExpressionError(f"{shown} is no column{hint}; a text has quotes: '{shown}'")
