@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from spark_queue.config import QueueConfig, RetryPolicy
     from spark_queue.delta.keys import DeltaIdempotencyKeyStore
     from spark_queue.delta.tables.facts import StepFacts
-    from spark_queue.delta.tables.liveness import Liveness
     from spark_queue.doctor.finding import Checkup, Finding
     from spark_queue.doctor.thresholds import Thresholds
     from spark_queue.errors import (
@@ -77,6 +76,7 @@ if TYPE_CHECKING:
         EnqueueResult,
         Explanation,
         Lag,
+        Liveness,
         Maintained,
         QueueStats,
         Undone,
@@ -117,7 +117,7 @@ _HOMES = {
     "Lag": "results",
     "CannotUndoError": "errors",
     "LeaseLostError": "errors",
-    "Liveness": "delta.tables.liveness",
+    "Liveness": "results",
     "LocalClaim": "local.claim",
     "LocalQueue": "local.queue",
     "LocalReader": "local.queue",

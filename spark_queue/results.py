@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from spark_queue.rules.model import Reason
@@ -263,3 +264,14 @@ class Maintained:
             f"{self.dropped_items} item(s) in {self.dropped_generations} generation(s) dropped, "
             f"{self.seconds:.1f} s"
         )
+
+
+class Liveness(str, Enum):
+    """Whether a worker lives."""
+
+    ALIVE = "alive"
+    """Its process runs, or its lease is in force."""
+    LATE = "late"
+    """Its lease ran out, and its process may still run."""
+    GONE = "gone"
+    """Its process has ended; or its lease ran out an hour ago, where only that is known."""

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_queue.config import QueueConfig
-from spark_queue.delta.tables.liveness import Liveness, judge
+from spark_queue.delta.tables.liveness import judge
 from spark_queue.delta.tables.schema import CLAIMED, READY, REFUSED
 from spark_queue.delta.views import explaining
 from spark_queue.report.engine import Answer, Asked, Engine
 from spark_queue.report.model import Transition
-from spark_queue.results import Explanation
+from spark_queue.results import Explanation, Liveness
 from spark_queue.rules.explain import Situation
 from spark_queue.rules.model import ItemReason
 from spark_queue.wording import duration

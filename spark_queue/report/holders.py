@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.liveness import Liveness, judge
+from spark_queue.delta.tables.liveness import judge
 from spark_queue.delta.views.ends import Ends
 from spark_queue.report.engine import Engine
 from spark_queue.report.model import HeldGroup, WorkerLine
+from spark_queue.results import Liveness
 
 #: Those that somebody should look at first.
 _ORDER = (Liveness.GONE, Liveness.LATE)

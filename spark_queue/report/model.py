@@ -9,8 +9,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from spark_queue.delta.tables.liveness import Liveness
-from spark_queue.results import Explanation
+from spark_queue.results import Explanation, Liveness
 from spark_queue.wording import shell_command, without_unsafe
 
 #: How long before an instant counts as now, where nothing is said.

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypeVar
 
-from spark_queue.delta.tables.liveness import Liveness
 from spark_queue.report.model import (
     ErrorGroup,
     HeldGroup,
@@ -22,6 +21,7 @@ from spark_queue.report.model import (
     Transition,
     WorkerLine,
 )
+from spark_queue.results import Liveness
 from spark_queue.wording import duration, plural, visible
 
 _Line = TypeVar("_Line")

@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from enum import Enum
 from pathlib import Path
 
 from spark_queue.delta.tables import lives
+from spark_queue.results import Liveness
 
 #: How long after the end of its lease a worker counts as gone whose process nobody can ask for.
 _LONG = timedelta(hours=1)
-
-
-class Liveness(str, Enum):
-    """Whether a worker lives."""
-
-    ALIVE = "alive"
-    """Its process runs, or its lease is in force."""
-    LATE = "late"
-    """Its lease ran out, and its process may still run."""
-    GONE = "gone"
-    """Its process has ended; or its lease ran out an hour ago, where only that is known."""
 
 
 def judge(

@@ -11,9 +11,9 @@ from typing import Any
 from spark_queue.delta.replica.rules import expires_at
 from spark_queue.delta.store import replicas
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.liveness import Liveness, judge
+from spark_queue.delta.tables.liveness import judge
 from spark_queue.delta.tables.schema import CLAIMED
-from spark_queue.results import Explanation
+from spark_queue.results import Explanation, Liveness
 from spark_queue.rules.explain import Situation, explain_live
 from spark_queue.rules.model import ItemReason, Reason, State
 

@@ -7,12 +7,12 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 
 from spark_queue.delta.tables import lives
-from spark_queue.delta.tables.liveness import Liveness
 from spark_queue.doctor.finding import Finding
 from spark_queue.doctor.panels import StarvingKey
 from spark_queue.doctor.phrases import listed, span
 from spark_queue.doctor.subject import Seen, Subject
 from spark_queue.report.model import HeldGroup
+from spark_queue.results import Liveness
 from spark_queue.wording import plural
 
 #: Why an item is not done that others wait for, where it is not for want of workers.

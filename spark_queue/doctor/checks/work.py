@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from spark_queue.delta.tables.liveness import Liveness
 from spark_queue.doctor.finding import Finding
 from spark_queue.doctor.phrases import listed, span
 from spark_queue.doctor.subject import Seen, Subject
 from spark_queue.report.model import RetryPoint, redrive_command
+from spark_queue.results import Liveness
 
 #: How much of an error is told.
 _CHARS = 120

@@ -16,8 +16,8 @@ import spark_queue
 from spark_queue import LocalQueue, QueueConfig
 from spark_queue.cli import main
 from spark_queue.clock import ManualClock
-from spark_queue.delta.tables.liveness import Liveness
 from spark_queue.report import sheets
+from spark_queue.results import Liveness
 
 #: Claims an item, says how many it got, and works until it is killed.
 _WORKER = """
