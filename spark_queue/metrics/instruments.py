@@ -85,6 +85,27 @@ TIME_LEFT = Metric(
     "spark_queue.time_left", "gauge", "s", _READER, "Until nothing is open, at the window's pace."
 )
 PAUSED = Metric("spark_queue.paused", "gauge", "{queue}", _READER, "1 where claims get nothing.")
+SINCE_CLAIM = Metric(
+    "spark_queue.since_claim", "gauge", "s", _READER, "Since anybody claimed last."
+)
+SINCE_ACK = Metric("spark_queue.since_ack", "gauge", "s", _READER, "Since an item was done last.")
+WORKERS = Metric(
+    "spark_queue.workers",
+    "gauge",
+    "{worker}",
+    (*_READER, "state"),
+    "Workers that hold items, or claimed in the window: alive ones, late ones, and those gone.",
+)
+HELD_GROUPS = Metric(
+    "spark_queue.held_groups", "gauge", "{group}", _READER, "Items that others of a group wait for."
+)
+FINDINGS = Metric(
+    "spark_queue.findings",
+    "gauge",
+    "{finding}",
+    ("queue", "id"),
+    "What the doctor finds, by its id; 0 where that is not the case.",
+)
 KEY_DEPTH = Metric(
     "spark_queue.key.depth",
     "gauge",
@@ -128,6 +149,7 @@ FORMAT = Metric("spark_queue.format", "gauge", "{version}", ("queue",), "The for
 LISTENED = (STEP_SECONDS, LOST_STEPS, ITEMS, WORK)
 LOOKED_AT = (
     *(DEPTH, WAITING, LATE, OLDEST, LAG, PAUSED, RECENT, TIME_LEFT),
+    *(SINCE_CLAIM, SINCE_ACK, WORKERS, HELD_GROUPS, FINDINGS),
     *(KEY_DEPTH, KEY_OLDEST, KEY_FAILURES, KEY_WAIT),
     *(ACCEPTED, REFUSED, FINISHED, LOG_STEPS, FORMAT),
 )

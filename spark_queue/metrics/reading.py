@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -11,6 +12,10 @@ from spark_queue import checks
 from spark_queue.delta.commands import readers
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import StatusHead
+from spark_queue.delta.tables.liveness import Liveness
+from spark_queue.doctor.examine import examine
+from spark_queue.doctor.finding import Checkup
+from spark_queue.doctor.registry import CHECKS
 from spark_queue.metrics import instruments as named
 from spark_queue.metrics.instruments import NO_KEY, REST, Metric
 from spark_queue.report.model import Report, Tenant
@@ -25,6 +30,9 @@ AnyQueue: TypeAlias = "LocalQueue | DeltaQueue"
 
 #: Fair keys that are told one by one, unless a caller says otherwise.
 KEYS = 20
+
+#: How old a checkup may be that a look tells of.
+EXAMINED = timedelta(minutes=5)
 
 #: How long a look looks back, unless a caller says otherwise.
 WINDOW = timedelta(hours=1)
@@ -80,6 +88,7 @@ class Looker:
         self._window = window
         self._engines = engines_of(self._store)
         self._reports: dict[int, Callable[[], Report]] = {}
+        self._checkup: Checkup | None = None
 
     @property
     def name(self) -> str:
@@ -88,7 +97,7 @@ class Looker:
 
     def samples(self) -> list[Sample]:
         """Return each metric of :data:`instruments.LOOKED_AT` that has a value now."""
-        found = list(_of_items(self._store))
+        found = [*_of_items(self._store), *self._findings()]
         for reader in readers.claiming(self._store):
             if not reader.is_prepared():
                 found += _of_unread(reader)
@@ -97,6 +106,15 @@ class Looker:
                 self._reports[reader.reader] = followed(reader, self._window, self._engines)
             found += _of_reader(reader, self._reports[reader.reader](), self._keys)
         return found
+
+    def _findings(self) -> Iterator[Sample]:
+        """Tell what the doctor finds, who looks at all tables and is asked less often."""
+        now = self._store.clock.now()
+        if self._checkup is None or now - self._checkup.at >= EXAMINED:
+            self._checkup = examine(self._store)
+        found = Counter(self._checkup.ids())
+        for name in CHECKS:
+            yield Sample(named.FINDINGS, found[name], {"queue": self.name, "id": name})
 
 
 def samples(queue: AnyQueue, *, keys: int = KEYS, window: timedelta = WINDOW) -> list[Sample]:
@@ -135,7 +153,20 @@ def _of_reader(store: Store, report: Report, keys: int) -> Iterator[Sample]:
     yield Sample(named.LOG_STEPS, head.step, {**labels, "log": "status"})
     if seen.time_left is not None:
         yield Sample(named.TIME_LEFT, seen.time_left, labels)
+    yield from _of_workers(report, labels)
     yield from _of_keys(report, labels, keys)
+
+
+def _of_workers(report: Report, labels: Mapping[str, str]) -> Iterator[Sample]:
+    seen, groups = report.overview, report.groups
+    times = ((named.SINCE_CLAIM, seen.last_claim_at), (named.SINCE_ACK, seen.last_ack_at))
+    for metric, at in times:
+        if at is not None:
+            yield Sample(metric, (report.as_of - at).total_seconds(), labels)
+    workers = Counter(worker.liveness for worker in report.workers)
+    for state in Liveness:
+        yield Sample(named.WORKERS, workers[state], {**labels, "state": state.value})
+    yield Sample(named.HELD_GROUPS, groups[0].heads if groups else 0, labels)
 
 
 def _of_unread(store: Store) -> Iterator[Sample]:

@@ -1,4 +1,4 @@
-"""As much of Prometheus' language as the dashboard speaks, over two scrapes of what is exported.
+"""As much of Prometheus' language as dashboard and alerts speak, over two scrapes of an export.
 
 It is read by a parser of the whole language; what a query means is worked out here, between the
 older scrape and the newer one.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from operator import add, itemgetter, mul, sub, truediv
+from operator import add, eq, gt, itemgetter, lt, mul, sub, truediv
 from typing import Any
 
 import promql_parser as ql
@@ -25,6 +25,8 @@ _OPERATIONS: dict[str, Callable[[float, float], float]] = {
     "*": mul,
     "/": truediv,
 }
+#: Of a comparison with a number only the samples are left for which it is true.
+_COMPARISONS: dict[str, Callable[[float, float], bool]] = {">": gt, "<": lt, "==": eq}
 _AGGREGATES: dict[str, Callable[[Iterable[float]], float]] = {"sum": sum, "max": max, "min": min}
 
 
@@ -66,10 +68,20 @@ class Scrapes:
             case ql.AggregateExpr():
                 return self._aggregated(node)
             case ql.BinaryExpr():
-                return _combined(str(node.op), self._value(node.lhs), self._value(node.rhs))
+                return self._combined(node)
             case ql.Call():
                 return self._called(node.func.name, node.args)
         raise NotImplementedError(type(node).__name__)
+
+    def _combined(self, node: Any) -> Vector | float:
+        left, right = self._value(node.lhs), self._value(node.rhs)
+        if str(node.op) != "and":
+            return _combined(str(node.op), left, right)
+        assert isinstance(left, Mapping)
+        assert isinstance(right, Mapping)
+        by = node.modifier.matching.labels
+        there = {_labelled(labels, by) for labels in right}
+        return {labels: value for labels, value in left.items() if _labelled(labels, by) in there}
 
     def _selected(self, scrape: Vector, node: Any) -> Vector:
         named = {labels: v for labels, v in scrape.items() if ("__name__", node.name) in labels}
@@ -114,6 +126,10 @@ class Scrapes:
         return {key: _AGGREGATES[str(node.op)](values) for key, values in groups.items()}
 
 
+def _labelled(labels: Labels, names: Sequence[str]) -> tuple[str | None, ...]:
+    return tuple(dict(labels).get(name) for name in names)
+
+
 def _matches(matcher: Any, labels: Mapping[str, str]) -> bool:
     value = labels.get(matcher.name, "")
     if matcher.op == ql.MatchOp.Equal:
@@ -128,6 +144,11 @@ def _nameless(labels: Labels) -> Labels:
 
 
 def _combined(operation: str, left: Vector | float, right: Vector | float) -> Vector | float:
+    if operation in _COMPARISONS:
+        assert isinstance(left, Mapping)
+        assert isinstance(right, float)
+        holds = _COMPARISONS[operation]
+        return {labels: value for labels, value in left.items() if holds(value, right)}
     work = _OPERATIONS[operation]
     if isinstance(left, float) and isinstance(right, float):
         return work(left, right)
