@@ -2,7 +2,7 @@
 
 Each fault of ``faults/*.txt`` is put into a copy of the tree, where the tests of its area run until
 one fails. A fault that no test finds is a gap in the tests; one whose lines are no more in the code
-is stale, and to be written anew. Those that need Spark are left out unless asked for.
+is stale, and the tests of this job name it. Those that need Spark are left out unless asked for.
 """
 
 from __future__ import annotations
@@ -123,18 +123,29 @@ def copied(root: Path) -> Iterator[Path]:
         yield Path(place)
 
 
-@contextmanager
-def broken(copy: Path, fault: Fault) -> Iterator[bool]:
-    """Put a fault into a tree for a while; false where its lines are not there, just once."""
-    module = copy / "spark_queue" / f"{fault.where}.py"
+def place_of(tree: Path, fault: Fault) -> int | None:
+    """Return where the lines of a fault begin in their module, if they are there just once."""
+    module = _module(tree, fault)
     text = module.read_text() if module.exists() else ""
     places = [
         found.start() for found in re.finditer(f"^{re.escape(fault.old)}", text, re.MULTILINE)
     ]
-    if len(places) != 1 or fault.old == fault.new:
+    return places[0] if len(places) == 1 and fault.old != fault.new else None
+
+
+def _module(tree: Path, fault: Fault) -> Path:
+    return tree / "spark_queue" / f"{fault.where}.py"
+
+
+@contextmanager
+def broken(copy: Path, fault: Fault) -> Iterator[bool]:
+    """Put a fault into a tree for a while; false where its lines are not there, just once."""
+    place, module = place_of(copy, fault), _module(copy, fault)
+    if place is None:
         yield False
         return
-    module.write_text(text[: places[0]] + fault.new + text[places[0] + len(fault.old) :])
+    text = module.read_text()
+    module.write_text(text[:place] + fault.new + text[place + len(fault.old) :])
     try:
         yield True
     finally:

@@ -68,6 +68,19 @@ def test_every_fault_that_is_kept_can_be_tried(script: Import) -> None:
         assert all((mutants.ROOT / test.partition("::")[0]).exists() for test in fault.tests)
 
 
+def test_every_fault_that_is_kept_applies_to_the_code(script: Import) -> None:
+    """Its lines stand in its module, just once: who changes them changes the fault, too."""
+    mutants = script("mutants")
+    files = sorted((Path(mutants.__file__).parent / "faults").glob("*.txt"))
+    stale = [
+        f"{file.name}: {fault.where}: {fault.says}"
+        for file in files
+        for fault in mutants.read(file.read_text())
+        if mutants.place_of(mutants.ROOT, fault) is None
+    ]
+    assert not stale, "\n".join(stale)
+
+
 @pytest.mark.parametrize(
     ("code", "said", "verdict", "by"),
     [
