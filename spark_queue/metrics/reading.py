@@ -12,7 +12,6 @@ from spark_queue import checks
 from spark_queue.delta.commands import readers
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import StatusHead
-from spark_queue.delta.tables.liveness import Liveness
 from spark_queue.doctor.examine import examine
 from spark_queue.doctor.finding import Checkup
 from spark_queue.doctor.registry import CHECKS
@@ -20,6 +19,7 @@ from spark_queue.metrics import instruments as named
 from spark_queue.metrics.instruments import NO_KEY, REST, Metric
 from spark_queue.report.model import Report, Tenant
 from spark_queue.report.reading import engines_of, followed
+from spark_queue.results import Liveness
 
 if TYPE_CHECKING:
     from spark_queue.local.queue import LocalQueue
