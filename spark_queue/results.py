@@ -38,8 +38,9 @@ class EnqueueResult:
     def outcomes(self) -> DataFrame:
         """One row for each row of the frame, read from the log, where it was stored with them.
 
-        It has the user's columns, ``_seq``, ``outcome`` (``inserted``, ``duplicate`` or
-        ``refused``) and ``duplicate_of``, the seq that holds the key.
+        They are in the order in which they entered, and have the user's columns, ``_seq``,
+        ``outcome`` (``inserted``, ``duplicate`` or ``refused``) and ``duplicate_of``, the seq that
+        holds the key.
         """
         # Made when it is asked for: the rows are in the queue, whatever becomes of a frame.
         return self.read_outcomes()

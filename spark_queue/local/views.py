@@ -11,6 +11,8 @@ import pyarrow.compute as pc
 from spark_queue.delta.arrow import snapshot
 from spark_queue.delta.arrow.rows import beside, having, last_of_each, log_of, rows_of
 from spark_queue.delta.commands.enqueue import Enqueued
+from spark_queue.delta.commands.rows import columns_of
+from spark_queue.delta.input.plain.arrow import schema_of
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import (
     DEAD,
@@ -35,16 +37,14 @@ _LATER = (
 
 def outcomes(store: Store, done: Enqueued) -> pa.Table:
     """Return what became of each row of an enqueue."""
-    users = store.user_columns()
-    if done.rows is None:
-        return pa.table({name: [] for name in (*users, "_seq", "outcome", "duplicate_of")})
-    rows = done.rows.filter(pc.is_in(done.rows["_kind"], pa.array([ITEM, REFUSED])))
-    rows = rows.sort_by("_seq")
-    is_in = pc.equal(rows["_kind"], ITEM)
-    kept = rows.select([*users, "_seq"])
-    return kept.append_column("outcome", pc.if_else(is_in, "inserted", "duplicate")).append_column(
-        "duplicate_of", rows["_duplicate_of"]
-    )
+    users = schema_of(columns_of(store))
+    rows = done.rows
+    if rows is None:
+        rows = pa.unify_schemas([users, QUEUE_COLUMNS.arrow]).empty_table()
+    rows = rows.filter(pc.is_in(rows["_kind"], pa.array([ITEM, REFUSED]))).sort_by("_seq")
+    became = pc.if_else(pc.equal(rows["_kind"], ITEM), "inserted", "duplicate")
+    kept = rows.select([*users.names, "_seq"]).append_column("outcome", became)
+    return kept.append_column("duplicate_of", rows["_duplicate_of"])
 
 
 def status(store: Store, ends: Ends | None = None) -> pa.Table:

@@ -187,6 +187,26 @@ def test_a_history_is_the_same_of_every_row(twins: Twins) -> None:
     assert {moves[0] for moves in states.values() if moves} == {"ready", "refused"}
 
 
+def _outcomes(engine: Seen, *ids: str) -> pa.Table:
+    rows = [{"id": name, "key": name} for name in ids]
+    table = pa.Table.from_pylist(rows, schema=engine.columns())
+    return engine.table(engine.queue.enqueue(table).outcomes)
+
+
+def test_outcomes_of_an_enqueue_are_the_same(twins: Twins) -> None:
+    """Of each row, in their order, also where there is none; the types are always those."""
+    pair = twins("dedup_key")
+
+    for ids in ([], ["b", "a", "b"], ["a", "c"]):
+        columns, rows = pair.require_same(_outcomes, *ids)
+        assert columns[-3:] == [
+            ("_seq", pa.int64()),
+            ("outcome", pa.string()),
+            ("duplicate_of", pa.int64()),
+        ]
+        assert [row["id"] for row in rows] == ids
+
+
 def _in_every_way(engine: Seen) -> None:
     """Leave items of which each has another reason not to run."""
     engine.enqueue(

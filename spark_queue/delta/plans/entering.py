@@ -99,7 +99,7 @@ def outcomes(store: Store, step: int, logged: pa.Table | None) -> DataFrame:
 
 def _logged(store: Store, step: int, logged: pa.Table | None) -> DataFrame:
     if logged is None:
-        return store.queue.read().where(F.col("_step") == step)
+        return store.queue.read().where(F.col("_step") == step).orderBy("_seq")
     schema = store.user_schema().add("_seq", "long").add("_kind", "string")
     schema = schema.add("_duplicate_of", "long")
-    return store.spark.createDataFrame(logged.select(schema.names), schema)
+    return store.spark.createDataFrame(logged.select(schema.names).sort_by("_seq"), schema)
