@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from importlib import import_module
 from types import ModuleType, TracebackType
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 from spark_queue.checks import require_duration, require_seq, require_string
 from spark_queue.delta.commands import checkpoint, claims, forwarding, settle
@@ -46,6 +46,10 @@ class Settlement:
             f"<b>step {self.step}</b>: {self.acked} acked, {self.failed} failed, "
             f"{self.released} released, {self.dead} dead"
         )
+
+
+#: What a claim gives its holder.
+_ClaimT = TypeVar("_ClaimT", bound="Claim")
 
 
 class Claim:
@@ -279,10 +283,10 @@ def _text_of(what: str, error: object) -> str | None:
     return None if error is None else text_of(error)
 
 
-def claimed(store: Store, request: Request) -> Claim:
-    """Lease items as a request says; what a reader cannot keep goes where it is to go."""
+def claimed(store: Store, request: Request, kind: type[_ClaimT]) -> _ClaimT:
+    """Lease items as a request says, behind a checkpoint that is due; forward what ended."""
     if checkpoint.is_due(store.status_head(), request.limit):
         checkpoint.checkpoint(store)
-    claim = Claim(store, claims.claim(store, request))
+    claim = kind(store, claims.claim(store, request))
     forwarding.forward(store)
     return claim

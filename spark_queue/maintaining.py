@@ -1,37 +1,42 @@
-"""A queue that is kept in order: what is over goes, and the format is that of this release."""
+"""Upkeep that every queue has: purge, maintain, new columns, new format."""
 
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Literal, overload
-
-from pyspark.sql.types import StructType
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from spark_queue import checks
+from spark_queue.delta.arrow.where import Where, require_where
 from spark_queue.delta.commands import more_columns, upgrade
-from spark_queue.delta.input.columns import of_spark
-from spark_queue.delta.input.ddl import parsed
-from spark_queue.delta.upkeep import maintain
-from spark_queue.reader import Working
+from spark_queue.delta.input.kinds import Field
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables import tidying
+from spark_queue.delta.tables.log import Log
+from spark_queue.delta.tables.wishes import PlainSession
+from spark_queue.opened import Opened
 from spark_queue.results import Affected, Maintained, Upgraded
 
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
 
-class Maintaining(Working):
-    """A queue in the hands of whoever keeps it in order."""
 
-    def purge(self, where: str, *, dry_run: bool = False) -> Affected:
-        """Remove finished items for which a SQL predicate is true, with their history.
+class Maintaining(Opened):
+    """A queue that is kept in order."""
+
+    def purge(self, where: Where, *, dry_run: bool = False) -> Affected:
+        """Remove finished items that are meant, with their history.
 
         An item that a reader is not done with stays. So does one that was enqueued again
-        (:meth:`redrive`, :meth:`undo`) from an item that stays: by it that is known to be done.
+        (``redrive``, ``undo``) from an item that stays: by it that is known to be done.
 
-        Parameters and the kind of answer are those of :meth:`cancel`. It rewrites files, and on
+        Parameters, errors and the kind of answer are those of ``cancel``. It rewrites files, and on
         a shared store it may lose to other writers: then it raises and can be called again.
         """
-        checks.require_change(where, dry_run=dry_run)
-        if dry_run:
-            return maintain.purgeable(self._main, where)
-        return maintain.purge(self._main, where)
+        require_where(where, dry_run=dry_run)
+        upkeep = _upkeep_of(self._main)
+        done: Affected = (upkeep.purgeable if dry_run else upkeep.purge)(self._main, where)
+        return done
 
     @overload
     def maintain(
@@ -68,9 +73,15 @@ class Maintaining(Working):
             for longer than this, needs its items and keeps them. An item finished when all readers
             were done with it: one that lags holds its items, unless its ``max_lag`` says how far.
         archive_to : str, optional
-            A Delta table (name, or path with a ``/``) that gets the items before they are dropped.
+            A Delta table (name, or path with a ``/``) that gets the items before they are dropped,
+            each once. Without Spark it is a path on this machine's disk.
         dry_run : bool
             Only count what would expire, die of its last lease, or be dropped, and show the first.
+
+        Raises
+        ------
+        SparkNeededError
+            When there is no session, and only Spark writes to the archive. Nothing was dropped.
 
         Notes
         -----
@@ -80,9 +91,12 @@ class Maintaining(Working):
         """
         checks.require_upkeep(retention, archive_to)
         checks.require_flag("dry_run", dry_run)
+        upkeep = _upkeep_of(self._main)
         if dry_run:
-            return maintain.maintainable(self._main, retention)
-        return maintain.maintain(self._main, retention, archive_to)
+            would: Affected = upkeep.maintainable(self._main, retention)
+            return would
+        done: Maintained = upkeep.maintain(self._main, retention, archive_to)
+        return done
 
     def add_columns(self, schema: StructType | str) -> list[str]:
         """Give the queue more columns; items that are there have null in them.
@@ -107,8 +121,10 @@ class Maintaining(Working):
             When a column has a name that belongs to the queue, or is there with another type.
         FencedError
             When a front holds the queue.
+        SparkNeededError
+            When there is no session, and only Spark keeps a type.
         """
-        return more_columns.add_columns(self._main, of_spark(parsed(schema)))
+        return more_columns.add_columns(self._main, self._columns_of(schema))
 
     def upgrade(self, *, dry_run: bool = False) -> Upgraded:
         """Bring a queue that an older release has made to the format of this one.
@@ -130,3 +146,28 @@ class Maintaining(Working):
         """
         checks.require_flag("dry_run", dry_run)
         return upgrade.upgrade(self._main, dry_run=dry_run)
+
+    def close(self) -> None:
+        """Forget what this process remembers of the queue; what is claimed stays claimed.
+
+        Upkeep under way in this process is given two seconds to come to its end, for each log.
+        """
+        store = self._main
+        # Of a log that this process never looked at nothing is under way.
+        known = list(store.cache().positions)
+        logs: list[Log[Any]] = [store.queue, *(store.of_reader(at).status for at in known)]
+        for log in logs:
+            directory = store.handle.place.directory_of(log)
+            if directory is not None:
+                tidying.leave(directory)
+        store.forget()
+
+    def _columns_of(self, schema: StructType | str) -> tuple[Field, ...]:
+        """Return the columns that a caller names."""
+        raise NotImplementedError
+
+
+def _upkeep_of(store: Store) -> Any:
+    """Return the module that keeps a queue in order: by columns where there is no Spark."""
+    is_plain = isinstance(store.session, PlainSession)
+    return import_module(f"spark_queue.delta.upkeep.{'by_columns' if is_plain else 'maintain'}")

@@ -122,6 +122,16 @@ class Opened:
         return reading.read_item(self._store, seq, as_of)
 
 
+def drop_queue(store: Store, *, dry_run: bool) -> Affected | None:
+    """Remove a queue, or count what would go; see :meth:`DeltaQueue.drop`."""
+    checks.require_flag("dry_run", dry_run)
+    store.require_exists()
+    if dry_run:
+        return foreseeing.dropped(store)
+    admin.drop(store)
+    return None
+
+
 class Configured(Opened):
     """Such a queue, in the hands of whoever changes its settings."""
 

@@ -1,24 +1,101 @@
-"""What an operator does to a queue as one of its readers sees it: cancel and redrive."""
+"""Verbs of workers and operators that every queue has."""
 
 from __future__ import annotations
 
+from datetime import timedelta
+from typing import Generic, TypeVar
+
 from spark_queue import checks
-from spark_queue.delta.commands import admin, foreseeing, redriving, undoing
-from spark_queue.looking import Looking
+from spark_queue.claim import Claim, claimed
+from spark_queue.delta.arrow.where import Where, require_where
+from spark_queue.delta.commands import admin, claims, foreseeing, recovery, redriving, undoing
+from spark_queue.delta.store import news
+from spark_queue.delta.tables.far_commits import one_moment
 from spark_queue.opened import Configured
 from spark_queue.results import Affected, Undone
 
+#: What a claim gives its holder.
+_ClaimT = TypeVar("_ClaimT", bound=Claim)
 
-class Operating(Configured, Looking):
-    """A queue in the hands of an operator."""
 
-    def cancel(self, where: str, *, dry_run: bool = False) -> Affected:
-        """End every ready or claimed item for which a SQL predicate is true.
+class Claimable(Configured, Generic[_ClaimT]):
+    """A queue whose items are leased."""
+
+    _claim_type: type[_ClaimT]
+
+    def claim(
+        self,
+        limit: int = 1,
+        *,
+        lease: timedelta | None = None,
+        worker_id: str | None = None,
+        run: int = 1,
+        claim_id: str | None = None,
+        wait: timedelta = timedelta(0),
+    ) -> _ClaimT:
+        """Lease the next items, in fair order.
+
+        Of a queue on this machine's disk, claims of processes that have ended are settled before:
+        what they held comes back at once.
 
         Parameters
         ----------
-        where : str
-            A predicate over the columns of :meth:`status`, such as ``tenant = 'a' AND _seq < 100``.
+        limit : int
+            How many items at most; 1 by default.
+        lease : timedelta, optional
+            How long they are held; the queue's ``lease`` by default.
+        worker_id : str, optional
+            Who holds them, as ``status()`` shows it. By default, on this machine's disk, this
+            process, so that others see when it ends; with a ``claim_id`` nobody, so that the items
+            are held until the next process asks again.
+        run : int
+            How many consecutive items of one group may be leased together, to be worked off in
+            order; 1 by default.
+        claim_id : str, optional
+            Makes the claim repeatable: claiming again with the same id gives the same items, also
+            after a crash between the commit and its answer.
+        wait : timedelta
+            How long to wait for items where there are none. On this machine's disk others wake
+            this by what they write, and so does an item that becomes due; elsewhere the queue is
+            looked at once a second.
+
+        Returns
+        -------
+        Claim
+            Perhaps an empty one. Items that are delayed, expired, paused, leased or held by their
+            group are not in it. Without Spark it is a :class:`LocalClaim`.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When ``limit`` or ``run`` is below 1, ``lease`` is not above zero, or ``wait`` below it.
+        """
+        checks.require_claim(limit, lease, run, worker_id, claim_id, wait)
+        store = self._store
+
+        @one_moment()
+        def take() -> _ClaimT:
+            request = claims.request(store, limit, lease, worker_id, run, claim_id)
+            recovery.recover_ended(store)
+            return claimed(store, request, self._claim_type)
+
+        return news.awaited(store, take, wait)
+
+
+class Operating(Configured):
+    """A queue in the hands of an operator."""
+
+    def cancel(self, where: Where, *, dry_run: bool = False) -> Affected:
+        """End every ready or claimed item that is meant.
+
+        Parameters
+        ----------
+        where : str, dict or pyarrow.compute.Expression
+            Which items, by the columns of ``status()``. SQL says a condition:
+            ``"tenant = 'a' AND _seq < 100"``. A dict says the value of each column, or several in
+            a list: ``{"tenant": "a", "_seq": [1, 2]}``; ``None`` is null. A queue without Spark
+            also takes an expression of Arrow, ``pc.field("_seq") < 100``, and of SQL what plainly
+            means the same to Spark.
         dry_run : bool
             Only count, by state, and show the first.
 
@@ -27,31 +104,44 @@ class Operating(Configured, Looking):
         Affected
             How many items it is about: a number, which knows the step (:meth:`undo`). A holder of
             such an item gets ``LeaseLostError``.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When no column is named, or there is none of the name, or none with such a value.
+        SparkNeededError
+            When there is no session, and only Spark knows what the SQL means.
         """
-        checks.require_change(where, dry_run=dry_run)
+        require_where(where, dry_run=dry_run)
         store = self._store
         return foreseeing.cancelled(store, where) if dry_run else admin.cancel(store, where)
 
-    def redrive(self, where: str, *, dry_run: bool = False, again: bool = False) -> Affected:
+    def redrive(self, where: Where, *, dry_run: bool = False, again: bool = False) -> Affected:
         """Enqueue dead, expired or cancelled items again, as new items that name the old.
 
-        An item is redriven once: one that has a successor (:meth:`dead`) is passed over. Whether
-        the key of an item was taken meanwhile is decided as for any enqueue.
+        An item is redriven once: one that has a successor (``dead()``) is passed over. Whether the
+        key of an item was taken meanwhile is decided as for any enqueue.
+
+        A reader that was asked for by name makes them ready again instead, for itself alone. They
+        keep their place, and start without failures and losses, and without the delay and the
+        deadline that they were enqueued with.
 
         Parameters
         ----------
         where, dry_run
-            As for :meth:`cancel`.
+            As for :meth:`cancel`; the errors are the same.
         again : bool
-            Redrive also what was redriven before.
+            Redrive also what was redriven before; for a reader it makes no difference.
 
         Returns
         -------
         Affected
             How many items it is about.
         """
-        checks.require_change(where, dry_run=dry_run, again=again)
+        require_where(where, dry_run=dry_run, again=again)
         store = self._store
+        if self._is_one_of_many:
+            return foreseeing.revived(store, where) if dry_run else admin.revive(store, where)
         if dry_run:
             return foreseeing.redriven(store, where, again=again)
         return redriving.redrive(store, where, again=again)

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 from spark_queue import checks, streams, tracing
 from spark_queue.clock import Clock
 from spark_queue.config import QueueConfig, require_config
-from spark_queue.delta.commands import admin, enqueue, foreseeing
+from spark_queue.delta.commands import admin, enqueue
 from spark_queue.delta.input.columns import (
     OrderBy,
     require_keys,
@@ -28,6 +28,7 @@ from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.delta.tables.facts import Listener
 from spark_queue.delta.tables.schema import fields_of
 from spark_queue.delta.upkeep import cloning
+from spark_queue.opened import drop_queue
 from spark_queue.registering import Registering
 from spark_queue.results import Affected, EnqueueResult
 from spark_queue.tracing import Trace
@@ -158,13 +159,7 @@ class DeltaQueue(Registering):
         FormatVersionError
             When a newer release wrote it: which tables it has is not known here.
         """
-        store = Store.of(spark, QueueAddress(name_or_path))
-        store.require_exists()
-        checks.require_flag("dry_run", dry_run)
-        if dry_run:
-            return foreseeing.dropped(store)
-        admin.drop(store)
-        return None
+        return drop_queue(Store.of(spark, QueueAddress(name_or_path)), dry_run=dry_run)
 
     def enqueue(
         self,
@@ -320,10 +315,6 @@ class DeltaQueue(Registering):
         """
         checks.require_text("name_or_path", name_or_path)
         return DeltaQueue(cloning.clone(self._main, name_or_path))
-
-    def close(self) -> None:
-        """Forget what this process remembers of the queue; what is claimed stays claimed."""
-        self._main.forget()
 
     def __repr__(self) -> str:
         return f"DeltaQueue({self.name!r})"

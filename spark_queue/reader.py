@@ -12,16 +12,15 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
 from spark_queue import checks, streams
-from spark_queue.claim import Claim, claimed
-from spark_queue.delta.commands import admin, claims, foreseeing, readers, recovery
+from spark_queue.claim import Claim
+from spark_queue.delta.commands import readers
 from spark_queue.delta.plans import snapshot
-from spark_queue.delta.store import news
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.far_commits import one_moment
 from spark_queue.delta.views import lag
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.looking import Looking
 from spark_queue.opened import ReaderFacts
-from spark_queue.operating import Operating
+from spark_queue.operating import Claimable, Operating
 from spark_queue.processing import worker
 from spark_queue.processing.handlers import AnyHandler, BatchHandler, ItemHandler, TableT
 from spark_queue.processing.loop import ProcessResult
@@ -31,71 +30,16 @@ from spark_queue.processing.options import (
     ProcessOptions,
     StreamOptions,
 )
-from spark_queue.results import Affected, Lag
+from spark_queue.results import Lag
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-class Working(Operating):
+class Working(Looking, Operating, Claimable[Claim]):
     """What a reader does with a queue, and an operator for it."""
 
-    def claim(
-        self,
-        limit: int,
-        *,
-        lease: timedelta | None = None,
-        worker_id: str | None = None,
-        run: int = 1,
-        claim_id: str | None = None,
-        wait: timedelta = timedelta(0),
-    ) -> Claim:
-        """Lease the next items, in fair order.
-
-        Of a queue on this machine's disk, claims of processes that have ended are settled before:
-        what they held comes back at once.
-
-        Parameters
-        ----------
-        limit : int
-            How many items at most.
-        lease : timedelta, optional
-            How long they are held; the queue's ``lease`` by default.
-        worker_id : str, optional
-            Who holds them, as :meth:`status` shows it. By default, on this machine's disk, this
-            process, so that others see when it ends; with a ``claim_id`` nobody, so that the items
-            are held until whoever comes next asks again.
-        run : int
-            How many consecutive items of one group may be leased together, to be worked off in
-            order; 1 by default.
-        claim_id : str, optional
-            Makes the claim repeatable: claiming again with the same id gives the same items, also
-            after a crash between the commit and its answer.
-        wait : timedelta
-            How long to wait for items where there are none. On this machine's disk others wake
-            this by what they write; elsewhere the queue is looked at once a second.
-
-        Returns
-        -------
-        Claim
-            Perhaps an empty one. Items that are delayed, expired, paused, leased or held by their
-            group are not in it.
-
-        Raises
-        ------
-        InvalidArgumentError
-            When ``limit`` or ``run`` is below 1, ``lease`` is not above zero, or ``wait`` below it.
-        """
-        checks.require_claim(limit, lease, run, worker_id, claim_id, wait)
-        store = self._store
-
-        @one_moment()
-        def taken() -> Claim:
-            request = claims.request(store, limit, lease, worker_id, run, claim_id)
-            recovery.recover_ended(store)
-            return claimed(store, request)
-
-        return news.awaited(store, taken, wait)
+    _claim_type = Claim
 
     @overload
     def process(
@@ -284,32 +228,6 @@ class Reader(Working, ReaderFacts):
     def lag(self) -> Lag:
         """Return how far the reader is behind, in items, bytes, time and steps."""
         return lag.lag(self._store)
-
-    def redrive(
-        self,
-        where: str,
-        *,
-        dry_run: bool = False,
-        again: bool = False,  # noqa: ARG002 - a queue's own redrive has it
-    ) -> Affected:
-        """Make dead, expired or cancelled items ready again, for this reader alone.
-
-        Parameters
-        ----------
-        where, dry_run
-            As for :meth:`cancel`.
-        again : bool
-            Makes no difference: what is ready again is not over, and has no successor.
-
-        Returns
-        -------
-        Affected
-            How many items it is about. They keep their place, and start anew: without failures and
-            losses, and without the delay and the deadline that they were enqueued with.
-        """
-        checks.require_change(where, dry_run=dry_run)
-        store = self._store
-        return foreseeing.revived(store, where) if dry_run else admin.revive(store, where)
 
     def advance(self, step: int) -> None:
         """Say that a stream of this reader is done with all items up to a step (``_step``).

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
 
 from spark_queue.delta.commands import readers
 from spark_queue.delta.commands.readers import Start
+from spark_queue.delta.input.columns import of_spark
+from spark_queue.delta.input.ddl import parsed
+from spark_queue.delta.input.kinds import Field
 from spark_queue.delta.store.store import Store
 from spark_queue.maintaining import Maintaining
 from spark_queue.opened import ReaderRegistry
-from spark_queue.reader import Reader
+from spark_queue.reader import Reader, Working
 from spark_queue.reader_config import require_reader
 
 
-class Registering(Maintaining, ReaderRegistry[Reader]):
+class Registering(Working, Maintaining, ReaderRegistry[Reader]):
     """A queue in the hands of whoever has others read it."""
 
     def read_stream(self, reader: str, *, start: Start = "tail") -> DataFrame:
@@ -37,6 +41,9 @@ class Registering(Maintaining, ReaderRegistry[Reader]):
         require_reader(reader, start)
         self._reader = None
         return Reader(readers.register(self._main, reader, None, start, streams=True)).stream()
+
+    def _columns_of(self, schema: StructType | str) -> tuple[Field, ...]:
+        return of_spark(parsed(schema))
 
     def _seen_by(self, reader: Store) -> Reader:
         return Reader(reader)

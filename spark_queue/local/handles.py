@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING
 from spark_queue import checks
 from spark_queue.clock import SystemClock
 from spark_queue.config import QueueConfig
-from spark_queue.delta.commands import admin, foreseeing
 from spark_queue.delta.commands.rows import columns_of as _columns_of
 from spark_queue.delta.input.kinds import Field
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.local.queue import LocalQueue
-from spark_queue.results import Affected
 
 if TYPE_CHECKING:
     from spark_queue.doctor.finding import Checkup
@@ -54,13 +52,6 @@ def columns_of(queue: LocalQueue) -> tuple[Field, ...]:
     return _columns_of(queue._main)  # noqa: SLF001 - as above
 
 
-def droppable(path: str) -> Affected:
-    """Return what is in a queue that :func:`drop` would remove; the errors are the same."""
-    store = Store.of(PlainSession(), QueueAddress(path), SystemClock())
-    store.require_exists()
-    return foreseeing.dropped(store)
-
-
 def examine(path: str, limits: Thresholds) -> Checkup:
     """Look for what is wrong with a queue, also with one that does not open.
 
@@ -73,20 +64,3 @@ def examine(path: str, limits: Thresholds) -> Checkup:
 
     store = Store.of(PlainSession(), QueueAddress(path), SystemClock())
     return examination.examine(store, limits)
-
-
-def drop(path: str) -> None:
-    """Remove a queue and everything in it.
-
-    Raises
-    ------
-    QueueNotFoundError
-        When there is none.
-    FencedError
-        When a front holds it.
-    FormatVersionError
-        When a newer release wrote it.
-    """
-    store = Store.of(PlainSession(), QueueAddress(path), SystemClock())
-    store.require_exists()
-    admin.drop(store)

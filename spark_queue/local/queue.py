@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import pyarrow as pa
 
@@ -15,18 +14,15 @@ from spark_queue.clock import Clock
 from spark_queue.config import QueueConfig, require_config
 from spark_queue.delta.commands import (
     admin,
-    claims,
     enqueue,
-    foreseeing,
-    recovery,
 )
 from spark_queue.delta.commands.rows import checked, columns_of
 from spark_queue.delta.input import kinds, names
+from spark_queue.delta.input.kinds import Field
 from spark_queue.delta.input.plain import keys
 from spark_queue.delta.input.plain.arrow import schema_of
 from spark_queue.delta.input.plain.ddl import parsed
-from spark_queue.delta.replica.request import EnqueueRules, OnDuplicate
-from spark_queue.delta.store import news
+from spark_queue.delta.replica.request import EnqueueRules, OnDuplicate, OnFull
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.delta.tables.facts import Listener
@@ -36,9 +32,9 @@ from spark_queue.delta.views.ends import AsOf
 from spark_queue.durability import StepDurability, require_step_durability
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.local import lagging, views
-from spark_queue.local.claim import LocalClaim
 from spark_queue.local.working import Worked
-from spark_queue.opened import ReaderFacts, ReaderRegistry
+from spark_queue.maintaining import Maintaining
+from spark_queue.opened import ReaderFacts, ReaderRegistry, drop_queue
 from spark_queue.results import Affected, EnqueueResult, Lag
 from spark_queue.session import DURABILITY
 from spark_queue.tracing import Trace
@@ -46,12 +42,13 @@ from spark_queue.wording import shorten
 
 if TYPE_CHECKING:
     import pandas as pd
+    from pyspark.sql.types import StructType
 
 #: Rows to enqueue: one or many dictionaries, or a table.
 Rows: TypeAlias = "Mapping[str, Any] | Sequence[Mapping[str, Any]] | pa.Table | pd.DataFrame"
 
 
-class LocalQueue(Worked, ReaderRegistry["LocalReader"]):
+class LocalQueue(Worked, Maintaining, ReaderRegistry["LocalReader"]):
     """A queue on this machine's disk, in a process without Spark.
 
     It is the queue that :class:`~spark_queue.DeltaQueue` works with: any number of processes, with
@@ -151,12 +148,31 @@ class LocalQueue(Worked, ReaderRegistry["LocalReader"]):
         """Tell whether there is a queue at this path."""
         return _store(path, "disk", None, None).exists()
 
+    @classmethod
+    def drop(cls, path: str | Path, *, dry_run: bool = False) -> Affected | None:
+        """Remove a queue and everything in it.
+
+        Parameters
+        ----------
+        path
+            As for :meth:`open`.
+        dry_run : bool
+            Only count its items, by state, and show the first: what is returned then.
+
+        Raises
+        ------
+        QueueNotFoundError, WriterLockedError, FencedError, FormatVersionError
+            As for :meth:`DeltaQueue.drop`.
+        """
+        return drop_queue(_store(path, "disk", None, None), dry_run=dry_run)
+
     def enqueue(
         self,
         rows: Rows,
-        *,
         order_by: str | Sequence[str] | None = None,
+        *,
         on_duplicate: OnDuplicate = "skip",
+        on_full: OnFull = "raise",
         trace: Trace | Sequence[Trace | None] | None = None,
     ) -> EnqueueResult:
         """Add rows, all in one step.
@@ -169,6 +185,8 @@ class LocalQueue(Worked, ReaderRegistry["LocalReader"]):
             Columns by which the rows enter; else they keep their order.
         on_duplicate : "skip" or "raise"
             What to do with rows whose key is taken: refuse them and say so, or refuse all.
+        on_full : "raise" or "partial"
+            Where a reader has no room: refuse all, or take what fits. Only Spark counts that.
         trace : str, mapping or sequence of them, optional
             The trace that the items belong to, as for :meth:`DeltaQueue.enqueue`.
 
@@ -182,65 +200,19 @@ class LocalQueue(Worked, ReaderRegistry["LocalReader"]):
             When a reader of the queue has limits, or reads a stream.
         """
         store = self._main
+        rules = EnqueueRules(on_duplicate=on_duplicate, on_full=on_full)
         given: object = [dict(rows)] if isinstance(rows, Mapping) else rows
         traces = tracing.given(trace)
         frame = checked(store, given, order_by=order_by)
         tracing.require_one_each(traces, len(frame.rows), is_ordered=order_by is not None)
         frame = frame.traced(traces)
-        done = enqueue.entered(store, frame, EnqueueRules(on_duplicate=on_duplicate))
+        done = enqueue.entered(store, frame, rules)
         return EnqueueResult(
             step=done.step,
             inserted=done.inserted,
             duplicates=done.duplicates,
             read_outcomes=lambda: views.outcomes(store, done),
         )
-
-    def claim(
-        self,
-        limit: int = 1,
-        *,
-        lease: timedelta | None = None,
-        worker_id: str | None = None,
-        run: int = 1,
-        claim_id: str | None = None,
-        wait: timedelta = timedelta(0),
-    ) -> LocalClaim:
-        """Lease the next items, in fair order.
-
-        Claims of processes on this machine that have ended are settled before: what they held comes
-        back at once.
-
-        Parameters
-        ----------
-        limit : int
-            How many items at most.
-        lease : timedelta, optional
-            How long they are held; the queue's ``lease`` by default.
-        worker_id : str, optional
-            Who holds them. By default this process, so that others see when it ends; with a
-            ``claim_id`` nobody, so that the items are held until whoever comes next asks again.
-        run : int
-            How many consecutive items of one group may be leased together; 1 by default.
-        claim_id : str, optional
-            Makes the claim repeatable: claiming again with the same id gives the same items.
-        wait : timedelta
-            How long to wait for items where there are none. Others wake this by what they write,
-            and so does an item that becomes due.
-
-        Raises
-        ------
-        InvalidArgumentError
-            When ``limit`` or ``run`` is below 1, ``lease`` is not above zero, or ``wait`` below it.
-        """
-        checks.require_claim(limit, lease, run, worker_id, claim_id, wait)
-        store = self._store
-
-        def claimed() -> LocalClaim:
-            request = claims.request(store, limit, lease, worker_id, run, claim_id)
-            recovery.recover_ended(store)
-            return LocalClaim(store, claims.claim(store, request))
-
-        return news.awaited(store, claimed, wait)
 
     @property
     def schema(self) -> pa.Schema:
@@ -300,31 +272,8 @@ class LocalQueue(Worked, ReaderRegistry["LocalReader"]):
         """
         return LocalQueue(cloning.clone(self._main, _as_path(path)))
 
-    def drop(self, *, dry_run: bool = False) -> Affected | None:
-        """Remove the queue and everything in it.
-
-        Parameters
-        ----------
-        dry_run : bool
-            Only count its items, by state, and show the first.
-
-        Returns
-        -------
-        Affected or None
-            Of a dry run, how many items it has, and which.
-
-        Raises
-        ------
-        FencedError
-            When a front holds it.
-        FormatVersionError
-            When a newer release has upgraded it.
-        """
-        checks.require_flag("dry_run", dry_run)
-        if dry_run:
-            return foreseeing.dropped(self._main)
-        admin.drop(self._main)
-        return None
+    def _columns_of(self, schema: StructType | str) -> tuple[Field, ...]:
+        return parsed(cast("str", schema))
 
     def _seen_by(self, reader: Store) -> LocalReader:
         return LocalReader(self._main, reader)

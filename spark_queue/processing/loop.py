@@ -197,7 +197,7 @@ def _reason_to_stop(deadline: float | None, stop: threading.Event) -> Stopped | 
 def _next_claim(store: Store, request: Request) -> Claim:
     """Claim, after settling what the claims of dead holders have to show for themselves."""
     recovery.recover(store)
-    return claimed(store, request)
+    return claimed(store, request, Claim)
 
 
 def _work_off(store: Store, claim: Claim, hands: Hands, ahead: _Ahead) -> SettledStep:

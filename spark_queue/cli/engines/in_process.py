@@ -70,13 +70,13 @@ def placed(scope: Scope, name: str) -> str:
 def drop(scope: Scope, place: str) -> None:
     """See :class:`Engine`."""
     del scope
-    handles.drop(local_path(place))
+    LocalQueue.drop(local_path(place))
 
 
 def droppable(scope: Scope, place: str) -> Affected:
     """See :class:`Engine`."""
     del scope
-    return handles.droppable(local_path(place))
+    return cast("Affected", LocalQueue.drop(local_path(place), dry_run=True))
 
 
 def clone(scope: Scope, name: str, to: str) -> AnyQueue:

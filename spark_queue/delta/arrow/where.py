@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 from typing import TypeAlias, TypeGuard
 
 import pyarrow as pa
@@ -21,8 +22,8 @@ from spark_queue.wording import shorten
 Where: TypeAlias = "Mapping[str, object] | pc.Expression | str"
 
 
-def require_where(where: object) -> None:
-    """Check that it is said which items are meant, before anything is read.
+def require_where(where: object, **flags: object) -> None:
+    """Check that it is said which items are meant, before anything is read; and options with it.
 
     Raises
     ------
@@ -36,6 +37,8 @@ def require_where(where: object) -> None:
             f"where is {shorten(where)}: it must name columns with their values, such as "
             "{'tenant': 'a', '_seq': [1, 2]}, or be an expression of pyarrow.compute, or SQL"
         )
+    for name, value in flags.items():
+        checks.require_flag(name, value)
 
 
 def meant(rows: pa.Table, where: Where, users: Sequence[Field]) -> pa.Table:
@@ -61,13 +64,14 @@ def meant(rows: pa.Table, where: Where, users: Sequence[Field]) -> pa.Table:
         return rows.filter(conditions.is_true(where, _columns_of(rows, users), rows))
     if isinstance(where, Mapping):
         for column, value in where.items():
-            rows = rows.filter(_have(rows, column, value))
+            known = values_of(rows.schema, column, value)
+            rows = rows.filter(pc.is_in(rows[column], known))
         return rows
     try:
         return rows.filter(where)
     except pa.ArrowException as exc:
         first = str(exc).splitlines()[0]
-        raise InvalidArgumentError(f"where is {where}: {first}; {_columns(rows)}") from exc
+        raise InvalidArgumentError(f"where is {where}: {first}; {_named(rows.schema)}") from exc
 
 
 def _columns_of(rows: pa.Table, users: Sequence[Field]) -> list[Field]:
@@ -75,17 +79,24 @@ def _columns_of(rows: pa.Table, users: Sequence[Field]) -> list[Field]:
     return [known.get(one.name) or Field(one.name, Kind(spelled(one.type))) for one in rows.schema]
 
 
-def _have(rows: pa.Table, column: str, value: object) -> pa.ChunkedArray:
-    if column not in rows.column_names:
-        hint = did_you_mean(str(column), rows.column_names)
-        raise InvalidArgumentError(f"where names {shorten(column)}{hint}; {_columns(rows)}")
+def values_of(columns: pa.Schema, column: str, value: object) -> pa.Array:
+    """Return the values of a column that a dictionary names, with the type of the column.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When there is no such column, or it cannot have such a value.
+    """
+    if column not in columns.names:
+        hint = did_you_mean(str(column), columns.names)
+        raise InvalidArgumentError(f"where names {shorten(column)}{hint}; {_named(columns)}")
+    kind = columns.field(column).type
     values = list(value) if _are_several(value) else [value]
-    _require_meant(column, values, rows.schema.field(column).type)
+    _require_meant(column, values, kind)
     try:
-        known = pa.array(values, rows.schema.field(column).type)
+        return pa.array(values, kind)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as exc:
         raise InvalidArgumentError(f"where[{shorten(column)}] is {shorten(value)}: {exc}") from exc
-    return pc.is_in(rows[column], known)
 
 
 def _require_meant(column: str, values: Sequence[object], kind: pa.DataType) -> None:
@@ -96,6 +107,8 @@ def _require_meant(column: str, values: Sequence[object], kind: pa.DataType) -> 
                 f"where[{shorten(column)}] is {shorten(value)}: the column is {spelled(kind)}, not "
                 "binary"
             )
+        if isinstance(value, datetime) and getattr(kind, "tz", None) is not None:
+            checks.require_moment(f"where[{shorten(column)}]", value)
         if column == "_state" and value is not None:
             checks.require_choice("where['_state']", value, STATES)
 
@@ -104,5 +117,5 @@ def _are_several(value: object) -> TypeGuard[Collection[object]]:
     return isinstance(value, Collection) and not isinstance(value, str | bytes | Mapping)
 
 
-def _columns(rows: pa.Table) -> str:
-    return f"the columns are {', '.join(rows.column_names)}"
+def _named(columns: pa.Schema) -> str:
+    return f"the columns are {', '.join(columns.names)}"

@@ -312,8 +312,8 @@ def give_back(store: Store, action: str) -> int:
     return on_status(store, action, decided)
 
 
-def finished(store: Store, where: str) -> DataFrame:
-    """Return the finished items for which a predicate is true."""
+def finished(store: Store, where: Any) -> DataFrame:
+    """Return the finished items that are meant."""
     found: DataFrame = matching(store, where, TERMINAL)
     return found
 

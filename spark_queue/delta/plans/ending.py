@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_queue.acting import operator
+from spark_queue.delta.arrow.where import Where
 from spark_queue.delta.input.sizes import bytes_of
 from spark_queue.delta.planner import Moved
 from spark_queue.delta.plans import candidates, capacity, limits, snapshot
@@ -17,8 +18,8 @@ from spark_queue.delta.tables.schema import ITEM, READY, SCHEDULE
 from spark_queue.results import SAMPLED, SAMPLES, Affected
 
 
-def matching(store: Store, where: str, states: tuple[str, ...]) -> DataFrame:
-    """Return the items in some states for which a SQL predicate is true."""
+def matching(store: Store, where: Where, states: tuple[str, ...]) -> DataFrame:
+    """Return the items in some states that are meant."""
     current = snapshot.status(store.items(), store.status.read())
     return snapshot.chosen(current.where(F.col("_state").isin(*states)), where)
 

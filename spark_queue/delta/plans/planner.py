@@ -9,6 +9,7 @@ from datetime import datetime
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from spark_queue.delta.arrow.where import Where
 from spark_queue.delta.input.columns import OrderBy
 from spark_queue.delta.planner import Coming, Made, Moved, Planner, StagedCheckpoint
 from spark_queue.delta.plans import (
@@ -110,7 +111,7 @@ class SparkPlanner:
         """See :class:`Planner`."""
         return checkpoint.staged(self.store, head, settings, changed, beside)
 
-    def matching(self, where: str, states: tuple[str, ...]) -> DataFrame:
+    def matching(self, where: Where, states: tuple[str, ...]) -> DataFrame:
         """See :class:`Planner`."""
         return ending.matching(self.store, where, states)
 

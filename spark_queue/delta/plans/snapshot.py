@@ -5,10 +5,16 @@ Views read whole logs; claims never do.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import StructType
 
+from spark_queue.delta.arrow.where import Where, values_of
 from spark_queue.delta.input.columns import first_line, sql_expression
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import CLAIMED, ITEM, QUEUE_COLUMNS, READY, REFUSED
@@ -111,14 +117,22 @@ def _which(rows: DataFrame) -> DataFrame:
     return rows.select("_seq", "_gen")
 
 
-def chosen(items: DataFrame, where: str) -> DataFrame:
-    """Return the items for which a predicate is true.
+def chosen(items: DataFrame, where: Where) -> DataFrame:
+    """Return the items that are meant.
 
     Raises
     ------
     InvalidArgumentError
-        When the predicate does not parse, is more than an expression, or names no such column.
+        When SQL does not parse, is more than an expression, or names no such column; when a column
+        cannot have a value; or when it is an expression of Arrow.
     """
+    if isinstance(where, Mapping):
+        return items.where(_have(items.schema, where))
+    if not isinstance(where, str):
+        raise InvalidArgumentError(
+            f"where is {where}, an expression of pyarrow.compute, which Spark does not read: say "
+            "it in SQL, or name columns with their values"
+        )
     predicate = sql_expression("where", where)
     try:
         return items.where(predicate)
@@ -127,6 +141,20 @@ def chosen(items: DataFrame, where: str) -> DataFrame:
             f"where is {shorten(where)}: {first_line(exc)}; the columns are "
             f"{', '.join(items.columns)}"
         ) from exc
+
+
+def _have(schema: StructType, where: Mapping[str, object]) -> Column:
+    """Return the condition that columns have certain values."""
+    columns = pa.schema(
+        [(one.name, to_arrow_type(one.dataType, timezone="UTC")) for one in schema.fields]
+    )
+    have = F.lit(True)
+    for name, value in where.items():
+        known = values_of(columns, name, value).to_pylist()
+        column = F.col(f"`{name.replace('`', '``')}`")
+        literals = [F.lit(one).cast(schema[name].dataType) for one in known if one is not None]
+        have &= column.isin(literals) | (column.isNull() & F.lit(None in known))
+    return F.coalesce(have, F.lit(False))
 
 
 def successors(queue: DataFrame) -> DataFrame:

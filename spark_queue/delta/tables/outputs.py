@@ -52,7 +52,7 @@ _OFTEN = 100
 _INTERVAL = "delta.checkpointInterval"
 _CLEANS_UP = "delta.enableExpiredLogCleanup"
 
-#: The version of every transaction.
+#: The version of a transaction whose name is used once.
 _FIRST = 1
 
 #: The path of a file all of whose rows were written under one name.
@@ -158,6 +158,13 @@ class ResultTable:
                 return True
             return len(self._rows(table, name)) > 0
 
+    def append(self, rows: pa.Table, name: str, version: int) -> None:
+        """Append rows as a numbered transaction of a name, unless the table has had it."""
+        with self._held() as table:
+            last = table.transaction_version(name)
+            if last is None or last < version:
+                self._commit(table, rows, name, version=version)
+
     def shut_out(self, name: str) -> frozenset[int]:
         """Make sure that a name is used; return the seqs of the rows that were written under it."""
         with self._held() as table:
@@ -180,8 +187,14 @@ class ResultTable:
             yield table
 
     def _commit(
-        self, table: DeltaTable, rows: pa.Table, name: str, metadata: str | None = None
+        self,
+        table: DeltaTable,
+        rows: pa.Table,
+        name: str,
+        metadata: str | None = None,
+        version: int = _FIRST,
     ) -> None:
+        transaction = (name, version)
         version = table.version()
         if self._is_synced and not is_forced(self.directory, version):
             # Of what it stands on nothing may be lost either.
@@ -191,7 +204,7 @@ class ResultTable:
         ours = append.commit(
             version + 1,
             [_shaped(_schema(table), rows)],
-            transaction=(name, _FIRST),
+            transaction=transaction,
             metadata=metadata,
             is_synced=self._is_synced,
         )

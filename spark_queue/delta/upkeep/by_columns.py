@@ -15,13 +15,14 @@ from spark_queue.delta.arrow import moving
 from spark_queue.delta.arrow.needed import needed
 from spark_queue.delta.arrow.rows import log_of, rows_of
 from spark_queue.delta.arrow.where import Where
-from spark_queue.delta.commands import admin, readers, recovery, trim
+from spark_queue.delta.commands import admin, asking, readers, recovery, trim
 from spark_queue.delta.commands.foreseeing import GONE
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import lives, merging, tidying
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.native import NativeLog
+from spark_queue.delta.tables.outputs import ResultTable
 from spark_queue.delta.tables.schema import OPEN_LANE, TERMINAL
 from spark_queue.delta.tables.sweeping import Ages
 from spark_queue.delta.tables.tidying import Tidied
@@ -35,16 +36,19 @@ from spark_queue.results import Affected, Maintained
 IsGone = Callable[[pa.Table], pa.ChunkedArray]
 
 
-def maintain(store: Store, retention: timedelta | None) -> Maintained:
+def maintain(
+    store: Store, retention: timedelta | None, archive_to: str | None = None
+) -> Maintained:
     """Do all upkeep of a queue once, for each of its readers."""
     started = time.monotonic()
+    archive = None if archive_to is None else _archive(store, archive_to)
     admin.free_of_gone(store)
     every = readers.every(store)
     done = [kept_up(reader, recovery.bury, _drop_old_checkpoints) for reader in every]
     trim.behind(store)
     dropped: list[Generation] = []
     if retention is not None:
-        dropped = generations.dropped(store, retention, Tables(store))
+        dropped = generations.dropped(store, retention, Tables(store, archive))
     tidied = [_tidied(store, "queue"), *(_tidied(r, "status") for r in readers.every(store))]
     directory = store.handle.place.directory()
     if directory is not None:
@@ -88,11 +92,17 @@ def _remove(
             (store.queue if which == "queue" else store.status).force()
 
 
+@dataclass(frozen=True, slots=True)
 class Tables(FinishedByColumns):
     """See :class:`~spark_queue.delta.upkeep.generations.Tables`: by columns."""
 
+    archive: ResultTable | None = None
+
     def keep(self, gen: Generation) -> None:
-        """See :class:`Tables`: nobody asks for it here."""
+        """See :class:`Tables`."""
+        if self.archive is not None:
+            name = f"archive of {self.store.name}"
+            self.archive.append(_archived(self.store, gen.number), name, gen.number + 1)
 
     def drop(self, reader: Store, which: LogName, gen: Generation) -> None:
         """See :class:`Tables`."""
@@ -152,6 +162,24 @@ class _Purge:
             lambda file: file.gen >= 0 and file.may_have("_seq", first, last),
             lambda rows: pc.is_in(rows["_seq"], known),
         )
+
+
+def _archive(store: Store, path: str) -> ResultTable:
+    """Return the table that gets items before they are dropped; it is made where it is missing."""
+    table = asking.output(store, path)
+    columns = _archived(store, OPEN_LANE).schema
+    if not table.exists():
+        table.make(columns)
+    table.require(columns)
+    return table
+
+
+def _archived(store: Store, gen: int) -> pa.Table:
+    """Return the items of a generation with the columns that an archive has."""
+    columns = (*store.user_columns(), "_seq", "_enqueued_at", "_origin")
+    rows = rows_of(store, "queue", ("_gen", *columns), _of(gen))
+    rows = rows.filter(pc.equal(rows["_gen"], gen)).select(columns)
+    return rows.append_column("_queue", pa.repeat(store.name, rows.num_rows))
 
 
 def _of(gen: int) -> Callable[[LogFile], bool]:

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from spark_queue.delta.arrow.where import Where
 from spark_queue.delta.commands import (
     admin,
     readers,
@@ -125,8 +126,8 @@ class GenerationsBySpark:
             log.delete(f"_gen = {gen.number}")
 
 
-def purgeable(store: Store, where: str) -> Affected:
-    """Return the finished items that a predicate is true for and no reader needs."""
+def purgeable(store: Store, where: Where) -> Affected:
+    """Return the finished items that are meant, and that no reader needs."""
     found = purging.purgeable(store, _Purge(where))
     if found is None:
         return Affected(0)
@@ -135,7 +136,7 @@ def purgeable(store: Store, where: str) -> Affected:
     return ending.affected(first, rows, GONE)
 
 
-def purge(store: Store, where: str) -> Affected:
+def purge(store: Store, where: Where) -> Affected:
     """Remove such items with their history."""
     count = purging.purged(store, _Purge(where))
     return Affected(count, becomes={GONE: count})
@@ -145,7 +146,7 @@ def purge(store: Store, where: str) -> Affected:
 class _Purge:
     """See :class:`~spark_queue.delta.upkeep.purging.Purge`: by queries."""
 
-    where: str
+    where: Where
 
     def finished(self, reader: Store) -> DataFrame:
         """See :class:`Purge`."""

@@ -44,7 +44,7 @@ def test_a_healthy_queue_has_no_finding(make: Make, clock: ManualClock) -> None:
 def test_what_is_no_queue_is_not_examined(tmp_path: Path) -> None:
     """A place without a queue is an error, and no finding."""
     queue = LocalQueue.create(tmp_path / "q", "id string")
-    queue.drop()
+    LocalQueue.drop(queue.name)
 
     with pytest.raises(QueueNotFoundError):
         queue.doctor()

@@ -82,7 +82,7 @@ def verbs_of(queue: LocalQueue, place: Path) -> Verbs:
         "upgrade": queue.upgrade,
         "reader": lambda: queue.reader("r").claim(1).rows,
         "clone": lambda: queue.clone(place / "clone"),
-        "drop": lambda: queue.drop(dry_run=True),
+        "drop": lambda: LocalQueue.drop(queue.name, dry_run=True),
         "open": lambda: spark_queue.open(queue.name).status(),
         "create": lambda: LocalQueue.create(place / f"new {os.getpid()}", "id string"),
         "front": lambda: DurableQueue(queue).close(),

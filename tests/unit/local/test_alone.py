@@ -49,7 +49,7 @@ print(queue.dead()["id"].to_pylist(), queue.explain(4).reason)
 print(queue.process(lambda item: {"n": 1}, returns="n int", output=place + "/out").acked)
 queue.reader("first")
 print(queue.reader("second", start="beginning").counts()["ready"])
-queue.drop()
+LocalQueue.drop(place)
 """
 
 #: What is not loaded before it is used.

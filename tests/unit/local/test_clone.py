@@ -86,7 +86,7 @@ def test_neither_sees_what_is_done_to_the_other(
     assert busy.counts()["ready"] == 9
     ids = {DeltaTable(f"{one.name}/status").metadata().id for one in (busy, clone)}
     assert len(ids) == 2
-    busy.drop()
+    LocalQueue.drop(busy.name)
     assert LocalQueue.open(clone.name, clock=clock).counts() == clone.counts()
 
 

@@ -72,7 +72,7 @@ WRITING: dict[str, _Verb] = {
     "upgrade": lambda queue: str(queue.upgrade()),
     "clone": lambda queue: queue.clone(queue.name + "-clone").status().to_pylist(),
     "process": lambda queue: queue.process(lambda _: None, limit=2).acked,
-    "drop": lambda queue: queue.drop(),
+    "drop": lambda queue: LocalQueue.drop(queue.name),
 }
 
 

@@ -14,7 +14,6 @@ from spark_queue.clock import ManualClock
 from spark_queue.delta.commands import readers
 from spark_queue.delta.store import memory
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.local import handles
 from spark_queue.local.queue import LocalQueue
 from spark_queue.metrics.reading import samples
 from spark_queue.report.reading import open_report
@@ -52,7 +51,7 @@ def test_each_verb_tells_what_it_would_end(
     cancelled = mixed.cancel("t IN ('x', 'y')", dry_run=True)
     redriven = mixed.redrive("true", dry_run=True)
     purged = mixed.purge("t = 'x'", dry_run=True)
-    dropped = mixed.drop(dry_run=True)
+    dropped = LocalQueue.drop(mixed.name, dry_run=True)
 
     assert cancelled == 3
     assert (cancelled.states, cancelled.becomes) == ({"claimed": 1, "ready": 2}, {"cancelled": 3})
@@ -159,7 +158,7 @@ def test_a_look_makes_no_log(bereft: LocalQueue, queue_path: str) -> None:
     assert told["spark_queue.lag", "mail"] == 0
     assert mail.purge("true", dry_run=True) == 0
     assert bereft.maintain(retention=day, dry_run=True) == 0
-    assert handles.droppable(queue_path) == 3
+    assert LocalQueue.drop(queue_path, dry_run=True) == 3
     assert _files(queue_path) == before
 
 

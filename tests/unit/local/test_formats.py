@@ -234,7 +234,7 @@ def test_a_newer_format_is_refused_by_name_at_every_door(
         lambda: queue.reader("audit"),
         lambda: queue.process(lambda _: None),
         queue.stats,
-        queue.drop,
+        lambda: LocalQueue.drop(queue.name),
     ]
     for door in doors:
         with pytest.raises(FormatVersionError, match=_NEWER):

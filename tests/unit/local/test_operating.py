@@ -227,7 +227,7 @@ def test_a_queue_that_was_dropped_can_be_closed(make: Make) -> None:
     """What is remembered of it is forgotten; its logs are not asked for."""
     queue = make()
     queue.enqueue({"id": "a"})
-    queue.drop()
+    LocalQueue.drop(queue.name)
     queue.close()
 
 

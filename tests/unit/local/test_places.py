@@ -53,7 +53,7 @@ def test_an_odd_path_works(tmp_path: Path, name: str) -> None:
         assert [row["id"] for row in claim.rows] == ["a"]
     assert queue.report().overview.runnable == 0
     assert (queue.counts()["acked"], clone.counts()["ready"]) == (1, 1)
-    queue.drop()
+    LocalQueue.drop(queue.name)
     assert not (tmp_path / name / "queue").exists()
 
 

@@ -174,7 +174,7 @@ def test_a_queue_that_is_gone_keeps_no_others_from_being_collected(
     """It is logged, and has no samples."""
     queue.enqueue({"id": "a"})
     metrics.watch(queue)
-    queue.drop()
+    LocalQueue.drop(queue.name)
 
     told = read()
     assert "depth" not in told

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from spark_queue.delta.store.store import Store
-from spark_queue.local.handles import drop
 from spark_queue.local.queue import LocalQueue
 from spark_queue.report import reading
 from spark_queue.report.model import Report
@@ -54,7 +53,7 @@ def test_board_has_a_line_for_each_queue(make: Make, pages: Pages) -> None:
     full.claim(1)
     other.pause()
     browser = pages(full, other, gone)
-    drop(gone.name)
+    LocalQueue.drop(gone.name)
     gone.close()
 
     shown = browser.get("/")
