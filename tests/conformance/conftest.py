@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -19,6 +19,7 @@ from tests.conformance.fronts import FrontEngine
 from tests.conformance.local import LocalEngine
 from tests.conformance.memory import MemoryEngine
 from tests.conformance.operators import BatchEngine, StreamEngine
+from tests.conformance.twins import Pair, Seen, Twins
 from tests.conftest import REMOTE
 
 #: Every engine by its name. What needs no Spark is played once, beside classic Spark.
@@ -92,6 +93,18 @@ def make(request: pytest.FixtureRequest, engine_name: str, place: str) -> Iterat
     for engine in made:
         if isinstance(engine, FrontEngine):
             engine.front.close()
+
+
+@pytest.fixture
+def twins(make: Make) -> Twins:
+    """Make a queue of the engine, and the same in memory."""
+
+    def build(*keys: str, **options: Any) -> Pair:
+        named: dict[str, Any] = {key: KEYS[key] for key in keys}
+        engine = cast("Seen", make(*keys, **options))
+        return Pair(engine, MemoryEngine(QueueConfig(**named, **options)))
+
+    return build
 
 
 def _durable(request: pytest.FixtureRequest, name: str) -> Callable[[str, QueueConfig], Engine]:

@@ -7,37 +7,29 @@ whole, so that a new column is compared, too.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from inspect import signature
 from itertools import product
-from typing import Any, TypeAlias, cast
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from spark_queue.config import QueueConfig
 from spark_queue.errors import (
     InvalidArgumentError,
     QueueNotFoundError,
     ReaderNotFoundError,
-    SparkQueueError,
 )
 from spark_queue.local.queue import LocalQueue, LocalReader
 from spark_queue.queue import DeltaQueue
 from spark_queue.reader import Reader
 from spark_queue.reader_config import ReaderConfig
-from spark_queue.results import Affected, QueueStats
-from tests.conformance.conftest import Make
-from tests.conformance.engines import KEYS, DeltaEngine, Row
-from tests.conformance.local import LocalEngine
+from tests.conformance.engines import Row
 from tests.conformance.memory import MemoryEngine
+from tests.conformance.twins import Pair, Seen, Twins
 
 pytestmark = pytest.mark.needs("views")
-
-#: An engine whose queue has every verb that reads.
-Seen: TypeAlias = DeltaEngine | LocalEngine
 
 _ALL_KEYS = ("dedup_key", "fair_key", "group_key", "priority")
 
@@ -45,63 +37,6 @@ _NOW = None
 
 #: No queue is here, as a file has no folders.
 _MISSING = "/dev/null/queue"
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """An engine, and a queue in memory with the same story."""
-
-    engine: Seen
-    twin: MemoryEngine
-
-    def play(self, story: Callable[[Seen], object]) -> None:
-        """Do the same to both."""
-        story(self.engine)
-        story(self.twin)
-
-    def require_same(self, look: Callable[..., Any], *given: object) -> Any:
-        """Hold what both show against each other; return it."""
-        found, expected = _shown(self.engine, look, given), _shown(self.twin, look, given)
-        assert found == expected
-        return found
-
-
-Twins = Callable[..., Pair]
-
-
-@pytest.fixture
-def twins(make: Make) -> Twins:
-    """Make a queue of the engine, and the same in memory."""
-
-    def build(*keys: str, **options: Any) -> Pair:
-        named: dict[str, Any] = {key: KEYS[key] for key in keys}
-        engine = cast("Seen", make(*keys, **options))
-        return Pair(engine, MemoryEngine(QueueConfig(**named, **options)))
-
-    return build
-
-
-def _shown(engine: Seen, look: Callable[..., Any], given: tuple[object, ...]) -> Any:
-    """Return what a look shows as plain data, whatever the queue is called; an error is shown."""
-    try:
-        return _plain(engine, look(engine, *given))
-    except SparkQueueError as exc:
-        return type(exc), str(exc).replace(engine.queue.name, "the queue")
-
-
-def _plain(engine: Seen, value: Any) -> Any:
-    if isinstance(value, QueueStats):
-        counts = {one.name: getattr(value, one.name) for one in fields(value)}
-        return {**counts, "per_key": _plain(engine, engine.table(counts["per_key"]))}
-    if isinstance(value, Affected):
-        return int(value), value.states, value.becomes, value.sample
-    if isinstance(value, pa.Table):
-        return [(one.name, one.type) for one in value.schema], value.to_pylist()
-    if isinstance(value, pa.Schema):
-        return [(one.name, one.type) for one in value]
-    if hasattr(value, "__dataclass_fields__"):
-        return type(value), repr(asdict(value)).replace(engine.queue.name, "the queue")
-    return value
 
 
 def _everything(engine: Seen) -> None:
