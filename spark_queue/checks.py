@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import os
 import re
 import sys
@@ -10,7 +11,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from types import UnionType
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError, did_you_mean
 from spark_queue.wording import shorten
@@ -244,6 +245,22 @@ def require_callable(what: str, value: object) -> None:
         raise InvalidArgumentError(f"{what} is {shorten(value)}: it must be a function")
 
 
+def require_handler(what: str, value: object) -> None:
+    """Raise where a value cannot be called with one thing, an item or a table of them."""
+    require_callable(what, value)
+    try:
+        takes = inspect.signature(cast("Callable[..., object]", value))
+    except (TypeError, ValueError):
+        return  # One that is built in does not say what it takes.
+    try:
+        takes.bind(None)
+    except TypeError as exc:
+        raise InvalidArgumentError(
+            f"{what} is {shorten(value)}, which takes {takes}: it is called with one argument, an "
+            "item, or a table with per='batch'"
+        ) from exc
+
+
 def require_weights(weights: object, error: Refusal = InvalidConfigError) -> None:
     """Raise where a value does not say how many turns keys get."""
     if not isinstance(weights, Mapping):
@@ -301,13 +318,6 @@ def require_claim(
     optional(require_duration, "lease", lease)
     optional(require_text, "claim_id", claim_id)
     require_duration("wait", wait, least=timedelta(0))
-
-
-def require_change(where: object, **flags: object) -> None:
-    """Raise where an operator's change does not say what it is about."""
-    require_expression("where", where)
-    for name, value in flags.items():
-        require_flag(name, value)
 
 
 def require_as_of(as_of: object) -> None:

@@ -86,7 +86,7 @@ class QueueNotFoundError(SparkQueueError, LookupError):
     """
 
     def __init__(self, name: str, why: str = "there is no such queue") -> None:
-        super().__init__(f"cannot open queue {name!r}: {why}; create it with DeltaQueue.create")
+        super().__init__(f"cannot open queue {name!r}: {why}; make it with create()")
         self.name = name
 
 
@@ -100,7 +100,7 @@ class QueueExistsError(SparkQueueError, ValueError):
     """
 
     def __init__(self, name: str, why: str = "") -> None:
-        exists = f"queue {name!r} exists already; use DeltaQueue.open, or drop it first"
+        exists = f"queue {name!r} exists already; open it, or drop it first"
         super().__init__(f"queue {name!r} cannot be made: {why}" if why else exists)
         self.name = name
 
@@ -278,7 +278,7 @@ class LeaseLostError(SparkQueueError):
     """
 
     def __init__(
-        self, seqs: Sequence[int], why: str = "a later claim or a cancel took them"
+        self, seqs: Sequence[int], why: str = "settled before, or a later claim or cancel took them"
     ) -> None:
         super().__init__(f"{len(seqs)} item(s) are no longer held ({why}): seq {some_of(seqs)}")
         self.seqs = tuple(seqs)

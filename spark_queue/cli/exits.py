@@ -78,6 +78,8 @@ def message_of(exc: BaseException) -> str:
     if isinstance(exc, Terminated):
         return "terminated"
     said = line_of(exc)
+    if isinstance(exc, QueueNotFoundError):
+        said = said.replace("make it with create()", "make it with spark-queue create")
     if isinstance(exc, SparkQueueError):
         return said
     return f"{type(exc).__name__}: {said}" if said else type(exc).__name__

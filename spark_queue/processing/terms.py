@@ -28,7 +28,7 @@ class Terms:
 
     def check_terms(self, on_claim: object) -> None:
         """Raise where an option is none, whatever the queue."""
-        checks.require_callable("handler", self.handler)
+        checks.require_handler("handler", self.handler)
         checks.require_choice("per", self.per, ("item", "batch"))
         checks.require_claim(self.limit, self.lease, 1, self.worker_id)
         checks.optional(checks.require_count, "max_per_group", self.max_per_group, most=checks.MOST)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 Capability = Literal[
     "columns",
     "composed",
+    "disk",
     "leases",
     "on demand",
     "operators",
@@ -44,6 +45,7 @@ Capability = Literal[
 ]
 
 #: ``columns``: columns are added later; ``composed``: no key, or several, in one queue;
+#: ``disk``: queues are made, opened, copied and dropped by their path;
 #: ``leases``: claims that run out; ``on demand``: a claim chooses what is next, which is not out
 #: as soon as it may run; ``operators``: pause, resume and explain; ``predicates``: items of one's
 #: choice are cancelled and redriven; ``retries``: attempts and dead letters; ``returns``: items
@@ -164,7 +166,7 @@ def name_successor(ids: dict[int, str], seq: int, origin: int) -> None:
 class SchedulerEngine:
     """The in-memory scheduler: the oracle."""
 
-    capabilities = EVERYTHING - {"columns", "views"}
+    capabilities = EVERYTHING - {"columns", "disk", "views"}
 
     def __init__(self, config: QueueConfig) -> None:
         self.scheduler = Scheduler(config)
@@ -349,9 +351,25 @@ class DeltaEngine:
         """Claim under names that are the same in every queue."""
         return DeltaHeld(self, self.queue.claim(limit, worker_id=worker, claim_id=claim_id))
 
+    def make(self, path: str, schema: str = SCHEMA, **config: Any) -> DeltaQueue:
+        """Make a queue at a path."""
+        return DeltaQueue.create(self.spark, path, schema, QueueConfig(**config))
+
+    def open(self, path: str) -> DeltaQueue:
+        """Open the queue at a path."""
+        return DeltaQueue.open(self.spark, path, clock=self.clock)
+
+    def drop(self, path: str, **options: Any) -> int | None:
+        """Drop the queue at a path."""
+        return DeltaQueue.drop(self.spark, path, **options)
+
     def exists(self, path: str) -> bool:
         """Tell whether there is a queue at a path."""
         return DeltaQueue.exists(self.spark, path)
+
+    def read(self, path: str) -> pa.Table:
+        """Return the rows of a table at a path."""
+        return self.table(self.spark.read.format("delta").load(path))
 
     def table(self, frame: Any) -> pa.Table:
         """Return a frame as a table; its instants are those of UTC, as they are without Spark."""

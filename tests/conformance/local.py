@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from deltalake import DeltaTable
 
 from spark_queue.clock import ManualClock
 from spark_queue.config import LiveSettings, QueueConfig
@@ -92,6 +93,22 @@ class LocalEngine:
     def claim_as(self, worker: str, claim_id: str, limit: int = 1) -> LocalHeld:
         """Claim under names that are the same in every queue."""
         return LocalHeld(self, self.queue.claim(limit, worker_id=worker, claim_id=claim_id))
+
+    def make(self, path: str, schema: str = SCHEMA, **config: Any) -> LocalQueue:
+        """Make a queue at a path."""
+        return LocalQueue.create(path, schema, QueueConfig(**config))
+
+    def open(self, path: str) -> LocalQueue:
+        """Open the queue at a path."""
+        return LocalQueue.open(path, clock=self.clock)
+
+    def drop(self, path: str, **options: Any) -> int | None:
+        """Drop the queue at a path."""
+        return LocalQueue.drop(path, **options)
+
+    def read(self, path: str) -> pa.Table:
+        """Return the rows of a table at a path."""
+        return DeltaTable(path).to_pyarrow_table()
 
     def exists(self, path: str) -> bool:
         """Tell whether there is a queue at a path."""

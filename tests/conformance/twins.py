@@ -51,16 +51,18 @@ def shown(engine: Seen, look: Callable[..., Any], given: tuple[object, ...]) -> 
         return type(exc), str(exc).replace(engine.queue.name, "the queue")
 
 
-def _plain(engine: Seen, value: Any) -> Any:
+def _plain(engine: Seen, value: Any) -> Any:  # noqa: PLR0911 - one for each kind
     if isinstance(value, QueueStats):
         counts = {one.name: getattr(value, one.name) for one in fields(value)}
         return {**counts, "per_key": _plain(engine, engine.table(counts["per_key"]))}
     if isinstance(value, Affected):
         return int(value), value.states, value.becomes, value.sample
     if isinstance(value, pa.Table):
-        return [(one.name, one.type) for one in value.schema], value.to_pylist()
+        return _plain(engine, value.schema), value.to_pylist()
     if isinstance(value, pa.Schema):
         return [(one.name, one.type) for one in value]
+    if type(value) is tuple:
+        return tuple(_plain(engine, one) for one in value)
     if hasattr(value, "__dataclass_fields__"):
         return type(value), repr(asdict(value)).replace(engine.queue.name, "the queue")
     return value

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping
+from datetime import datetime
 from typing import Any
 
 from spark_queue.errors import SchemaMismatchError
@@ -84,6 +85,9 @@ def length(value: Any) -> int:
 
 def misfit(value: Any, name: str, kind: str) -> SchemaMismatchError:
     """Return the error of a value that its column cannot hold."""
+    if isinstance(value, datetime) and kind == "timestamp" and value.utcoffset() is None:
+        why = "a time without an offset: give it one, as in datetime.now(timezone.utc)"
+        return SchemaMismatchError(name, f"is {value!r:.100}, {why}")
     return SchemaMismatchError(name, f"is {value!r:.100} in the item, and {kind} in the queue")
 
 

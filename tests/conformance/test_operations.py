@@ -1,0 +1,382 @@
+"""Verbs that write or operate: the same names, defaults, results and errors on every engine.
+
+A story is played on the engine under test and on a queue in memory; what both answer is compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from spark_queue.acting import acting_as
+from spark_queue.delta.commands import checkpoint
+from spark_queue.errors import (
+    CannotUndoError,
+    DuplicateItemError,
+    InvalidArgumentError,
+    InvalidConfigError,
+    LeaseLostError,
+    QueueExistsError,
+    QueueNotFoundError,
+    SchemaMismatchError,
+    SparkQueueError,
+)
+from tests.conformance.engines import Row
+from tests.conformance.twins import Seen, Twins
+
+pytestmark = pytest.mark.needs("views")
+
+
+def _items(*ids: str) -> pa.Table:
+    """Return a frame that every queue takes, of items that have nothing but an id and a key."""
+    nothing = pa.nulls(len(ids), pa.string())
+    return pa.table(
+        {
+            "id": list(ids),
+            "key": [name[0] for name in ids],
+            "tenant": nothing,
+            "grp": nothing,
+            "prio": pa.nulls(len(ids), pa.int32()),
+        }
+    )
+
+
+def _error(do: Callable[[], object]) -> tuple[type[SparkQueueError], str]:
+    with pytest.raises(SparkQueueError) as told:
+        do()
+    return type(told.value), str(told.value)
+
+
+def test_an_enqueue_takes_the_same_options_and_tells_the_same(twins: Twins) -> None:
+    """Order, duplicates, fullness and traces; what is refused leaves no trace."""
+    pair = twins("dedup_key")
+    trace = f"00-{'ab' * 16}-{'cd' * 8}-01"
+
+    def enqueue(one: Seen, frame: pa.Table, *given: Any, **options: Any) -> Any:
+        done = one.queue.enqueue(frame, *given, **options)
+        outcomes = one.table(done.outcomes).sort_by("_seq")
+        return done.step, done.inserted, done.duplicates, done.refused, outcomes
+
+    told = pair.require_same(
+        lambda one: enqueue(one, _items("c1", "a1", "b1", "a2"), "id", trace=trace)[:4]
+    )
+    assert told == (1, 3, 1, 0)
+    pair.require_same(lambda one: enqueue(one, _items("d1", "d2"), on_full="partial")[4])
+    refused = pair.require_same(lambda one: enqueue(one, _items("a3"), on_duplicate="raise"))
+    assert refused[0] is DuplicateItemError
+    for options in ({"on_duplicate": "no"}, {"on_full": "no"}, {"trace": 5}, {"order_by": "no"}):
+        error, _ = pair.require_same(lambda one, given: enqueue(one, _items("e"), **given), options)
+        assert error in (InvalidArgumentError, SchemaMismatchError)
+    claims = [one.queue.claim(9) for one in (pair.engine, pair.twin)]
+    assert claims[0].traces == claims[1].traces == dict.fromkeys((1, 3, 4), trace)
+    assert pair.require_same(lambda one: one.table(one.queue.status())["id"].to_pylist()) == [
+        *("a1", "b1", "c1", "d1"),
+    ]
+
+
+def test_a_claim_takes_one_item_and_can_be_asked_for_again(twins: Twins) -> None:
+    """The same defaults and errors; a claim of the same id is the same claim."""
+    pair = twins()
+    pair.play(lambda one: one.queue.enqueue(_items("a", "b", "c")))
+
+    def claim(one: Seen, *given: Any, **options: Any) -> object:
+        got = one.queue.claim(*given, **options)
+        return got.count, got.lease, got.claimed_at, got.lease_expires_at
+
+    assert pair.require_same(claim)[0] == 1
+    named = [
+        pair.require_same(lambda one: claim(one, 1, claim_id="mine", worker_id="w"))
+        for _ in range(2)
+    ]
+    assert named[0] == named[1]
+    for options in (
+        *({"limit": 0}, {"limit": "1"}, {"run": 0}, {"lease": timedelta(0)}, {"lease": 5}),
+        *({"wait": timedelta(-1)}, {"worker_id": 1}, {"claim_id": ""}),
+    ):
+        error, _ = pair.require_same(lambda one, given: claim(one, **given), options)
+        assert error is InvalidArgumentError
+    pair.play(lambda one: one.queue.pause())
+    assert pair.require_same(lambda one: claim(one, 9))[:2] == (0, 0)
+
+
+def test_a_claim_writes_the_checkpoint_that_is_due(
+    twins: Twins, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is a step before that of the claim, whoever claims."""
+    monkeypatch.setattr(checkpoint, "LONG_FOLD", 1)
+    pair = twins()
+    pair.play(lambda one: one.queue.enqueue(_items(*"abcdefgh")))
+
+    def step(one: Seen) -> object:
+        one.queue.claim().release()
+        return one.queue.stats().step
+
+    assert [pair.require_same(step) for _ in range(5)] == [3, 5, 7, 10, 12]
+
+
+def test_each_verb_of_a_claim_says_what_it_did(twins: Twins) -> None:
+    """Counts of what was settled; what is not held any more is named, and the rest counts."""
+    pair = twins()
+    pair.play(lambda one: one.queue.enqueue(_items(*"abcdefghijkl")))
+
+    def settled(one: Seen, verb: str, *given: object) -> object:
+        return getattr(one.queue.claim(2), verb)(*given)
+
+    for verb, *given in (("ack",), ("nack", "no"), ("release",), ("dead", "no")):
+        _, done = pair.require_same(settled, verb, *given)
+        assert f"'{_SETTLED[verb]}': 2" in done
+
+    def parts(one: Seen) -> object:
+        held = one.queue.claim(4)
+        first = held.settle_each({7: "ack", 8: ("dead", "no")})
+        until = held.renew(timedelta(seconds=99))
+        return first, until, held.lease_expires_at, held.ack(), held.ack(), held.nack("late")
+
+    pair.require_same(parts)
+    for outcomes in ({7: "ack"}, {9: "done"}, {"x": "ack"}, ["ack"], {9: ("ack", 5)}):
+        error, said = pair.require_same(
+            lambda one, given: one.queue.claim(1).settle_each(given), outcomes
+        )
+        assert error in (LeaseLostError, InvalidArgumentError)
+        assert error is InvalidArgumentError or "settled before" in said
+    error, _ = pair.require_same(lambda one: one.queue.claim(1).renew(timedelta(0)))
+    assert error is InvalidArgumentError
+
+
+def test_leaving_the_block_of_a_claim_settles_it(twins: Twins) -> None:
+    """In good order it acks, an exception fails, an interruption gives back."""
+    pair = twins(max_attempts=1)
+    pair.play(lambda one: one.queue.enqueue(_items("a", "b", "c")))
+
+    def leave(one: Seen, error: BaseException | None) -> object:
+        with suppress(ValueError, KeyboardInterrupt), one.queue.claim():
+            if error is not None:
+                raise error
+        return one.queue.counts()
+
+    pair.require_same(leave, None)
+    pair.require_same(leave, ValueError("boom"))
+    counts = pair.require_same(leave, KeyboardInterrupt())
+    assert (counts["acked"], counts["dead"], counts["ready"]) == (1, 1, 1)
+    assert pair.require_same(lambda one: one.table(one.queue.dead())["_error"].to_pylist()) == [
+        "ValueError: boom"
+    ]
+
+
+_SETTLED = {"ack": "acked", "nack": "failed", "release": "released", "dead": "dead"}
+
+
+def _ended(one: Seen) -> None:
+    """Leave items in every state that an operator changes."""
+    one.enqueue([Row(id=name, key=name, tenant=name[0]) for name in ("a1", "a2", "b1", "b2")])
+    one.enqueue([Row(id=name, key=name, tenant="c", group="g") for name in ("c1", "c2")])
+    one.claim(2).settle("dead", error="no use")
+    one.claim(1).settle("ack")
+    one.claim(1)
+
+
+WHERES: list[Any] = [
+    {"tenant": "a"},
+    {"tenant": ["a", "c"], "_state": ["ready", "dead"]},
+    {"tenant": None},
+    {"_seq": [], "tenant": "a"},
+    {"grp": ["g", None], "_seq": range(3, 99)},
+    "tenant = 'a'",
+    "_seq IN (4, 5, 6) AND _state = 'ready'",
+]
+
+NO_WHERES: list[Any] = [
+    *({}, "", None, 5, ["a"], {"tenannt": "a"}, {"_seq": "x"}, {"_state": "done"}),
+    {"_enqueued_at": datetime(2026, 1, 1)},  # noqa: DTZ001 - the mistake
+    {"tenant": b"a"},
+]
+
+
+@pytest.mark.parametrize("verb", ["cancel", "redrive", "purge"])
+def test_items_are_named_alike_by_columns_and_by_sql(twins: Twins, verb: str) -> None:
+    """A dry run counts and shows the same of each condition; what is none is refused alike."""
+    pair = twins("dedup_key", "fair_key")
+    pair.play(_ended)
+
+    for where in WHERES:
+        pair.require_same(lambda one, at: getattr(one.queue, verb)(at, dry_run=True), where)
+    for where in NO_WHERES:
+        error, _ = pair.require_same(lambda one, at: getattr(one.queue, verb)(at), where)
+        assert error is InvalidArgumentError
+    error, _ = pair.require_same(lambda one: getattr(one.queue, verb)({"_seq": 1}, dry_run=1))
+    assert error is InvalidArgumentError
+
+
+def _told(one: Seen, verb: str, *given: Any, **options: Any) -> Any:
+    done = getattr(one.queue, verb)(*given, **options)
+    return done, getattr(done, "step", None), getattr(done, "becomes", None)
+
+
+@pytest.mark.planned
+def test_what_operators_change_is_told_and_taken_back_alike(twins: Twins) -> None:
+    """Items are cancelled, redriven once, taken back and purged; each answer knows its step."""
+    pair = twins("dedup_key", "fair_key")
+    pair.play(_ended)
+
+    with acting_as("ann"):
+        cancelled = pair.require_same(_told, "cancel", {"tenant": ["a", "c"]})
+    assert cancelled[0][0] == 2
+    assert pair.require_same(lambda one: _told(one, "redrive", {"tenant": "a"}))[0][0] == 2
+    assert pair.require_same(lambda one: _told(one, "redrive", {"tenant": "a"}))[0][0] == 0
+    again = pair.require_same(lambda one: _told(one, "redrive", {"_seq": 1}, again=True))
+    assert again[0][0] == 0, "its key is taken"
+    for restored, left in ((1, 1), (0, 2)):
+        _, back = pair.require_same(lambda one: one.queue.undo(cancelled[1]))
+        assert f"'restored': {restored}, 'taken': 0, 'holders': (), 'left': {left}" in back
+    purged = pair.require_same(lambda one: _told(one, "purge", "_state = 'acked'"))
+    assert purged[0][0] == 1
+    pair.require_same(lambda one: one.table(one.queue.status()))
+
+
+def test_settings_are_changed_and_taken_back_alike(twins: Twins) -> None:
+    """Pause, resume and configure answer with their step; undo names what it cannot take back."""
+    pair = twins("dedup_key", "fair_key")
+    pair.play(_ended)
+    paused = pair.require_same(lambda one: one.queue.pause())
+    changed = pair.require_same(lambda one: one.queue.configure(max_attempts=7))
+    pair.require_same(lambda one: one.queue.undo(changed))
+    pair.require_same(lambda one: one.queue.undo(paused))
+    assert pair.require_same(lambda one: (one.queue.paused, one.queue.config.max_attempts)) == (
+        *(False, 5),
+    )
+    pair.require_same(lambda one: one.queue.resume())
+    for step, error in (
+        (0, InvalidArgumentError),
+        (99, InvalidArgumentError),
+        (2, CannotUndoError),
+    ):
+        assert pair.require_same(lambda one, at: one.queue.undo(at), step)[0] is error
+    for settings in ({"lease": 5}, {"fair_key": "id"}, {"no": 1}, {"max_attempts": 0}):
+        error, _ = pair.require_same(lambda one, given: one.queue.configure(**given), settings)
+        assert error is InvalidConfigError
+
+
+def test_upkeep_ends_drops_and_tells_the_same(twins: Twins) -> None:
+    """A dry run says what would end; the run ends it, and drops what finished long ago."""
+    pair = twins(lease=timedelta(seconds=10), max_losses=1)
+    pair.play(lambda one: one.enqueue([Row(id="a", ttl=5), Row(id="b"), Row(id="c")]) and None)
+    pair.play(lambda one: one.claim(3).settle("ack", ["b"]))
+    pair.play(lambda one: one.claim(1))
+    day = timedelta(days=1)
+
+    def kept(one: Seen, **options: Any) -> object:
+        done = one.queue.maintain(**options)
+        return done.expired, done.dead, done.checkpoint, done.dropped_items
+
+    pair.play(lambda one: one.advance(60))
+    assert pair.require_same(lambda one: one.queue.maintain(dry_run=True))[0] == 2
+    assert pair.require_same(kept)[:2] == (0, 2)
+    pair.play(lambda one: one.advance(day.total_seconds()))
+    pair.require_same(lambda one: one.queue.maintain(retention=day / 2, dry_run=True))
+    pair.require_same(lambda one: kept(one, retention=day / 2))
+    assert pair.require_same(lambda one: one.table(one.queue.status())["id"].to_pylist()) == []
+    for options in ({"retention": 5}, {"archive_to": ""}, {"dry_run": 1}):
+        error, _ = pair.require_same(lambda one, given: kept(one, **given), options)
+        assert error is InvalidArgumentError
+
+
+def test_columns_are_added_or_refused_alike(twins: Twins) -> None:
+    """New names are answered; another type, a name of the queue's own and no DDL are refused."""
+    pair = twins()
+    assert pair.require_same(lambda one: one.queue.add_columns("a bigint, id string")) == ["a"]
+    assert pair.require_same(lambda one: one.queue.add_columns("a bigint")) == []
+    for schema, error in (
+        *(("a string", SchemaMismatchError), ("_seq bigint", SchemaMismatchError)),
+        *(("a strin", InvalidArgumentError), ("", InvalidArgumentError)),
+    ):
+        told = pair.require_same(lambda one, given: one.queue.add_columns(given), schema)
+        assert told[0] is error
+
+
+def test_a_queue_has_the_newest_format_and_can_be_closed(twins: Twins) -> None:
+    """An upgrade says that there was nothing to do; a closed handle goes on where it was."""
+    pair = twins("dedup_key")
+    pair.play(lambda one: one.queue.enqueue(_items("a", "b")))
+    pair.require_same(lambda one: one.queue.upgrade())
+    pair.play(lambda one: one.queue.close())
+    pair.play(lambda one: one.queue.close())
+    assert pair.require_same(lambda one: one.queue.claim(9).count) == 2
+    assert pair.require_same(lambda one: one.queue.enqueue(_items("a")).duplicates) == 1
+
+
+@pytest.mark.needs("disk")
+def test_a_queue_is_made_opened_copied_and_dropped_by_its_path(twins: Twins) -> None:
+    """Of a place that is taken, or where nothing is, each verb says the same."""
+    engine = twins("dedup_key", "fair_key").engine
+    _ended(engine)
+    there, copy = engine.queue.name, f"{engine.queue.name}-copy"
+
+    assert _error(lambda: engine.make(there))[0] is QueueExistsError
+    assert "exists already; open it, or drop it first" in _error(lambda: engine.make(there))[1]
+    clone = engine.queue.clone(copy)
+    counts = engine.queue.counts()
+    assert clone.counts() == {**counts, "ready": counts["ready"] + 1, "claimed": 0}
+    assert _error(lambda: engine.queue.clone(copy))[0] is QueueExistsError
+    assert _error(lambda: engine.queue.clone(f"{there}/in"))[0] is InvalidArgumentError
+    assert engine.open(copy).counts() == clone.counts()
+
+    assert engine.drop(copy, dry_run=True) == 6
+    assert engine.drop(copy) is None
+    assert engine.queue.counts() == counts
+    missing = {_error(lambda: engine.open(copy)), _error(lambda: engine.drop(copy))}
+    assert missing == {
+        (
+            QueueNotFoundError,
+            f"cannot open queue {copy!r}: there is no such queue; make it with create()",
+        )
+    }
+    assert _error(lambda: engine.drop(there, dry_run=1))[0] is InvalidArgumentError
+    assert engine.queue.counts() == counts
+
+
+@pytest.mark.needs("disk")
+@pytest.mark.parametrize(
+    ("schema", "config", "error"),
+    [
+        ("id string", {"dedup_key": "idd"}, InvalidConfigError),
+        ("id string", {"fair_key": "tenant"}, InvalidConfigError),
+        ("id strin", {}, InvalidArgumentError),
+        ("", {}, InvalidArgumentError),
+        ("_seq bigint", {}, SchemaMismatchError),
+    ],
+)
+def test_a_queue_that_cannot_be_made_is_not_begun(
+    twins: Twins, schema: str, config: dict[str, Any], error: type[Exception]
+) -> None:
+    """A key over a column that is not there, no DDL, a name of the queue's own: nothing is made."""
+    engine = twins().engine
+    place = f"{engine.queue.name}-new"
+    told = _error(lambda: engine.make(place, schema, **config))
+    assert told[0] is error
+    assert all(value in told[1] for value in config.values())
+    assert not engine.exists(place)
+
+
+@pytest.mark.needs("disk")
+def test_an_archive_gets_what_upkeep_drops_once(twins: Twins) -> None:
+    """Items go to a table before they are dropped, and no item twice."""
+    engine = twins().engine
+    archive = f"{engine.queue.name}-archive"
+    for name in ("a", "b"):
+        engine.enqueue([Row(id=name)])
+        engine.claim(1).settle("ack")
+        for _ in range(2):
+            engine.advance(100)
+            engine.queue.maintain(retention=timedelta(seconds=50), archive_to=archive)
+    rows = engine.read(archive)
+    kept = rows.select(["id", "_seq", "_queue"]).sort_by("_seq").to_pylist()
+    assert kept == [
+        {"id": name, "_seq": seq, "_queue": engine.queue.name}
+        for seq, name in enumerate(("a", "b"), 1)
+    ]
+    assert engine.states() == {}
