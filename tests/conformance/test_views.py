@@ -245,7 +245,7 @@ def test_readers_are_found_and_lag_the_same(twins: Twins) -> None:
 
 def _looked_back(engine: Seen, name: str, moment: int | datetime) -> object:
     reader = engine.queue.open_reader(name)
-    return _plain(engine, engine.table(reader.status(moment))), _plain(engine, reader.stats(moment))
+    return engine.table(reader.status(moment)), reader.stats(moment)
 
 
 def _facts(engine: Seen, name: str) -> tuple[object, ...]:

@@ -206,7 +206,7 @@ def _ordered(df: DataFrame, order_by: str | Column | list[str | Column]) -> Data
     for column in columns:
         if isinstance(column, str) and column not in df.columns:
             raise InvalidArgumentError(
-                f"order_by names {shorten(column)}; the frame has {', '.join(df.columns)}"
+                f"order_by names {shorten(column)}; the rows have {', '.join(df.columns)}"
             )
     return df.orderBy(*columns)
 
