@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.metadata import version
 from importlib.util import find_spec
 from types import ModuleType
 
-from spark_queue.errors import PackageMissingError
+from spark_queue.errors import PackageMissingError, SetupError
 
 #: Which extra brings a package.
 _EXTRAS = dict.fromkeys(("pyspark", "py4j", "delta", "pandas"), "spark")
+
+
+#: Minor versions of Spark that the library runs on, the oldest first.
+SUPPORTED = ("4.0", "4.1", "4.2")
 
 
 def is_installed(package: str) -> bool:
@@ -20,6 +25,24 @@ def is_installed(package: str) -> bool:
         return False
 
 
+def require_supported(spark_version: str) -> str:
+    """Return the minor version of Spark.
+
+    Raises
+    ------
+    SetupError
+        When the library does not run on it.
+    """
+    minor = ".".join(spark_version.split(".")[:2])
+    if minor not in SUPPORTED:
+        *others, newest = SUPPORTED
+        raise SetupError(
+            f"this is Spark {spark_version}; spark_queue runs on Spark {', '.join(others)} and "
+            f"{newest}: install one of these, with the delta-spark that fits it"
+        )
+    return minor
+
+
 def load(module: str, what: str) -> ModuleType:
     """Import a module of the library for something that a caller asked for.
 
@@ -27,11 +50,15 @@ def load(module: str, what: str) -> ModuleType:
     ------
     PackageMissingError
         When it needs a package that is not installed; it names the extra that brings it.
+    SetupError
+        When it needs more of Spark than the version that is installed has.
     """
     try:
         return import_module(module)
-    except ModuleNotFoundError as exc:
+    except ImportError as exc:
         package = (exc.name or "").partition(".")[0]
-        if package not in _EXTRAS:
+        if package == "pyspark" and is_installed(package):
+            require_supported(version(package))
+        if package not in _EXTRAS or not isinstance(exc, ModuleNotFoundError):
             raise
         raise PackageMissingError(what, package, _EXTRAS[package]) from exc

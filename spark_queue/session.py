@@ -15,14 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_queue.checks import require_flag, require_text
-from spark_queue.errors import InvalidConfigError, SetupError
+from spark_queue.errors import InvalidConfigError
+from spark_queue.extras import require_supported
 from spark_queue.heap import heap, machine_memory
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-#: Minor versions of Spark that the library runs on, the oldest first.
-SUPPORTED = ("4.0", "4.1", "4.2")
 
 _SCALA = "2.13"
 _PACKAGES = "spark.jars.packages"
@@ -86,24 +84,6 @@ SMALL_STEPS_CONF: Mapping[str, str] = {
         "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
     ),
 }
-
-
-def require_supported(spark_version: str) -> str:
-    """Return the minor version of Spark.
-
-    Raises
-    ------
-    SetupError
-        When the library does not run on it.
-    """
-    minor = ".".join(spark_version.split(".")[:2])
-    if minor not in SUPPORTED:
-        *others, newest = SUPPORTED
-        raise SetupError(
-            f"this is Spark {spark_version}; spark_queue runs on Spark {', '.join(others)} and "
-            f"{newest}: install one of these, with the delta-spark that fits it"
-        )
-    return minor
 
 
 def delta_coordinate() -> str:

@@ -8,9 +8,16 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.group_ops import PandasGroupedOpsMixin
 
-from spark_queue.errors import SparkQueueError
-from spark_queue.streaming import distinct_in_flight, fair_rounds, one_active_per_group
+from spark_queue.errors import InvalidArgumentError, SetupError, SparkQueueError
+from spark_queue.streaming import (
+    bucketed,
+    distinct_in_flight,
+    fair_rounds,
+    one_active_per_group,
+)
+from spark_queue.streaming.processor import BucketProcessor
 from tests.streaming.feeds import BUCKETS, Feed, Sink
 
 SCHEMA = "path string, at long, outcome string"
@@ -113,6 +120,52 @@ def test_a_completion_that_comes_again_frees_nothing_newer(
     assert batch(3, arrivals) == [1, 3]
     batch(2, completions)
     assert batch(4, arrivals) == [1, 3]
+
+
+def test_keys_of_an_older_state_are_refused_at_the_call(
+    arrivals: Feed, completions: Feed, sink: Sink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A checkpoint with keys of the old text is named before a query starts; others go on."""
+
+    # Here, so that it travels to the workers by value.
+    class OlderProcessor(BucketProcessor):
+        def __init__(self, make: Any, buckets: int, _oldest: int) -> None:
+            super().__init__(make, buckets)
+
+        def _store(self, rules: Any, later: Any) -> None:
+            super()._store(rules, later)
+            self._state.update((1, *(self._state.get() or ())[1:]))
+
+    def passing(checkpoint: str | None = None) -> DataFrame:
+        key = F.struct("path", F.timestamp_seconds("at"))
+        streams = arrivals.stream, completions.stream
+        return distinct_in_flight(*streams, key, buckets=BUCKETS, checkpoint=checkpoint)
+
+    monkeypatch.setattr(bucketed, "BucketProcessor", OlderProcessor)
+    arrivals.put([{"path": "a", "at": 1}])
+    sink.run(passing())
+    with pytest.raises(InvalidArgumentError, match=r"format 1, in which.*or start with a new"):
+        passing(sink.checkpoint)
+    passing(f"{sink.checkpoint}-of-another")
+    assert _ats(sink) == [1]
+
+    completions.put([{"path": "a", "at": 1}])
+    sink.run(passing())
+    monkeypatch.undo()
+    arrivals.put([{"path": "a", "at": 1}])
+    sink.run(passing(sink.checkpoint))
+    assert _ats(sink) == [1, 1]
+
+
+def test_a_spark_without_stateful_operators_is_named(
+    arrivals: Feed, completions: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark 4.0 has none in Python: each operator says so at the call."""
+    monkeypatch.delattr(PandasGroupedOpsMixin, "transformWithState")
+    for name in "dfs":
+        given = {"arrivals": arrivals.stream, "completions": completions.stream}
+        with pytest.raises(SetupError, match=r"need Spark 4\.1 or newer, this is "):
+            _call(name, {**given, "key": "path", "order_by": "at"})
 
 
 def test_a_place_that_is_null_is_named_and_left_out(arrivals: Feed, sink: Sink) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -49,3 +52,26 @@ def test_no_session_of_another_spark_is_started(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(SparkSession.Builder, "getOrCreate", start)
     with pytest.raises(SetupError, match=_NAMED.format("4.3.0")):
         local_session()
+
+
+#: An older PySpark, as far as it differs by a type and by its version.
+_OLDER = """
+import importlib.metadata
+import pyspark.sql.types
+
+del pyspark.sql.types.VariantType
+importlib.metadata.version = lambda _: "3.5.9"
+from spark_queue.errors import SetupError
+try:
+    from spark_queue import DeltaQueue
+except SetupError as exc:
+    print(exc)
+"""
+
+
+def test_an_import_that_an_older_spark_cannot_serve_names_the_version() -> None:
+    """A type that Spark 3.5 has not got is no package that is missing."""
+    told = subprocess.run(  # noqa: S603 - our own package
+        [sys.executable, "-c", _OLDER], capture_output=True, text=True, check=False
+    )
+    assert re.match(_NAMED.format("3.5.9"), told.stdout), told.stderr

@@ -46,8 +46,8 @@ from spark_queue.errors import (
     ReaderNotFoundError,
     SparkQueueError,
 )
+from spark_queue.extras import require_supported
 from spark_queue.reader_config import ReaderConfig
-from spark_queue.session import require_supported
 
 if TYPE_CHECKING:
     import pyarrow as pa
