@@ -415,9 +415,54 @@ LEFT JOIN summed s ON s.edge <= e.edge
 GROUP BY e.edge
 ORDER BY moment;
 
+-- The fair keys with items that nothing but their turn keeps from a claim, for the whole window, and
+-- that got no turn in it, or less than a twentieth of what each other key got: how many could run,
+-- since when, and the first of them. The longest first.
+CREATE OR REPLACE VIEW sq_starving AS
+WITH turns AS (
+  SELECT s.fair_key, count(*) AS turns
+  FROM sq_moves m
+  JOIN sq_standing s ON s.seq = m.seq
+  CROSS JOIN sq_asked a
+  WHERE m.moment > a.since AND m.granted
+  GROUP BY s.fair_key
+),
+every_turn AS (
+  SELECT cast(sum(turns) AS bigint) AS turns, count(*) AS served FROM turns
+),
+ordered AS (
+  SELECT
+    fair_key,
+    since,
+    first_value(seq) OVER (PARTITION BY fair_key ORDER BY since, seq) AS seq
+  FROM sq_runnable
+),
+waiting AS (
+  SELECT fair_key, count(*) AS items, min(since) AS since, min(seq) AS seq
+  FROM ordered
+  GROUP BY fair_key
+),
+compared AS (
+  SELECT
+    w.*,
+    coalesce(t.turns, 0) AS turns,
+    e.turns - coalesce(t.turns, 0) AS turns_of_others,
+    e.served - CASE WHEN t.turns IS NULL THEN 0 ELSE 1 END AS others
+  FROM waiting w
+  LEFT JOIN turns t ON t.fair_key IS NOT DISTINCT FROM w.fair_key
+  CROSS JOIN every_turn e
+)
+SELECT c.fair_key, c.items, c.since, c.seq, c.turns, c.turns_of_others
+FROM compared c
+CROSS JOIN sq_asked a
+WHERE c.since <= a.since AND c.turns * 20 * c.others < c.turns_of_others
+ORDER BY c.since, c.seq
+LIMIT 100;
+
 -- The fair keys: turns in the window and the share of all, how long those waited that got their first
--- turn in it, failures in it. The slowest and the one that fails most often come first, then the
--- second of each.
+-- turn in it, failures in it. Those that starve come first (`sq_starving`); then the slowest and the
+-- one that fails most often, then the second of each; the idle ones last, of which nothing is open and
+-- nothing happened in the window.
 CREATE OR REPLACE VIEW sq_tenants AS
 WITH turns AS (
   SELECT
@@ -474,10 +519,13 @@ joined AS (
     w.wait_p95,
     w.wait_max,
     s.oldest_age,
-    coalesce(t.failures, 0) AS failures
+    coalesce(t.failures, 0) AS failures,
+    x.items IS NOT NULL AS starving,
+    s.ready + s.claimed + coalesce(t.turns, 0) + coalesce(t.failures, 0) = 0 AS idle
   FROM standing s
   LEFT JOIN turns t ON t.fair_key IS NOT DISTINCT FROM s.fair_key
   LEFT JOIN waited w ON w.fair_key IS NOT DISTINCT FROM s.fair_key
+  LEFT JOIN sq_starving x ON x.fair_key IS NOT DISTINCT FROM s.fair_key
   CROSS JOIN every_turn e
 ),
 ranked AS (
@@ -487,7 +535,9 @@ ranked AS (
       ORDER BY greatest(coalesce(oldest_age, 0e0), coalesce(wait_p95, 0e0)) DESC, fair_key
     ) AS slow,
     row_number() OVER (ORDER BY failures DESC, dead DESC, fair_key) AS noisy,
-    count(*) OVER () AS keys
+    count(*) OVER () AS keys,
+    count(CASE WHEN idle THEN 1 END) OVER () AS idle_keys,
+    cast(sum(CASE WHEN idle THEN dead ELSE 0 END) OVER () AS bigint) AS idle_dead
   FROM joined
 )
 SELECT
@@ -502,9 +552,13 @@ SELECT
   wait_max,
   oldest_age,
   failures,
-  keys
+  starving,
+  idle,
+  keys,
+  idle_keys,
+  idle_dead
 FROM ranked
-ORDER BY least(slow, noisy), slow
+ORDER BY starving DESC, idle, least(slow, noisy), slow
 LIMIT 100;
 
 -- What fails, by what the error says: how often, in the window and ever, since when, for how many
@@ -769,50 +823,6 @@ SELECT
 FROM sq_standing s
 CROSS JOIN sq_asked a
 WHERE s.state IN ('ready', 'claimed');
-
--- The fair keys with items that nothing but their turn keeps from a claim, for the whole window, and
--- that got no turn in it, or less than a twentieth of what each other key got: how many could run,
--- since when, and the first of them. The longest first.
-CREATE OR REPLACE VIEW sq_starving AS
-WITH turns AS (
-  SELECT s.fair_key, count(*) AS turns
-  FROM sq_moves m
-  JOIN sq_standing s ON s.seq = m.seq
-  CROSS JOIN sq_asked a
-  WHERE m.moment > a.since AND m.granted
-  GROUP BY s.fair_key
-),
-every_turn AS (
-  SELECT cast(sum(turns) AS bigint) AS turns, count(*) AS served FROM turns
-),
-ordered AS (
-  SELECT
-    fair_key,
-    since,
-    first_value(seq) OVER (PARTITION BY fair_key ORDER BY since, seq) AS seq
-  FROM sq_runnable
-),
-waiting AS (
-  SELECT fair_key, count(*) AS items, min(since) AS since, min(seq) AS seq
-  FROM ordered
-  GROUP BY fair_key
-),
-compared AS (
-  SELECT
-    w.*,
-    coalesce(t.turns, 0) AS turns,
-    e.turns - coalesce(t.turns, 0) AS turns_of_others,
-    e.served - CASE WHEN t.turns IS NULL THEN 0 ELSE 1 END AS others
-  FROM waiting w
-  LEFT JOIN turns t ON t.fair_key IS NOT DISTINCT FROM w.fair_key
-  CROSS JOIN every_turn e
-)
-SELECT c.fair_key, c.items, c.since, c.seq, c.turns, c.turns_of_others
-FROM compared c
-CROSS JOIN sq_asked a
-WHERE c.since <= a.since AND c.turns * 20 * c.others < c.turns_of_others
-ORDER BY c.since, c.seq
-LIMIT 100;
 
 -- The priorities with items that could run for the whole window, and that got no turn in it, while
 -- higher ones did: how many could run, since when, and the first of them. The longest first.

@@ -12,9 +12,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables import instants
+from spark_queue.delta.tables.schema import ITEM, REFUSED
 from spark_queue.delta.views.ends import Ends
 from spark_queue.report import texts
 from spark_queue.report.engine import COMMITS, Answer, Asked, Engine, Engines, Removal
+from spark_queue.report.entry import ENTERED
 
 _ASKED = {
     "now": "timestamp",
@@ -80,6 +83,13 @@ class SparkEngine(Engine):
 
 class SparkLogs(Engines):
     """The logs of a queue, wherever they are."""
+
+    def entered(self, store: Store, seq: int) -> Answer | None:
+        """See :class:`Engines`."""
+        is_meant = (F.col("_seq") == seq) & F.col("_kind").isin(ITEM, REFUSED)
+        columns = [F.col(f"`{name}`") for name in (*store.user_columns(), *ENTERED)]
+        rows = instants.clamp(store.queue.read().where(is_meant).select(*columns).toArrow())
+        return next(iter(rows.to_pylist()), None)
 
     def removals(self, store: Store) -> list[Removal]:
         """See :class:`Engines`."""

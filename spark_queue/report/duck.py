@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue.delta.arrow.rows import item_files, log_of, settings_files
+from spark_queue.delta.arrow.rows import having, item_files, log_of, rows_of, settings_files
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.commits import removals
 from spark_queue.delta.tables.facts import LogName
@@ -27,6 +27,7 @@ from spark_queue.delta.tables.step_log import StepLog
 from spark_queue.delta.views.ends import Ends
 from spark_queue.report import texts
 from spark_queue.report.engine import COMMITS, Answer, Asked, Engine, Engines, Removal
+from spark_queue.report.entry import ENTERED
 from spark_queue.report.texts import QUEUE_COLUMNS, STATUS_COLUMNS
 from spark_queue.waiting.processes import Owner
 
@@ -267,6 +268,17 @@ class ArrowLogs(Engines):
         self._items = KeptRows("queue", QUEUE_COLUMNS, (ITEM, REFUSED), item_files)
         self._moves: dict[int, KeptRows] = {}
         self._settings: dict[int, KeptRows] = {}
+
+    def entered(self, store: Store, seq: int) -> Answer | None:
+        """See :class:`Engines`."""
+        one = pa.chunked_array([pa.array([seq], pa.int64())])
+        columns = [*store.user_columns(), *ENTERED]
+        for kind in (ITEM, REFUSED):
+            rows = rows_of(store, "queue", ["_seq", *columns], having(one), kind=kind)
+            found = rows.filter(pc.equal(rows["_seq"], seq)).select(columns)
+            if found.num_rows:
+                return dict(found.to_pylist()[0])
+        return None
 
     def removals(self, store: Store) -> list[Removal]:
         """See :class:`Engines`."""

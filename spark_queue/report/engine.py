@@ -89,6 +89,13 @@ class Engines(ABC):
     """Makes engines over the logs of one queue."""
 
     @abstractmethod
+    def entered(self, store: Store, seq: int) -> Answer | None:
+        """Return the row by which an item entered, or was refused; ``None`` where there is none.
+
+        It has the user's columns, and :data:`~spark_queue.report.entry.ENTERED`.
+        """
+
+    @abstractmethod
     def removals(self, store: Store) -> list[Removal]:
         """Return when items were taken away, as far as the table still says so."""
 

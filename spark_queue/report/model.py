@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, fields, is_dataclass
-from datetime import datetime, timedelta, timezone
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from spark_queue.report.entry import ItemEntry
+from spark_queue.report.plain_data import fields_of
 from spark_queue.results import Explanation, Liveness
 from spark_queue.wording import shell_command, without_unsafe
 
@@ -96,8 +98,16 @@ class Tenant:
     """How long ago its oldest ready item was enqueued, a delayed one, too."""
     failures: int
     """In the window."""
+    starving: bool
+    """Whether it waited for the whole window, and got no turn or hardly any while others did."""
+    idle: bool
+    """Whether nothing of it is open, and nothing happened to it in the window."""
     keys: int
     """How many keys there are in all; a report names the first hundred."""
+    idle_keys: int
+    """How many of these are idle."""
+    idle_dead: int
+    """How many dead letters the idle ones have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -303,10 +313,12 @@ class ItemReport:
     """Why it is not running; then the same of the item that is in its way, and so on."""
     text: str
     """The chain in a sentence."""
+    entry: ItemEntry | None = None
+    """What the item is; ``None`` where there is none."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain data: times as ISO 8601 in UTC."""
-        return _plain_fields(self)
+        return fields_of(self)
 
     def html(self) -> str:
         """Return it as one document of HTML, which needs nothing from elsewhere."""
@@ -334,7 +346,7 @@ class Report:
     depth: tuple[DepthPoint, ...]
     """Half hours of the last day, the oldest first."""
     tenants: tuple[Tenant, ...]
-    """The slow and the noisy first."""
+    """Those that starve first, then the slow and the noisy; the idle last."""
     errors: tuple[ErrorGroup, ...]
     """Those of the window first, by how often they are."""
     retries: tuple[RetryPoint, ...]
@@ -350,7 +362,7 @@ class Report:
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain data: times as ISO 8601 in UTC, durations as seconds."""
-        return _plain_fields(self)
+        return fields_of(self)
 
     def html(self) -> str:
         """Return it as one document of HTML, which needs nothing from elsewhere.
@@ -404,19 +416,3 @@ def redrive_command(queue: str, reader: str, wording: str) -> str:
 def _page() -> ModuleType:
     # What shows a report knows what it is: asked for when it is to be shown.
     return import_module("spark_queue.report.page")
-
-
-def _plain_fields(value: Any) -> dict[str, Any]:
-    return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, timedelta):
-        return value.total_seconds()
-    if isinstance(value, datetime):
-        return value.astimezone(timezone.utc).isoformat()
-    if is_dataclass(value):
-        return _plain_fields(value)
-    if isinstance(value, tuple):
-        return [_plain(one) for one in value]
-    return value

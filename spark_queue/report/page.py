@@ -83,7 +83,7 @@ def item_panels(item: ItemReport, link: Callable[[int], str] = lambda _seq: "") 
     """Return what there is to say of an item, without its style; others lead to their pages."""
     why = "".join(f"<li>{_named(one.seq, link)}: {in_html(one.detail)}</li>" for one in item.chain)
     chain = f"<p><b>{in_html(item.text)}</b></p><ul>{why}</ul>"
-    return chain + table(sheets.history(item))
+    return chain + table(sheets.entry(item)) + table(sheets.history(item))
 
 
 def _named(seq: int, link: Callable[[int], str]) -> str:

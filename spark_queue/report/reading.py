@@ -26,6 +26,7 @@ from spark_queue.reader_config import ReaderConfig, require_reader_name
 from spark_queue.report import holders, operators
 from spark_queue.report.chains import Chains, sentence
 from spark_queue.report.engine import Asked, Engine, Engines, Removal
+from spark_queue.report.entry import read_entry
 from spark_queue.report.model import (
     HOUR,
     DepthPoint,
@@ -195,10 +196,12 @@ def read_item(
     checks.require_as_of(as_of)
     ends = ends_at(store, as_of)
     asked = asked_of(store, ends, HOUR)
-    with (engines or engines_of(store)).over(store, ends, asked) as engine:
+    engines = engines or engines_of(store)
+    with engines.over(store, ends, asked) as engine:
         directory = holders.directory_at(store, ends)
         about = Chains(engine, asked, store.settings(ends.head).config, directory)
         history, chain = about.history(seq), about.chain(seq)
+        entry = read_entry(store, engines, engine, seq) if history else None
     return ItemReport(
         queue=store.name,
         reader=store.registered().name,
@@ -207,6 +210,7 @@ def read_item(
         history=history,
         chain=tuple(link.why for link in chain),
         text=sentence(chain, asked.now),
+        entry=entry,
     )
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -21,10 +22,14 @@ from spark_queue.report.model import (
     Transition,
     WorkerLine,
 )
+from spark_queue.report.plain_data import plain
 from spark_queue.results import Liveness
 from spark_queue.wording import duration, plural, visible
 
 _Line = TypeVar("_Line")
+
+#: Characters of a value that are shown.
+_LONGEST_VALUE = 2_000
 
 #: A column: its head, how it is set (``left``, ``right``, or ``fold``, which may be broken), and
 #: what of a line it shows.
@@ -62,8 +67,24 @@ def sheets(report: Report) -> tuple[Sheet, ...]:
     )
     return (
         _overview(report),
-        *(panel(name, lines, report.as_of, total) for name, lines, total in found),
+        *(
+            _tenants(report) if name == "tenants" else panel(name, lines, report.as_of, total)
+            for name, lines, total in found
+        ),
     )
+
+
+def _tenants(report: Report) -> Sheet:
+    """Return the panel of the tenants; the idle ones share its last line."""
+    busy = [one for one in report.tenants if not one.idle]
+    some = report.tenants[0] if report.tenants else None
+    if some is None or not some.idle_keys:
+        return panel("tenants", busy, report.as_of, _all(busy, "keys"))
+    sheet = panel("tenants", busy, report.as_of, some.keys - some.idle_keys)
+    heads = [head for head, _ in sheet.heads]
+    idle = {"tenant": f"({some.idle_keys:,} idle)", "dead": _count(some.idle_dead)}
+    rows = (*sheet.rows, tuple(idle.get(head, "") for head in heads))
+    return replace(sheet, rows=rows, note=sheet.note if busy else "")
 
 
 def panel(name: str, lines: Sequence[Any], now: datetime, total: int = 0) -> Sheet:
@@ -76,6 +97,30 @@ def panel(name: str, lines: Sequence[Any], now: datetime, total: int = 0) -> She
     """
     title, columns = _PANELS[name]
     return _sheet(name, title, columns, lines, now, total)
+
+
+def entry(item: ItemReport) -> Sheet:
+    """Return what an item is: its columns, its keys, its priority and its times."""
+    seen = item.entry
+    if seen is None:
+        return Sheet(name="entry", title="What it is", heads=(), rows=(), note="nothing")
+    rows = [(visible(name), _value(one)) for name, one in seen.columns.items()]
+    for one in fields(seen)[1:]:
+        value = getattr(seen, one.name)
+        if value is not None:
+            shown = instant(value) if isinstance(value, datetime) else _value(value)
+            rows.append((f"_{one.name}", shown))
+    heads = (("column", "left"), ("value", "fold"))
+    return Sheet(name="entry", title="What it is", heads=heads, rows=tuple(rows))
+
+
+def _value(value: Any) -> str:
+    """Say a value of a column in a line; not more of it than a page has room for."""
+    if value is None:
+        return "(none)"
+    whole = value if isinstance(value, str) else json.dumps(plain(value), ensure_ascii=False)
+    said = visible(whole[:_LONGEST_VALUE])
+    return f"{said}… ({len(whole):,} characters)" if len(whole) > _LONGEST_VALUE else said
 
 
 def history(item: ItemReport) -> Sheet:
@@ -224,7 +269,13 @@ _ERRORS: Sequence[tuple[str, str, Callable[[ErrorGroup, datetime], str]]] = (
 )
 
 _TENANTS: Sequence[tuple[str, str, Callable[[Tenant, datetime], str]]] = (
-    ("tenant", "fold", lambda one, _: "(none)" if one.fair_key is None else one.fair_key),
+    (
+        "tenant",
+        "fold",
+        lambda one, _: (
+            ("(none)" if one.fair_key is None else one.fair_key) + " STARVES" * one.starving
+        ),
+    ),
     ("oldest", "right", lambda one, _: duration(one.oldest_age)),
     ("failed", "right", lambda one, _: _count(one.failures)),
     ("ready", "right", lambda one, _: _count(one.ready)),

@@ -36,7 +36,9 @@ def of_report(base: str, number: int, report: Report) -> Links:
     leads: Mapping[tuple[str, str], Callable[[Any], Sequence[str]]] = {
         ("errors", "error"): lambda line: [shared(base, "error", line.wording)],
         ("errors", "such as"): lambda line: [item(base, seq) for seq in line.samples],
-        ("tenants", "tenant"): lambda line: [shared(base, "tenant", line.fair_key)],
+        ("tenants", "tenant"): lambda line: (
+            [] if line.idle else [shared(base, "tenant", line.fair_key)]
+        ),
         ("groups", "group"): lambda line: [shared(base, "group", line.group_key)],
         ("groups", "item"): lambda line: [item(base, line.head)],
         ("readers", "reader"): lambda line: [] if line.streams else [base_of(number, line.reader)],
@@ -44,7 +46,9 @@ def of_report(base: str, number: int, report: Report) -> Links:
 
     def links(sheet: str, row: int, head: str) -> Sequence[str]:
         lead = leads.get((sheet, head))
-        return () if lead is None else lead(getattr(report, sheet)[row])
+        lines = getattr(report, sheet) if lead else ()
+        # The last line of a panel may sum up what is not listed.
+        return lead(lines[row]) if lead and row < len(lines) else ()
 
     return links
 

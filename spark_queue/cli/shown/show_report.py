@@ -46,7 +46,13 @@ def item(shown: ItemReport) -> list[RenderableType]:
     """Show what happened to an item, and what it waits for."""
     chain = [f"  item {one.seq}: {one.detail}" for one in shown.chain]
     head = f"item {shown.seq} of {sheets.headline(shown)}"
-    return [head, shown.text, *chain, "", _table(sheets.history(shown))]
+    return [
+        head,
+        shown.text,
+        *chain,
+        *_titled(sheets.entry(shown)),
+        *_titled(sheets.history(shown)),
+    ]
 
 
 def live(shown: Report) -> list[RenderableType]:

@@ -1,6 +1,7 @@
 -- The fair keys: turns in the window and the share of all, how long those waited that got their first
--- turn in it, failures in it. The slowest and the one that fails most often come first, then the
--- second of each.
+-- turn in it, failures in it. Those that starve come first (`sq_starving`); then the slowest and the
+-- one that fails most often, then the second of each; the idle ones last, of which nothing is open and
+-- nothing happened in the window.
 WITH turns AS (
   SELECT
     s.fair_key,
@@ -56,10 +57,13 @@ joined AS (
     w.wait_p95,
     w.wait_max,
     s.oldest_age,
-    coalesce(t.failures, 0) AS failures
+    coalesce(t.failures, 0) AS failures,
+    x.items IS NOT NULL AS starving,
+    s.ready + s.claimed + coalesce(t.turns, 0) + coalesce(t.failures, 0) = 0 AS idle
   FROM standing s
   LEFT JOIN turns t ON t.fair_key IS NOT DISTINCT FROM s.fair_key
   LEFT JOIN waited w ON w.fair_key IS NOT DISTINCT FROM s.fair_key
+  LEFT JOIN sq_starving x ON x.fair_key IS NOT DISTINCT FROM s.fair_key
   CROSS JOIN every_turn e
 ),
 ranked AS (
@@ -69,7 +73,9 @@ ranked AS (
       ORDER BY greatest(coalesce(oldest_age, 0e0), coalesce(wait_p95, 0e0)) DESC, fair_key
     ) AS slow,
     row_number() OVER (ORDER BY failures DESC, dead DESC, fair_key) AS noisy,
-    count(*) OVER () AS keys
+    count(*) OVER () AS keys,
+    count(CASE WHEN idle THEN 1 END) OVER () AS idle_keys,
+    cast(sum(CASE WHEN idle THEN dead ELSE 0 END) OVER () AS bigint) AS idle_dead
   FROM joined
 )
 SELECT
@@ -84,7 +90,11 @@ SELECT
   wait_max,
   oldest_age,
   failures,
-  keys
+  starving,
+  idle,
+  keys,
+  idle_keys,
+  idle_dead
 FROM ranked
-ORDER BY least(slow, noisy), slow
+ORDER BY starving DESC, idle, least(slow, noisy), slow
 LIMIT 100

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import timedelta
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from spark_queue.clock import ManualClock
 from spark_queue.delta.store.store import Store
 from spark_queue.local.queue import LocalQueue
 from spark_queue.report import reading
@@ -85,6 +87,23 @@ def test_board_shows_the_others_where_one_cannot_be_read(
     assert (shown.status_code, "PAUSED" in shown.text) == (200, True)
     assert "out of memory</td>" in shown.text
     assert f"{odd.name}: cannot be shown" in caplog.text
+
+
+def test_idle_tenants_share_a_line_that_is_no_page(
+    make: Make, pages: Pages, clock: ManualClock
+) -> None:
+    """It is there beside a hundred others, of which each is a page."""
+    queue = make("tenant string", fair_key="tenant")
+    queue.enqueue([{"tenant": f"idle {n}"} for n in range(9)])
+    queue.claim(9).ack()
+    with_turns = pages(queue).get("/queues/0").text
+    clock.advance(timedelta(hours=2))
+    queue.enqueue([{"tenant": f"busy {n}"} for n in range(110)])
+
+    shown = pages(queue).get("/queues/0").text
+
+    assert (with_turns.count("/tenants/"), shown.count("/tenants/")) == (9, 100)
+    assert ">(9 idle)</td>" in shown
 
 
 def test_every_link_of_a_queue_is_a_page(evil: LocalQueue, pages: Pages) -> None:
