@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from spark_queue.delta.commands import readers
 from spark_queue.errors import (
     InvalidArgumentError,
     QueueNotFoundError,
@@ -216,6 +217,8 @@ def _read_by_three(engine: Seen) -> None:
     engine.enqueue([Row(id=f"ünder{n}", tenant="t") for n in range(4)])
     engine.queue.open_reader("all").claim(4, worker_id="w", claim_id="c")
     engine.advance(5)
+    # Only Spark reads a stream; how far it is may be seen without.
+    readers.register(engine.queue._main, "stream", None, "beginning", streams=True)
 
 
 def test_readers_are_found_and_lag_the_same(twins: Twins) -> None:
@@ -223,7 +226,8 @@ def test_readers_are_found_and_lag_the_same(twins: Twins) -> None:
     pair = twins("fair_key")
     pair.play(_read_by_three)
 
-    assert pair.require_same(lambda one: one.queue.readers()) == ("first", "late", "all")
+    assert pair.require_same(lambda one: one.queue.readers()) == ("first", "late", "all", "stream")
+    pair.require_same(lambda one: one.queue.open_reader("stream").lag())
     for name in ("first", "late", "all", "none", ""):
         pair.require_same(_facts, name)
         pair.require_same(lambda one, name: one.queue.open_reader(name).lag(), name)
@@ -233,7 +237,7 @@ def test_readers_are_found_and_lag_the_same(twins: Twins) -> None:
         pair.require_same(_looked_back, name, moment)
     assert pair.require_same(lambda one: one.queue.drop_reader("late", dry_run=True))[0] == 4
     assert pair.require_same(lambda one: one.queue.drop_reader("late")) is None
-    assert pair.require_same(lambda one: one.queue.readers()) == ("first", "all")
+    assert pair.require_same(lambda one: one.queue.readers()) == ("first", "all", "stream")
     error, _ = pair.require_same(lambda one: one.queue.drop_reader("late"))
     assert error is ReaderNotFoundError
     error, _ = pair.require_same(lambda one: one.queue.reader("x", start="soon"))
