@@ -218,7 +218,7 @@ class ReaderRegistry(Opened, Generic[_ReaderT]):
         if config is not None:
             config = forwarding.with_targets(self._main, config)
         self._reader = None
-        return self._seen_by(readers.register(self._main, name, config, start))
+        return self._make_reader(readers.register(self._main, name, config, start))
 
     def open_reader(self, name: str) -> _ReaderT:
         """Return a reader that is registered; the name of the default one is empty.
@@ -229,7 +229,7 @@ class ReaderRegistry(Opened, Generic[_ReaderT]):
             When there is none of the name.
         """
         checks.require_kind("name", name, str)
-        return self._seen_by(readers.find(self._main, name))
+        return self._make_reader(readers.find(self._main, name))
 
     def readers(self) -> tuple[str, ...]:
         """Return the names of all readers; the default reader's is empty."""
@@ -261,6 +261,6 @@ class ReaderRegistry(Opened, Generic[_ReaderT]):
         readers.drop(self._main, name)
         return None
 
-    def _seen_by(self, reader: Store) -> _ReaderT:
+    def _make_reader(self, reader: Store) -> _ReaderT:
         """Return the queue as a reader sees it."""
         raise NotImplementedError

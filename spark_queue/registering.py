@@ -45,5 +45,5 @@ class Registering(Working, Maintaining, ReaderRegistry[Reader]):
     def _columns_of(self, schema: StructType | str) -> tuple[Field, ...]:
         return of_spark(parsed(schema))
 
-    def _seen_by(self, reader: Store) -> Reader:
+    def _make_reader(self, reader: Store) -> Reader:
         return Reader(reader)

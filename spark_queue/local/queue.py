@@ -275,7 +275,7 @@ class LocalQueue(Worked, Maintaining, ReaderRegistry["LocalReader"]):
     def _columns_of(self, schema: StructType | str) -> tuple[Field, ...]:
         return parsed(cast("str", schema))
 
-    def _seen_by(self, reader: Store) -> LocalReader:
+    def _make_reader(self, reader: Store) -> LocalReader:
         return LocalReader(self._main, reader)
 
     def __repr__(self) -> str:
