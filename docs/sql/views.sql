@@ -910,6 +910,7 @@ SELECT
   s.fair_key,
   s.group_key,
   s.worker_id,
+  s.lease_expires_at,
   m.error,
   md5(coalesce('=' || s.fair_key, '')) AS tenant_id,
   md5(coalesce('=' || s.group_key, '')) AS group_id,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.liveness import judge
 from spark_queue.delta.views.ends import Ends
 from spark_queue.report.engine import Engine
-from spark_queue.report.model import HeldGroup, WorkerLine
+from spark_queue.report.model import HeldGroup, ItemLine, WorkerLine
 from spark_queue.results import Liveness
 
 #: Those that somebody should look at first.
@@ -38,6 +39,14 @@ def held_group(row: dict[str, Any], directory: Path | None, now: datetime) -> He
     is_held = row["worker_id"] is not None or row["why"] == "leased"
     liveness = judge(directory, row["worker_id"], row["until"], now) if is_held else None
     return HeldGroup(**row, liveness=liveness)
+
+
+def item_line(row: dict[str, Any], directory: Path | None, now: datetime) -> ItemLine:
+    """Return an item of a list; its holder is judged where it has one."""
+    until = row["lease_expires_at"]
+    liveness = None if until is None else judge(directory, row["worker_id"], until, now)
+    row = {**row, "liveness": liveness}
+    return ItemLine(**{one.name: row[one.name] for one in fields(ItemLine)})
 
 
 def _worker(row: dict[str, Any], directory: Path | None, now: datetime) -> WorkerLine:

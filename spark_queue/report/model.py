@@ -284,6 +284,8 @@ class ItemLine:
     fair_key: str | None
     group_key: str | None
     worker_id: str | None
+    liveness: Liveness | None
+    """Whether the worker lives that holds it; None where nobody does."""
     error: str | None
     """Its last error."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import fields
 from datetime import datetime, timedelta, timezone
 from importlib import import_module
 from pathlib import Path
@@ -32,7 +31,6 @@ from spark_queue.report.model import (
     DepthPoint,
     ErrorGroup,
     HeldGroup,
-    ItemLine,
     ItemReport,
     Overview,
     ReaderLine,
@@ -157,13 +155,13 @@ class Followed:
         with self._engines.over(self._store, ends, asked) as engine:
             about = tuple(_about(self._store, engine, by, digest, asked.now))
             rows = engine.rows("listed", f"{_LISTED} AND {by}_id = '{digest}'", most)
-        known = [one.name for one in fields(ItemLine)]
+        directory = holders.directory_at(self._store, ends)
         return SharedReport(
             queue=self._store.name,
             reader=self._store.registered().name,
             as_of=asked.now,
             about=about,
-            items=tuple(ItemLine(**{name: row[name] for name in known}) for row in rows),
+            items=tuple(holders.item_line(row, directory, asked.now) for row in rows),
         )
 
 

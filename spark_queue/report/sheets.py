@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any, TypeVar
@@ -182,12 +182,17 @@ def _lasting(move: Transition) -> str:
     return "" if move.until is None else duration((move.until - move.at).total_seconds())
 
 
-def _holder(group: HeldGroup) -> str:
-    """Name who holds the head of a group, and say so where that one does not live."""
-    name = group.worker_id or ""
-    if group.liveness in (Liveness.LATE, Liveness.GONE):
-        return f"{name} ({group.liveness.value})"
+def _holder(one: HeldGroup | ItemLine) -> str:
+    """Name who holds an item, and say so where that one does not live."""
+    name = one.worker_id or ""
+    if one.liveness in (Liveness.LATE, Liveness.GONE):
+        return f"{name} ({one.liveness.value})"
     return name
+
+
+def _until(one: HeldGroup | WorkerLine, now: datetime) -> str:
+    """Say when a lease or a delay ends; that of one who is gone keeps nobody from its items."""
+    return "" if one.liveness is Liveness.GONE else _apart(one.until, now)
 
 
 def _count(value: int) -> str:
@@ -217,7 +222,7 @@ def _overview(report: Report) -> Sheet:
     }
     notes = {
         "runnable": _oldest(seen),
-        "claimed": f"{seen.late:,} with a lease that ran out" if seen.late else "",
+        "claimed": ", ".join(_unwell(report)),
         "acked": f"{seen.done_in_window:,} in {window}{_rate(seen.done_per_second)}",
     }
     always = ("runnable", "claimed", "dead", "acked")
@@ -235,6 +240,15 @@ def _overview(report: Report) -> Sheet:
         rows=tuple(rows),
         note="PAUSED: claims get nothing; resume it" if report.paused else "",
     )
+
+
+def _unwell(report: Report) -> Iterator[str]:
+    """Say of items in flight how many nobody works on, as far as that is known."""
+    if report.overview.late:
+        yield f"{report.overview.late:,} with a lease that ran out"
+    gone = sum(one.items for one in report.workers if one.liveness is Liveness.GONE)
+    if gone:
+        yield f"{gone:,} of a worker that is gone"
 
 
 def _oldest(seen: Overview) -> str:
@@ -294,7 +308,7 @@ _GROUPS: Sequence[tuple[str, str, Callable[[HeldGroup, datetime], str]]] = (
     ("item", "right", lambda one, _: str(one.head)),
     ("is", "left", lambda one, _: one.why),
     ("since", "left", lambda one, now: _apart(one.since, now)),
-    ("until", "left", lambda one, now: _apart(one.until, now)),
+    ("until", "left", _until),
     ("by", "fold", lambda one, _: _holder(one) or _first_line(one.error)),
 )
 
@@ -303,7 +317,7 @@ _WORKERS: Sequence[tuple[str, str, Callable[[WorkerLine, datetime], str]]] = (
     ("is", "left", lambda one, _: one.liveness.value if one.liveness else ""),
     ("items", "right", lambda one, _: _count(one.items)),
     ("since", "left", lambda one, now: _apart(one.since, now)),
-    ("until", "left", lambda one, now: _apart(one.until, now)),
+    ("until", "left", _until),
     ("late", "right", lambda one, _: _count(one.late)),
     ("lost", "right", lambda one, _: _count(one.lost)),
     ("claimed", "right", lambda one, _: _count(one.claimed)),
@@ -339,7 +353,7 @@ _ITEMS: Sequence[tuple[str, str, Callable[[ItemLine, datetime], str]]] = (
     ("tries", "left", lambda one, _: _tries(one)),
     ("tenant", "fold", lambda one, _: one.fair_key or ""),
     ("group", "fold", lambda one, _: one.group_key or ""),
-    ("by", "fold", lambda one, _: one.worker_id or _first_line(one.error)),
+    ("by", "fold", lambda one, _: _holder(one) or _first_line(one.error)),
 )
 
 _HISTORY: Sequence[tuple[str, str, Callable[[Transition, datetime], str]]] = (

@@ -16,7 +16,10 @@ import spark_queue
 from spark_queue import LocalQueue, QueueConfig
 from spark_queue.cli import main
 from spark_queue.clock import ManualClock
+from spark_queue.local.handles import store_of
 from spark_queue.report import sheets
+from spark_queue.report.model import id_of
+from spark_queue.report.reading import followed
 from spark_queue.results import Liveness
 
 #: Claims an item, says how many it got, and works until it is killed.
@@ -89,7 +92,13 @@ def test_a_worker_that_was_killed_is_gone_on_every_face(
 def _require_shown_as_gone(
     queue: LocalQueue, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    told = followed(store_of(queue)).items("group", id_of("g"), 10)
+    assert [one.liveness for one in told.items] == [Liveness.GONE, None]
+    assert f"{name} (gone)" in sheets.items(told.items, told.as_of).rows[0]
     page = queue.report().html()
+    assert "1 of a worker that is gone" in page
+    # A lease that keeps nobody from its items has no end to wait for.
+    assert '<td class="left">in ' not in page
     assert ">gone<" in page
     assert f"{name} (gone)" in page
     with pytest.raises(SystemExit):
