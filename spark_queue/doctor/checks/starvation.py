@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
 
+from spark_queue.delta.store import fencing
 from spark_queue.delta.tables import lives
 from spark_queue.doctor.finding import Finding
 from spark_queue.doctor.panels import StarvingKey
@@ -23,8 +24,13 @@ _CHARS = 120
 
 
 def nobody_claims(subject: Subject) -> Iterator[Finding]:
-    """Find readers whose items could run, and that nobody has claimed from for too long."""
-    for reader in subject.readers:
+    """Find readers whose items could run, and that nobody has claimed from for too long.
+
+    What a front gives out that holds the queue is in no log before it is done: it claims nothing.
+    """
+    hold, directory = subject.store.queue_head().hold, subject.store.handle.place.directory()
+    readers = subject.readers if fencing.is_over(hold, subject.now, directory) else ()
+    for reader in readers:
         seen, now = subject.panels(reader).overview, subject.panels(reader).now
         since = _idle_since(subject, reader)
         if since is not None and now - since >= subject.limits.idle:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from spark_queue import journaled_queue
 from spark_queue.clock import ManualClock
 from spark_queue.config import RetryPolicy
 from spark_queue.delta.tables import lives
@@ -265,6 +266,18 @@ def test_a_queue_on_which_nobody_works_is_found(make: Make, clock: ManualClock) 
     claim.ack()
     clock.advance(HOUR)
     assert f"worker process {os.getpid()} lives" in only(queue.doctor(), "nobody-claims").what
+
+
+def test_what_a_front_gives_out_is_no_idleness(make: Make, clock: ManualClock) -> None:
+    """A journaled queue claims nothing, and logs only what is done: it may be worked off."""
+    queue = make()
+    queue.enqueue({"id": "a"})
+    clock.advance(HOUR)
+    with journaled_queue(queue) as front:
+        front.reader("mail")
+        assert "nobody-claims" not in queue.doctor().ids()
+
+    assert "nobody-claims" in queue.doctor().ids()
 
 
 def test_a_pause_and_a_delay_are_no_idleness(make: Make, clock: ManualClock) -> None:

@@ -16,9 +16,10 @@ from spark_queue.cli import main
 from spark_queue.clock import ManualClock
 from spark_queue.delta.commands import readers
 from spark_queue.delta.tables.schema import FORMAT_VERSION
+from spark_queue.doctor.registry import CHECKS
 from spark_queue.errors import InvalidArgumentError, SetupError
 from spark_queue.metrics import instruments, textfile
-from spark_queue.metrics.reading import Sample, samples
+from spark_queue.metrics.reading import EXAMINED, Looker, Sample, samples
 
 Key = tuple[tuple[str, str], ...]
 
@@ -208,3 +209,33 @@ def test_the_command_writes_or_prints(
     two = said("metrics", queue.name, "--keys", "2", "--window", "1")
     assert "# TYPE spark_queue_depth gauge" in two
     assert f'key="{instruments.REST}"' in two
+
+
+def test_a_look_tells_who_works_and_what_is_wrong(queue_path: str, clock: ManualClock) -> None:
+    """Times since the last claim and ack, workers, held groups; findings are five minutes old."""
+    config = QueueConfig(group_key="g", lease=timedelta(minutes=1))
+    queue = LocalQueue.create(queue_path, "g string", config, durability="process", clock=clock)
+    queue.enqueue([{"g": "x"}] * 3)
+    looker = Looker(queue)
+
+    def told(name: str) -> dict[Key, float]:
+        return _by_name(looker.samples()).get(name, {})
+
+    assert told("since_claim") == told("since_ack") == {}
+    queue.claim(1).ack()
+    clock.advance(timedelta(seconds=30))
+    queue.claim(1, worker_id="crew")
+    clock.advance(timedelta(seconds=70))
+    assert told("since_claim") == {(("reader", ""),): 70.0}
+    assert told("since_ack") == {(("reader", ""),): 100.0}
+    workers = {dict(key)["state"]: value for key, value in told("workers").items()}
+    # The one that acked is this process, and lives.
+    assert workers == {"alive": 1, "late": 1, "gone": 0}
+    assert told("held_groups") == {(("reader", ""),): 1}
+    queue.pause()
+    assert told("findings")[(("id", "paused"),)] == 0
+    clock.advance(EXAMINED)
+    findings = told("findings")
+    assert findings[(("id", "paused"),)] == findings[(("id", "leases-overdue"),)] == 1
+    assert findings[(("id", "damaged"),)] == 0
+    assert {dict(key)["id"] for key in findings} == set(CHECKS)
