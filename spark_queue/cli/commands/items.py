@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from typer import Argument, Option
 
+from spark_queue import extras
 from spark_queue.cli.command import DryRun, Name, ReaderOption, command
 from spark_queue.cli.commands.settings import Lease
 from spark_queue.cli.engines.engine import Source
@@ -230,12 +231,11 @@ def load_handler(spec: str) -> Callable[..., Any]:
 
 def _send_with_handler(module: ModuleType) -> None:
     """Have a module of the user's own travel with its functions: workers need not have it."""
-    from pyspark import cloudpickle  # noqa: PLC0415 - help works without Spark
-
+    cloudpickle = extras.load("pyspark.cloudpickle", "a handler of this command")
     homes = {sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")}
     file = getattr(module, "__file__", None)
     if file is not None and not any(Path(file).is_relative_to(home) for home in homes):
-        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+        cloudpickle.register_pickle_by_value(module)
 
 
 def _seconds(value: float | None) -> timedelta | None:

@@ -9,6 +9,7 @@ from rich.console import RenderableType
 
 from spark_queue.cli.shown import words
 from spark_queue.cli.shown.plain import Plain
+from spark_queue.wording import visible
 
 #: Columns of a terminal that nobody made wider.
 _WIDTH = 80
@@ -47,7 +48,7 @@ def _wrapped(text: str, indent: int) -> list[str]:
     """Break a sentence into lines of a terminal; no word of it, which may be a path."""
     before = " " * indent
     return wrap(
-        text,
+        visible(text),
         _WIDTH,
         initial_indent=before,
         subsequent_indent=before,

@@ -273,6 +273,20 @@ def test_a_reason_that_is_known_is_told(
     assert ("pip install it" in said) == is_for_spark
 
 
+def test_process_without_pyspark_names_the_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The handler is found, and what would run it is not installed."""
+    monkeypatch.setitem(sys.modules, "pyspark.cloudpickle", None)
+    LocalQueue.create(f"{tmp_path}/q", "n int", durability="process")
+
+    with pytest.raises(SystemExit) as ended:
+        main(["process", f"{tmp_path}/q", "json:dumps"])
+
+    assert ended.value.code == 2
+    assert "pip install 'spark-queue[spark]'" in capsys.readouterr().err
+
+
 def test_who_wants_no_spark_gets_none(tmp_path: Path) -> None:
     """With ``--engine local`` nothing is left to Spark: what needs it is refused."""
     scope = Scope(Display(), None, Choice.LOCAL)

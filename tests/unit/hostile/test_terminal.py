@@ -19,7 +19,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from spark_queue import LocalQueue, QueueConfig, RetryPolicy
+from spark_queue import LocalQueue, QueueConfig, RetryPolicy, cli
 from spark_queue.cli import main
 from spark_queue.cli.app import app
 from spark_queue.cli.shown.console import SafeConsole
@@ -162,6 +162,19 @@ def _argv(command: str, given: dict[str, str], flags: Sequence[str]) -> Sequence
             options.append(f"{params[name].opts[0]}={value}")
     ending = _ENDING.get(command, [])
     return [command, *options, *flags, *ending, "--engine=local", "--", *behind]
+
+
+def test_no_command_prints_beside_the_console() -> None:
+    """What is printed goes through one console, or through the display, which escape it."""
+    package = Path(str(cli.__file__)).parent
+    elsewhere = re.compile(r"\bprint\(|\becho\(|\bstd(out|err)\.write\(|\bConsole\(")
+    found = {
+        str(file.relative_to(package))
+        for file in package.rglob("*.py")
+        if elsewhere.search(file.read_text(encoding="utf-8"))
+    }
+    # JSON and errors; the version; counts of a claim.
+    assert found == {"shown/display.py", "app.py", "shown/progress.py"}
 
 
 def test_a_proposed_command_is_safe_to_paste(capsys: pytest.CaptureFixture[str]) -> None:
