@@ -67,8 +67,10 @@ class Subject:
 
     @property
     def format(self) -> int:
-        """The oldest format that a log of a reader says."""
-        return min(reader.settings.format for reader in self.readers)
+        """The oldest format that a log of a reader says; the first is always there."""
+        first = self.store.of_reader(0)
+        formats = [reader.settings.format for reader in self.readers]
+        return min([first.settings(first.status_head()).format, *formats])
 
     @cached_property
     def lost(self) -> list[Store]:

@@ -75,7 +75,7 @@ def format_newer(subject: Subject) -> Iterator[Finding]:
 
 def format_older(subject: Subject) -> Iterator[Finding]:
     """Find a format that later releases have replaced."""
-    if subject.readers and subject.format < FORMAT_VERSION:
+    if subject.format < FORMAT_VERSION:
         yield Finding(
             id="format-older",
             severity="info",

@@ -10,6 +10,7 @@ from spark_queue.doctor.phrases import listed, span
 from spark_queue.doctor.subject import Seen, Subject
 from spark_queue.report.model import RetryPoint, redrive_command
 from spark_queue.results import Liveness
+from spark_queue.wording import plural
 
 #: How much of an error is told.
 _CHARS = 120
@@ -45,11 +46,13 @@ def workers_gone(subject: Subject) -> Iterator[Finding]:
         gone = [one for one in workers if one.items and one.liveness is Liveness.GONE]
         if gone:
             named = listed([one.worker_id or "nobody by name" for one in gone])
+            items = plural(sum(one.items for one in gone), "item")
+            are = "is" if len(gone) == 1 else "are"
             yield Finding(
                 id="workers-gone",
                 severity="warning",
-                what=f"{named} held {sum(one.items for one in gone):,} item(s), and is gone; the "
-                f"next claim gets them{', but it is paused' * reader.settings.paused}",
+                what=f"{named} {are} gone, and held {items}, for the next claim to take over"
+                f"{', but it is paused' * reader.settings.paused}",
                 since=min((one.since for one in gone if one.since), default=None),
                 command=subject.worker_command(reader),
                 reader=reader.name,

@@ -15,6 +15,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from spark_queue.clock import ManualClock
+from spark_queue.delta.commands import readers
 from spark_queue.delta.tables.schema import FORMAT_VERSION
 from spark_queue.delta.tables.who import whoami
 from spark_queue.doctor.checks.service import unsafe_session
@@ -167,6 +168,18 @@ def test_a_session_that_runs_tasks_twice_is_found(queue: LocalQueue) -> None:
     assert found.command == "spark-submit --conf spark.speculation=false"
 
 
+def test_a_queue_that_only_a_stream_reads_is_examined(make: Make) -> None:
+    """A stream claims nothing and has no log: nobody is waited for, and every check is made."""
+    queue = make()
+    queue.enqueue({"id": "a"})
+    readers.register(queue._main, "stream", None, "beginning", streams=True)
+
+    checkup = queue.doctor()
+
+    assert (checkup.findings, checkup.unchecked) == ((), {})
+    assert checkup.storage is not None
+
+
 def test_a_queue_in_memory_is_examined(clock: ManualClock) -> None:
     """It has no files to look at; what is asked of its items is asked there, too."""
     queue = memory_queue("id string", clock=clock)
@@ -180,3 +193,8 @@ def test_a_queue_in_memory_is_examined(clock: ManualClock) -> None:
     assert checkup.ids() == ["paused", "leases-overdue"]
     assert checkup.findings[0].since == clock.now() - 60 * MINUTE
     assert checkup.unchecked == {}
+    queue.resume()
+    queue.enqueue({"id": "b"})
+    clock.advance(60 * MINUTE)
+    idle = only(queue.doctor(), "nobody-claims")
+    assert idle.what == "1 item could run, and nobody has claimed for 1 h; no lease is in force"

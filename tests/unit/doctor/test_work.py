@@ -234,7 +234,7 @@ def test_a_worker_that_is_gone_is_found(make: Make, clock: ManualClock) -> None:
     found = only(queue.doctor(), "workers-gone")
 
     assert (found.severity, found.since) == ("warning", begun)
-    assert "crew 7 held 1 item(s), and is gone" in found.what
+    assert "crew 7 is gone, and held 1 item," in found.what
     assert found.command == f"spark-queue process {queue.name} MODULE:FUNCTION"
     assert not [one for one in queue.doctor().findings if "cancel" in one.command]
     queue.pause()
