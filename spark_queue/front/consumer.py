@@ -21,6 +21,7 @@ from spark_queue.errors import LeaseLostError, QueueShutDownError
 from spark_queue.front.batcher import Batcher, settle
 from spark_queue.front.ends import Outlet
 from spark_queue.front.leases import Leases
+from spark_queue.front.prefetch import Prefetch
 from spark_queue.front.retries import Retries
 from spark_queue.inprocess.blocking import BlockingQueue
 from spark_queue.inprocess.singular.requests import Promise
@@ -78,8 +79,8 @@ class Consumer:
     ----------
     source : Outlet
         The queue, as one of its readers sees it.
-    prefetch : int
-        How many items a claim takes at most.
+    prefetch : int, optional
+        How many items a claim takes at most; by default as many as will soon be taken.
     lease : timedelta, optional
         How long it holds; the queue's lease by default.
     max_group : int
@@ -91,7 +92,7 @@ class Consumer:
     def __init__(
         self,
         source: Outlet,
-        prefetch: int,
+        prefetch: int | None,
         lease: timedelta | None,
         max_group: int,
         *,
@@ -99,7 +100,7 @@ class Consumer:
     ) -> None:
         self._source = source
         self._pause = pause
-        self._prefetch = prefetch
+        self._prefetch = Prefetch(prefetch, source.clock)
         self._lease = lease
         self._ready: BlockingQueue[Delivery] = BlockingQueue()
         self._outcomes: Batcher[PendingOutcome] = Batcher(
@@ -111,6 +112,7 @@ class Consumer:
         self._lock = threading.Lock()
         self._looks: list[Future[None]] = []
         self._takers = 0
+        self._is_asked = False
         self._seen: Look | None = None
         self._rest = float("inf")
         self._is_over = False
@@ -174,7 +176,8 @@ class Consumer:
 
     def _ask(self) -> None:
         """Have more claimed, if little is ready."""
-        if self._ready.size() * 2 < self._prefetch:
+        if self._prefetch.is_low(self._ready.size()):
+            self._is_asked = True
             self._outcomes.wake()
 
     def settle(
@@ -206,11 +209,25 @@ class Consumer:
 
     def _work(self, poll_every: timedelta) -> None:
         self._look(poll_every.total_seconds())
-        group = self._next_group(min(poll_every, self._leases.rest()).total_seconds())
+        patience = min(poll_every, self._leases.rest())
+        if self._ready.size():
+            patience = min(patience, self._prefetch.left())
+        group = self._next_group(patience.total_seconds())
         with self._outcomes.busy():
             self._write(group)
+        self._give_back_unasked()
         self._leases.renew()
         self._leases.free()
+
+    def _give_back_unasked(self) -> None:
+        """Give up what was claimed ahead, and nobody asked for in time: others may have it."""
+        if self._takers or not self._ready.size() or self._prefetch.left() > timedelta(0):
+            return
+        self._prefetch.forget()
+        with suppress(queue.Empty, QueueShutDownError):
+            while True:
+                delivery = self._ready.poll()
+                self._leases.give_up(delivery.lease, delivery.seq)
 
     def close(self) -> None:
         """Hand out nothing more, and let the thread end."""
@@ -238,20 +255,29 @@ class Consumer:
         """Claim what comes next, if few items are ready, and tell those who asked for a look."""
         with self._lock:
             looks, self._looks = self._looks, []
-        # One at a time means on demand: nothing is held that nobody has asked for.
-        on_demand = self._prefetch == 1 and not looks and not self._takers
         self._seen, self._rest = None, poll_every
         is_time = bool(looks) or self._claims.is_due()
         if (
-            self._ready.size() * 2 < self._prefetch
-            and not on_demand
-            and is_time
+            is_time
+            and self._is_wanted(has_looks=bool(looks))
             and not self._claims.attempt(self._claim_ahead)
         ):
             # What others write is no reason to try again at once.
             self._seen = None
         for look in looks:
             look.set_result(None)
+
+    def _is_wanted(self, *, has_looks: bool) -> bool:
+        """Tell whether to claim: somebody has asked for an item, and few are ready."""
+        ready = self._ready.size()
+        if not self._prefetch.is_low(ready):
+            return False
+        is_asked, self._is_asked = self._is_asked, False
+        if is_asked or has_looks:
+            self._prefetch.learn(ready)
+        # One at a time means on demand: nothing is held that nobody waits for.
+        is_ahead = is_asked and self._prefetch.size > 1
+        return self._prefetch.is_low(ready) and (has_looks or self._takers > 0 or is_ahead)
 
     def _answer_looks(self) -> None:
         with self._lock:
@@ -262,7 +288,8 @@ class Consumer:
 
     def _claim_ahead(self) -> None:
         self._seen = self._source.look()
-        claim = self._source.claim(self._prefetch, self._lease)
+        began = self._source.clock.now()
+        claim = self._source.claim(max(self._prefetch.size, self._takers), self._lease)
         if claim.count == 0:
             self._rest = self._source.rest(self._rest)
             return
@@ -273,6 +300,8 @@ class Consumer:
             claim.release()
             raise
         self._leases.add(claim, [row["_seq"] for row in rows])
+        lease = claim.lease_expires_at - claim.claimed_at
+        self._prefetch.fill(self._ready.size() + len(rows), len(rows), began, lease)
         # A front that closes meanwhile gives back what it holds.
         with suppress(QueueShutDownError):
             for row in rows:

@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from spark_queue import checks, extras
 from spark_queue.errors import InvalidArgumentError
@@ -52,9 +52,12 @@ class FrontOptions:
     """How many puts may wait to be written; who puts one more waits."""
     linger: timedelta = timedelta(milliseconds=20)
     """How long a small group waits for more."""
-    prefetch: int = 1_000
-    """How many items are claimed together, and held in memory until they are taken. With 1 an item
-    is claimed when somebody asks for one, and not ahead."""
+    prefetch: int | Literal["auto"] = "auto"
+    """How many items are claimed together, and held in memory until they are taken. By default as
+    many as the takers took in the last tenth of a second, 1,000 at most; what they do not take
+    within a second is given back. A number is always claimed, and given back after a lease. With 1
+    an item is claimed when somebody asks for one, and not ahead. Before the first :meth:`get`
+    nothing is claimed."""
     lease: timedelta | None = None
     """How long they are leased; renewed as long as the front lives. Default: the queue's."""
     poll_every: timedelta = timedelta(seconds=1)
@@ -62,8 +65,10 @@ class FrontOptions:
     that by what others write, and when an item becomes due."""
 
     def __post_init__(self) -> None:
-        for name in ("max_group", "max_pending", "prefetch"):
+        for name in ("max_group", "max_pending"):
             checks.require_count(name, getattr(self, name), most=checks.MOST)
+        if not _is_learnt(self.prefetch):
+            checks.require_count("prefetch", self.prefetch, most=checks.MOST)
         for name in ("linger", "poll_every"):
             least, value = timedelta(microseconds=1), getattr(self, name)
             checks.require_duration(name, value, least=least, most=_LONGEST)
@@ -114,7 +119,8 @@ class DurableQueue:
         self._puts: Batcher[Put] = Batcher(
             chosen.max_group, chosen.max_pending, chosen.linger, name=outlet.name
         )
-        self._consumer = Consumer(outlet, chosen.prefetch, chosen.lease, chosen.max_group)
+        prefetch = chosen.prefetch if isinstance(chosen.prefetch, int) else None
+        self._consumer = Consumer(outlet, prefetch, chosen.lease, chosen.max_group)
         producer = Producer(inlet, self._puts, on_written=self._consumer.look_again)
         self._producing = _started("durable-queue-puts", producer.run)
         self._consuming = _started("durable-queue-claims", self._consumer.run, chosen.poll_every)
@@ -289,6 +295,10 @@ def _ends(into: DeltaQueue | LocalQueue, source: object) -> tuple[Inlet, Outlet]
     home = extras.load(f"spark_queue.front.{name}", "a front of a queue that was opened by Spark")
     ends: tuple[Inlet, Outlet] = home.ends(into, source)
     return ends
+
+
+def _is_learnt(prefetch: object) -> bool:
+    return isinstance(prefetch, str) and prefetch == "auto"
 
 
 def _started(name: str, run: Callable[..., None], *args: object) -> threading.Thread:

@@ -6,6 +6,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from spark_queue.checks import require_flag
 from spark_queue.durability import Durability
 from spark_queue.journal.deliveries import Read
 from spark_queue.journal.engine.group_commit import Receipt
@@ -37,6 +38,8 @@ class AioJournalReader(Generic[T]):
 
     async def get(self, timeout: Timeout = None, *, peek: bool = False) -> Read[T]:
         """Open the next item as :meth:`JournalReader.get` does."""
+        if peek is not False:
+            require_flag("peek", peek)
         patience = seconds("timeout", timeout)
         read = self._state.poll(peek=peek)
         return await self._wait(patience, peek=peek) if read is None else read

@@ -10,7 +10,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Generic, TypeVar
 
-from spark_queue.checks import require_count, require_iterable
+from spark_queue.checks import require_count, require_flag, require_iterable
 from spark_queue.durability import Durability
 from spark_queue.journal.aio import AioJournalReader
 from spark_queue.journal.counters import ReaderStats
@@ -94,6 +94,8 @@ class JournalReader(Generic[T]):
         ReaderNotFoundError
             When the reader was dropped.
         """
+        if peek is not False:
+            require_flag("peek", peek)
         patience = None if timeout is None else seconds("timeout", timeout)
         read = self._state.poll(peek=peek)
         return self._wait(patience, peek=peek) if read is None else read

@@ -144,10 +144,11 @@ def start() -> Iterator[Start]:
         lease: timedelta = LEASE,
         poll_every: timedelta = timedelta(milliseconds=5),
         prefetch: int | None = None,
+        learns: bool = False,
     ) -> tuple[FakeQueue, Consumer]:
         source = FakeQueue(count)
 
-        most = max(count, 1) if prefetch is None else prefetch
+        most = None if learns else max(count, 1) if prefetch is None else prefetch
         consumer = Consumer(cast("Outlet", source), most, lease, 100, pause=lambda _: None)
         thread = threading.Thread(target=consumer.run, args=(poll_every,))
         thread.start()
@@ -423,6 +424,89 @@ def test_no_more_is_claimed_than_will_soon_be_taken(start: Start) -> None:
 
     assert (taken, source.claims) == ([1, 2], 1)
     assert [consumer.get(PATIENCE).seq for _ in range(10)] == list(range(3, 13))
+
+
+@pytest.mark.parametrize("prefetch", [1, 2, None])
+def test_nothing_is_claimed_before_somebody_asks(start: Start, prefetch: int | None) -> None:
+    """However often it hears that something was put, a front that only puts takes nothing."""
+    source, consumer = start(4, prefetch=prefetch, learns=prefetch is None)
+    looked = threading.Semaphore(0)
+    free = consumer._leases.free
+
+    def count() -> None:
+        free()
+        looked.release()
+
+    consumer._leases.free = count  # type: ignore[method-assign]
+    for _ in range(5):
+        consumer.look_again()
+        assert looked.acquire(timeout=PATIENCE)
+
+    assert source.claims == 0
+    assert consumer.get(PATIENCE).seq == 1
+
+
+def test_what_nobody_asks_for_is_given_back_after_a_lease(start: Start) -> None:
+    """What is in somebody's hands stays; the rest is free, and comes again to who asks."""
+    source, consumer = start(4, prefetch=4)
+    held = consumer.get(PATIENCE)
+    source.clock.advance(LEASE / 2)
+    _until(lambda: source.renewals > 0)
+    assert set(source.leases.values()) == {held.lease}
+    source.clock.advance(LEASE / 2)
+    _until(lambda: list(source.leases.values()).count(0) == 3)
+
+    assert source.leases[held.seq] == held.lease
+    assert consumer.get(PATIENCE).seq == 2
+    assert _say(consumer, held).result(PATIENCE) is None
+
+
+def test_who_is_slow_holds_no_more_than_is_in_hand(start: Start) -> None:
+    """Where an item takes longer than a tenth of a second, others may have all that wait."""
+    source, consumer = start(20, learns=True)
+    for seq in range(1, 6):
+        assert consumer.get(PATIENCE).seq == seq
+        source.clock.advance(timedelta(seconds=1))
+
+    assert [seq for seq, lease in source.leases.items() if lease] == [1, 2, 3, 4, 5]
+
+
+def test_who_is_fast_has_ever_more_claimed_ahead(start: Start) -> None:
+    """A claim is up to four times as large as the last; what is not taken soon is given back."""
+    source, consumer = start(2_000, learns=True)
+    for _ in range(600):
+        consumer.get(PATIENCE)
+    assert source.claims < 12
+    _until(lambda: sum(map(bool, source.leases.values())) > 600)
+    source.clock.advance(timedelta(seconds=1))
+
+    _until(lambda: sum(map(bool, source.leases.values())) == 600)
+
+
+def test_who_becomes_slow_gives_back_what_was_claimed_for_who_was_fast(start: Start) -> None:
+    """The next claim after that takes one item again."""
+    source, consumer = start(2_000, learns=True)
+    for _ in range(600):
+        consumer.get(PATIENCE)
+    _until(lambda: sum(map(bool, source.leases.values())) > 600)
+    source.clock.advance(timedelta(seconds=1))
+    _until(lambda: sum(map(bool, source.leases.values())) == 600)
+
+    assert consumer.get(PATIENCE).seq == 601
+    assert sum(map(bool, source.leases.values())) == 601
+
+
+def test_one_claim_serves_all_who_wait(start: Start) -> None:
+    """Of those who wait at the same time none waits for a claim of his own."""
+    source, consumer = start(0, learns=True)
+    with ThreadPoolExecutor(4) as pool:
+        taken = [pool.submit(consumer.get, PATIENCE) for _ in range(4)]
+        _until(lambda: consumer._takers == 4)
+        source.leases.update(dict.fromkeys(range(1, 5), 0))
+        consumer.look_again()
+
+        assert sorted(one.result(PATIENCE).seq for one in taken) == [1, 2, 3, 4]
+    assert len(set(source.leases.values())) == 1
 
 
 def test_a_claim_that_is_settled_is_not_renewed(start: Start) -> None:

@@ -147,3 +147,18 @@ def test_a_front_is_woken_by_another_process(make: Make, start: Callable[..., Wo
         assert worker.says("queue.enqueue({'id': 'a'}).inserted") == "1"
 
         assert taken.result().item == {"id": "a"}
+
+
+def test_a_front_that_only_puts_leaves_all_to_others(
+    make: Make, start: Callable[..., Worker]
+) -> None:
+    """Another process claims every item, and the front takes one when it is asked to."""
+    queue, worker = make(), start()
+    with DurableQueue(queue) as front:
+        for n in range(50):
+            front.put({"id": str(n)})
+        front.sync()
+
+        assert worker.says("queue.claim(50).count") == "50"
+        front.put({"id": "last"}).result()
+        assert front.get(LONG).item == {"id": "last"}
