@@ -143,8 +143,13 @@ def test_help_loads_nothing_of_spark() -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-@pytest.mark.parametrize("command", ["status", "report", "metrics"])
-def test_a_look_loads_neither_pandas_nor_what_it_does_not_ask(tmp_path: Path, command: str) -> None:
+@pytest.mark.parametrize(
+    ("command", "asked"),
+    [("status", []), ("report", []), ("metrics", ["spark_queue.doctor.examine"])],
+)
+def test_a_look_loads_neither_pandas_nor_what_it_does_not_ask(
+    tmp_path: Path, command: str, asked: list[str]
+) -> None:
     """A command that only looks at a queue starts without what takes long and is not for it."""
     LocalQueue.create(f"{tmp_path}/q", "n int").enqueue([{"n": 1}])
 
@@ -155,7 +160,7 @@ def test_a_look_loads_neither_pandas_nor_what_it_does_not_ask(tmp_path: Path, co
         check=True,
     )
 
-    assert done.stdout.splitlines()[-1] == "[]"
+    assert done.stdout.splitlines()[-1] == str(asked)
 
 
 def test_arrow_knows_pandas_again_where_a_look_goes_on_with_spark() -> None:

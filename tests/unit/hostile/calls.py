@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from enum import Enum
 from importlib import import_module
 from inspect import Parameter
 from typing import Any
@@ -109,7 +110,7 @@ def public_calls() -> Iterator[Call]:
 
 
 def _of_class(name: str, owner: type[Any]) -> Iterator[Call]:
-    if issubclass(owner, BaseException):
+    if issubclass(owner, BaseException | Enum):
         return
     if name not in MADE_HERE:
         yield Call(name, owner, "__init__", _parameters(owner))
