@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 
 from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.forcing import at_once, sync_directory, sync_file, sync_named
-from spark_queue.delta.tables.seals import seal
+from spark_queue.delta.tables.seals import read_actions, seal
 from spark_queue.delta.tables.traces import birth
 
 #: The longest text that statistics repeat.
@@ -301,8 +301,8 @@ def _forced_version(directory: Path, names: Sequence[str]) -> int:
 def _forced_files(directory: Path, commit: Path) -> list[Path]:
     """Force a commit and its files to the disk, and return the files that are there."""
     found = []
-    for line in commit.read_text(encoding="utf-8").splitlines():
-        path = json.loads(line).get("add", {}).get("path")
+    for action in read_actions(commit.read_text(encoding="utf-8")):
+        path = action.get("add", {}).get("path")
         # A file may have been replaced and removed since.
         if path is not None and (file := directory / unquote(path)).exists():
             sync_file(file)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spark_queue.delta.tables.commits import commit_path, newest_version
+from spark_queue.delta.tables.damage import naming
+from spark_queue.delta.tables.seals import read_actions
 
 #: An outcome and its error.
 Outcome = tuple[str, str | None]
@@ -64,14 +66,14 @@ def find_record(directory: Path, claim_id: str) -> ClaimRecord | None:
     """Return the record of a claim from the newest commits of a table on this machine's disk."""
     newest = newest_version(directory, None)
     for version in range(-1 if newest is None else newest, -1, -1):
+        commit = commit_path(directory, version)
         try:
-            text = commit_path(directory, version).read_text(encoding="utf-8")
+            with naming(commit):
+                text = commit.read_text(encoding="utf-8")
+                actions = read_actions(text) if claim_id in text else []
         except FileNotFoundError:
             # A checkpoint of the log has summed up what is older.
             break
-        if claim_id not in text:
-            continue
-        actions = [json.loads(line) for line in text.splitlines()]
         if any(action.get("txn", {}).get("appId") == claim_id for action in actions):
             infos = [action["commitInfo"] for action in actions if "commitInfo" in action]
             return read_record(infos[0].get("userMetadata") if infos else None, claim_id)

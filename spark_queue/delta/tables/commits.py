@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from spark_queue.delta.tables.damage import naming
 from spark_queue.delta.tables.files import LogFile, file_of
-from spark_queue.delta.tables.seals import require_seal
+from spark_queue.delta.tables.seals import read_actions, require_seal
 from spark_queue.errors import FileDamagedError
 
 _COMMIT = re.compile(r"\d{20}\.json")
@@ -141,7 +141,7 @@ def commit_of(text: str, app_id: str) -> Commit:
         When it is not whole.
     """
     require_seal(text)
-    actions: list[dict[str, Any]] = [json.loads(line) for line in text.splitlines()]
+    actions: list[dict[str, Any]] = read_actions(text)
     if not actions or not all(isinstance(action, dict) for action in actions):
         raise ValueError(f"a commit is no list of actions: {text[:100]!r}")
     steps = [act["txn"]["version"] for act in actions if act.get("txn", {}).get("appId") == app_id]
@@ -174,7 +174,7 @@ def removals(directory: Path, app_id: str, most: int) -> list[datetime]:
         with naming(path):
             text = path.read_text(encoding="utf-8")
             if '"remove"' in text and commit_of(text, app_id).takes_away:
-                lines = [json.loads(line) for line in text.splitlines()]
+                lines = read_actions(text)
                 at = next(line["commitInfo"]["timestamp"] for line in lines if "commitInfo" in line)
                 found.append(datetime.fromtimestamp(at / 1000, timezone.utc))
     return found

@@ -339,7 +339,7 @@ def newest_token(directory: Path) -> str | None:
         log = directory / "_delta_log"
         names = os.listdir(log)  # noqa: PTH208 - thousands of names, of which one is wanted
         name = max(name for name in names if name.endswith(".json"))
-        lines = (log / name).read_text(encoding="utf-8").splitlines()
+        lines = (log / name).read_text(encoding="utf-8").split("\n")
         infos = [json.loads(line) for line in lines if line.startswith('{"commitInfo"')]
     except (OSError, ValueError):
         return None

@@ -6,7 +6,6 @@ store. A session is asked once.
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from spark_queue.delta.tables.address import QueueAddress, TableAddress
+from spark_queue.delta.tables.seals import read_actions
 from spark_queue.delta.tables.wishes import PlainSession, Session
 from spark_queue.errors import InvalidArgumentError, SparkNeededError
 from spark_queue.wording import shorten
@@ -73,7 +73,7 @@ def first_id(directory: Path) -> str | None:
     """Return the id that a table got with its first commit; ``None`` where that is gone."""
     try:
         text = (directory / "_delta_log" / f"{0:020}.json").read_text(encoding="utf-8")
-        actions = [json.loads(line) for line in text.splitlines()]
+        actions = read_actions(text)
     except (OSError, ValueError):
         return None
     ids = [action["metaData"]["id"] for action in actions if "metaData" in action]

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from spark_queue.delta.tables.damage import access_error, naming
 from spark_queue.delta.tables.forks import fork_error, require_unforked
-from spark_queue.delta.tables.seals import require_seal
+from spark_queue.delta.tables.seals import read_actions, require_seal
 from spark_queue.errors import (
     FileDamagedError,
     FileGoneError,
@@ -179,10 +179,9 @@ def _commit(commit: Path) -> int:
     with naming(commit):
         text = commit.read_text(encoding="utf-8")
         require_seal(text)
-        lines = text.splitlines()
-        actions: list[dict[str, Any]] = [json.loads(line) for line in lines]
+        actions: list[dict[str, Any]] = read_actions(text)
         if not actions or not all(isinstance(action, dict) for action in actions):
-            raise ValueError(f"no list of actions: {lines[:1]}")
+            raise ValueError(f"no list of actions: {text[:100]!r}")
         return max(
             (act["protocol"]["minReaderVersion"] for act in actions if "protocol" in act), default=0
         )

@@ -1,4 +1,4 @@
-"""Checksums of the commits that are written here."""
+"""Text of commits: its actions, and its checksum where it was written here."""
 
 from __future__ import annotations
 
@@ -38,6 +38,14 @@ def require_seal(text: str) -> None:
     bare = text[: found.start(1)] + _ZEROS + text[found.end(1) :]
     if _checksum(bare) != found[1]:
         raise ValueError("its checksum is that of another text")
+
+
+def read_actions(text: str) -> list[Any]:
+    """Return the actions of a commit from its text.
+
+    Only a line feed ends a line: Spark and deltalake write U+2028 and the like as they are.
+    """
+    return [json.loads(line) for line in text.split("\n") if line]
 
 
 def _checksum(text: str) -> str:

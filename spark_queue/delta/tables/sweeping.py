@@ -7,7 +7,6 @@ only has to tell what other programs may be writing.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import time
@@ -21,6 +20,7 @@ import pyarrow.parquet as pq
 from spark_queue.delta.tables import turnstile
 from spark_queue.delta.tables.appending import OURS
 from spark_queue.delta.tables.commits import newest_version, summed_up
+from spark_queue.delta.tables.seals import read_actions
 
 #: Seconds for which a file may stay in no commit: one that is written here, which takes
 #: milliseconds; and one of others.
@@ -148,6 +148,6 @@ def _has(row: dict[str, dict[str, str | None] | None], kind: str) -> bool:
 
 
 def _named_by_commit(commit: Path) -> set[str]:
-    actions = [json.loads(line) for line in commit.read_text(encoding="utf-8").splitlines()]
+    actions = read_actions(commit.read_text(encoding="utf-8"))
     said = (action.get(kind) for action in actions for kind in ("add", "remove"))
     return {unquote(one["path"]) for one in said if one is not None}

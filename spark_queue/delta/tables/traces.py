@@ -197,6 +197,6 @@ def _actions(commit: Path) -> Iterator[dict[str, Any]]:
     """Return what a commit says of itself; not the files that it adds, which may be thousands."""
     text = commit.read_text(encoding="utf-8")
     require_seal(text)
-    for line in text.splitlines():
+    for line in text.split("\n"):
         if line.startswith(('{"commitInfo"', '{"txn"')):
             yield json.loads(line)

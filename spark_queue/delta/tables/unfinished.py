@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from spark_queue.delta.tables.seals import read_actions
+
 #: What may be there before the first step: the first commit, and files that no commit names.
 _LOG = re.compile(r"0{20}\.(json(#\d+)?|crc)|\.0{20}\.[^/]*|\.[0-9a-f]{32}\.tmp|_commit_[^/]*\.tmp")
 _ROWS = re.compile(r"_gen=-1/step-[^/]*")
@@ -75,7 +77,7 @@ def _first_actions(directory: Path) -> list[dict[str, Any]] | None:
     """Return what the first commit did; ``None`` where it is not whole."""
     try:
         text = (directory / "_delta_log" / f"{0:020}.json").read_text(encoding="utf-8")
-        actions = [json.loads(line) for line in text.splitlines()]
+        actions = read_actions(text)
     except (OSError, ValueError):
         return None
     is_whole = any(isinstance(action, dict) and "metaData" in action for action in actions)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -72,3 +73,17 @@ def test_a_record_is_found_behind_later_commits(tmp_path: Path, record: ClaimRec
     assert find_record(table.directory, "abc") == record
     assert find_record(table.directory, "old") is None
     assert find_record(tmp_path / "nothing", "abc") is None
+
+
+def test_a_record_is_found_whose_errors_end_lines_to_python(tmp_path: Path) -> None:
+    """Spark writes U+2028 into a commit as it is, and the rescuer of the claim reads it."""
+    record = ClaimRecord(claim_id="abc", outcomes={1: ("nack", "a\u2028b\x85c")}, is_whole=True)
+    actions = [
+        {"commitInfo": {"userMetadata": record.text()}},
+        {"txn": {"appId": "abc", "version": 1}},
+    ]
+    commit = tmp_path / "_delta_log" / f"{0:020}.json"
+    commit.parent.mkdir()
+    commit.write_text("".join(json.dumps(one, ensure_ascii=False) + "\n" for one in actions))
+
+    assert find_record(tmp_path, "abc") == record

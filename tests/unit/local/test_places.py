@@ -91,3 +91,13 @@ def test_a_shared_store_is_for_spark(tmp_path: Path) -> None:
     for call in _uses(queue, "s3://bucket/queue"):
         with pytest.raises(SparkNeededError, match="not on this machine's disk"):
             call()
+
+
+@pytest.mark.parametrize("name", ["a\u2028b", "a\x85b", "a\u2029b"])
+def test_a_column_is_named_by_any_sign(tmp_path: Path, name: str) -> None:
+    """A sign that ends a line to Python, and not to JSON, does not cut a commit."""
+    queue = LocalQueue.create(tmp_path / "q", f"`{name}` string")
+    queue.enqueue([{name: "x"}])
+
+    (row,) = spark_queue.open(tmp_path / "q").claim(limit=1).rows
+    assert row[name] == "x"
