@@ -145,7 +145,7 @@ def _require_uncut(queue: str, which: LogName, left: Trace) -> None:
     if left.cut:
         why = (
             f"its newest commit {left.cut} is empty, or ends early, as a power cut leaves it; if "
-            f"nothing was told of its step, remove {left.cut} and its .crc files from _delta_log, "
+            f"nothing was told of its step, move {left.cut} and its .crc files out of _delta_log, "
             "and _newest_commit beside that, and go on without it"
         )
         raise LogDamagedError(queue, which, (left.step or 0) + 1, why)

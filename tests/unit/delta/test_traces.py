@@ -81,7 +81,7 @@ def test_a_newest_commit_that_is_not_whole_is_named(tmp_path: Path, left: bytes)
     (log / f"{2:020}.json").write_bytes(left)
 
     assert trace(tmp_path, OURS).cut == f"{2:020}.json"
-    with pytest.raises(LogDamagedError, match=r"0002\.json is empty, or ends early.*remove"):
+    with pytest.raises(LogDamagedError, match=r"0002\.json is empty, or ends early.*move"):
         require_uncut("q", "queue", tmp_path)
     with pytest.raises(LogDamagedError, match=r"0002\.json is empty, or ends early"):
         require_end("q", "queue", _rows(1), tmp_path, 1)
