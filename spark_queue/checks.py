@@ -35,7 +35,8 @@ QUOTED = re.compile(r"\b[rR](?:'[^']*'|\"[^\"]*\")|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\
 
 #: What leads a level down, back up, or to the next operand; a field of a struct does none of it.
 _NESTING = re.compile(
-    r"\.\s*\w+|[([]|\bcase\b|[)\]]|\bend\b|\bnot\b|[!~]|[-+](?=\s*[-+])|,|\b(?:and|or)\b",
+    r"\.\s*\w+|[([]|\bcase\b|[)\]]|\bend\b|\bnot\b|!(?!=)|~|[-+](?=\s*[-+])|,"
+    r"|\b(?:and|or|when|then|else)\b",
     re.IGNORECASE,
 )
 
@@ -191,8 +192,6 @@ def require_utf8(what: str, value: object) -> None:
         raise InvalidArgumentError(
             f"{what} is {shorten(value)}: it has a character that UTF-8 cannot write"
         ) from exc
-    if not isinstance(value, str):
-        raise InvalidArgumentError(f"{what} is {shorten(value)}: it must be a text")
 
 
 def require_duration(

@@ -230,7 +230,11 @@ def test_expression_that_is_too_long_is_shown_by_its_beginning() -> None:
 
 @pytest.mark.parametrize(
     "where",
-    ["(" * 40, "not a and " * 60, "'" + "(" * 60 + "'", "(a) or " * 60, "(a.end) and " * 60],
+    [
+        *("(" * 40, "not a and " * 60, "'" + "(" * 60 + "'", "(a) or " * 60, "(a.end) and " * 60),
+        "case " + "when a is not null then not b " * 60 + "else not c end",
+        "case " + "when a != 1 then 1 " * 60 + "end",
+    ],
 )
 def test_expression_that_is_long_and_flat_is_no_deeper(where: str) -> None:
     """Only what is in each other counts: no operands side by side, and nothing in a text."""
