@@ -3,7 +3,8 @@
 Needs Python 3.10 or newer and Java 17 or 21, and nothing else. The package and what the command
 needs are installed into ``.venv``, by uv where it is on the PATH, again whenever ``pyproject.toml``
 changes: Spark for ``spark-queue`` and ``spark-submit``, the development tools as well for any other
-command. The command runs with ``.venv`` first on its PATH; ``check [--fast]`` is short for
+command. ``SPARK_QUEUE_VENV`` and ``SPARK_QUEUE_EXTRA`` name another environment, and another extra.
+The command runs with ``.venv`` first on its PATH; ``check [--fast]`` is short for
 ``python .ci/check.py [--fast]``. Its exit code is passed through; 2 means that the machine lacks
 something, and one line says what.
 """
@@ -18,7 +19,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-VENV = ROOT / ".venv"
+VENV = Path(os.environ.get("SPARK_QUEUE_VENV") or ROOT / ".venv")
 STAMP = VENV / "installed.sha256"
 
 MIN_PYTHON = (3, 10)
@@ -37,7 +38,7 @@ def main(argv: list[str]) -> int:
     if problem is not None:
         print(problem, file=sys.stderr)
         return 2
-    extra = EXTRAS.get(argv[0], DEVELOPER)
+    extra = os.environ.get("SPARK_QUEUE_EXTRA") or EXTRAS.get(argv[0], DEVELOPER)
     if not _has(extra) and not _install(extra):
         return 2
     if argv[0] == "check":
@@ -81,7 +82,7 @@ def _has(extra: str) -> bool:
 
 def _install(extra: str) -> bool:
     """Make the environment, or add to it; what is printed is shown only if it fails."""
-    print("setting up .venv (a minute or more the first time)", file=sys.stderr)
+    print(f"setting up {VENV.name} (a minute or more the first time)", file=sys.stderr)
     # Kept where it only lacks the tools of a developer.
     fresh = [] if _installed() else ["--clear"]
     uv = shutil.which("uv")

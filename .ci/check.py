@@ -111,6 +111,12 @@ _CONNECT = Check(
     env={"SPARK_QUEUE_REMOTE": "local[2]", **_LONG_LIVED},
 )
 
+#: The others are those of pyproject.toml: see pythons.py.
+_PYTHONS = tuple(
+    Check(f"tests ({which} Python)", (sys.executable, ".ci/pythons.py", which))
+    for which in ("oldest", "newest")
+)
+
 _ARCHIVE = Check("classes", (sys.executable, ".ci/classes.py", str(_CLASSES)))
 
 #: What runs one after another: each a group of lanes, two of them side by side.
@@ -118,6 +124,7 @@ FAST = (_STATIC, ((_WITHOUT_SPARK,),))
 FULL = (
     ((_ARCHIVE,), *_STATIC),
     ((_WITHOUT_SPARK,),),
+    tuple((check,) for check in _PYTHONS),
     ((_SMALL_STEPS,),),
     ((_CONNECT,), (_ELSEWHERE,), (_DEFAULTS,)),
 )
@@ -152,7 +159,7 @@ def main(argv: Sequence[str]) -> int:
     print(f"{'':<8}{'all':<20} {time.monotonic() - started:7.1f} s")
     # The last words are pytest's own, for those who read only these.
     for outcome in outcomes:
-        if outcome.check.command[: len(_PYTEST)] == _PYTEST:
+        if outcome.check.name.startswith("tests"):
             print(outcome.last_line)
     return next((outcome.code for outcome in outcomes if outcome.code != 0), 0)
 

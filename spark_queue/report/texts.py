@@ -67,7 +67,8 @@ _NAME = re.compile(r"\bsq_(?=[a-z])")
 @cache
 def text_of(view: str) -> str:
     """Return the SELECT of a view, with its comment."""
-    return resources.files(__package__).joinpath("sql", f"{view}.sql").read_text(encoding="utf-8")
+    folder = resources.files(__package__) / "sql"
+    return (folder / f"{view}.sql").read_text(encoding="utf-8")
 
 
 @cache

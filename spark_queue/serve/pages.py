@@ -65,7 +65,8 @@ def style() -> str:
 @cache
 def static(name: str) -> str:
     """Return a file as it is."""
-    return resources.files(__package__).joinpath("static", name).read_text(encoding="utf-8")
+    folder = resources.files(__package__) / "static"
+    return (folder / name).read_text(encoding="utf-8")
 
 
 def wrong(title: str, why: str) -> Page:
