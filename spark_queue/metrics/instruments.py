@@ -86,9 +86,19 @@ TIME_LEFT = Metric(
 )
 PAUSED = Metric("spark_queue.paused", "gauge", "{queue}", _READER, "1 where claims get nothing.")
 SINCE_CLAIM = Metric(
-    "spark_queue.since_claim", "gauge", "s", _READER, "Since anybody claimed last."
+    "spark_queue.since_claim",
+    "gauge",
+    "s",
+    _READER,
+    "Since anybody claimed last; where nobody has, since items could run.",
 )
-SINCE_ACK = Metric("spark_queue.since_ack", "gauge", "s", _READER, "Since an item was done last.")
+SINCE_ACK = Metric(
+    "spark_queue.since_ack",
+    "gauge",
+    "s",
+    _READER,
+    "Since an item was done last; where none was, since the oldest claim in flight.",
+)
 WORKERS = Metric(
     "spark_queue.workers",
     "gauge",

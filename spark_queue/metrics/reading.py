@@ -159,8 +159,9 @@ def _of_reader(store: Store, report: Report, keys: int) -> Iterator[Sample]:
 
 def _of_workers(report: Report, labels: Mapping[str, str]) -> Iterator[Sample]:
     seen, groups = report.overview, report.groups
-    times = ((named.SINCE_CLAIM, seen.last_claim_at), (named.SINCE_ACK, seen.last_ack_at))
-    for metric, at in times:
+    held = min((worker.since for worker in report.workers if worker.since), default=None)
+    claimed, acked = seen.last_claim_at or seen.runnable_since, seen.last_ack_at or held
+    for metric, at in ((named.SINCE_CLAIM, claimed), (named.SINCE_ACK, acked)):
         if at is not None:
             yield Sample(metric, (report.as_of - at).total_seconds(), labels)
     workers = Counter(worker.liveness for worker in report.workers)

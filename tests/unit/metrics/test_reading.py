@@ -211,31 +211,51 @@ def test_the_command_writes_or_prints(
     assert f'key="{instruments.REST}"' in two
 
 
-def test_a_look_tells_who_works_and_what_is_wrong(queue_path: str, clock: ManualClock) -> None:
-    """Times since the last claim and ack, workers, held groups; findings are five minutes old."""
+@pytest.fixture
+def grouped(queue_path: str, clock: ManualClock) -> LocalQueue:
+    """Make a queue of one group."""
     config = QueueConfig(group_key="g", lease=timedelta(minutes=1))
-    queue = LocalQueue.create(queue_path, "g string", config, durability="process", clock=clock)
-    queue.enqueue([{"g": "x"}] * 3)
-    looker = Looker(queue)
+    made = LocalQueue.create(queue_path, "g string", config, durability="process", clock=clock)
+    made.enqueue([{"g": "x"}] * 3)
+    return made
 
-    def told(name: str) -> dict[Key, float]:
-        return _by_name(looker.samples()).get(name, {})
 
-    assert told("since_claim") == told("since_ack") == {}
-    queue.claim(1).ack()
+def test_a_look_tells_since_when_nobody_works(grouped: LocalQueue, clock: ManualClock) -> None:
+    """Of a queue that nobody ever claimed of, or finished an item of, the time counts, too."""
+
+    def since(what: str) -> float | None:
+        return _by_name(samples(grouped)).get(f"since_{what}", {}).get((("reader", ""),))
+
+    clock.advance(timedelta(seconds=20))
+    assert (since("claim"), since("ack")) == (20.0, None)
+    claim = grouped.claim(1)
+    clock.advance(timedelta(seconds=7))
+    assert (since("claim"), since("ack")) == (7.0, 7.0)
+    claim.ack()
     clock.advance(timedelta(seconds=30))
-    queue.claim(1, worker_id="crew")
+    grouped.claim(1)
     clock.advance(timedelta(seconds=70))
-    assert told("since_claim") == {(("reader", ""),): 70.0}
-    assert told("since_ack") == {(("reader", ""),): 100.0}
-    workers = {dict(key)["state"]: value for key, value in told("workers").items()}
+    assert (since("claim"), since("ack")) == (70.0, 100.0)
+
+
+def test_a_look_tells_who_works_and_what_is_wrong(grouped: LocalQueue, clock: ManualClock) -> None:
+    """Workers by whether they live, held groups, and findings, which are five minutes old."""
+    looker = Looker(grouped)
+    grouped.claim(1).ack()
+    grouped.claim(1, worker_id="crew")
+    clock.advance(timedelta(seconds=70))
+
+    told = _by_name(looker.samples())
+    workers = {dict(key)["state"]: value for key, value in told["workers"].items()}
     # The one that acked is this process, and lives.
     assert workers == {"alive": 1, "late": 1, "gone": 0}
-    assert told("held_groups") == {(("reader", ""),): 1}
-    queue.pause()
-    assert told("findings")[(("id", "paused"),)] == 0
+    assert told["held_groups"] == {(("reader", ""),): 1}
+    grouped.pause()
+    assert _by_name(looker.samples())["findings"][(("id", "paused"),)] == 0
+
     clock.advance(EXAMINED)
-    findings = told("findings")
+
+    findings = _by_name(looker.samples())["findings"]
     assert findings[(("id", "paused"),)] == findings[(("id", "leases-overdue"),)] == 1
     assert findings[(("id", "damaged"),)] == 0
     assert {dict(key)["id"] for key in findings} == set(CHECKS)
