@@ -32,7 +32,7 @@ from spark_queue.checks import require_methods
 from spark_queue.clock import Clock, require_clock
 from spark_queue.delta.steps import until_done
 from spark_queue.delta.tables import lock, tidying, turnstile
-from spark_queue.delta.tables.address import TableAddress
+from spark_queue.delta.tables.address import TableAddress, require_path
 from spark_queue.delta.tables.commits import newest_version
 from spark_queue.delta.tables.heads import new_token
 from spark_queue.delta.tables.log import Log, log_of
@@ -146,6 +146,7 @@ class DeltaIdempotencyKeyStore:
         require_methods("spark", spark, "sql")
         self._spark = spark
         self._address = TableAddress.of(name_or_path)
+        require_path("a table of keys", name_or_path)
         self._log: Log[KeysHead] = log_of(spark, self._address, _parsed)
         if not self._log.exists():
             self._log.create(_SCHEMA.json(), replaces=False, skipping="_step,_kind,key")

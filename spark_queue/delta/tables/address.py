@@ -70,16 +70,14 @@ class QueueAddress:
     def __post_init__(self) -> None:
         _require_text("a queue", self.name)
         if self.is_path:
-            _require_path(self.name)
-        if not self.is_path and not _NAME.fullmatch(self.name):
+            require_path("queue path", self.name)
+        elif not _NAME.fullmatch(self.name):
             raise InvalidArgumentError(
                 f"queue name {shorten(self.name)}: use letters, digits and _ in at most three "
                 "parts "
                 "(catalog.schema.name), or a path with a /"
             )
         object.__setattr__(self, "name", placed(self.name))
-        if self.is_on_disk():
-            _require_lengths(self.name)
 
     @property
     def is_path(self) -> bool:
@@ -118,8 +116,23 @@ class QueueAddress:
         return TableAddress(f"{self.name}_{which}", is_path=False)
 
 
-def _require_path(path: str) -> None:
-    """Refuse a path of which a library takes something for something else."""
+def require_path(what: str, path: str) -> None:
+    """Refuse a path that is too long, or of which a library takes something for something else.
+
+    Parameters
+    ----------
+    what : str
+        What is there, or is to be, for the error.
+    path : str
+        The path. A name without a ``/`` is none, and passes.
+
+    Raises
+    ------
+    InvalidArgumentError
+        It shows the path.
+    """
+    if "/" not in path:
+        return
     why = ""
     if _PATH_FORBIDDEN.search(path):
         why = "has a backtick or control sign"
@@ -130,14 +143,16 @@ def _require_path(path: str) -> None:
     elif path != path.encode(errors="ignore").decode():
         why = "is no text in UTF-8"
     if why:
-        raise InvalidArgumentError(f"queue path {shorten(path)} {why}: use another path")
+        raise InvalidArgumentError(f"{what} {shorten(path)} {why}: use another path")
+    if _ON_DISK.fullmatch(placed(path)):
+        _require_lengths(what, placed(path))
 
 
-def _require_lengths(path: str) -> None:
+def _require_lengths(what: str, path: str) -> None:
     longest = max(len(name.encode()) for name in path.split("/"))
     if longest > _LONGEST_NAME or len(path.encode()) > _LONGEST_PATH:
         raise InvalidArgumentError(
-            f"queue path {shorten(path)} is too long: it may have {_LONGEST_PATH:,} bytes, and "
+            f"{what} {shorten(path)} is too long: it may have {_LONGEST_PATH:,} bytes, and "
             f"{_LONGEST_NAME} in a name"
         )
 

@@ -101,3 +101,16 @@ def test_a_column_is_named_by_any_sign(tmp_path: Path, name: str) -> None:
 
     (row,) = spark_queue.open(tmp_path / "q").claim(limit=1).rows
     assert row[name] == "x"
+
+
+@pytest.mark.parametrize(
+    "name", ["a\\b", "_delta_log", "x" * 256, "x/" * 2_100, "a\udcffb", "a\nb", "a`b"]
+)
+def test_an_output_that_cannot_be_is_refused_first(tmp_path: Path, name: str) -> None:
+    """Nothing is claimed, and nothing is made at the path."""
+    queue = LocalQueue.create(tmp_path / "q", "n bigint")
+    queue.enqueue([{"n": 1}])
+
+    with pytest.raises(InvalidArgumentError, match=r"^output "):
+        queue.process(lambda item: item, returns="n bigint", output=f"{tmp_path}/out/{name}")
+    assert (queue.counts()["ready"], (tmp_path / "out").exists()) == (1, False)
