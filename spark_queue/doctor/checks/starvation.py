@@ -19,6 +19,9 @@ from spark_queue.wording import plural
 #: Why an item is not done that others wait for, where it is not for want of workers.
 _GOES_ON = ("leased", "delayed")
 
+#: Keys whose weight one command raises: who has more starves many on purpose.
+_FED = 20
+
 #: How much of an error is told.
 _CHARS = 120
 
@@ -94,7 +97,7 @@ def _feed(subject: Subject, reader: Seen, keys: Sequence[StarvingKey]) -> str:
     """Return what gives keys their turns again, where weights keep them; or tells what does."""
     weights = reader.settings.config.weights
     light = [key.fair_key for key in keys if weights.get(key.fair_key or "", 1.0) < 1]
-    words = [word for key in light for word in ("--weight", f"{key}=1")]
+    words = [word for key in light[:_FED] for word in ("--weight", f"{key}=1")]
     raised = subject.command("configure", *words, reader=reader.name) if words else ""
     return raised or subject.command("explain", str(keys[0].seq), reader=reader.name)
 
