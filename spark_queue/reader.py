@@ -74,6 +74,7 @@ class Working(Looking, Operating, Claimable[Claim]):
         time_limit: timedelta | None = None,
         stop: threading.Event | None = None,
         on_claim: Callable[[ProcessResult], None] | None = None,
+        forever: bool = False,
     ) -> ProcessResult:
         """Claim items, run a handler for them on the executors, settle them, and so on.
 
@@ -112,6 +113,9 @@ class Working(Looking, Operating, Claimable[Claim]):
             unless it has a handler of its own.
         on_claim : callable, optional
             Called after each settled claim with the result so far, on a thread of the queue's own.
+        forever : bool
+            Whether to wait for more where nothing may run now, instead of ending: until
+            ``time_limit``, ``stop`` or a signal.
 
         Returns
         -------
@@ -135,8 +139,11 @@ class Working(Looking, Operating, Claimable[Claim]):
         asked = Asked(handler, per, limit, max_per_group, lease, worker_id, returns, output)
         asked.check(on_claim)
         checks.require_end(time_limit, stop)
+        checks.require_flag("forever", forever)
         store, work = self._store, asked.of(self._store)
-        return worker.process(store, work, time_limit=time_limit, stop=stop, on_claim=on_claim)
+        return worker.process(
+            store, work, time_limit=time_limit, stop=stop, on_claim=on_claim, forever=forever
+        )
 
     @overload
     def process_stream(

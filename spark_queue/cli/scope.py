@@ -128,6 +128,12 @@ class Scope:
         if self._choice is Choice.AUTO and choice.spark_problem() is None:
             raise SparkNeededError("to be sure of that", str(error)) from error
 
+    def runs_here(self, name: str) -> bool:
+        """Tell whether handlers run in this process: it is told to, or Spark is not here."""
+        if self._choice is Choice.AUTO and choice.is_queue(name):
+            return choice.spark_problem() is not None
+        return self._choice is Choice.LOCAL
+
     def engine(self, name: str) -> Engine:
         """Return who answers for a queue.
 

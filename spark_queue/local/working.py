@@ -60,6 +60,7 @@ class Worked(Operated):
         time_limit: timedelta | None = None,
         stop: threading.Event | None = None,
         on_claim: Callable[[ProcessResult], None] | None = None,
+        forever: bool = False,
     ) -> ProcessResult:
         """Claim items, run a handler for them in this process, settle them, and so on.
 
@@ -108,6 +109,9 @@ class Worked(Operated):
             code 143 (``SystemExit``), unless it has a handler of its own.
         on_claim : callable, optional
             Called after each settled claim with the result so far, on a thread of the queue's own.
+        forever : bool
+            Whether to wait for more where nothing may run now, instead of ending: until
+            ``time_limit``, ``stop`` or a signal.
 
         Returns
         -------
@@ -141,8 +145,14 @@ class Worked(Operated):
         )
         asked.check(on_claim)
         checks.require_end(time_limit, stop)
+        checks.require_flag("forever", forever)
         if self._store.handle.around is not None:
             asked = replace(asked, handler=self._store.handle.around(handler))
         return alone.process(
-            self._store, asked, time_limit=time_limit, stop=stop, on_claim=on_claim
+            self._store,
+            asked,
+            time_limit=time_limit,
+            stop=stop,
+            on_claim=on_claim,
+            forever=forever,
         )

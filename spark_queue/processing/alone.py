@@ -54,6 +54,7 @@ class LocalOptions(TypedDict, total=False):
     time_limit: timedelta | None
     stop: threading.Event | None
     on_claim: Callable[[ProcessResult], None] | None
+    forever: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,10 +166,11 @@ def process(
     time_limit: timedelta | None,
     stop: threading.Event | None,
     on_claim: Callable[[ProcessResult], None] | None,
+    forever: bool,
 ) -> ProcessResult:
     """Claim, run and settle until the queue is empty, the time is up, or someone stops it."""
     hands = asked.hands(store)
-    run = partial(processed, store, hands, time_limit, on_claim)
+    run = partial(processed, store, hands, time_limit, on_claim, forever=forever)
     if threading.current_thread() is threading.main_thread():
         cut = hands.crew.cut.set
         return interrupts.on_a_thread(run, stop, cut=cut, again=cut)

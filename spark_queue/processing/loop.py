@@ -18,6 +18,7 @@ from spark_queue.claim import Claim, claimed
 from spark_queue.delta.commands import forwarding, recovery, settle, settle_and_claim
 from spark_queue.delta.commands.settle import SettledStep, Verdict
 from spark_queue.delta.replica.request import Request
+from spark_queue.delta.store import news
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import logger
 from spark_queue.delta.views.standing import Standing, standing
@@ -112,8 +113,13 @@ def processed(
     time_limit: timedelta | None,
     on_claim: Callable[[ProcessResult], None] | None,
     stop: threading.Event,
+    *,
+    forever: bool = False,
 ) -> ProcessResult:
-    """Claim, run and settle until the queue is empty, the time is up, or someone stops it."""
+    """Claim, run and settle until the queue is empty, the time is up, or someone stops it.
+
+    For ever, an empty queue is waited at.
+    """
     started = time.monotonic()
     result = ProcessResult()
     runs = RunLength(store, hands.begin(stop))
@@ -121,7 +127,13 @@ def processed(
     ahead = _Ahead(store, runs, lambda: _reason_to_stop(deadline, stop) is None)
     with ahead:
         while (reason := _reason_to_stop(deadline, stop)) is None:
-            claim = ahead.take() or _next_claim(store, runs.request())
+            claim = ahead.take()
+            if claim is None or (forever and claim.count == 0):
+                look = news.look_at(store)
+                claim = _next_claim(store, runs.request())
+            if claim.count == 0 and forever:
+                news.wait_until(store, look, deadline, stop)
+                continue
             if claim.count == 0:
                 reason = "empty"
                 break

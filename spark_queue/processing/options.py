@@ -41,6 +41,7 @@ class ProcessOptions(_Options, total=False):
     worker_id: str | None
     time_limit: timedelta | None
     stop: threading.Event | None
+    forever: bool
 
 
 class StreamOptions(_Options, total=False):

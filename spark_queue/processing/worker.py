@@ -54,10 +54,11 @@ def process(
     time_limit: timedelta | None,
     stop: threading.Event | None,
     on_claim: Callable[[ProcessResult], None] | None,
+    forever: bool = False,
 ) -> ProcessResult:
     """Claim, run and settle until the queue is empty, the time is up, or someone stops it."""
     require_safe(store, work)
-    run = partial(processed, store, SparkHands(store, work), time_limit, on_claim)
+    run = partial(processed, store, SparkHands(store, work), time_limit, on_claim, forever=forever)
     if threading.current_thread() is threading.main_thread():
         return interrupts.interruptible(store.spark, run, stop)
     return run(stop or threading.Event())

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import re
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
@@ -17,6 +18,7 @@ from spark_queue.delta.tables.facts import StepFacts
 from spark_queue.errors import Reject
 from spark_queue.looking import store_of
 from spark_queue.processing import learnt, loop
+from spark_queue.processing.loop import ProcessResult
 from spark_queue.queue import DeltaQueue
 
 
@@ -217,3 +219,22 @@ def test_what_the_output_has_is_acked_and_not_buried(
 
 def _die(*_: object) -> None:
     raise RuntimeError("gone")
+
+
+def test_it_stays_and_works_off_what_comes_later(spark: SparkSession, queue: DeltaQueue) -> None:
+    """With `forever` a queue that is empty is waited at, until it is told to stop."""
+    stop, is_empty = threading.Event(), threading.Event()
+
+    def tell(done: ProcessResult) -> None:
+        if done.acked == 12:
+            is_empty.set()
+        if done.acked == 13:
+            stop.set()
+
+    with ThreadPoolExecutor(1) as pool:
+        worked = pool.submit(queue.process, lambda _: None, forever=True, stop=stop, on_claim=tell)
+        assert is_empty.wait(120)
+        queue.enqueue(spark.range(1).selectExpr("id + 12 AS id", "'g' AS grp"))
+        result = worked.result(120)
+
+    assert (result.acked, result.stopped) == (13, "stop")

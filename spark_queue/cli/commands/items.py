@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import sysconfig
+import threading
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import timedelta
@@ -18,7 +19,8 @@ from typer import Argument, Option
 from spark_queue import extras
 from spark_queue.cli.command import DryRun, Name, ReaderOption, command
 from spark_queue.cli.commands.settings import Lease
-from spark_queue.cli.engines.engine import Source
+from spark_queue.cli.engines.choice import local_path
+from spark_queue.cli.engines.engine import AnyQueue, Source
 from spark_queue.cli.scope import Scope
 from spark_queue.cli.shown import show_counts, show_items
 from spark_queue.cli.shown.display import Display
@@ -29,8 +31,8 @@ from spark_queue.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from spark_queue.local.queue import LocalQueue
+    from spark_queue.processing.loop import ProcessResult
     from spark_queue.queue import DeltaQueue
-    from spark_queue.reader import Working
     from spark_queue.results import Affected
 
 _Where = Annotated[str, Option(help="Which items: a SQL predicate over the columns of status.")]
@@ -66,9 +68,10 @@ class RunOptions:
         Option(help="Items of one group that a claim takes at most."),
     ] = None
 
-    def arguments(self, scope: Scope) -> dict[str, Any]:
+    def arguments(self, scope: Scope, *, is_here: bool = False) -> dict[str, Any]:
         """Return them as arguments of ``process``."""
-        output = None if self.output is None else scope.placed(self.output)
+        placed = local_path if is_here else scope.placed
+        output = None if self.output is None else placed(self.output)
         return {**asdict(self), "per": self.per.value, "output": output}
 
 
@@ -116,37 +119,52 @@ def process(
         float | None, Option(help="Seconds after which nothing more is claimed.")
     ] = None,
     reader: ReaderOption = None,
+    forever: Annotated[
+        bool, Option("--forever", help="Wait for more, until a signal or the time limit.")
+    ] = False,
     each_claim: Annotated[
         bool, Option("--each-claim", help="Also print the result of each claim.")
     ] = False,
 ) -> None:
     """Run a handler for every item that may run now, until there is none left.
 
+    Where Spark is not installed, or with --engine local, it runs in this process. SIGTERM and
+    SIGINT end it with 143 and 130; what it holds is given back.
+
     On a screen its progress is shown. With --each-claim and --json each claim is an object on a
     line of its own, and the result of all is the last one.
     """
     function = load_handler(handler)
-    queue = scope.reading(name, reader)
-    options = how.arguments(scope)
+    is_here = scope.runs_here(name)
+    queue = scope.opened(name, reader)[1] if is_here else scope.reading(name, reader)
+    options = how.arguments(scope, is_here=is_here)
     with claim_progress(scope.display, lambda: outstanding(queue), each=each_claim) as tell:
-        done = scope.interruptible(
-            lambda stop: queue.process(
+
+        def work(stop: threading.Event | None) -> ProcessResult:
+            return queue.process(
                 function,
                 **options,
                 lease=_seconds(lease),
                 time_limit=_seconds(time_limit),
                 stop=stop,
                 on_claim=tell,
+                forever=forever,
             )
-        )
+
+        # Without Spark it hears signals by itself.
+        done = work(None) if is_here else scope.interruptible(work)
     scope.display.show(done, *show_counts.processed(plain(done)))
 
 
-def outstanding(queue: Working) -> int:
+def outstanding(queue: AnyQueue) -> int:
     """Return how many items are not finished, from the heads of the two logs."""
-    from spark_queue.looking import store_of  # noqa: PLC0415 - help works without Spark
+    from spark_queue.local.queue import LocalQueue  # noqa: PLC0415 - help is quick
 
-    return store_of(queue).outstanding(store_of(queue).status_head())
+    home = "local.handles" if isinstance(queue, LocalQueue) else "looking"
+    store_of = import_module(f"spark_queue.{home}").store_of
+
+    store = store_of(queue)
+    return int(store.outstanding(store.status_head()))
 
 
 @command

@@ -45,11 +45,15 @@ def is_local_to_spark(name: str) -> bool:
 
     It is where there is a queue, and where nobody has set Spark up in another way.
     """
+    return is_local(name) and (is_queue(name) or not is_spark_set_up())
+
+
+def is_queue(name: str) -> bool:
+    """Tell whether a queue is on this machine's disk."""
     directory = _directory_of(name)
     if directory is None:
         return False
-    logs = (directory.parent / log for log in ("queue", "status"))
-    return all(map(paths.has_log, logs)) or not is_spark_set_up()
+    return all(paths.has_log(directory.parent / log) for log in ("queue", "status"))
 
 
 def is_spark_set_up() -> bool:

@@ -9,6 +9,7 @@ from time to time.
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -94,6 +95,15 @@ def awaited(store: Store, attempt: Callable[[], _Got], wait: timedelta) -> _Got:
         if got.count or left <= 0:
             return got
         _wait(look, min(left, rest(store, _AGAIN)))
+
+
+def wait_until(store: Store, look: Look, end: float | None, stop: threading.Event) -> None:
+    """Wait until there may be an item, an instant of the monotonic clock, or a stop."""
+    left = _AGAIN if end is None else min(_AGAIN, end - time.monotonic())
+    until = time.monotonic() + rest(store, left)
+    while (left := until - time.monotonic()) > 0 and not look.is_outdated():
+        if stop.wait(min(TICK, left)):
+            return
 
 
 def _wait(look: Look, seconds: float) -> None:

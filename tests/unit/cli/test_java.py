@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from spark_queue import java
 from spark_queue.cli import main
 from spark_queue.java import java_problem
+from spark_queue.local.queue import LocalQueue
 
 
 def _java_that_says(directory: Path, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,6 +72,22 @@ def test_no_java_is_one_line_and_wrong_setup(
     assert (ended.value.code, said.out) == (2, "")
     assert said.err.startswith("spark-queue: Java was not found: install Java 17 or 21")
     assert said.err.count("\n") == 1
+
+
+def test_without_java_a_handler_runs_in_this_process(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """A queue that is on this machine's disk is worked off where there is no Java."""
+    queue = LocalQueue.create(f"{tmp_path}/q", "id string", durability="process")
+    queue.enqueue({"id": "a"})
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    with pytest.raises(SystemExit) as ended:
+        main(["process", f"{tmp_path}/q", "builtins:repr", "--json"])
+
+    assert (ended.value.code, json.loads(capsys.readouterr().out)["acked"]) == (0, 1)
+    assert queue.stats().acked == 1
 
 
 def test_supported_versions_are_those_that_are_named() -> None:
