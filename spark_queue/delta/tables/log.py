@@ -156,10 +156,13 @@ class Log(Generic[_Head]):
             "delta.dataSkippingStatsColumns": skipping,
         }
         directory = paths.directory_of(self.session, self.address)
-        is_left = directory is not None and unfinished.is_unfinished(directory)
-        # Of a whole one somebody may be about to make the first step.
-        if directory is not None and is_left and (replaces or not unfinished.is_whole(directory)):
-            _remove_directory(directory)
+
+        def is_left(place: Path) -> bool:
+            # Of a whole one somebody may be about to make the first step.
+            return unfinished.is_unfinished(place) and (replaces or not unfinished.is_whole(place))
+
+        if directory is not None and is_left(directory):
+            _remove_directory(directory, is_left)
         if directory is None or not made.create(self.session, directory, schema, properties):
             self._create(schema, properties, replaces=replaces)
 
@@ -322,12 +325,16 @@ class Log(Generic[_Head]):
         raise SparkNeededError(f"queue {self.address.target!r}, {what},", why)
 
 
-def _remove_directory(directory: Path) -> None:
+def _remove_directory(directory: Path, may_go: Callable[[Path], bool] = lambda _: True) -> None:
     # Whoever waits to write makes files in it; in a place that nobody knows nobody does.
     gone = directory.with_name(f".{directory.name}-{uuid.uuid4().hex}")
     with resting(directory):
         directory.rename(gone)
-    shutil.rmtree(gone)
+    if may_go(gone):
+        shutil.rmtree(gone)
+    else:
+        # Somebody has made the table while this looked.
+        gone.rename(directory)
 
 
 def newest_token(directory: Path) -> str | None:

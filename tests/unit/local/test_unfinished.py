@@ -7,7 +7,8 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,11 @@ import pytest
 from deltalake import DeltaTable
 
 import spark_queue
+from spark_queue.delta.tables import log as log_module
 from spark_queue.delta.tables import turnstile
+from spark_queue.delta.tables.schema import STATUS_COLUMNS
 from spark_queue.errors import LogDamagedError, QueueExistsError, QueueNotFoundError
+from spark_queue.local.handles import store_of
 from spark_queue.local.queue import LocalQueue
 
 #: Makes queues, each in a child that is killed at the n-th call that names or forces something.
@@ -255,3 +259,25 @@ def test_an_output_is_forced_before_its_handlers_run(
 
     log = out / "_delta_log"
     assert seen >= {tmp_path, out.parent, out, log, log / f"{0:020}.json"}
+
+
+def test_table_that_is_made_meanwhile_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What looked like the rest of a cut creation is looked at again when it is out of the way."""
+    queue = LocalQueue.create(tmp_path / "q", "n bigint")
+    queue.enqueue([{"n": 1}])
+    place, whole = tmp_path / "q" / "status", tmp_path / "whole"
+    place.rename(whole)
+    place.mkdir()
+
+    @contextmanager
+    def making(directory: Path) -> Iterator[bool]:
+        shutil.copytree(whole, directory, dirs_exist_ok=True)
+        yield True
+
+    monkeypatch.setattr(log_module, "resting", making)
+    store_of(queue).status.create(STATUS_COLUMNS.json, replaces=False)
+
+    assert {file.name for file in place.rglob("*.json")} == {f.name for f in whole.rglob("*.json")}
+    assert spark_queue.open(tmp_path / "q").counts()["ready"] == 1
