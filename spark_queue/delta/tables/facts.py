@@ -27,7 +27,10 @@ def _escape(record: logging.LogRecord) -> bool:
 def _escaped(value: object) -> object:
     if isinstance(value, int | float):
         return value
-    said = str(value)
+    try:
+        said = str(value)
+    except Exception:  # noqa: BLE001 - an error that cannot say what it is
+        return f"a {type(value).__name__}"
     shown = visible(said)
     return value if shown == said else shown
 

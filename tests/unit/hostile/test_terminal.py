@@ -24,6 +24,7 @@ from spark_queue.cli import main
 from spark_queue.cli.app import app
 from spark_queue.cli.shown.console import SafeConsole
 from spark_queue.clock import ManualClock, SystemClock
+from tests.unit.hostile import values
 from tests.unit.hostile.values import EVIL, FORGED, LINES, RAW
 
 #: Good values of what must be given, by its name.
@@ -248,10 +249,13 @@ def test_no_line_of_the_log_is_forged(capsys: pytest.CaptureFixture[str]) -> Non
     except OSError as exc:
         argument = [str(exc)]
         logger.exception("%s: %d %s", LINES, 5, *argument)
+        # Whoever logs is not in the way of what is logged.
+        logger.warning("%s", values.Mute())
     finally:
         logger.removeHandler(seen)
     said = seen.stream.getvalue() + capsys.readouterr().err
     first, *_ = said.splitlines()
     assert first.count(FORGED) == 2
     assert ": 5 " in first
+    assert "a Mute" in said
     assert not RAW.findall(said)
