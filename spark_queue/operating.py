@@ -146,7 +146,7 @@ class Operating(Configured):
             return foreseeing.redriven(store, where, again=again)
         return redriving.redrive(store, where, again=again)
 
-    def undo(self, step: int) -> Undone:
+    def undo(self, step: int, *, dry_run: bool = False) -> Undone:
         """Take back what an operator did in a step of the status log, as far as that can be.
 
         Cancelled items come back as new ones that name the old, at the places that they had; a
@@ -158,11 +158,14 @@ class Operating(Configured):
         step : int
             The step: ``cancel`` answers with it (:class:`Affected`), and so do ``pause``,
             ``resume`` and ``configure``.
+        dry_run : bool
+            Only tell what would come of it, and write nothing.
 
         Returns
         -------
         Undone
-            What came back, and what did not: a key that was taken since keeps its item out.
+            What came back, and what did not: a key that was taken since keeps its item out. Of a
+            dry run who has those keys is known only where this process decides it.
 
         Raises
         ------
@@ -172,4 +175,6 @@ class Operating(Configured):
             When it was something that is not taken back; it says what, and why not.
         """
         checks.require_count("step", step)
-        return undoing.undo(self._store, step, for_itself=self._is_one_of_many)
+        checks.require_flag("dry_run", dry_run)
+        for_itself = self._is_one_of_many
+        return undoing.undo(self._store, step, for_itself=for_itself, dry_run=dry_run)

@@ -384,17 +384,24 @@ CROSS JOIN (SELECT min(since) AS since FROM sq_runnable) r
 CROSS JOIN sq_asked a;
 
 -- How many items were open, every half hour of the last day. What was made ready again after its end
--- counts as if it had never been over.
+-- counts as if it had never been over, and so does what an undo brought back: with the time of its
+-- first enqueue.
 CREATE OR REPLACE VIEW sq_depth AS
 WITH edges AS (
   SELECT 8 * a.n + b.n AS edge
   FROM (VALUES (0), (1), (2), (3), (4), (5)) AS a(n)
   CROSS JOIN (VALUES (0), (1), (2), (3), (4), (5), (6), (7)) AS b(n)
 ),
+known AS (
+  SELECT s.enqueued_at, s.finished_at
+  FROM sq_standing s
+  LEFT JOIN sq_standing back ON back.origin = s.seq AND back.enqueued_at = s.enqueued_at
+  WHERE back.seq IS NULL
+),
 events AS (
-  SELECT enqueued_at AS moment, 1 AS items FROM sq_standing
+  SELECT enqueued_at AS moment, 1 AS items FROM known
   UNION ALL
-  SELECT finished_at AS moment, -1 AS items FROM sq_standing WHERE finished_at IS NOT NULL
+  SELECT finished_at AS moment, -1 AS items FROM known WHERE finished_at IS NOT NULL
 ),
 placed AS (
   SELECT
@@ -762,8 +769,8 @@ ORDER BY late DESC, lost DESC, items DESC, n.worker_id
 LIMIT 100;
 
 -- What operators did, newest first. Of settings the row has all of them, and those before; `who` is
--- there where the row of the step names somebody; of a redrive a row of settings does, which has its
--- step.
+-- there where the row of the step names somebody; of a redrive or an undo a row of settings may do,
+-- which has its step. `undone` is the step that was taken back.
 CREATE OR REPLACE VIEW sq_steps AS
 WITH configured AS (
   SELECT
@@ -771,6 +778,7 @@ WITH configured AS (
     _at AS moment,
     _worker_id AS who,
     _error AS about,
+    cast(nullif(split_part(_error, ' ', 2), '') AS bigint) AS undone,
     _body AS settings,
     lag(_body) OVER (ORDER BY _step) AS settings_before
   FROM sq_status_log
@@ -790,22 +798,52 @@ moved AS (
   FROM sq_moves m
   JOIN ended e ON e.seq = m.seq
 )
-SELECT 'status' AS log, step, moment, 'configured' AS action, who, 0 AS items, settings, settings_before
+SELECT
+  'status' AS log,
+  step,
+  moment,
+  'configured' AS action,
+  who,
+  0 AS items,
+  CASE WHEN about = concat('undo ', cast(undone AS string)) THEN undone END AS undone,
+  settings,
+  settings_before
 FROM configured
 UNION ALL
-SELECT 'status', step, max(moment), 'cancelled', max(worker_id), count(*), NULL, NULL
+SELECT 'status', step, max(moment), 'cancelled', max(worker_id), count(*), NULL, NULL, NULL
 FROM moved
 WHERE state = 'cancelled' AND error IS NULL
 GROUP BY step
 UNION ALL
-SELECT 'status', step, max(moment), 'redriven', max(worker_id), count(*), NULL, NULL
-FROM moved
-WHERE state = 'ready' AND state_before IN ('cancelled', 'dead', 'expired')
-GROUP BY step
+SELECT
+  'status',
+  m.step,
+  max(m.moment),
+  CASE WHEN max(c.undone) IS NULL THEN 'redriven' ELSE 'undone' END,
+  coalesce(max(m.worker_id), max(c.who)),
+  count(*),
+  max(c.undone),
+  NULL,
+  NULL
+FROM moved m
+LEFT JOIN configured c ON c.about LIKE concat('undo % by status ', cast(m.step AS string))
+WHERE m.state = 'ready' AND m.state_before IN ('cancelled', 'dead', 'expired')
+GROUP BY m.step
 UNION ALL
-SELECT 'queue', i.step, max(i.enqueued_at), 'redriven', max(c.who), count(*), NULL, NULL
+SELECT
+  'queue',
+  i.step,
+  coalesce(max(c.moment), max(i.enqueued_at)),
+  CASE WHEN max(c.undone) IS NULL THEN 'redriven' ELSE 'undone' END,
+  max(c.who),
+  count(*),
+  max(c.undone),
+  NULL,
+  NULL
 FROM sq_standing i
-LEFT JOIN configured c ON c.about = cast(i.step AS string)
+LEFT JOIN configured c
+  ON c.about = cast(i.step AS string)
+  OR c.about LIKE concat('undo % by queue ', cast(i.step AS string))
 WHERE i.origin IS NOT NULL
 GROUP BY i.step
 ORDER BY moment DESC, step DESC

@@ -12,8 +12,14 @@ from typing import Annotated, Any
 import typer
 from typer import Argument, Option
 
+from spark_queue.acting import acting_as
 from spark_queue.cli.engines.choice import Choice
 from spark_queue.cli.scope import scoped
+from spark_queue.delta.tables import who
+from spark_queue.wording import visible
+
+#: Signs of a user and a machine that are logged.
+_LONGEST_NAME = 100
 
 _Json = Annotated[bool, Option("--json", help="Print one JSON object and nothing else.")]
 _Verbose = Annotated[
@@ -42,7 +48,19 @@ def command(body: Callable[..., None]) -> Callable[..., None]:
     It also gets ``--json``, ``--verbose`` and ``--engine``, and its errors become a line and an
     exit code. A parameter whose type is a dataclass stands for an option of each of its fields.
     """
-    return _command(body, looks=False)
+    return _command(body)
+
+
+def operating(body: Callable[..., None]) -> Callable[..., None]:
+    """Make the same of what an operator does: the log says who did, and by which command."""
+    name = body.__name__
+
+    @wraps(body)
+    def signed(*args: Any, **options: Any) -> None:
+        with acting_as(f"{visible(who.whoami())[:_LONGEST_NAME]} by spark-queue {name}"):
+            body(*args, **options)
+
+    return _command(signed)
 
 
 def looking(body: Callable[..., None]) -> Callable[..., None]:
@@ -50,7 +68,7 @@ def looking(body: Callable[..., None]) -> Callable[..., None]:
     return _command(body, looks=True)
 
 
-def _command(body: Callable[..., None], *, looks: bool) -> Callable[..., None]:
+def _command(body: Callable[..., None], *, looks: bool = False) -> Callable[..., None]:
     _, *given = inspect.signature(body, eval_str=True).parameters.values()
     groups: dict[str, Any] = {
         one.name: one.annotation for one in given if is_dataclass(one.annotation)

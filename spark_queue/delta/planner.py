@@ -88,7 +88,7 @@ class Made:
 
 
 #: The columns of the log that an item has which comes back as it was.
-RESTORED = ("_origin", "_round", "_errors")
+RESTORED = ("_origin", "_round", "_errors", "_enqueued_at")
 
 #: How many items are named whose keys are taken.
 TAKEN = 1_000

@@ -239,14 +239,18 @@ class OperatorStep:
     step: int | None
     """None for what is no step: a purge."""
     action: str
-    """created, paused, resumed, configured, cancelled, redriven or purged. By a purge, or by
-    retention, which looks the same, rows are gone."""
+    """created, paused, resumed, configured, cancelled, redriven, undone or purged. By a purge,
+    or by retention, which looks the same, rows are gone."""
     items: int
     """How many items it was about; 0 for settings, and where that is not known: of a purge."""
     detail: str
-    """What changed of the settings."""
+    """What changed of the settings; of an undo, which step was taken back."""
     who: str | None
-    """Who did it, where that is known."""
+    """Who did it, where that is known; by which command, where it was one."""
+    undone: int | None = None
+    """The step that was taken back."""
+    undo: str = ""
+    """The command that takes it back; empty where that cannot be, or was done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -412,6 +416,12 @@ def redrive_command(queue: str, reader: str, wording: str) -> str:
     if not where:
         return ""
     words = ["spark-queue", "redrive", queue, "--where", where]
+    return shell_command(*words, *(["--reader", reader] if reader else []))
+
+
+def undo_command(queue: str, reader: str, step: int) -> str:
+    """Return the command that takes a step back, to be pasted in a shell."""
+    words = ["spark-queue", "undo", queue, str(step)]
     return shell_command(*words, *(["--reader", reader] if reader else []))
 
 

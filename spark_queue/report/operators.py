@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from spark_queue.report.engine import Answer, Removal
-from spark_queue.report.model import OperatorStep
+from spark_queue.report.model import OperatorStep, undo_command
+
+#: What is taken back, where it is a step of the status log.
+_TAKEN_BACK = frozenset({"paused", "resumed", "configured", "cancelled"})
 
 
-def steps(rows: Iterable[Answer], removals: Iterable[Removal]) -> tuple[OperatorStep, ...]:
+def steps(
+    rows: Iterable[Answer], removals: Iterable[Removal], queue: str, reader: str
+) -> tuple[OperatorStep, ...]:
     """Return what operators did, newest first, given rows of the panel in that order."""
-    found = [step for row in rows for step in _steps_of(row)]
+    known = list(rows)
+    undone = {row["undone"] for row in known}
+    found = [step for row in known for step in _steps_of(row, queue, reader, undone)]
     found += [_purge(removal) for removal in removals]
     return tuple(sorted(found, key=lambda step: step.at, reverse=True))
 
@@ -29,13 +36,21 @@ def _purge(removal: Removal) -> OperatorStep:
     )
 
 
-def _steps_of(row: Answer) -> Iterator[OperatorStep]:
+def _steps_of(
+    row: Answer, queue: str, reader: str, undone: Collection[int | None]
+) -> Iterator[OperatorStep]:
     plain = {name: value for name, value in row.items() if not name.startswith("settings")}
-    if row["settings"] is None:
-        yield OperatorStep(**plain, detail="")
-        return
-    for action, detail in _changes(row["settings"], row["settings_before"]):
-        yield OperatorStep(**{**plain, "action": action}, detail=detail)
+    changes: Iterable[tuple[str, str]] = [("", "")]
+    if row["settings"] is not None:
+        changes = _changes(row["settings"], row["settings_before"])
+    for change, detail in changes:
+        action, said = change or row["action"], detail
+        can_undo = action in _TAKEN_BACK and row["step"] not in undone
+        if row["undone"] is not None:
+            what = f"{change} {detail}".strip()
+            action, said = "undone", f"step {row['undone']}" + (f": {what}" if what else "")
+        undo = undo_command(queue, reader, row["step"]) if can_undo else ""
+        yield OperatorStep(**{**plain, "action": action}, detail=said, undo=undo)
 
 
 def _changes(text: str, before: str | None) -> Iterator[tuple[str, str]]:

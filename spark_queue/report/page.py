@@ -68,10 +68,14 @@ def panels(report: Report, links: Links = no_links) -> str:
         ),
         _plot("of which claimed again", [point.claimed_again for point in report.retries]),
     )
-    commands = "".join(f"<code>{in_html(one)}</code>" for one in sheets.redrives(report))
     first, then = table(overview, links), table(errors, links)
     rest = [table(other, links) for other in others]
-    return "".join((first, *plots, then, commands, *rest))
+    redrives, undos = _commands(sheets.redrives(report)), _commands(sheets.undos(report))
+    return "".join((first, *plots, then, redrives, *rest, undos))
+
+
+def _commands(texts: Sequence[str]) -> str:
+    return "".join(f"<code>{in_html(one)}</code>" for one in texts)
 
 
 def item_fragment(item: ItemReport) -> str:

@@ -328,7 +328,7 @@ def _report(store: Store, engines: Engines, engine: Engine, ends: Ends, asked: A
         groups=holders.groups(engine, directory, asked.now),
         workers=holders.workers(engine, directory, asked.now),
         readers=tuple(_readers(store, engines, engine, ends, asked)),
-        steps=operators.steps(engine.rows("steps"), _removals(store, engines, ends)),
+        steps=operators.steps(engine.rows("steps"), _removals(store, engines, ends), name, reader),
     )
 
 

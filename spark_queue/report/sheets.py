@@ -28,6 +28,9 @@ from spark_queue.wording import duration, plural, visible
 
 _Line = TypeVar("_Line")
 
+#: Steps whose way back is shown.
+_UNDOS = 5
+
 #: Characters of a value that are shown.
 _LONGEST_VALUE = 2_000
 
@@ -143,6 +146,11 @@ def items(lines: Sequence[ItemLine], now: datetime, *, more: bool = False) -> Sh
 def redrives(report: Report) -> tuple[str, ...]:
     """Return the commands that enqueue again what died of the errors that are shown."""
     return tuple(one.redrive for one in report.errors if one.redrive)
+
+
+def undos(report: Report) -> tuple[str, ...]:
+    """Return the commands that take the newest steps back that operators made."""
+    return tuple(dict.fromkeys(one.undo for one in report.steps if one.undo))[:_UNDOS]
 
 
 def instant(at: datetime | None) -> str:
@@ -340,6 +348,7 @@ _READERS: Sequence[tuple[str, str, Callable[[ReaderLine, datetime], str]]] = (
 
 _STEPS: Sequence[tuple[str, str, Callable[[OperatorStep, datetime], str]]] = (
     ("when", "left", lambda one, _: instant(one.at)),
+    ("step", "right", lambda one, _: "" if one.step is None else f"{one.log} {one.step}"),
     ("what", "left", lambda one, _: one.action),
     ("items", "right", lambda one, _: _count(one.items)),
     ("how", "fold", lambda one, _: one.detail),

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from typer import Argument, Option
 
-from spark_queue.cli.command import DryRun, Name, ReaderOption, command
+from spark_queue.cli.command import DryRun, Name, ReaderOption, command, operating
 from spark_queue.cli.commands.items import show_affected
 from spark_queue.cli.commands.settings import (
     ConfigFile,
@@ -78,14 +78,14 @@ def _scope(text: str | None) -> str | float | None:
         return text
 
 
-@command
+@operating
 def pause(scope: Scope, name: Name, reader: ReaderOption = None) -> None:
     """Stop giving out items; what is claimed goes on."""
     step = scope.opened(name, reader)[1].pause()
     scope.display.show({"paused": True, "step": step}, f"paused from step {step} on")
 
 
-@command
+@operating
 def resume(scope: Scope, name: Name, reader: ReaderOption = None) -> None:
     """Give out items again."""
     step = scope.opened(name, reader)[1].resume()

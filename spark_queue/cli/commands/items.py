@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 from typer import Argument, Option
 
 from spark_queue import extras
-from spark_queue.cli.command import DryRun, Name, ReaderOption, command
+from spark_queue.cli.command import DryRun, Name, ReaderOption, command, operating
 from spark_queue.cli.commands.settings import Lease
 from spark_queue.cli.engines.choice import local_path
 from spark_queue.cli.engines.engine import AnyQueue, Source
@@ -167,7 +167,7 @@ def outstanding(queue: AnyQueue) -> int:
     return int(store.outstanding(store.status_head()))
 
 
-@command
+@operating
 def redrive(
     scope: Scope,
     name: Name,
@@ -182,7 +182,7 @@ def redrive(
     show_affected(scope.display, "redriven", count, dry_run=dry_run)
 
 
-@command
+@operating
 def cancel(
     scope: Scope,
     name: Name,
@@ -204,20 +204,22 @@ def purge(scope: Scope, name: Name, where: _Where, *, dry_run: DryRun = False) -
     show_affected(scope.display, "purged", count, dry_run=dry_run)
 
 
-@command
+@operating
 def undo(
     scope: Scope,
     name: Name,
     step: Annotated[int, Argument(min=1, help="The step of the status log.")],
     reader: ReaderOption = None,
+    *,
+    dry_run: DryRun = False,
 ) -> None:
     """Take back what a step did: a cancel, a pause, a resume, or a configuration.
 
     Cancelled items come back as new ones that name the old, at their places; one whose key was
     taken since does not. Done twice it is done once.
     """
-    done = plain(scope.opened(name, reader)[1].undo(step))
-    scope.display.show(done, *show_counts.undone(done))
+    done = plain(scope.opened(name, reader)[1].undo(step, dry_run=dry_run))
+    scope.display.show({**done, "dry_run": dry_run}, *show_counts.undone(done, dry_run=dry_run))
 
 
 def load_handler(spec: str) -> Callable[..., Any]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from typer import Option
 
-from spark_queue.cli.command import Name, ReaderOption, command, looking
+from spark_queue.cli.command import Name, ReaderOption, looking, operating
 from spark_queue.cli.config_file import read_mapping
 from spark_queue.cli.scope import Scope
 from spark_queue.config import LIVE_SETTINGS
@@ -53,7 +53,7 @@ class LiveOptions:
         return values
 
 
-@command
+@operating
 def configure(
     scope: Scope,
     name: Name,

@@ -118,19 +118,23 @@ def claim_line(data: Plain) -> str:
     return f"claim {data['claim']}: {counts}, after {words.duration(data['seconds'])}"
 
 
-def undone(data: Plain) -> list[RenderableType]:
-    """Show what was taken back, and what was not."""
+def undone(data: Plain, *, dry_run: bool = False) -> list[RenderableType]:
+    """Show what was taken back, and what was not; or of a dry run, what would be."""
     if data["what"] != "cancel":
-        lines = [f"{name} is {value} again" for name, value in data["settings"].items()]
-        since = f"in force from step {data['step']} on"
-        return [*lines, since if data["step"] else "nothing is left to take back"]
+        verb = "would be" if dry_run else "is"
+        lines = [f"{name} {verb} {value} again" for name, value in data["settings"].items()]
+        if not lines:
+            return ["nothing is left to take back"]
+        return [*lines] if dry_run else [*lines, f"in force from step {data['step']} on"]
     new = f", by step {data['enqueue_step']} of the item log" if data["enqueue_step"] else ""
-    lines = [f"{words.plural(data['restored'], 'item')} back{new}"]
+    back = "would be back" if dry_run else "back"
+    lines = [f"{words.plural(data['restored'], 'item')} {back}{new}"]
     if data["taken"]:
         first = data["holders"][:SHOWN_HOLDERS]
         named = ", ".join(f"item {seq} by item {holder}" for seq, holder in first)
         more = ", …" if data["taken"] > len(first) else ""
-        lines.append(f"{data['taken']:,} not, whose key is taken: {named}{more}")
+        whose = f"{data['taken']:,} not, whose key is taken"
+        lines.append(f"{whose}: {named}{more}" if named else whose)
     if data["left"]:
         lines.append(f"{data['left']:,} came back before, or are gone from the queue")
     return [*lines]
@@ -154,6 +158,10 @@ def rehearsed(data: Plain, count: int) -> list[RenderableType]:
         *(f"after: {name} is {value}" for name, value in data["changed"].items()),
         f"before: {before}; after: {data['workers_after']:,}; was: what the queue has seen",
     ]
+    if not data["is_trusted"]:
+        from spark_queue.replay.rehearsal import untrusted  # noqa: PLC0415 - others need none of it
+
+        lines.append(untrusted(data["off"], data["retries"]))
     if data["guessed"]:
         lines.append(f"{data['guessed']:,} not worked on yet: they take the mean of their key")
     if data["left_out"]:

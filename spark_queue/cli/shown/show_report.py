@@ -39,6 +39,7 @@ def report(shown: Report) -> list[RenderableType]:
         *_titled(errors),
         *sheets.redrives(shown),
         *(part for sheet in others for part in _titled(sheet)),
+        *sheets.undos(shown),
     ]
 
 

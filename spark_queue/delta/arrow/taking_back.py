@@ -53,6 +53,7 @@ def restored(store: Store, found: pa.Table, *, keeps_place: bool) -> pa.Table:
         "_seq": "_origin",
         "_round": "_round",
         "_attempts": "_errors",
+        "_enqueued_at": "_enqueued_at",
     }
     users = store.user_columns()
     rows = found.select([*users, *renamed]).rename_columns([*users, *renamed.values()])

@@ -202,19 +202,19 @@ def config_row(settings: Settings, now: datetime, about: str | None = None) -> p
     Parameters
     ----------
     about : str, optional
-        The step of the item log that it says something of: who did it.
+        What it says something of: ``5``, who redrove by that step of the item log; ``undo 3``, that
+        this step takes back that one; ``undo 3 by queue 5`` (or ``status 5``), that another does.
     """
     row = {"_gen": META_LANE, "_kind": CONFIG, "_at": now, "_body": settings.to_json()}
     return status_table([{**row, "_worker_id": operator() or who.whoami(), "_error": about}])
 
 
-def signed(store: Store, step: int) -> None:
-    """Log who has redriven items by a step, where somebody has said so.
+def sign(store: Store, action: str, about: str) -> None:
+    """Log who made a step whose rows have no place for a name.
 
-    A row of the item log has no place for a name. The settings are logged once more, as they are.
+    The settings are logged once more, as they are; ``about`` is as :func:`config_row` has it.
     """
-    if step and operator() is not None:
-        configure(store, lambda old, _: old, "redrive", about=str(step))
+    configure(store, lambda old, _: old, action, about=about)
 
 
 def free_of_gone(store: Store) -> None:

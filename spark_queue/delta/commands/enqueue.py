@@ -68,7 +68,7 @@ class Enqueued:
 _OUTCOMES = {ITEM: "inserted", REFUSED: "duplicate"}
 
 #: What rows may have beside the user's columns, and be decided here: what they were, before.
-DECIDABLE = frozenset({"_origin", "_round", "_errors"})
+DECIDABLE = frozenset({"_origin", "_round", "_errors", "_enqueued_at"})
 
 _NOTHING = Enqueued(step=0, inserted=0, duplicates=0)
 
@@ -97,12 +97,14 @@ def enqueue(
     batch: StreamBatch | None = None,
     trace: Traces = None,
     action: str = "enqueue",
+    dry_run: bool = False,
 ) -> Enqueued:
     """Append the rows of a frame to the item log as one step.
 
     With ``batch``, the step says which batch of which query it is, so that a batch that comes again
     after a crash is found there, and nothing is written. With ``extra``, the frame has these
-    columns of the log as well. With ``trace``, the rows belong to it, or each to its own.
+    columns of the log as well. With ``trace``, the rows belong to it, or each to its own. With
+    ``dry_run`` the step is decided, and not written.
     """
     started = time.monotonic()
     settings = store.settings(store.status_head())
@@ -116,7 +118,9 @@ def enqueue(
         frame = planner_of(store).frame(
             df, order_by, settings, extra, is_decidable=is_decidable, trace=_carried(store, trace)
         )
-    return entered(store, frame, rules, batch=batch, started=started, action=action)
+    return entered(
+        store, frame, rules, batch=batch, started=started, action=action, dry_run=dry_run
+    )
 
 
 def entered(
@@ -127,6 +131,7 @@ def entered(
     batch: StreamBatch | None = None,
     started: float | None = None,
     action: str = "enqueue",
+    dry_run: bool = False,
 ) -> Enqueued:
     """Append rows that were checked to the item log, as one step; as :func:`enqueue`."""
     now = store.clock.now()
@@ -135,6 +140,8 @@ def entered(
     if frame.is_empty():
         return _NOTHING if batch is None else _noted(store, batch)
     command = _Enqueue(store, frame, status, store.settings(status), now, rules, batch)
+    if dry_run:
+        return command.decided(store.queue_head()).answer
     done = on_items(store, action, command.decided, started=started)
     if done.step:
         _trim(store)

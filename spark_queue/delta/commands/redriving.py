@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from spark_queue.acting import operator
 from spark_queue.delta.commands import admin, enqueue, rows
 from spark_queue.delta.commands.enqueue import Enqueued
 from spark_queue.delta.planner import planner_of
@@ -40,7 +41,8 @@ def enqueued_again(
     extra: Sequence[str],
     *,
     again: bool = False,
-    action: str = "enqueue",
+    undone: int | None = None,
+    dry_run: bool = False,
 ) -> Enqueued:
     """Enqueue items that were before as new ones, and none of them twice; log who did, if said.
 
@@ -54,26 +56,40 @@ def enqueued_again(
         Columns of the log that the rows have as well; ``_origin`` among them.
     again : bool
         Whether one may be among them that was enqueued again before.
-    action : str
-        What is told of the step.
+    undone : int, optional
+        The step that is taken back by this, which is logged, too.
+    dry_run : bool
+        Only decide it, and write nothing.
     """
+    action = "enqueue" if undone is None else "undo"
     if isinstance(store.session, PlainSession):
         # Nobody enqueues the same meanwhile.
         with store.writing("queue"):
             frame = rows.checked_again(store, find(), extra)
-            done = enqueue.entered(store, frame, EnqueueRules(), action=action)
+            done = enqueue.entered(store, frame, EnqueueRules(), action=action, dry_run=dry_run)
     else:
         rules = EnqueueRules(redriven_since=None if again else store.queue_head().step)
         done = enqueue.enqueue(
-            store, find(), order_by=None, rules=rules, extra=extra, action=action
+            store,
+            find(),
+            order_by=None,
+            rules=rules,
+            extra=extra,
+            action=action,
+            dry_run=dry_run,
         )
-    _sign(store, done.step)
+    if dry_run or not done.inserted:
+        return done
+    if undone is not None:
+        sign(store, done.step, "undo", f"undo {undone} by queue {done.step}")
+    elif operator() is not None:
+        sign(store, done.step, "redrive", str(done.step))
     return done
 
 
-def _sign(store: Store, step: int) -> None:
-    """Log who did it; the items are in the queue, whatever comes of this."""
+def sign(store: Store, step: int, action: str, about: str) -> None:
+    """Log who brought items back by a step; they are in the queue, whatever comes of this."""
     try:
-        admin.signed(store, step)
+        admin.sign(store, action, about)
     except Exception:  # noqa: BLE001 - the step it is about stands
         logger.exception("%s: who redrove by step %d is not in the log", store.name, step)

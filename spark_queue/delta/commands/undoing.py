@@ -7,7 +7,8 @@ from typing import Any
 
 from spark_queue.config import QueueConfig
 from spark_queue.delta.commands import admin, redriving
-from spark_queue.delta.planner import RESTORED, Made, planner_of
+from spark_queue.delta.commands.enqueue import Enqueued
+from spark_queue.delta.planner import RESTORED, TAKEN, Made, planner_of
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import StatusHead
 from spark_queue.delta.tables.schema import (
@@ -19,6 +20,7 @@ from spark_queue.delta.tables.schema import (
     EXPIRED,
     OPEN,
     READY,
+    REFUSED,
     SERVED,
 )
 from spark_queue.delta.tables.settings import Settings
@@ -37,7 +39,7 @@ _NOT_TAKEN_BACK = {
 }
 
 
-def undo(store: Store, step: int, *, for_itself: bool) -> Undone:
+def undo(store: Store, step: int, *, for_itself: bool, dry_run: bool = False) -> Undone:
     """Take back what a step of a reader's log did.
 
     Parameters
@@ -49,6 +51,8 @@ def undo(store: Store, step: int, *, for_itself: bool) -> Undone:
     for_itself : bool
         Whether the reader is one of several: then its items are ready again for it alone, and
         nobody else gets new ones.
+    dry_run : bool
+        Only tell what would come of it, and write nothing.
 
     Raises
     ------
@@ -64,10 +68,11 @@ def undo(store: Store, step: int, *, for_itself: bool) -> Undone:
         )
     made = planner_of(store).made(step)
     if made.has(CONFIG):
-        return _reconfigured(store, step)
+        return _reconfigured(store, step, dry_run=dry_run)
     states = made.items()
     _require_cancel(store, step, made, states)
-    return (_revived if for_itself else _restored)(store, step, states[CANCELLED])
+    take_back = _revived if for_itself else _restored
+    return take_back(store, step, states[CANCELLED], dry_run=dry_run)
 
 
 def _require_cancel(store: Store, step: int, made: Made, states: dict[str, int]) -> None:
@@ -85,7 +90,7 @@ def _require_cancel(store: Store, step: int, made: Made, states: dict[str, int])
     raise CannotUndoError(store.name, step, "ended, or moved, items that are gone", why)
 
 
-def _restored(store: Store, step: int, cancelled: int) -> Undone:
+def _restored(store: Store, step: int, cancelled: int, *, dry_run: bool) -> Undone:
     """Enqueue what a step cancelled as new items, at their places."""
     planner = planner_of(store)
     config = store.settings(store.status_head()).config
@@ -97,33 +102,48 @@ def _restored(store: Store, step: int, cancelled: int) -> Undone:
             planner.not_redriven(planner.cancelled_in(step)), keeps_place=keeps_place
         ),
         RESTORED,
-        action="undo",
+        undone=step,
+        dry_run=dry_run,
     )
     return Undone(
         undone=step,
         what="cancel",
-        enqueue_step=done.step,
+        enqueue_step=0 if dry_run else done.step,
         restored=done.inserted,
         taken=done.duplicates,
-        holders=planner.taken(done.step) if done.duplicates else (),
+        holders=_holders(store, done, dry_run=dry_run) if done.duplicates else (),
         left=max(0, cancelled - done.inserted - done.duplicates),
     )
 
 
-def _revived(store: Store, step: int, cancelled: int) -> Undone:
+def _holders(store: Store, done: Enqueued, *, dry_run: bool) -> list[tuple[int, int]]:
+    """Return refused items, and who has their key, as far as this process knows before a step."""
+    if not dry_run:
+        return planner_of(store).taken(done.step)
+    rows = [] if done.rows is None else done.rows.to_pylist()
+    found = [(row["_origin"], row["_duplicate_of"]) for row in rows if row["_kind"] == REFUSED]
+    return sorted(found)[:TAKEN]
+
+
+def _revived(store: Store, step: int, cancelled: int, *, dry_run: bool) -> Undone:
     """Make what a step cancelled ready again as it was, for one of several readers alone."""
     planner = planner_of(store)
-    done = admin.revive_all(
-        store,
-        "undo",
-        lambda: planner.cancelled_in(step),
-        lambda found, now: planner.ended(found, READY, now, None),
-    )
+    if dry_run:
+        done = planner.affected(planner.cancelled_in(step), READY)
+    else:
+        done = admin.revive_all(
+            store,
+            "undo",
+            lambda: planner.cancelled_in(step),
+            lambda found, now: planner.ended(found, READY, now, None),
+        )
+    if done.step:
+        redriving.sign(store, done.step, "undo", f"undo {step} by status {done.step}")
     left = cancelled - done
     return Undone(undone=step, what="cancel", step=done.step, restored=int(done), left=left)
 
 
-def _reconfigured(store: Store, step: int) -> Undone:
+def _reconfigured(store: Store, step: int, *, dry_run: bool) -> Undone:
     """Put the settings back that a step changed, and no others."""
     before = store.status.head_at(step - 1) if step > 1 else None
     if before is None or not before.config_step:
@@ -143,9 +163,14 @@ def _reconfigured(store: Store, step: int) -> Undone:
         paused = old.paused if _PAUSED in changed else now.paused
         return replace(now.reconfigured(config, at.pointers), paused=paused)
 
-    written = admin.configure(store, change, "undo", only_changes=True)
+    if dry_run:
+        at = store.status_head()
+        written, is_due = 0, change(store.settings(at), at) != store.settings(at)
+    else:
+        written = admin.configure(store, change, "undo", about=f"undo {step}", only_changes=True)
+        is_due = bool(written)
     plain = old.config.to_dict() | {_PAUSED: old.paused}
-    settings = {name: plain[name] for name in changed} if written else {}
+    settings = {name: plain[name] for name in changed} if is_due else {}
     return Undone(undone=step, what=what, step=written, settings=settings)
 
 

@@ -37,8 +37,11 @@ def rows(
     placed = _placed(store, accepted, stage.count, pointers, settings, before, readers)
     seq = (F.col("_pos") + before.last_seq).alias("_seq")
     logged = {"_seq": seq, "_enqueued_at": F.lit(now)}
+    # What a step took back waits since the item that it was has.
+    keeps_age = "_enqueued_at" in placed.items.columns
+    since = {"_enqueued_at": F.coalesce("_enqueued_at", F.lit(now))} if keeps_age else {}
     items = placed.items.withColumns(
-        {**logged, "_gen": F.lit(before.gen), "_kind": F.lit(ITEM)}
+        {**logged, **since, "_gen": F.lit(before.gen), "_kind": F.lit(ITEM)}
     ).drop("_pos")
     # A sort by one number is a radix sort; by two columns it compares rows.
     order = ["_round"] if settings.config.priority is None else ["_priority", "_round"]

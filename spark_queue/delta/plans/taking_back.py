@@ -47,6 +47,7 @@ def restored(store: Store, found: DataFrame, *, keeps_place: bool) -> DataFrame:
         F.col("_seq").alias("_origin"),
         place.alias("_round"),
         F.col("_attempts").alias("_errors"),
+        "_enqueued_at",
     )
 
 

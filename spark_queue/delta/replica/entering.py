@@ -161,7 +161,9 @@ def _row(
         return {**logged, "_gen": REFUSED_LANE, "_kind": REFUSED, "_round": None}
     is_seq = config.fair_key is None and row.get("_round") is None
     tag = float(answer.seq) if is_seq else scheduler.stored_tag(answer.seq)
-    placed = {"_priority": item.priority, "_round": tag}
+    # What a step took back waits since the item that it was has.
+    since = row.get("_enqueued_at") or now
+    placed = {"_priority": item.priority, "_round": tag, "_enqueued_at": since}
     return {**logged, **placed, "_gen": before.gen, "_kind": ITEM}
 
 

@@ -1,12 +1,13 @@
 -- What operators did, newest first. Of settings the row has all of them, and those before; `who` is
--- there where the row of the step names somebody; of a redrive a row of settings does, which has its
--- step.
+-- there where the row of the step names somebody; of a redrive or an undo a row of settings may do,
+-- which has its step. `undone` is the step that was taken back.
 WITH configured AS (
   SELECT
     _step AS step,
     _at AS moment,
     _worker_id AS who,
     _error AS about,
+    cast(nullif(split_part(_error, ' ', 2), '') AS bigint) AS undone,
     _body AS settings,
     lag(_body) OVER (ORDER BY _step) AS settings_before
   FROM sq_status_log
@@ -26,22 +27,52 @@ moved AS (
   FROM sq_moves m
   JOIN ended e ON e.seq = m.seq
 )
-SELECT 'status' AS log, step, moment, 'configured' AS action, who, 0 AS items, settings, settings_before
+SELECT
+  'status' AS log,
+  step,
+  moment,
+  'configured' AS action,
+  who,
+  0 AS items,
+  CASE WHEN about = concat('undo ', cast(undone AS string)) THEN undone END AS undone,
+  settings,
+  settings_before
 FROM configured
 UNION ALL
-SELECT 'status', step, max(moment), 'cancelled', max(worker_id), count(*), NULL, NULL
+SELECT 'status', step, max(moment), 'cancelled', max(worker_id), count(*), NULL, NULL, NULL
 FROM moved
 WHERE state = 'cancelled' AND error IS NULL
 GROUP BY step
 UNION ALL
-SELECT 'status', step, max(moment), 'redriven', max(worker_id), count(*), NULL, NULL
-FROM moved
-WHERE state = 'ready' AND state_before IN ('cancelled', 'dead', 'expired')
-GROUP BY step
+SELECT
+  'status',
+  m.step,
+  max(m.moment),
+  CASE WHEN max(c.undone) IS NULL THEN 'redriven' ELSE 'undone' END,
+  coalesce(max(m.worker_id), max(c.who)),
+  count(*),
+  max(c.undone),
+  NULL,
+  NULL
+FROM moved m
+LEFT JOIN configured c ON c.about LIKE concat('undo % by status ', cast(m.step AS string))
+WHERE m.state = 'ready' AND m.state_before IN ('cancelled', 'dead', 'expired')
+GROUP BY m.step
 UNION ALL
-SELECT 'queue', i.step, max(i.enqueued_at), 'redriven', max(c.who), count(*), NULL, NULL
+SELECT
+  'queue',
+  i.step,
+  coalesce(max(c.moment), max(i.enqueued_at)),
+  CASE WHEN max(c.undone) IS NULL THEN 'redriven' ELSE 'undone' END,
+  max(c.who),
+  count(*),
+  max(c.undone),
+  NULL,
+  NULL
 FROM sq_standing i
-LEFT JOIN configured c ON c.about = cast(i.step AS string)
+LEFT JOIN configured c
+  ON c.about = cast(i.step AS string)
+  OR c.about LIKE concat('undo % by queue ', cast(i.step AS string))
 WHERE i.origin IS NOT NULL
 GROUP BY i.step
 ORDER BY moment DESC, step DESC

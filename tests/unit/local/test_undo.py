@@ -14,6 +14,7 @@ from spark_queue.acting import acting_as
 from spark_queue.cli import main
 from spark_queue.clock import ManualClock
 from spark_queue.delta.commands import admin
+from spark_queue.delta.tables import who
 from spark_queue.delta.tables.facts import StepFacts
 from spark_queue.errors import CannotUndoError, FencedError, InvalidArgumentError
 from spark_queue.local.queue import LocalQueue
@@ -88,8 +89,9 @@ def test_who_brings_items_back_is_named(make: Make, verb: str) -> None:
 
     made = _brought_back(queue, verb)
 
-    (told,) = [step for step in queue.report().steps if step.action == "redriven"]
-    assert (told.log, told.step, told.who) == ("queue", made, "ann")
+    action, detail = ("undone", "step 2") if verb == "undo" else ("redriven", "")
+    (told,) = [step for step in queue.report().steps if step.action == action]
+    assert (told.log, told.step, told.who, told.detail) == ("queue", made, "ann", detail)
 
 
 @pytest.mark.parametrize("verb", ["undo", "redrive"])
@@ -302,7 +304,7 @@ def test_the_command_says_what_is_back(
         "1 item back, by step 3 of the item log\n1 not, whose key is taken: item 2 by item 3\n",
     )
     assert json.loads(said[1][1])["left"] == 1
-    assert said[2] == (0, "paused is False again\nin force from step 4 on\n")
+    assert said[2] == (0, "paused is False again\nin force from step 5 on\n")
     assert said[3] == (0, "nothing is left to take back\n")
     assert "is the first one" in said[4][1]
     assert (said[4][0], said[5][0]) == (1, 2)
@@ -322,5 +324,95 @@ def test_it_is_told_like_any_step(make: Make) -> None:
     kept = [replace(facts, seconds=0.0, tries=1) for facts in told]
     assert [(facts.action, facts.log, dict(facts.counts)) for facts in kept] == [
         ("undo", "queue", {"inserted": 2, "duplicates": 0}),
+        # Its name: rows of items have no place for one.
+        ("undo", "status", {}),
         ("undo", "status", {}),
     ]
+
+
+def test_an_item_keeps_its_age(make: Make, clock: ManualClock) -> None:
+    """Since when it waits is what it was before the cancel, in lists, counts and reports."""
+    queue = make()
+    _put(queue, "a")
+    since = clock.now()
+    clock.advance(timedelta(hours=2))
+    step = queue.cancel("true").step
+    clock.advance(timedelta(hours=1))
+
+    queue.undo(step)
+
+    (row,) = [row for row in queue.status().to_pylist() if row["_state"] == "ready"]
+    assert row["_enqueued_at"] == since
+    assert queue.stats().oldest_age == timedelta(hours=3)
+    report = queue.report()
+    assert report.overview.oldest_age == 3 * 3600
+    assert max(point.items for point in report.depth) == 1
+    assert report.steps[0].at == clock.now()
+
+
+def test_a_dry_run_says_what_would_be_back(make: Make, again: Again) -> None:
+    """Of a cancel, a pause and a configuration, and writes nothing; then the undo does that."""
+    queue = make(dedup_key="id")
+    _put(queue, "abc")
+    step = queue.cancel("true").step
+    _put(queue, "b")
+    paused, changed = queue.pause(), queue.configure(max_in_flight=3)
+    other = again()
+    heads = (other._store.queue_head(), other._store.status_head())
+
+    seen = [other.undo(one, dry_run=True) for one in (step, paused, changed)]
+
+    assert (other._store.queue_head(), other._store.status_head()) == heads
+    assert {one.step for one in seen} == {one.enqueue_step for one in seen} == {0}
+    for one, number in zip(seen, (step, paused, changed), strict=True):
+        done = queue.undo(number)
+        assert replace(done, step=0, enqueue_step=0) == one
+        assert queue.undo(number, dry_run=True).restored == 0
+    assert (seen[0].restored, seen[0].taken, seen[0].holders) == (2, 1, [(2, 4)])
+
+
+def test_a_dry_run_of_one_of_several_readers(make: Make) -> None:
+    """It counts what would be ready again, and leaves it cancelled."""
+    queue = make()
+    _put(queue, "ab")
+    first, _ = queue.reader("first"), queue.reader("second")
+    step = first.cancel("true").step
+
+    assert first.undo(step, dry_run=True).restored == 2
+    assert first.counts()["cancelled"] == 2
+    assert first.undo(step).restored == 2
+    (told,) = [one for one in first.report().steps if one.action == "undone"]
+    assert (told.log, told.detail, told.items) == ("status", f"step {step}", 2)
+
+
+def test_the_command_line_signs_what_it_takes_back(
+    make: Make, queue_path: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The report has the step, who did it by which command, and the command that undoes it."""
+    monkeypatch.setattr(who, "whoami", lambda: "ann@ops")
+    queue = make()
+    _put(queue, "ab")
+    for argv in (
+        ["pause", queue_path],
+        ["cancel", queue_path, "--where", "id = 'a'"],
+        ["undo", queue_path, "2"],
+        ["undo", queue_path, "3"],
+        ["report", queue_path],
+    ):
+        with pytest.raises(SystemExit):
+            main([*argv, "--engine", "local"])
+    shown = capsys.readouterr().out
+
+    steps = {(one.log, one.step): one for one in queue.report().steps}
+    assert [
+        (one.action, one.detail, one.who)
+        for one in (steps["status", 2], steps["status", 3], steps["status", 4], steps["queue", 2])
+    ] == [
+        ("paused", "", "ann@ops by spark-queue pause"),
+        ("cancelled", "", "ann@ops by spark-queue cancel"),
+        ("undone", "step 2: resumed", "ann@ops by spark-queue undo"),
+        ("undone", "step 3", "ann@ops by spark-queue undo"),
+    ]
+    assert [step for step, one in steps.items() if one.undo] == [("status", 4)]
+    assert shown.rstrip().endswith(f"spark-queue undo {queue_path} 4")
+    assert f"spark-queue undo {queue_path} 4" in queue.report().html()
