@@ -66,6 +66,8 @@ class Past:
     """Items that nobody has worked on yet: they are given the mean of their key, or of all."""
     left_out: int
     """Items that ended without having been worked on."""
+    retries: int = 0
+    """Claims of items beyond the first of each: a play works an item off at once."""
 
 
 def history(queue: LocalQueue | DeltaQueue | Reader) -> Past:
@@ -103,6 +105,7 @@ def history(queue: LocalQueue | DeltaQueue | Reader) -> Past:
         workers=_most_at_once(holds),
         guessed=sum(row["_seq"] not in work for row in kept),
         left_out=len(rows) - len(kept),
+        retries=len(holds) - len(first),
     )
 
 

@@ -20,6 +20,13 @@ if TYPE_CHECKING:
     from spark_queue.config import LiveSettings
 
 
+#: How many times the waits of a play may differ from what was.
+_TRUSTED = 2.0
+
+#: Seconds that are added to waits at least, before they are compared.
+_LEAST = 1e-3
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tenant:
     """How the items of a fair key fared, and would have. Times are seconds."""
@@ -51,6 +58,13 @@ class Rehearsal:
     """The settings that differ, as plain data, with what they would be."""
     tenants: tuple[Tenant, ...]
     """By key."""
+    retries: int
+    """Claims of items beyond the first of each, which are not played."""
+    off: float
+    """How many times longer, or shorter, a key's items waited in the first play than they did, at
+    the most: by their 95th percentile, to which the mean work of an item is added."""
+    is_trusted: bool
+    """Whether the first play is so near to what was that the second says something."""
 
     def worst(self, count: int = SHOWN) -> list[Tenant]:
         """Return the keys that would wait longest under either configuration."""
@@ -67,12 +81,21 @@ class Rehearsal:
             f"<td>{one.before.wait_p95:,.1f}</td><td>{one.after.wait_p95:,.1f}</td></tr>"
             for one in self.worst()
         )
+        warning = "" if self.is_trusted else f"<p><b>{untrusted(self.off, self.retries)}</b></p>"
         return (
-            f"<b>{self.items:,}</b> items, {self.workers_before} workers, then "
+            f"{warning}<b>{self.items:,}</b> items, {self.workers_before} workers, then "
             f"{self.workers_after}; what 95 % of the items of a key wait, in seconds<table><tr>"
             f"<th>key</th><th>items</th><th>was</th><th>before</th><th>after</th></tr>{rows}"
             "</table>"
         )
+
+
+def untrusted(off: float, retries: int) -> str:
+    """Say how far the first play is from what was, and why."""
+    return (
+        f"not to be trusted: before is off from what was by {off:,.1f} times; "
+        f"retries ({retries:,}), delays and pauses are not played"
+    )
 
 
 def rehearse(
@@ -85,8 +108,9 @@ def rehearse(
     """Play the past of a queue under its configuration, and again under another one.
 
     Time is simulated, and nothing is written. Each worker has one item at a time; items come when
-    they came and take what they took, whoever works on them: retries, delays of failures, and keys
-    that are taken do not come again.
+    they came and take what they took, whoever works on them: retries, delays of failures, pauses,
+    and keys that are taken do not come again. Where the first play is far from what was, the answer
+    says so (``is_trusted``).
 
     Parameters
     ----------
@@ -119,6 +143,7 @@ def rehearse(
         for name, config, count in plays
     ]
     old, new = past.config.to_dict(), changed.to_dict()
+    off = _distance(found[0])
     return Rehearsal(
         items=len(past.items),
         guessed=past.guessed,
@@ -127,7 +152,26 @@ def rehearse(
         workers_after=after,
         changed={name: value for name, value in new.items() if value != old[name]},
         tenants=_tenants(past.items, *map(by_user, found)),
+        retries=past.retries,
+        off=off,
+        is_trusted=off <= _TRUSTED,
     )
+
+
+def _distance(runs: Sequence[Run[PastItem]]) -> float:
+    """Return how many times a play's waits differ from those that were, for the worst key."""
+    waits: dict[str, list[tuple[float, float]]] = {}
+    for one in runs:
+        if one.job.waited is not None:
+            waits.setdefault(one.job.user, []).append((one.job.waited, one.waited))
+    # Waits shorter than an item's work are as good as none.
+    work = sum(one.job.runs_for for one in runs) / max(1, len(runs))
+    off = 1.0
+    for pairs in waits.values():
+        both = (percentile(sorted(side), 0.95) for side in zip(*pairs, strict=True))
+        least, most = sorted(wait + max(work, _LEAST) for wait in both)
+        off = max(off, most / least)
+    return off
 
 
 def _played(

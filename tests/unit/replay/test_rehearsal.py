@@ -200,3 +200,48 @@ def test_progress_is_told_of_both(queue_path: str, clock: ManualClock) -> None:
 
     assert [name for name, _ in told] == ["before"] * 5 + ["after"] * 5
     assert all(one < other for one, other in pairwise(begun for _, begun in told[:5]))
+
+
+def test_a_play_that_is_far_from_what_was_says_so(
+    queue_path: str, clock: ManualClock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Retries are no part of a play: how far off it is, and that it is not trusted, is said."""
+    queue = _make(queue_path, clock, fair_key="t", max_attempts=9)
+    _put(queue, "a", 20)
+    for _ in range(3):
+        claim = queue.claim(20)
+        clock.advance(600 * SECOND)
+        claim.settle_each({row["_seq"]: ("nack", "bad") for row in claim.rows})
+        clock.advance(86_400 * SECOND)
+    claim = queue.claim(20)
+    clock.advance(600 * SECOND)
+    claim.ack()
+
+    done = rehearse(history(queue))
+
+    assert (done.retries, done.is_trusted) == (60, False)
+    (tenant,) = done.tenants
+    assert (tenant.was_p95, done.off > 10) == (0, True)
+    assert tenant.before.wait_p95 > 1_000
+    assert "not to be trusted" in done._repr_html_()
+    with pytest.raises(SystemExit):
+        main(["replay", queue_path, "--engine", "local"])
+    assert f"off from what was by {done.off:,.1f} times; retries (60)" in " ".join(
+        capsys.readouterr().out.split()
+    )
+
+
+def test_a_play_that_repeats_what_was_is_trusted(
+    queue_path: str, clock: ManualClock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is said of it."""
+    queue = _make(queue_path, clock, fair_key="t")
+    _put(queue, "a", 9)
+    _worked_off(queue, clock)
+
+    done = rehearse(history(queue))
+
+    assert (done.retries, done.off, done.is_trusted) == (0, 1.0, True)
+    with pytest.raises(SystemExit):
+        main(["replay", queue_path, "--engine", "local"])
+    assert "trusted" not in capsys.readouterr().out
