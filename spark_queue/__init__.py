@@ -56,8 +56,9 @@ if TYPE_CHECKING:
         UnsafeSessionError,
         WriterLockedError,
     )
+    from spark_queue.front.aio import AioDurableQueue
     from spark_queue.front.consumer import Delivery
-    from spark_queue.front.durable import AioDurableQueue, DurableQueue, FrontOptions
+    from spark_queue.front.durable import DurableQueue, FrontOptions
     from spark_queue.front.journaled import journaled_queue
     from spark_queue.front.producer import PutResult
     from spark_queue.journal.options import QueueOptions, ReaderHooks
@@ -89,7 +90,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "SMALL_STEPS_CONF": "session",
     "AbortedError": "errors",
-    "AioDurableQueue": "front.durable",
+    "AioDurableQueue": "front.aio",
     "Checkup": "doctor.finding",
     "Claim": "claim",
     "DeadlockError": "errors",

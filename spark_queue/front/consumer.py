@@ -121,7 +121,8 @@ class Consumer:
         """Take the next item, in the queue's order; without patience, look for it once."""
         patience = seconds("timeout", timeout)
         while True:
-            delivery = self._looked_for() if patience == 0 else self._awaited(patience)
+            with self._naming_the_wait(patience):
+                delivery = self._looked_for() if patience == 0 else self._awaited(patience)
             if self._leases.is_live(delivery.lease, delivery.seq):
                 return delivery
             self._let_go(delivery)
@@ -130,7 +131,7 @@ class Consumer:
         """Take the next item, without blocking the loop."""
         patience = seconds("timeout", timeout)
         while True:
-            with self._waiting():
+            with self._naming_the_wait(patience), self._waiting():
                 self._ask()
                 if patience == 0 and not self._ready.size():
                     await aio.outcome(self._next_look())
@@ -138,6 +139,15 @@ class Consumer:
             if self._leases.is_live(delivery.lease, delivery.seq):
                 return delivery
             self._let_go(delivery)
+
+    @contextmanager
+    def _naming_the_wait(self, patience: float | None) -> Iterator[None]:
+        """Say of which queue there was no item, and after what wait."""
+        try:
+            yield
+        except queue.Empty:
+            wait = f"within {patience:g} s" if patience else "that may run now"
+            raise queue.Empty(f"queue {self._source.name!r} had no item {wait}") from None
 
     def _awaited(self, timeout: Timeout) -> Delivery:
         with self._waiting():

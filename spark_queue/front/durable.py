@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from spark_queue import checks, extras
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.front.aio import AioDurableQueue
 from spark_queue.front.batcher import Batcher
 from spark_queue.front.consumer import Consumer, Delivery, OutcomeName
 from spark_queue.front.ends import Inlet, Outlet, require_open
 from spark_queue.front.producer import Producer, Put, PutResult
 from spark_queue.inprocess.singular.requests import Promise
 from spark_queue.local.queue import LocalQueue
-from spark_queue.waiting.aio import outcome
 from spark_queue.waiting.processes import Owner
 from spark_queue.waiting.timer import Timeout
 from spark_queue.wording import text_of
@@ -257,32 +257,6 @@ class DurableQueue:
     ) -> Future[None]:
         self._owner.require()
         return self._consumer.settle(delivery, said, error)
-
-
-class AioDurableQueue:
-    """The coroutines' front of a :class:`DurableQueue`: the same items, the same threads."""
-
-    def __init__(self, durable: DurableQueue, consumer: Consumer, owner: Owner) -> None:
-        self._queue = durable
-        self._owner = owner
-        self._consumer = consumer
-
-    async def put(self, item: Mapping[str, Any]) -> PutResult:
-        """Add an item; return when it is durable, or refused."""
-        return await outcome(self._queue.put(item, timeout=0))
-
-    async def get(self, timeout: Timeout = None) -> Delivery:
-        """Take the next item; a cancelled wait takes nothing."""
-        self._owner.require()
-        return await self._consumer.get_async(timeout)
-
-    async def ack(self, delivery: Delivery) -> None:
-        """Say that an item is done; return when that is durable."""
-        await outcome(self._queue.ack(delivery))
-
-    async def nack(self, delivery: Delivery, error: str) -> None:
-        """Say that an item failed; return when that is durable."""
-        await outcome(self._queue.nack(delivery, error))
 
 
 def _ends(into: DeltaQueue | LocalQueue, source: object) -> tuple[Inlet, Outlet]:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import queue
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from spark_queue.checks import require_flag
+from spark_queue.checks import require_count, require_flag, require_iterable
 from spark_queue.durability import Durability
+from spark_queue.errors import QueueFullError
 from spark_queue.journal.deliveries import Read
 from spark_queue.journal.engine.group_commit import Receipt
-from spark_queue.journal.engine.puts import Puts
+from spark_queue.journal.engine.puts import Offer, Puts
 from spark_queue.journal.engine.reader_state import ReaderState
 from spark_queue.journal.options import ReaderHooks
 from spark_queue.reader_config import ReaderConfig
@@ -43,6 +47,31 @@ class AioJournalReader(Generic[T]):
         patience = seconds("timeout", timeout)
         read = self._state.poll(peek=peek)
         return await self._wait(patience, peek=peek) if read is None else read
+
+    async def get_many(self, max: int, timeout: Timeout = 0) -> list[Read[T]]:  # noqa: A002 - as there
+        """Open several items as :meth:`JournalReader.get_many` does."""
+        require_count("max", max)
+        reads: list[Read[T]] = []
+        with suppress(queue.Empty):
+            reads.append(await self.get(timeout))
+            while len(reads) < max and (read := await self._poll()) is not None:
+                reads.append(read)
+        return reads
+
+    @asynccontextmanager
+    async def open_one(self, timeout: Timeout = None) -> AsyncIterator[T]:
+        """Open the next item in a scope that acks it at its end, or nacks it by an error."""
+        read = await self.get(timeout)
+        try:
+            yield read.item
+        except BaseException:
+            self._state.settling.nack(read)
+            raise
+        self._state.settling.ack(read)
+
+    async def _poll(self) -> Read[T] | None:
+        read = self._state.poll()
+        return await self.get(timeout=0) if read is None and self._state.awaits_load() else read
 
     async def _wait(self, patience: float | None, *, peek: bool) -> Read[T]:
         ticket = TaskTicket(self._state.waiters)
@@ -91,12 +120,32 @@ class AioJournaledQueue(Generic[T]):
         A wait that is cancelled while there was no room puts nothing; after that, the item is in
         the queue.
         """
-        patience = seconds("timeout", timeout)
         offer = self._puts.make_offer(item, expires_at, errors, origin, durability)
+        return await outcome(await self._accepted(offer, seconds("timeout", timeout)))
+
+    async def put_many(
+        self,
+        items: Iterable[T],
+        *,
+        expires_at: datetime | None = None,
+        durability: Durability | None = None,
+        timeout: Timeout = None,
+    ) -> tuple[int, list[int]]:
+        """Add items as :meth:`JournaledQueue.put_many` does, and return their ids once durable."""
+        require_iterable("items", items)
+        patience = seconds("timeout", timeout)
+        receipts: list[Receipt] = []
+        with suppress(QueueFullError):
+            for item in items:
+                offer = self._puts.make_offer(item, expires_at, durability=durability)
+                receipts.append(await self._accepted(offer, patience))
+        return len(receipts), [await outcome(receipt) for receipt in receipts]
+
+    async def _accepted(self, offer: Offer[T], patience: float | None) -> Receipt:
         receipt = self._puts.offer(offer)
         if receipt is None:
             receipt = await self._wait_for_room(TaskTicket(self._puts.producers, offer), patience)
-        return await outcome(receipt)
+        return receipt
 
     async def _wait_for_room(self, ticket: TaskTicket[Receipt], patience: float | None) -> Receipt:
         with ticket:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import queue as stdlib
 
+import numpy as np
 import pytest
 
-from spark_queue.errors import QueueFullError, QueueShutDownError
+from spark_queue.errors import InvalidArgumentError, QueueFullError, QueueShutDownError
 from spark_queue.journal import JournaledQueue, MemoryJournal, QueueOptions, Read
+from spark_queue.reader_config import ReaderConfig
 from spark_queue.waiting.timer import SHARED_TIMER
 from tests.unit.inprocess.broker.stage import until
 from tests.unit.journal.stage import Gate, Stage, drain, put_all
@@ -123,3 +125,48 @@ def test_close_from_a_coroutine(stage: Stage) -> None:
             await waits
 
     asyncio.run(main())
+
+
+def test_several_items_and_scopes() -> None:
+    """Coroutines put and get several at once, and open one in a scope that settles it."""
+
+    async def main() -> tuple[tuple[int, list[int]], list[str], str, list[str]]:
+        queue: JournaledQueue[str] = JournaledQueue(MemoryJournal())
+        put = await queue.aio.put_many(["a", "b", "c"])
+        reader = queue.reader()
+        taken = await reader.aio.get_many(2)
+        assert await reader.aio.get_many(1, timeout=1) != []
+        assert await reader.aio.get_many(1) == []
+        for read in reader.open_reads()[2:]:
+            reader.release(read)
+        with pytest.raises(ValueError, match="broken"):
+            async with reader.aio.open_one():
+                raise ValueError("broken")
+        async with reader.aio.open_one(timeout=1) as item:
+            pass
+        left = [read.item for read in reader.open_reads()]
+        await queue.aio.close()
+        return put, [read.item for read in taken], item, left
+
+    assert asyncio.run(main()) == ((3, [1, 2, 3]), ["a", "b"], "c", ["a", "b"])
+
+
+def test_of_several_what_has_no_room_is_not_put() -> None:
+    """It is told how many were accepted, as threads are."""
+
+    async def main() -> tuple[int, list[int]]:
+        config = ReaderConfig(max_items=2)
+        queue: JournaledQueue[str] = JournaledQueue(MemoryJournal(), config=config)
+        return await queue.aio.put_many(["a", "b", "c"])
+
+    assert asyncio.run(main()) == (2, [1, 2])
+
+
+def test_peek_is_yes_or_no() -> None:
+    """Anything else is named, by threads and coroutines."""
+    reader = JournaledQueue[str](MemoryJournal()).reader()
+
+    with pytest.raises(InvalidArgumentError, match="peek is array"):
+        reader.get(0, peek=np.array([1, 2]))  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match="peek is array"):
+        asyncio.run(reader.aio.get(0, peek=np.array([1, 2])))  # type: ignore[arg-type]
