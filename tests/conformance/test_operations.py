@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from spark_queue.acting import acting_as
+from spark_queue.config import RetryPolicy
 from spark_queue.delta.commands import checkpoint
 from spark_queue.errors import (
     CannotUndoError,
@@ -23,6 +25,7 @@ from spark_queue.errors import (
     LeaseLostError,
     QueueExistsError,
     QueueNotFoundError,
+    Reject,
     SchemaMismatchError,
     SparkQueueError,
 )
@@ -380,3 +383,106 @@ def test_an_archive_gets_what_upkeep_drops_once(twins: Twins) -> None:
         for seq, name in enumerate(("a", "b"), 1)
     ]
     assert engine.states() == {}
+
+
+def _doubled(item: dict[str, Any]) -> dict[str, int]:
+    """Return what a handler makes of an item, or fail as its name says."""
+    if item["id"] == "nack":
+        raise ValueError("boom")
+    if item["id"] == "dead":
+        raise Reject("no use")
+    return {"twice": 2 * item["_seq"]}
+
+
+def _nothing() -> None:
+    """Take no item."""
+
+
+def _two(item: object, more: object) -> None:
+    """Take too much."""
+
+
+@pytest.mark.needs("disk")
+def test_processing_settles_by_what_the_handler_does(twins: Twins) -> None:
+    """Done, failed and dead are counted, what returned is in the output, and what is left waits."""
+    pair = twins(retry=RetryPolicy(delay=timedelta(hours=1)))
+    output = f"{pair.engine.queue.name}-output"
+    pair.play(
+        lambda one: one.enqueue([Row(id=name) for name in ("a", "dead", "nack", "z")]) and None
+    )
+
+    def processed(one: Seen, **options: Any) -> object:
+        done = one.queue.process(_doubled, **options)
+        return done.acked, done.failed, done.dead, done.released, done.stopped, done.waiting
+
+    def refused(one: Seen, handler: Any, **options: Any) -> object:
+        return one.queue.process(handler, **options)
+
+    for handler, options in (
+        *((None, {}), (_nothing, {}), (_two, {}), (_doubled, {"per": "row"})),
+        *((_doubled, {"limit": 0}), (_doubled, {"output": output}), (_doubled, {"lease": 5})),
+        *((_doubled, {"time_limit": 5}), (_doubled, {"stop": 1}), (_doubled, {"on_claim": 1})),
+        (_doubled, {"per": "batch", "max_per_group": 2}),
+    ):
+        error, said = pair.require_same(
+            lambda one, do, given: refused(one, do, **given), handler, options
+        )
+        assert error is InvalidArgumentError
+        assert handler not in (_nothing, _two) or "called with one argument" in said
+    assert pair.require_same(lambda one: one.queue.counts())["ready"] == 4
+
+    told = processed(pair.engine, returns="twice bigint", output=output)
+    assert told == (2, 1, 1, 0, "waiting", {"delayed": 1})
+    assert processed(pair.twin, returns="twice bigint") == told
+    rows = pair.engine.read(output).select(["_seq", "twice"]).sort_by("_seq").to_pylist()
+    assert rows == [{"_seq": 1, "twice": 2}, {"_seq": 4, "twice": 8}]
+
+
+def test_a_time_without_an_offset_is_refused(twins: Twins) -> None:
+    """As an input of an item, as a condition, and as a moment to look back at."""
+    pair = twins()
+    noon = datetime(2026, 1, 1)  # noqa: DTZ001 - the mistake
+    naive = _items("a").append_column("available_at", pa.array([noon], pa.timestamp("us")))
+    for use in (
+        lambda one: one.queue.enqueue(naive),
+        lambda one: one.queue.cancel({"_enqueued_at": noon}),
+        lambda one: one.queue.stats(noon),
+    ):
+        error, said = pair.require_same(use)
+        assert error in (InvalidArgumentError, SchemaMismatchError)
+        assert "without an offset" in said
+    assert pair.require_same(lambda one: one.queue.counts())["ready"] == 0
+
+
+_TYPED: dict[str, tuple[pa.DataType, list[object]]] = {
+    "d": (pa.date32(), [date(2026, 1, 2), "2026-01-02"]),
+    "n": (pa.decimal128(10, 2), [Decimal("1.5"), 1.5, "1.5"]),
+    "f": (pa.float64(), [0.5, 1, float("nan")]),
+    "s": (pa.int16(), [7, 7.0, 70_000, "7"]),
+    "y": (pa.bool_(), [True, 1]),
+    "b": (pa.binary(), [b"\x00x", "x"]),
+    "t": (
+        pa.timestamp("us", "UTC"),
+        [datetime(2026, 1, 2, 3, 4, 5, 678_901, tzinfo=timezone(timedelta(hours=5)))],
+    ),
+}
+
+
+def test_a_value_of_each_type_names_the_same_items(twins: Twins) -> None:
+    """What a column cannot have is refused by name; what it can have is found, and null by None."""
+    pair = twins()
+    added = "d date, n decimal(10, 2), f double, s smallint, y boolean, b binary, t timestamp"
+    pair.play(lambda one: one.queue.add_columns(added))
+    rows = _items("a", "b")
+    for name, (kind, values) in _TYPED.items():
+        rows = rows.append_column(name, pa.array([values[0], None], kind))
+    pair.play(lambda one: one.queue.enqueue(rows))
+
+    for name, (_, values) in _TYPED.items():
+        for value in (*values, None, [values[0], None], []):
+            told = pair.require_same(
+                lambda one, at: one.queue.cancel(at, dry_run=True), {name: value}
+            )
+            assert told[0] in (0, 1, 2, InvalidArgumentError), told
+            is_there = value is values[0] or value is None
+            assert not is_there or told[0] == 1, (name, value)

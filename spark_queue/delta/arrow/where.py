@@ -101,6 +101,10 @@ def values_of(columns: pa.Schema, column: str, value: object) -> pa.Array:
 
 def _require_meant(column: str, values: Sequence[object], kind: pa.DataType) -> None:
     """Refuse what Arrow would read as another value, and a state that there is not."""
+    if pa.types.is_nested(kind):
+        raise InvalidArgumentError(
+            f"where names {shorten(column)}, which is {spelled(kind)}: say in SQL which are meant"
+        )
     for value in values:
         if isinstance(value, bytes | bytearray) and not pa.types.is_binary(kind):
             raise InvalidArgumentError(

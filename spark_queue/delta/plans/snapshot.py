@@ -6,6 +6,7 @@ Views read whole logs; claims never do.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
@@ -152,9 +153,15 @@ def _have(schema: StructType, where: Mapping[str, object]) -> Column:
     for name, value in where.items():
         known = values_of(columns, name, value).to_pylist()
         column = F.col(f"`{name.replace('`', '``')}`")
-        literals = [F.lit(one).cast(schema[name].dataType) for one in known if one is not None]
+        kind = schema[name].dataType
+        literals = [F.lit(_written(one)).cast(kind) for one in known if one is not None]
         have &= column.isin(literals) | (column.isNull() & F.lit(None in known))
     return F.coalesce(have, F.lit(False))
+
+
+def _written(value: object) -> object:
+    """Return a value as Spark reads it, in any time zone of its session."""
+    return value.isoformat() if isinstance(value, datetime) else value
 
 
 def successors(queue: DataFrame) -> DataFrame:

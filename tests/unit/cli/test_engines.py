@@ -325,7 +325,8 @@ def test_the_environment_chooses_as_well(
         main(["status", str(tmp_path / "q"), "--where", "true"])
 
     assert ended.value.code == 2
-    assert "there is no such queue" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "there is no such queue; make it with spark-queue create" in said
 
 
 @pytest.mark.parametrize("options", [(), ("--as-of", "1")])
