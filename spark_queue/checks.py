@@ -43,6 +43,9 @@ _NESTING = re.compile(
 #: How many items one claim may ask for: Spark counts what is taken first in 32 bits.
 MOST = 2**31 - 1
 
+#: How many items a claim of ``process`` takes unless a caller says otherwise.
+PER_CLAIM = 1_000
+
 Refusal = type[InvalidArgumentError] | type[InvalidConfigError]
 
 

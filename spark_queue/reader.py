@@ -65,7 +65,7 @@ class Working(Looking, Operating, Claimable[Claim]):
         handler: AnyHandler,
         *,
         per: Literal["item", "batch"] = "item",
-        limit: int = 10_000,
+        limit: int = checks.PER_CLAIM,
         max_per_group: int | None = None,
         lease: timedelta | None = None,
         worker_id: str | None = None,
@@ -89,7 +89,7 @@ class Working(Looking, Operating, Claimable[Claim]):
         per : "item" or "batch"
             What one call gets.
         limit : int
-            How many items one claim takes at most; a large claim costs little more than a small.
+            How many items one claim takes at most; large claims suit short work, small ones long.
         max_per_group : int, optional
             How many consecutive items of one group a claim takes at most, to be worked off one
             after another; up to there, about as many as the claims before it could finish. By

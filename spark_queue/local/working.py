@@ -49,7 +49,7 @@ class Worked(Operated):
         handler: AnyHandler,
         *,
         per: Literal["item", "batch"] = "item",
-        limit: int = 100,
+        limit: int = checks.PER_CLAIM,
         max_per_group: int | None = None,
         lease: timedelta | None = None,
         worker_id: str | None = None,
@@ -74,7 +74,7 @@ class Worked(Operated):
         per : "item" or "batch"
             What one call gets.
         limit : int
-            How many items one claim takes at most.
+            How many items one claim takes at most; large claims suit short work, small ones long.
         max_per_group : int, optional
             How many consecutive items of one group a claim takes at most, to be worked off one
             after another; up to there, about as many as the claims before it could finish. By

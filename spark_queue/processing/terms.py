@@ -21,7 +21,7 @@ class Terms:
 
     handler: AnyHandler
     per: Literal["item", "batch"] = "item"
-    limit: int = 10_000
+    limit: int = checks.PER_CLAIM
     max_per_group: int | None = None
     lease: timedelta | None = None
     worker_id: str | None = None

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from typer import Argument, Option
 
-from spark_queue import extras
+from spark_queue import checks, extras
 from spark_queue.cli.command import DryRun, Name, ReaderOption, command, operating
 from spark_queue.cli.commands.settings import Lease
 from spark_queue.cli.engines.choice import local_path
@@ -62,7 +62,7 @@ class RunOptions:
     returns: Annotated[str | None, Option(help="The columns that it returns.")] = None
     output: Annotated[str | None, Option(help="The Delta table that gets them.")] = None
     per: Annotated[Per, Option(help="What one call gets.")] = Per.ITEM
-    limit: Annotated[int, Option(help="Items that one claim takes.")] = 10_000
+    limit: Annotated[int, Option(help="Items that one claim takes.")] = checks.PER_CLAIM
     max_per_group: Annotated[
         int | None,
         Option(help="Items of one group that a claim takes at most."),
