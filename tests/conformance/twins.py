@@ -36,7 +36,7 @@ class Pair:
     def require_same(self, look: Callable[..., Any], *given: object) -> Any:
         """Hold what both show against each other; return it."""
         found, expected = shown(self.engine, look, given), shown(self.twin, look, given)
-        assert found == expected
+        assert found == expected, f"{found} is not {expected}"
         return found
 
 

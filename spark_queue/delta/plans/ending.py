@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Collection, Sequence
+from datetime import datetime, timezone
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
+from pyspark.sql.types import TimestampType
 
 from spark_queue.acting import operator
 from spark_queue.delta.arrow.where import Where
@@ -43,12 +44,20 @@ def affected(store: Store, found: DataFrame, becomes: str) -> Affected:
     total = sum(states.values())
     shown = found.orderBy("_seq").limit(SAMPLES)
     shown = shown.select(*quoted([*store.user_columns(), *SAMPLED]))
+    zoned = [one.name for one in shown.schema if isinstance(one.dataType, TimestampType)]
     return Affected(
         total,
         states=states,
         becomes={becomes: total} if total else {},
-        sample=[row.asDict(recursive=True) for row in shown.collect()],
+        sample=[_told(row, zoned) for row in shown.collect()],
     )
+
+
+def _told(row: Row, zoned: Collection[str]) -> dict[str, object]:
+    """Return a row as plain data; its times get the offset that Spark leaves out."""
+    said = row.asDict(recursive=True)
+    times = {name: said[name].astimezone(timezone.utc) for name in zoned if said[name] is not None}
+    return {**said, **times}
 
 
 def quoted(names: Sequence[str]) -> list[Column]:
