@@ -8,14 +8,17 @@ import random
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from datetime import timedelta
 from functools import partial
+from io import StringIO
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 
+from spark_queue import DurableQueue
+from spark_queue.cli import main
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig
 from spark_queue.delta.store import memory
@@ -32,6 +35,24 @@ _Verb = Callable[[LocalQueue], object]
 
 def _held(queue: LocalQueue) -> Any:
     return queue.claim(2, claim_id="mine")
+
+
+def _put_by_front(queue: LocalQueue) -> int:
+    with DurableQueue(queue) as front:
+        return front.put({"id": "new", "tenant": "a"}).result(timeout=60).seq
+
+
+def _cancel_by_command(queue: LocalQueue) -> str:
+    """Raise what the command says on its last line, as the error that it stands for."""
+    out, told = StringIO(), StringIO()
+    with redirect_stdout(out), redirect_stderr(told), pytest.raises(SystemExit) as end:
+        main(["cancel", queue.name, "--where", "tenant = 'a'"])
+    if not end.value.code:
+        return out.getvalue()
+    assert "Traceback" not in told.getvalue()
+    if " is gone" in told.getvalue():
+        raise FileGoneError(told.getvalue())
+    raise LogDamagedError(queue.name, "queue", 0, told.getvalue())
 
 
 #: What only reads; each answers with something that can be compared.
@@ -73,6 +94,8 @@ WRITING: dict[str, _Verb] = {
     "clone": lambda queue: queue.clone(queue.name + "-clone").status().to_pylist(),
     "process": lambda queue: queue.process(lambda _: None, limit=2).acked,
     "drop": lambda queue: LocalQueue.drop(queue.name),
+    "front": _put_by_front,
+    "command": _cancel_by_command,
 }
 
 
