@@ -157,6 +157,8 @@ class BlockingQueue(Generic[T]):
         QueueShutDownError
             When the queue is closed and nothing is left.
         """
+        if timeout is not None:
+            timeout = seconds("timeout", timeout)
         with self._lock:
             if self._items:
                 return self._items.popleft()

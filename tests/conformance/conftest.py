@@ -15,7 +15,7 @@ import pytest
 
 from spark_queue.config import QueueConfig
 from tests.conformance.engines import KEYS, DeltaEngine, Engine, SchedulerEngine
-from tests.conformance.fronts import FrontEngine
+from tests.conformance.fronts import FrontEngine, FrontVerbs, LocalFrontEngine
 from tests.conformance.local import LocalEngine
 from tests.conformance.memory import MemoryEngine
 from tests.conformance.operators import BatchEngine, StreamEngine
@@ -33,6 +33,7 @@ ENGINES: dict[str, type[Engine]] = {
             "memory": MemoryEngine,
             "stream": StreamEngine,
             "front": FrontEngine,
+            "local-front": LocalFrontEngine,
         }
     ),
     "batch": BatchEngine,
@@ -48,7 +49,7 @@ _IN_MEMORY: dict[str, Callable[[QueueConfig], Engine]] = {
 }
 
 #: Engines that need no session.
-_PURE = {*_IN_MEMORY, "local"}
+_PURE = {*_IN_MEMORY, "local", "local-front"}
 
 #: Makes an engine with some of the scenarios' keys, and any other options.
 Make = Callable[..., Engine]
@@ -80,8 +81,9 @@ def make(request: pytest.FixtureRequest, engine_name: str, place: str) -> Iterat
         engine: Engine
         if engine_name in _IN_MEMORY:
             engine = _IN_MEMORY[engine_name](config)
-        elif engine_name == "local":
-            engine = LocalEngine(f"{place}/queue{len(made)}", config)
+        elif engine_name in ("local", "local-front"):
+            kind = LocalEngine if engine_name == "local" else LocalFrontEngine
+            engine = kind(f"{place}/queue{len(made)}", config)
         elif engine_name == "batch":
             engine = BatchEngine(request.getfixturevalue("spark"), config)
         else:
@@ -91,7 +93,7 @@ def make(request: pytest.FixtureRequest, engine_name: str, place: str) -> Iterat
 
     yield build
     for engine in made:
-        if isinstance(engine, FrontEngine):
+        if isinstance(engine, FrontVerbs):
             engine.front.close()
 
 

@@ -9,39 +9,28 @@ from datetime import timedelta
 
 from pyspark.sql import SparkSession
 
+from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig
 from spark_queue.errors import LeaseLostError
 from spark_queue.front.consumer import Delivery
 from spark_queue.front.durable import DurableQueue, FrontOptions
-from tests.conformance.engines import Capability, DeltaEngine, Row
+from tests.conformance.engines import EVERYTHING, Capability, DeltaEngine, Row
+from tests.conformance.local import LocalEngine
+
+#: A front claims one by one, so that what is next is chosen when it is asked for.
+_ON_DEMAND = FrontOptions(prefetch=1, poll_every=timedelta(seconds=5))
 
 
-class FrontEngine(DeltaEngine):
-    """A front that claims on demand; what an operator does is done to its queue."""
+class FrontVerbs:
+    """Verbs of an engine by a front; what an operator does is done to its queue."""
 
-    # One claim for each item: what is shown by a few scenarios is enough for that price.
-    capabilities: frozenset[Capability] = frozenset({"retries"})
-
-    def __init__(self, spark: SparkSession, path: str, config: QueueConfig) -> None:
-        super().__init__(spark, path, config)
-        options = FrontOptions(prefetch=1, poll_every=timedelta(seconds=5))
-        self.front = DurableQueue(self.queue, options=options)
+    front: DurableQueue
+    ids: dict[int, str]
+    clock: ManualClock
 
     def enqueue(self, rows: Sequence[Row]) -> list[str | None]:
         """Put rows one by one."""
-        futures = [
-            self.front.put(
-                {
-                    "id": row.id,
-                    "key": row.key,
-                    "tenant": row.tenant,
-                    "grp": row.group,
-                    "prio": row.priority,
-                    "cost": row.cost,
-                }
-            )
-            for row in rows
-        ]
+        futures = [self.front.put(self._item(row)) for row in rows]
         results = [future.result() for future in futures]
         self.ids |= {result.seq: row.id for result, row in zip(results, rows, strict=True)}
         return [
@@ -49,7 +38,24 @@ class FrontEngine(DeltaEngine):
             for result in results
         ]
 
-    def claim(self, limit: int, *, run: int = 1, lease: float | None = None) -> FrontHeld:  # type: ignore[override]
+    def _item(self, row: Row) -> dict[str, object]:
+        now = self.clock.now()
+        times = {"available_at": row.delay, "expires_at": row.ttl}
+        return {
+            "id": row.id,
+            "key": row.key,
+            "tenant": row.tenant,
+            "grp": row.group,
+            "prio": row.priority,
+            "cost": row.cost,
+            **{
+                name: now + timedelta(seconds=value)
+                for name, value in times.items()
+                if value is not None
+            },
+        }
+
+    def claim(self, limit: int, *, run: int = 1, lease: float | None = None) -> FrontHeld:
         """Take so many items, one by one, or what there is."""
         assert run == 1
         assert lease is None
@@ -62,10 +68,37 @@ class FrontEngine(DeltaEngine):
         return FrontHeld(self, taken)
 
 
+class FrontEngine(FrontVerbs, DeltaEngine):  # type: ignore[misc]
+    """A front of a queue with Spark."""
+
+    # One claim for each item: what is shown by a few scenarios is enough for that price.
+    capabilities: frozenset[Capability] = frozenset({"retries"})
+
+    def __init__(self, spark: SparkSession, path: str, config: QueueConfig) -> None:
+        super().__init__(spark, path, config)
+        self.front = DurableQueue(self.queue, options=_ON_DEMAND)
+
+
+class LocalFrontEngine(FrontVerbs, LocalEngine):  # type: ignore[misc]
+    """A front of a queue without Spark: it plays all that a front has a verb for."""
+
+    capabilities: frozenset[Capability] = EVERYTHING - {
+        "columns",
+        "disk",
+        "leases",
+        "runs",
+        "views",
+    }
+
+    def __init__(self, path: str, config: QueueConfig) -> None:
+        super().__init__(path, config)
+        self.front = DurableQueue(self.queue, options=_ON_DEMAND)
+
+
 class FrontHeld:
     """Deliveries of a front."""
 
-    def __init__(self, engine: FrontEngine, taken: Sequence[Delivery]) -> None:
+    def __init__(self, engine: FrontVerbs, taken: Sequence[Delivery]) -> None:
         self._engine = engine
         self._left = {engine.ids[delivery.seq]: delivery for delivery in taken}
         self.ids = list(self._left)
