@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from spark_queue.report.engine import Answer, Removal
-from spark_queue.report.model import OperatorStep, undo_command
+from spark_queue.report.model import OperatorStep
+from spark_queue.report.predicates import undo_command
 
 #: What is taken back, where it is a step of the status log.
 _TAKEN_BACK = frozenset({"paused", "resumed", "configured", "cancelled"})

@@ -38,9 +38,8 @@ from spark_queue.report.model import (
     RetryPoint,
     SharedReport,
     Tenant,
-    id_of,
-    redrive_command,
 )
+from spark_queue.report.predicates import id_of, redrive_command
 from spark_queue.wording import shorten
 
 _LOGS: tuple[LogName, ...] = ("queue", "status")
@@ -176,9 +175,8 @@ def _about(store: Store, engine: Engine, by: Shared, digest: str, now: datetime)
 def _line_of(by: Shared, store: Store, row: dict[str, Any], now: datetime) -> _Line:
     if by == "error":
         return _error(store.name, store.registered().name, row)
-    if by == "tenant":
-        return Tenant(**row)
-    return holders.held_group(row, store.handle.place.directory(), now)
+    directory = store.handle.place.directory()
+    return Tenant(**row) if by == "tenant" else holders.held_group(row, directory, now)
 
 
 def followed(store: Store, window: timedelta = HOUR, engines: Engines | None = None) -> Followed:

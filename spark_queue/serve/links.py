@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from spark_queue.report.model import Report, id_of
+from spark_queue.report.model import Report
 from spark_queue.report.page import Links
+from spark_queue.report.predicates import id_of
 from spark_queue.report.reading import Shared
 
 

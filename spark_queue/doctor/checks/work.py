@@ -8,7 +8,8 @@ from datetime import datetime
 from spark_queue.doctor.finding import Finding
 from spark_queue.doctor.phrases import listed, span
 from spark_queue.doctor.subject import Seen, Subject
-from spark_queue.report.model import RetryPoint, redrive_command
+from spark_queue.report.model import RetryPoint
+from spark_queue.report.predicates import redrive_command
 from spark_queue.results import Liveness
 from spark_queue.wording import plural
 

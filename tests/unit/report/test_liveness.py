@@ -18,7 +18,7 @@ from spark_queue.cli import main
 from spark_queue.clock import ManualClock
 from spark_queue.local.handles import store_of
 from spark_queue.report import sheets
-from spark_queue.report.model import id_of
+from spark_queue.report.predicates import id_of
 from spark_queue.report.reading import followed
 from spark_queue.results import Liveness
 
