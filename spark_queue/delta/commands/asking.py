@@ -24,6 +24,7 @@ from spark_queue.delta.tables.outputs import ResultTable
 from spark_queue.delta.tables.wishes import promises_disk
 from spark_queue.delta.verdicts import Gone
 from spark_queue.errors import SparkNeededError
+from spark_queue.wording import shorten
 
 
 def output(store: Store, path: str) -> ResultTable:
@@ -35,12 +36,14 @@ def output(store: Store, path: str) -> ResultTable:
         When it is not on this machine's disk, or asks more of its writers than is known here.
     """
     if "/" not in path:
-        why = f"a name without a / is a table of a catalog; a path is written ./{path}"
-        raise SparkNeededError(f"to write to the output {path!r}", why)
+        why = (
+            f"a name without a / is a table of a catalog; a path is written {shorten(f'./{path}')}"
+        )
+        raise SparkNeededError(f"to write to the output {shorten(path)}", why)
     directory = _directory(store, path)
     if directory is None:
         why = "it is not plainly a path of this machine's disk"
-        raise SparkNeededError(f"to write to the output {path!r}", why)
+        raise SparkNeededError(f"to write to the output {shorten(path)}", why)
     found = _table(store, directory)
     if found.exists():
         found.require_plain()
