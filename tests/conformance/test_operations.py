@@ -343,6 +343,17 @@ def test_a_queue_is_made_opened_copied_and_dropped_by_its_path(twins: Twins) -> 
 
 
 @pytest.mark.needs("disk")
+@pytest.mark.parametrize("given", [None, "", 5])
+def test_what_names_no_place_is_refused_by_each_verb(twins: Twins, given: Any) -> None:
+    """It is said what was given, before anything is looked for."""
+    engine = twins().engine
+    for use in (engine.make, engine.open, engine.exists, engine.drop):
+        error, said = _error(lambda use=use: use(given))  # type: ignore[misc]
+        assert error is InvalidArgumentError
+        assert repr(given) in said
+
+
+@pytest.mark.needs("disk")
 @pytest.mark.parametrize(
     ("schema", "config", "error"),
     [
