@@ -44,8 +44,9 @@ from __future__ import annotations
 import os
 import queue
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from spark_queue.wording import did_you_mean as did_you_mean  # noqa: PLC0414 - it is had from here
 from spark_queue.wording import shorten, some_of
@@ -62,6 +63,10 @@ _LOGS = ("queue", "status")
 
 class SparkQueueError(Exception):
     """Base of every error that the library raises."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # By default a copy is made by a call with the message alone, which is no way to make most.
+        return _copied, (type(self), self.args, vars(self))
 
 
 class InvalidConfigError(SparkQueueError, ValueError):
@@ -540,6 +545,18 @@ class DeadlockError(SparkQueueError):
 
 class Reject(SparkQueueError):  # noqa: N818 - a verb, raised by users' handlers
     """Raised by a handler to send its item to the dead letters at once, without a retry."""
+
+
+def _copied(
+    kind: type[SparkQueueError], args: Sequence[object], facts: Mapping[str, Any]
+) -> object:
+    """Return an error as another process has pickled it."""
+    error = kind.__new__(kind)
+    if isinstance(error, OSError):
+        OSError.__init__(error, *args)
+    error.args = tuple(args)
+    vars(error).update(facts)
+    return error
 
 
 def _log_of(path: str) -> str:
