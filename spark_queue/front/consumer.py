@@ -234,6 +234,7 @@ class Consumer:
         if self._takers or not self._ready.size() or self._prefetch.left() > timedelta(0):
             return
         self._prefetch.forget()
+        self._is_asked = False
         with suppress(queue.Empty, QueueShutDownError):
             while True:
                 delivery = self._ready.poll()

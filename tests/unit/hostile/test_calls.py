@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from datetime import timedelta
 from importlib import import_module
 from inspect import Parameter
 from pathlib import Path
@@ -74,7 +75,9 @@ def _faults(call: Call, parameter: Parameter) -> Iterator[str]:
 def _others(call: Call, tried: Parameter, world: World) -> dict[str, Any]:
     """Return good values for what must be given beside the one that is tried."""
     world.made["receiver"] = _receiver(call, world)
-    return {
+    # What is told to stay has to end all the same.
+    ends = {"time_limit": timedelta(0)} if tried.name == "forever" else {}
+    return ends | {
         one.name: good(call.name, one.name, world)
         for one in call.parameters
         if one.name != tried.name
