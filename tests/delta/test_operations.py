@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig, RetryPolicy
@@ -277,3 +278,12 @@ def test_a_claim_is_a_scope(spark: SparkSession, queue: DeltaQueue) -> None:
     assert row is not None
     assert (row["_attempts"], row["_error"]) == (1, "ValueError: boom")
     assert isinstance(row["_available_at"], datetime)
+
+
+def test_added_column_has_fields_of_any_name(spark: SparkSession, queue_path: str) -> None:
+    """What is in a struct is named as it was given, whatever sign SQL has for something else."""
+    queue = DeltaQueue.create(spark, queue_path, "id string")
+    added = "place struct<`a-b`: int, `order`: string>"
+
+    assert queue.add_columns(added) == ["place"]
+    assert queue.schema["place"].dataType == StructType.fromDDL("`a-b` int, `order` string")

@@ -153,8 +153,7 @@ class SparkLog(Log[_Head]):
 
     def add_columns(self, fields: Sequence[Mapping[str, Any]]) -> None:
         """Give the table more columns, which are null in all rows that are there."""
-        columns = StructType.fromJson({"type": "struct", "fields": fields})
-        added = ", ".join(f"`{one.name}` {one.dataType.simpleString()}" for one in columns)
+        added = StructType.fromJson({"type": "struct", "fields": fields}).toDDL()
         with self._writes("add columns"):
             self.spark.sql(f"ALTER TABLE {self.address.sql()} ADD COLUMNS ({added})")
         self.force()
