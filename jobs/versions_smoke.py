@@ -1,0 +1,303 @@
+"""Everything that a user does, once, on the Spark that is installed here: see versions.py.
+
+``python jobs/versions_smoke.py [connect]`` prints a line of JSON for each part, as it ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import spark_queue
+from spark_queue.errors import InvalidConfigError, SetupError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from spark_queue import DeltaQueue
+
+#: What a part raised, in full, for whoever mends it.
+_WORDS = 300
+
+_COLUMNS = "path string, tenant string"
+_ROWS = [("a/1", "ann"), ("a/2", "ann"), ("b/1", "bob")]
+
+
+def main(argv: list[str]) -> int:
+    """Play each part and print what became of it."""
+    connect = argv == ["connect"]
+    with tempfile.TemporaryDirectory(prefix="spark-queue-") as place:
+        try:
+            spark = _session(connect=connect)
+        except (SetupError, InvalidConfigError) as exc:
+            _tell("session", f"refused: {exc}")
+            _tell("plain session", _refusal(Path(place)))
+            return 0
+        for name, part in (CONNECT if connect else PARTS).items():
+            folder = Path(place, name.replace(" ", "-"))
+            folder.mkdir()
+            _tell(name, _outcome(part, spark, folder))
+        spark.stop()
+    return 0
+
+
+def _session(*, connect: bool) -> SparkSession:
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - it may be too old for the rest
+
+    from spark_queue.session import with_delta  # noqa: PLC0415 - as above
+
+    if not connect:
+        return spark_queue.local_session("smoke", quiet=True)
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.remote("local[2]")
+    for name, value in with_delta({}).items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _refusal(place: Path) -> str:
+    """Return how a session that the library did not make is refused, and leave no trace."""
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - as above
+
+    spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+    path = place / "queue"
+    session = spark.getOrCreate()
+    try:
+        spark_queue.DeltaQueue.create(session, str(path), _COLUMNS)
+    except SetupError as exc:
+        return f"refused: {exc}" if not path.exists() else "failed: a table was made"
+    except Exception as exc:  # noqa: BLE001 - whatever it is, it is told
+        return _failure(exc)
+    finally:
+        session.stop()
+    return "failed: a queue was made"
+
+
+def _tell(part: str, outcome: str) -> None:
+    print(json.dumps({"part": part, "outcome": outcome}), flush=True)  # noqa: T201 - it is the answer
+
+
+def _outcome(part: Callable[[SparkSession, Path], None], spark: SparkSession, place: Path) -> str:
+    try:
+        part(spark, place)
+    except SetupError as exc:
+        return f"refused: {exc}"
+    except Exception as exc:  # noqa: BLE001 - whatever it is, it is told
+        return _failure(exc)
+    return "ok"
+
+
+def _failure(exc: Exception) -> str:
+    return f"failed: {type(exc).__name__}: {exc}"[:_WORDS]
+
+
+def _expect(found: object, wanted: object) -> None:
+    if found != wanted:
+        raise AssertionError(f"{found!r}, and not {wanted!r}")
+
+
+def _made(spark: SparkSession, place: Path, name: str = "queue") -> DeltaQueue:
+    config = spark_queue.QueueConfig(dedup_key="path", fair_key="tenant", max_attempts=1)
+    queue = spark_queue.DeltaQueue.create(spark, f"{place}/{name}", _COLUMNS, config)
+    queue.enqueue(spark.createDataFrame(_ROWS, _COLUMNS), order_by="path")
+    return queue
+
+
+def _verbs(spark: SparkSession, place: Path) -> None:
+    """Enqueue, claim, settle, look, redrive."""
+    queue = _made(spark, place)
+    again = queue.enqueue(spark.createDataFrame(_ROWS[:1], _COLUMNS))
+    _expect(again.duplicates, 1)
+    with queue.claim(1) as claim:
+        _expect([row["path"] for row in claim.items.collect()], ["a/1"])
+    queue.claim(1).nack("no")
+    _expect([row["path"] for row in queue.dead().collect()], ["b/1"])
+    _expect(queue.redrive("path = 'b/1'"), 1)
+    _expect(queue.status().where("_state = 'ready'").count(), 2)
+    _expect(queue.stats().acked, 1)
+    _expect(queue.history(1).count() > 1, wanted=True)
+    _expect(queue.explain(2).seq, 2)
+
+
+def _planned(spark: SparkSession, place: Path) -> None:
+    """Do the same by Spark's plans, as on a shared store and in large steps."""
+    from spark_queue.session import SMALL_STEPS  # noqa: PLC0415 - once there is a session
+
+    spark.conf.set(SMALL_STEPS, "spark")
+    try:
+        _verbs(spark, place)
+        queue = spark_queue.DeltaQueue.open(spark, f"{place}/queue")
+        rows = spark.range(3_000).selectExpr("'p' || id AS path", "'t' || id % 7 AS tenant")
+        _expect(queue.enqueue(rows).inserted, 3_000)
+        claim = queue.claim(2_000)
+        claim.ack()
+        _expect(queue.counts()["acked"], 2_001)
+        queue.maintain()
+    finally:
+        spark.conf.unset(SMALL_STEPS)
+
+
+def _process(spark: SparkSession, place: Path) -> None:
+    """Run handlers, with and without an output."""
+
+    def measure(item: dict[str, Any]) -> dict[str, Any]:
+        return {"size": len(item["path"]), "at": datetime(2026, 1, 1, tzinfo=timezone.utc)}
+
+    output = f"{place}/sizes"
+    queue = _made(spark, place)
+    queue.process(measure, returns="size int, at timestamp", output=output)
+    _expect([row["size"] for row in spark.read.format("delta").load(output).collect()], [3] * 3)
+    more = _made(spark, place, "more")
+    _expect(more.process(lambda _: None).acked, 3)
+
+
+def _readers(spark: SparkSession, place: Path) -> None:
+    """Have several readers."""
+    queue = _made(spark, place)
+    billing = queue.reader("billing")
+    _expect(billing.lag().items, 3)
+    billing.process(lambda _: None)
+    late = queue.reader("late", start="beginning")
+    _expect((billing.counts()["acked"], late.counts()["ready"]), (3, 3))
+
+
+def _fronts(spark: SparkSession, place: Path) -> None:
+    """Put, get and keep keys, one at a time."""
+    queue = _made(spark, place)
+    with spark_queue.DurableQueue(queue) as front:
+        front.put({"path": "c/1", "tenant": "cyd"}).result(60)
+        paths: list[str] = []
+        for _ in range(4):
+            with front.receive(timeout=60) as delivery:
+                paths.append(str(delivery.item["path"]))
+    _expect(sorted(paths), ["a/1", "a/2", "b/1", "c/1"])
+    keys = spark_queue.DeltaIdempotencyKeyStore(spark, f"{place}/keys")
+    token = keys.try_lock("once")
+    _expect(keys.accept("once", str(token)), wanted=True)
+    _expect(keys.try_lock("once"), None)
+    keys.close()
+
+
+def _upkeep(spark: SparkSession, place: Path) -> None:
+    """Undo, clone, purge, maintain, look after."""
+    queue = _made(spark, place)
+    _expect(queue.cancel("path = 'b/1'"), 1)
+    _expect(queue.clone(f"{place}/clone").stats().ready, 2)
+    queue.configure(max_in_flight=10)
+    queue.claim(1).ack()
+    _expect(queue.purge("path = 'a/1'"), 1)
+    queue.maintain(retention=timedelta(days=1))
+    queue.report()
+    queue.report_item(2)
+    queue.doctor()
+    _expect(queue.add_columns("size int"), ["size"])
+
+
+def _streams(spark: SparkSession, place: Path) -> None:
+    """Fill and work off a queue by streams, and read it as one."""
+    queue = _made(spark, place)
+    spark.createDataFrame([("c/1", "cyd")], _COLUMNS).write.json(f"{place}/landing")
+    arrivals = spark.readStream.schema(_COLUMNS).json(f"{place}/landing")
+    queue.enqueue_stream(arrivals, f"{place}/in").awaitTermination()
+    _expect(queue.stats().ready, 4)
+    out = queue.read_stream("search", start="beginning").writeStream.format("delta")
+    out = out.option("checkpointLocation", f"{place}/search").trigger(availableNow=True)
+    out.start(f"{place}/index").awaitTermination()
+    _expect(spark.read.format("delta").load(f"{place}/index").count(), 4)
+    query = queue.process_stream(lambda _: None, f"{place}/work", trigger=timedelta(seconds=1))
+    for _ in range(60):
+        if queue.stats().acked == len(_ROWS) + 1:
+            break
+        query.awaitTermination(1)
+    query.stop()
+    _expect(queue.stats().acked, 4)
+
+
+def _frames(spark: SparkSession, _: Path) -> None:
+    """Use the operators on frames."""
+    from spark_queue import operators  # noqa: PLC0415 - once there is a session
+
+    rows = spark.createDataFrame([("a", 1), ("a", 2), ("b", 3)], "path string, at int")
+    frames: list[DataFrame] = [
+        rows.transform(operators.distinct, "path", order_by="at"),
+        rows.transform(operators.serial_heads, "path", order_by="at"),
+        rows.transform(operators.fair_take, 2, "path", order_by="at"),
+    ]
+    for found in frames:
+        _expect(sorted(int(row["at"]) for row in found.collect()), [1, 3])
+
+
+def _stateful(spark: SparkSession, place: Path) -> None:
+    """Use the operators on streams, and start them again."""
+    from spark_queue.streaming import (  # noqa: PLC0415 - once there is a session
+        distinct_in_flight,
+        fair_rounds,
+        one_active_per_group,
+    )
+
+    schema = "path string, at long"
+    for name in ("in", "done"):
+        rows = [("a", 1), ("a", 2), ("b", 3)] if name == "in" else []
+        spark.createDataFrame(rows, schema).coalesce(1).write.json(f"{place}/{name}")
+    arrivals, done = (spark.readStream.schema(schema).json(f"{place}/{n}") for n in ("in", "done"))
+    options: dict[str, Any] = {"order_by": "at", "buckets": 2}
+    streams: dict[str, DataFrame] = {
+        "distinct": distinct_in_flight(arrivals, done, "path", **options),
+        "fair": fair_rounds(arrivals, "path", **options),
+        "serial": one_active_per_group(arrivals, done, "path", **options),
+    }
+    for name, stream in streams.items():
+        for _ in range(2):
+            out = stream.writeStream.format("delta").trigger(availableNow=True)
+            out = out.option("checkpointLocation", f"{place}/{name}.checkpoint")
+            out.start(f"{place}/{name}.out").awaitTermination()
+        found = spark.read.format("delta").load(f"{place}/{name}.out")
+        _expect(found.count(), 3 if name == "fair" else 2)
+
+
+def _commands(_: SparkSession, place: Path) -> None:
+    """Use the command line, in processes of its own."""
+    Path(place, "new.csv").write_text("path,tenant\na/1,ann\nb/1,bob\n", encoding="utf-8")
+    Path(place, "work.py").write_text("def work(item):\n    return None\n", encoding="utf-8")
+    for command in (
+        f"create ./files --schema '{_COLUMNS}' --dedup-key path",
+        "enqueue ./files --files new.csv",
+        "process ./files work:work --engine spark",
+        "status ./files",
+        "doctor ./files",
+    ):
+        program = f"{Path(sys.executable).parent}/spark-queue {command}"
+        done = subprocess.run(  # noqa: S602 - our own text
+            program, shell=True, cwd=place, capture_output=True, text=True, check=False
+        )
+        _expect((done.returncode, done.stderr if done.returncode else ""), (0, ""))
+
+
+#: In the order of the table; those of a column are played one after another.
+PARTS: dict[str, Callable[[Any, Path], None]] = {
+    "verbs": _verbs,
+    "large steps": _planned,
+    "process": _process,
+    "readers": _readers,
+    "fronts": _fronts,
+    "upkeep": _upkeep,
+    "streams of a queue": _streams,
+    "operators on frames": _frames,
+    "operators on streams": _stateful,
+    "command line": _commands,
+}
+
+CONNECT: dict[str, Callable[[Any, Path], None]] = {
+    "connect verbs": _verbs,
+    "connect work": _process,
+}
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
