@@ -125,6 +125,8 @@ class Opened:
 def drop_queue(store: Store, *, dry_run: bool) -> Affected | None:
     """Remove a queue, or count what would go; see :meth:`DeltaQueue.drop`."""
     checks.require_flag("dry_run", dry_run)
+    if not dry_run and admin.finish_drop(store):
+        return None
     store.require_exists()
     if dry_run:
         return foreseeing.dropped(store)

@@ -8,6 +8,7 @@ import re
 import traceback
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -73,6 +74,8 @@ def judge(history: str, root: Path, told: Sequence[Told], coming: Sequence[Told]
 def _judge_queues(
     found: Finding, root: Path, told: Sequence[Told], coming: Sequence[Told], go_on: GoOn
 ) -> None:
+    told = _since_drop(told)
+    is_dropped = bool(coming) and "dropped" in coming[0]
     for path in sorted({line["queue"] for line in (*told, *coming[:1])}):
         ours, next_ = ([line for line in some if line["queue"] == path] for some in (told, coming))
         states = [line for line in ours if "states" in line]
@@ -80,10 +83,12 @@ def _judge_queues(
         try:
             queue = LocalQueue.open(root / path, durability="process")
         except QueueNotFoundError as exc:
-            if ours and (path != "strings" or states):
+            if ours and (path != "strings" or states) and not is_dropped:
                 found.lost.append(f"queue {path}: {exc}")
             elif path != "strings" and "clone" not in path:
-                # It was cut in the middle of its creation.
+                # It was cut in the middle of its creation, or of its end.
+                with suppress(QueueNotFoundError):
+                    LocalQueue.drop(root / path)
                 made = LocalQueue.create(
                     root / path, "id string, n long", QueueConfig(), durability="process"
                 )
@@ -94,6 +99,12 @@ def _judge_queues(
         _hold_states(found, states_of(queue), before, after)
         _name_left_over(found, root / path)
         go_on(found, queue)
+
+
+def _since_drop(told: Sequence[Told]) -> Sequence[Told]:
+    """Return what was told after the last drop: nothing of before is there any more."""
+    drops = [at for at, line in enumerate(told) if "dropped" in line]
+    return told[drops[-1] + 1 :] if drops else told
 
 
 def _goes_on(found: Finding, queue: LocalQueue) -> None:

@@ -171,6 +171,18 @@ def upgrade(teller: Teller) -> None:
     teller.states(queue)
 
 
+def drop(teller: Teller) -> None:
+    """Drop a queue with two readers and an item in flight, and make another one in its place."""
+    queue = make(teller, "queue")
+    first, _ = queue.reader("first"), queue.reader("second")
+    queue.enqueue(_rows("a"))
+    first.claim(1)
+    teller.states(queue, is_one_step=False)
+    LocalQueue.drop(queue.name)
+    teller.say(queue="queue", dropped=True)
+    make(teller, "queue")
+
+
 def journal(teller: Teller) -> None:
     """Put and ack items of a journaled queue, by ones and by several."""
     queue = LocalQueue.create(teller.root / "queue", "data string", listener=teller.step)
@@ -207,6 +219,7 @@ HISTORIES: dict[str, Callable[[Teller], None]] = {
     "upkeep": upkeep,
     "clone": clone,
     "upgrade": upgrade,
+    "drop": drop,
     "journal": journal,
     "records": records,
 }

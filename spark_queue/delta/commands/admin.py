@@ -153,11 +153,35 @@ def drop(store: Store) -> None:
         require_not_held(store, store.queue_head())
         numbers = [number for number in store.queue_head().readers if number]
         store.forget()
-        for reader in map(store.of_reader, numbers):
-            if reader.status.exists():
-                reader.status.drop()
+        # First: without it there is no queue, and what is left goes by the next drop.
         store.queue.drop()
-        store.status.drop()
+        _drop_status(store, numbers)
+
+
+def finish_drop(store: Store) -> bool:
+    """Remove what a crash inside :func:`drop` left; tell whether there was anything."""
+    status = paths.directory_of(store.session, store.status.address)
+    if status is None or not _has_status_log(store) or store.queue.exists():
+        return False
+    names = (one.name.rpartition("_")[2] for one in status.parent.glob("reader_*"))
+    numbers = [int(name) for name in names if name.isdecimal()]
+    with making(store):
+        store.forget()
+        _drop_status(store, [n for n in numbers if _has_status_log(store.of_reader(n))])
+    return True
+
+
+def _has_status_log(store: Store) -> bool:
+    """Tell whether what is in the place of a status log is one, and no table of somebody's."""
+    return "_lease" in (store.newest_status.columns() or ())
+
+
+def _drop_status(store: Store, numbers: Sequence[int]) -> None:
+    """Remove the status logs; the first reader's last, by which the others are found."""
+    for reader in map(store.of_reader, numbers):
+        if reader.status.exists():
+            reader.status.drop()
+    store.status.drop()
 
 
 def configure(

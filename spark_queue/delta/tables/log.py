@@ -21,6 +21,7 @@ from spark_queue.delta.tables import glance, made, paths, unfinished
 from spark_queue.delta.tables.address import TableAddress
 from spark_queue.delta.tables.appending import sync_commits
 from spark_queue.delta.tables.commits import ToldCommits
+from spark_queue.delta.tables.forcing import sync_directory
 from spark_queue.delta.tables.heads import UnknownHeadError
 from spark_queue.delta.tables.lock import local_directory
 from spark_queue.delta.tables.resting import resting
@@ -330,6 +331,8 @@ def _remove_directory(directory: Path, may_go: Callable[[Path], bool] = lambda _
     gone = directory.with_name(f".{directory.name}-{uuid.uuid4().hex}")
     with resting(directory):
         directory.rename(gone)
+    # After a power cut files are missing only where nobody looks for them.
+    sync_directory(gone.parent)
     if may_go(gone):
         shutil.rmtree(gone)
     else:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from spark_queue.clock import ManualClock
 from spark_queue.delta.arrow import moving
 from spark_queue.delta.tables import turnstile
 from spark_queue.delta.upkeep import by_columns, purging
+from spark_queue.errors import QueueExistsError, QueueNotFoundError
 from spark_queue.local.queue import LocalQueue
 from tests.unit.local.conftest import Make, Worker
 
@@ -204,3 +208,32 @@ def test_a_queue_that_nobody_reads_has_nothing_to_purge(dead: LocalQueue) -> Non
     """What is over is over for a reader; without one, nothing is."""
     dead.drop_reader("first")
     assert dead.purge({"id": ["a", "b"]}) == 0
+
+
+def test_a_drop_that_was_cut_is_finished_by_the_next(make: Make, queue_path: str) -> None:
+    """What is left without an item log is no queue; a drop removes it, and the place is free."""
+    queue = make()
+    queue.reader("first")
+    queue.reader("second")
+    queue.close()
+    shutil.rmtree(f"{queue_path}/queue")
+    with pytest.raises(QueueNotFoundError):
+        LocalQueue.open(queue_path)
+    with pytest.raises(QueueExistsError, match="drop it first"):
+        LocalQueue.create(queue_path, "id string")
+
+    LocalQueue.drop(queue_path)
+
+    assert LocalQueue.create(queue_path, "id string").counts()["ready"] == 0
+    assert not Path(queue_path, "reader_1").exists()
+
+
+def test_a_drop_leaves_what_is_no_log_of_a_queue(tmp_path: Path) -> None:
+    """A table of somebody's own that is called as a log is stays, and nothing was to be dropped."""
+    for name in ("status", "reader_1"):
+        write_deltalake(tmp_path / name, pa.table({"n": [1]}))
+
+    with pytest.raises(QueueNotFoundError):
+        LocalQueue.drop(tmp_path)
+
+    assert {one.name for one in tmp_path.iterdir()} == {"status", "reader_1"}
