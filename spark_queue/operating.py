@@ -164,8 +164,7 @@ class Operating(Configured):
         Returns
         -------
         Undone
-            What came back, and what did not: a key that was taken since keeps its item out. Of a
-            dry run who has those keys is known only where this process decides it.
+            What came back, and what did not: a key that was taken since keeps its item out.
 
         Raises
         ------

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from spark_queue.delta import verify
 from spark_queue.delta.commands import readers, rows, trim
-from spark_queue.delta.planner import Frame, planner_of
+from spark_queue.delta.planner import TAKEN, Frame, planner_of
 from spark_queue.delta.replica import entering
 from spark_queue.delta.replica.entering import Entered
 from spark_queue.delta.replica.request import EnqueueFacts, EnqueueRules
@@ -141,11 +141,20 @@ def entered(
         return _NOTHING if batch is None else _noted(store, batch)
     command = _Enqueue(store, frame, status, store.settings(status), now, rules, batch)
     if dry_run:
-        return command.decided(store.queue_head()).answer
+        return _foresee(command.decided(store.queue_head()))
     done = on_items(store, action, command.decided, started=started)
     if done.step:
         _trim(store)
     return done
+
+
+def _foresee(decided: Answer[Enqueued]) -> Enqueued:
+    """Return what a step would do, with its rows; where Spark has them, with those refused."""
+    rows = decided.rows if isinstance(decided, Step) else None
+    if rows is not None and not isinstance(rows, pa.Table):
+        refused = rows.where(f"_kind = '{REFUSED}'").select("_kind", "_origin", "_duplicate_of")
+        rows = refused.orderBy("_origin").limit(TAKEN).toArrow()
+    return replace(decided.answer, rows=rows)
 
 
 def _noted(store: Store, batch: StreamBatch) -> Enqueued:

@@ -117,7 +117,7 @@ def _restored(store: Store, step: int, cancelled: int, *, dry_run: bool) -> Undo
 
 
 def _holders(store: Store, done: Enqueued, *, dry_run: bool) -> list[tuple[int, int]]:
-    """Return refused items, and who has their key, as far as this process knows before a step."""
+    """Return refused items, and who has their key."""
     if not dry_run:
         return planner_of(store).taken(done.step)
     rows = [] if done.rows is None else done.rows.to_pylist()
