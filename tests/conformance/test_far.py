@@ -41,8 +41,9 @@ def test_a_group_of_two_keys_keeps_its_order_at_any_depth(make: Make) -> None:
     assert engine.claim(6).ids == ["C03", "C04", "C05", "C06", "Bnext", "C07"]
 
 
+# Of claims of one item each, the turns are counted anew: B2 waits for its own tag.
 @planned
-@needs("composed", "predicates", "returns")
+@needs("composed", "predicates", "returns", "runs")
 def test_a_key_takes_its_turns_in_order_at_any_depth(make: Make) -> None:
     """Law 6: an item whose tag its group raised takes a returned key's turn before later ones."""
     engine = make("fair_key", "group_key")

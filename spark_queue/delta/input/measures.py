@@ -85,7 +85,9 @@ def length(value: Any) -> int:
 
 def misfit(value: Any, name: str, kind: str) -> SchemaMismatchError:
     """Return the error of a value that its column cannot hold."""
-    if isinstance(value, datetime) and kind == "timestamp" and value.utcoffset() is None:
+    # NaT of pandas is a datetime, too, and no time.
+    is_time = isinstance(value, datetime) and value == value  # noqa: PLR0124
+    if is_time and kind == "timestamp" and value.utcoffset() is None:
         why = "a time without an offset: give it one, as in datetime.now(timezone.utc)"
         return SchemaMismatchError(name, f"is {value!r:.100}, {why}")
     return SchemaMismatchError(name, f"is {value!r:.100} in the item, and {kind} in the queue")

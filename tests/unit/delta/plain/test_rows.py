@@ -76,7 +76,7 @@ def test_rows_of_any_kind_are_marked_alike(rows: object) -> None:
         ([{**ROW, "cost": True}], "cost", "is True in the item"),
         ([ROW, {"id": 3}], "name", "is missing in the item"),
         ([{**ROW, "more": 1}], "more", "is not a column of the queue"),
-        ([{**ROW, "available_at": NAIVE}], "available_at", "and timestamp in the queue"),
+        ([{**ROW, "available_at": NAIVE}], "available_at", "a time without an offset"),
         (["b"], "id", "a row is a mapping"),
     ],
 )
