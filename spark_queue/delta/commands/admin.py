@@ -40,7 +40,7 @@ from spark_queue.delta.tables.schema import (
     json_of,
 )
 from spark_queue.delta.tables.settings import Settings
-from spark_queue.errors import LogDamagedError, QueueExistsError
+from spark_queue.errors import FileAccessError, LogDamagedError, QueueExistsError
 from spark_queue.results import Affected
 
 if TYPE_CHECKING:
@@ -142,38 +142,59 @@ def drop(store: Store) -> None:
 
     Raises
     ------
+    QueueNotFoundError
+        When there is none.
     FencedError
         When a front holds the queue.
     FormatVersionError
         When a newer release wrote it: which tables it has is not known here.
     """
-    with suppress(LogDamagedError):
-        store.require_known_format()
-    with store.writing("queue"), store.writing("status"):
-        require_not_held(store, store.queue_head())
-        numbers = [number for number in store.queue_head().readers if number]
-        store.forget()
-        # First: without it there is no queue, and what is left goes by the next drop.
-        store.queue.drop()
-        _drop_status(store, numbers)
+    with making(store):
+        # Another drop may have removed it while this waited.
+        store.require_exists()
+        with suppress(LogDamagedError):
+            store.require_known_format()
+        with store.writing("queue"), store.writing("status"):
+            require_not_held(store, store.queue_head())
+            numbers = [number for number in store.queue_head().readers if number]
+            store.forget()
+            # First: without it there is no queue, and what is left goes by the next drop.
+            store.queue.drop()
+            _drop_status(store, numbers)
 
 
 def finish_drop(store: Store) -> bool:
     """Remove what a crash inside :func:`drop` left; tell whether there was anything."""
-    status = paths.directory_of(store.session, store.status.address)
-    if status is None or not _has_status_log(store) or store.queue.exists():
+    if not _is_half_dropped(store):
         return False
-    names = (one.name.rpartition("_")[2] for one in status.parent.glob("reader_*"))
-    numbers = [int(name) for name in names if name.isdecimal()]
     with making(store):
         store.forget()
-        _drop_status(store, [n for n in numbers if _has_status_log(store.of_reader(n))])
+        # While this waited, somebody may have finished it, and made another queue.
+        if _is_half_dropped(store):
+            status = paths.directory_of(store.session, store.status.address)
+            names = (one.name for one in status.parent.glob("reader_*")) if status else ()
+            numbers = (name.rpartition("_")[2] for name in names)
+            found = [int(number) for number in numbers if number.isdecimal()]
+            _drop_status(store, [n for n in found if _has_status_log(store.of_reader(n))])
     return True
+
+
+def _is_half_dropped(store: Store) -> bool:
+    """Tell whether a status log is there without its item log, on this machine's disk."""
+    is_here = paths.directory_of(store.session, store.status.address) is not None
+    return is_here and _has_status_log(store) and not store.queue.exists()
 
 
 def _has_status_log(store: Store) -> bool:
     """Tell whether what is in the place of a status log is one, and no table of somebody's."""
-    return "_lease" in (store.newest_status.columns() or ())
+    try:
+        return "_lease" in (store.newest_status.columns() or ())
+    except FileAccessError:
+        directory = paths.directory_of(store.session, store.status.address)
+        if directory is None or directory.exists():
+            raise
+        # Another drop has just removed it.
+        return False
 
 
 def _drop_status(store: Store, numbers: Sequence[int]) -> None:

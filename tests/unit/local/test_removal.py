@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,8 @@ from deltalake import write_deltalake
 
 from spark_queue.clock import ManualClock
 from spark_queue.delta.arrow import moving
+from spark_queue.delta.commands import admin
+from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import turnstile
 from spark_queue.delta.upkeep import by_columns, purging
 from spark_queue.errors import QueueExistsError, QueueNotFoundError
@@ -226,6 +230,46 @@ def test_a_drop_that_was_cut_is_finished_by_the_next(make: Make, queue_path: str
 
     assert LocalQueue.create(queue_path, "id string").counts()["ready"] == 0
     assert not Path(queue_path, "reader_1").exists()
+
+
+def test_a_drop_that_comes_late_leaves_the_next_queue(
+    make: Make, queue_path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While it waits its turn, another drop finishes the cut one, and a new queue is made."""
+    make().close()
+    shutil.rmtree(f"{queue_path}/queue")
+    making = admin.making
+
+    @contextmanager
+    def wait_for_others(store: Store) -> Iterator[None]:
+        monkeypatch.setattr(admin, "making", making)
+        LocalQueue.drop(queue_path)
+        LocalQueue.create(queue_path, "id string").enqueue({"id": "new"})
+        with making(store):
+            yield
+
+    monkeypatch.setattr(admin, "making", wait_for_others)
+    LocalQueue.drop(queue_path)
+
+    assert LocalQueue.open(queue_path).claim().rows[0]["id"] == "new"
+
+
+def test_two_drops_of_one_queue_remove_it_once(make: Make, queue_path: str) -> None:
+    """Each removes what it finds, or is told that there is no queue any more."""
+    make().close()
+
+    def drop() -> str:
+        try:
+            LocalQueue.drop(queue_path)
+        except QueueNotFoundError:
+            return "not found"
+        return "dropped"
+
+    with ThreadPoolExecutor(4) as pool:
+        told = [future.result() for future in [pool.submit(drop) for _ in range(4)]]
+
+    assert "dropped" in told
+    assert not any(Path(queue_path, log).exists() for log in ("queue", "status"))
 
 
 def test_a_drop_leaves_what_is_no_log_of_a_queue(tmp_path: Path) -> None:
