@@ -353,7 +353,8 @@ class DeltaEngine:
 
     def make(self, path: str, schema: str = SCHEMA, **config: Any) -> DeltaQueue:
         """Make a queue at a path."""
-        return DeltaQueue.create(self.spark, path, schema, QueueConfig(**config))
+        made = QueueConfig(**config)
+        return DeltaQueue.create(self.spark, path, schema, made, clock=self.clock)
 
     def open(self, path: str) -> DeltaQueue:
         """Open the queue at a path."""

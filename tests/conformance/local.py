@@ -96,7 +96,7 @@ class LocalEngine:
 
     def make(self, path: str, schema: str = SCHEMA, **config: Any) -> LocalQueue:
         """Make a queue at a path."""
-        return LocalQueue.create(path, schema, QueueConfig(**config))
+        return LocalQueue.create(path, schema, QueueConfig(**config), clock=self.clock)
 
     def open(self, path: str) -> LocalQueue:
         """Open the queue at a path."""

@@ -396,6 +396,21 @@ def test_an_archive_gets_what_upkeep_drops_once(twins: Twins) -> None:
     assert engine.states() == {}
 
 
+@pytest.mark.needs("disk")
+def test_an_archive_gets_what_a_later_queue_of_the_name_drops(twins: Twins) -> None:
+    """What is made in the place of a dropped queue is another one, and loses nothing."""
+    engine = twins().engine
+    place, archive = f"{engine.queue.name}-again", f"{engine.queue.name}-archive"
+    for name in ("a", "b"):
+        queue = engine.make(place, "id string")
+        queue.enqueue(pa.table({"id": [name]}))
+        queue.claim(1).ack()
+        engine.advance(100)
+        queue.maintain(retention=timedelta(seconds=50), archive_to=archive)
+        engine.drop(place)
+    assert sorted(engine.read(archive)["id"].to_pylist()) == ["a", "b"]
+
+
 def _doubled(item: dict[str, Any]) -> dict[str, int]:
     """Return what a handler makes of an item, or fail as its name says."""
     if item["id"] == "nack":

@@ -9,7 +9,7 @@ from spark_queue.delta.plans.snapshot import user_columns
 from spark_queue.delta.tables.address import TableAddress
 
 
-def add(rows: DataFrame, queue: str, generation: int, to: str) -> None:
+def add(rows: DataFrame, queue: str, name: str, generation: int, to: str) -> None:
     """Append the items of a generation to a Delta table, which is made where it is missing.
 
     Adding them again after a crash does nothing: the table knows which generations it has.
@@ -20,6 +20,8 @@ def add(rows: DataFrame, queue: str, generation: int, to: str) -> None:
         Items, as rows of the item log.
     queue : str
         The name of the queue, which the rows carry as ``_queue``.
+    name : str
+        Under what the table knows which generations it has.
     generation : int
         The number of the generation.
     to : str
@@ -29,7 +31,7 @@ def add(rows: DataFrame, queue: str, generation: int, to: str) -> None:
         *user_columns(rows), "_seq", "_enqueued_at", "_origin", F.lit(queue).alias("_queue")
     )
     writer = kept.write.format("delta").mode("append")
-    writer = writer.option("txnAppId", f"archive of {queue}").option("txnVersion", generation + 1)
+    writer = writer.option("txnAppId", name).option("txnVersion", generation + 1)
     address = TableAddress.of(to)
     if address.is_path:
         writer.save(address.target)

@@ -101,7 +101,7 @@ class Tables(FinishedByColumns):
     def keep(self, gen: Generation) -> None:
         """See :class:`Tables`."""
         if self.archive is not None:
-            name = f"archive of {self.store.name}"
+            name = generations.archive_name(self.store)
             self.archive.append(_archived(self.store, gen.number), name, gen.number + 1)
 
     def drop(self, reader: Store, which: LogName, gen: Generation) -> None:

@@ -57,6 +57,14 @@ class Tables(Finished, Protocol):
         """Take a generation out of a log."""
 
 
+def archive_name(store: Store) -> str:
+    """Return the name under which an archive knows which generations of a queue it has.
+
+    A queue that is made in the place of another one has its own.
+    """
+    return f"archive of {store.handle.place.identity()}"
+
+
 def dropped(store: Store, retention: timedelta, tables: Tables) -> list[Generation]:
     """Drop the generations whose items all finished before the retention; close the current one.
 

@@ -117,7 +117,8 @@ class GenerationsBySpark:
         if self.archive_to is not None:
             rows = self.store.queue.read()
             rows = rows.where((F.col("_kind") == ITEM) & (F.col("_gen") == gen.number))
-            archive.add(rows, self.store.name, gen.number, self.archive_to)
+            name = generations.archive_name(self.store)
+            archive.add(rows, self.store.name, name, gen.number, self.archive_to)
 
     def drop(self, reader: Store, which: LogName, gen: Generation) -> None:
         """See :class:`Tables`."""
