@@ -167,6 +167,8 @@ class WriteAheadLog(Generic[T]):
             self._file = None
 
     def _force(self) -> None:
+        if not self._owner.is_here():
+            return
         with self._lock:
             self._alarm = None
             if self._file is not None:

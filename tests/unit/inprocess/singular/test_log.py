@@ -210,6 +210,21 @@ def test_a_child_of_a_fork_leaves_the_log_to_its_parent(path: Path) -> None:
     assert read(path) == ["one", "three"]
 
 
+def test_a_child_of_a_fork_forces_nothing_for_its_parent(path: Path, forced: list[int]) -> None:
+    """An alarm that comes in the child leaves the file to the process that opened it."""
+    timer = ManualTimer()
+    with WriteAheadLog[str](path, sync=timedelta(seconds=2), timer=timer) as log:
+        log.append("one")
+        forced.clear()
+        child = os.fork()
+        if child == 0:
+            timer.advance(2)
+            os._exit(len(forced))
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        timer.advance(2)
+        assert len(forced) == 1
+
+
 def _is_refused(call: Callable[[], object]) -> bool:
     try:
         call()
