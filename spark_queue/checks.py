@@ -332,9 +332,3 @@ def require_end(time_limit: object, stop: object) -> None:
     optional(require_duration, "time_limit", time_limit, least=timedelta(0))
     if stop is not None and not isinstance(stop, threading.Event):
         raise InvalidArgumentError(f"stop is {shorten(stop)}: it must be a threading.Event")
-
-
-def require_upkeep(retention: object, archive_to: object) -> None:
-    """Raise where it is not said how long to keep what finished, or where to put it."""
-    optional(require_duration, "retention", retention)
-    optional(require_text, "archive_to", archive_to)

@@ -12,6 +12,7 @@ from spark_queue.delta.commands import more_columns, upgrade
 from spark_queue.delta.input.kinds import Field
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import tidying
+from spark_queue.delta.tables.address import require_table
 from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.opened import Opened
@@ -89,7 +90,8 @@ class Maintaining(Opened):
         unless the output of its claim has it, and then it is acked. For most queues once an hour is
         enough; steps may run beside it, and wait on a local disk while files of a log are merged.
         """
-        checks.require_upkeep(retention, archive_to)
+        checks.optional(checks.require_duration, "retention", retention)
+        checks.optional(require_table, "archive_to", archive_to)
         checks.require_flag("dry_run", dry_run)
         upkeep = _upkeep_of(self._main)
         if dry_run:

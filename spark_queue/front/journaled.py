@@ -11,6 +11,7 @@ from spark_queue.clock import Clock
 from spark_queue.delta.journal.journal import DeltaJournal
 from spark_queue.delta.store.handle import Handle
 from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.address import require_table
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.front.ends import require_open
 from spark_queue.journal import JournaledQueue, QueueOptions, ReaderHooks
@@ -95,7 +96,8 @@ def journaled_queue(
         When a front of another process, which lives, holds a queue on this machine's disk.
     """
     require_options(options, config, hooks, queues)
-    checks.require_upkeep(retention, archive_to)
+    checks.optional(checks.require_duration, "retention", retention)
+    checks.optional(require_table, "archive_to", archive_to)
     checks.require_flag("native", native)
     if clock is not None:
         checks.require_methods("clock", clock, "now")

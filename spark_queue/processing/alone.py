@@ -23,7 +23,7 @@ from spark_queue.delta.replica.request import Request
 from spark_queue.delta.replica.state import RememberedClaim
 from spark_queue.delta.store import fetching
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.address import require_path
+from spark_queue.delta.tables.address import require_table
 from spark_queue.delta.tables.claim_record import ClaimRecord, error_room
 from spark_queue.delta.tables.outputs import ResultTable
 from spark_queue.errors import InvalidArgumentError, SparkNeededError
@@ -69,9 +69,7 @@ class LocalAsked(Terms):
     def check(self, on_claim: object) -> None:
         """Raise where an option is none, or does not go with the others, whatever the queue."""
         self.check_terms(on_claim)
-        checks.optional(checks.require_text, "output", self.output)
-        if self.output is not None:
-            require_path("output", self.output)
+        checks.optional(require_table, "output", self.output)
         checks.require_count("max_workers", self.max_workers, most=checks.MOST)
         checks.require_choice("using", self.using, _USING)
         if self.output is not None and self.returns is None:

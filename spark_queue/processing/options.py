@@ -14,7 +14,7 @@ from spark_queue import checks
 from spark_queue.delta.commands.evidence import Output
 from spark_queue.delta.input.ddl import parsed
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.address import require_path
+from spark_queue.delta.tables.address import require_table
 from spark_queue.processing.loop import ProcessResult
 from spark_queue.processing.terms import Terms
 from spark_queue.processing.worker import Work
@@ -68,9 +68,7 @@ class Asked(Terms):
     def check(self, on_claim: object) -> None:
         """Raise where an option is none, whatever the queue."""
         self.check_terms(on_claim)
-        checks.optional(checks.require_text, "output", self.output)
-        if self.output is not None:
-            require_path("output", self.output)
+        checks.optional(require_table, "output", self.output)
 
     def of(self, store: Store) -> Work:
         """Return the work that this is for the items of a queue."""

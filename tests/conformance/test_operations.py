@@ -397,6 +397,17 @@ def test_an_archive_gets_what_upkeep_drops_once(twins: Twins) -> None:
 
 
 @pytest.mark.needs("disk")
+def test_the_path_of_an_archive_is_checked_before_upkeep(twins: Twins) -> None:
+    """A path that no table can have is refused by the name of the option; nothing is made."""
+    engine = twins().engine
+    place = engine.queue.name
+    for archive in (f"{place}\\a", f"{place}-a/_delta_log", f"{place}\na", f"{place}/{'a' * 256}"):
+        with pytest.raises(InvalidArgumentError, match=r"^archive_to "):
+            engine.queue.maintain(archive_to=archive)
+    assert not engine.exists(f"{place}-a")
+
+
+@pytest.mark.needs("disk")
 def test_an_archive_gets_what_a_later_queue_of_the_name_drops(twins: Twins) -> None:
     """What is made in the place of a dropped queue is another one, and loses nothing."""
     engine = twins().engine

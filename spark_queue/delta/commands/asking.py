@@ -27,8 +27,10 @@ from spark_queue.errors import SparkNeededError
 from spark_queue.wording import shorten
 
 
-def output(store: Store, path: str) -> ResultTable:
+def output(store: Store, path: str, what: str = "output", source: str = "returns") -> ResultTable:
     """Return the table at a path, which is there or can be made.
+
+    What it is to the caller, and where its rows come from, is said in errors.
 
     Raises
     ------
@@ -39,12 +41,13 @@ def output(store: Store, path: str) -> ResultTable:
         why = (
             f"a name without a / is a table of a catalog; a path is written {shorten(f'./{path}')}"
         )
-        raise SparkNeededError(f"to write to the output {shorten(path)}", why)
+        raise SparkNeededError(f"to write to the {what} {shorten(path)}", why)
     directory = _directory(store, path)
     if directory is None:
         why = "it is not plainly a path of this machine's disk"
-        raise SparkNeededError(f"to write to the output {shorten(path)}", why)
-    found = _table(store, directory)
+        raise SparkNeededError(f"to write to the {what} {shorten(path)}", why)
+    is_synced = promises_disk(store.session)
+    found = ResultTable(directory, is_synced=is_synced, what=what, source=source)
     if found.exists():
         found.require_plain()
     return found
@@ -97,7 +100,7 @@ def _evidence(store: Store, grant: RememberedClaim) -> ResultTable | None:
     directory = _directory(store, grant.output)
     if directory is None:
         raise SparkNeededError(f"to ask {grant.output!r}", "it is not on this machine's disk")
-    found = _table(store, directory)
+    found = ResultTable(directory, is_synced=promises_disk(store.session))
     # Where the table is gone, so is the evidence, and all that it said was done.
     return found if found.exists() else None
 
@@ -106,7 +109,3 @@ def _directory(store: Store, path: str) -> Path | None:
     """Return where the table of a path is; ``None`` for a name, or a place elsewhere."""
     place = path if "/" not in path or ":" in path else os.path.abspath(path)  # noqa: PTH100
     return paths.directory_of(store.session, TableAddress.of(place))
-
-
-def _table(store: Store, directory: Path) -> ResultTable:
-    return ResultTable(directory, is_synced=promises_disk(store.session))

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from spark_queue import checks
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.wording import shorten
 
@@ -146,6 +147,12 @@ def require_path(what: str, path: str) -> None:
         raise InvalidArgumentError(f"{what} {shorten(path)} {why}: use another path")
     if _ON_DISK.fullmatch(placed(path)):
         _require_lengths(what, placed(path))
+
+
+def require_table(what: str, table: object) -> None:
+    """Refuse what cannot be a table's name or path, as :func:`require_path` does."""
+    checks.require_text(what, table)
+    require_path(what, str(table))
 
 
 def _require_lengths(what: str, path: str) -> None:

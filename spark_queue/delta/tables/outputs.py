@@ -71,11 +71,17 @@ class ResultTable:
         Where it is, or is to be.
     is_synced : bool
         Whether what is written is forced to the disk before anybody is told of it.
+    what, source : str
+        What it is to the caller, and where its rows come from, for errors.
     """
 
-    def __init__(self, directory: Path, *, is_synced: bool) -> None:
+    def __init__(
+        self, directory: Path, *, is_synced: bool, what: str = "output", source: str = "returns"
+    ) -> None:
         self.directory = directory
         self._is_synced = is_synced
+        self._name = f"the {what} {str(directory)!r}"
+        self._source = source
 
     def exists(self) -> bool:
         """Tell whether the table is there: a directory that was begun is made a table of."""
@@ -96,7 +102,7 @@ class ResultTable:
 
         # Every claim leaves a transaction in the table's log; they are forgotten after a month.
         kept = {"delta.setTransactionRetentionDuration": "interval 30 days"}
-        _require_plain_types(self.directory, columns)
+        _require_plain_types(self._name, columns)
         make_directory(self.directory)
         with turnstile.holding(str(self.directory), self.directory, timeout=_PATIENCE):
             if unfinished.is_cut(self.directory):
@@ -126,26 +132,24 @@ class ResultTable:
             When the table asks more of its writers than this one knows.
         """
         table = opened(self.directory)
-        _require_plain(self.directory, table)
+        _require_plain(self._name, table)
         there = _schema(table)
         for column in columns:
             if column.name not in there.names:
-                raise SchemaMismatchError(
-                    column.name, f"is missing in the output {str(self.directory)!r}"
-                )
+                raise SchemaMismatchError(column.name, f"is missing in {self._name}")
             kind = there.field(column.name).type
             if kind != column.type:
-                where = f"in the output {str(self.directory)!r}, and {column.type} in returns"
+                where = f"in {self._name}, and {column.type} in {self._source}"
                 raise SchemaMismatchError(column.name, f"is {kind} {where}")
         for column in there:
             if not column.nullable and column.name not in columns.names:
-                where = f"in the output {str(self.directory)!r}, and missing in returns"
+                where = f"in {self._name}, and missing in {self._source}"
                 raise SchemaMismatchError(column.name, f"is NOT NULL {where}")
         return there
 
     def require_plain(self) -> None:
         """Check that the table is one that is known here; the error is that of :meth:`require`."""
-        _require_plain(self.directory, opened(self.directory))
+        _require_plain(self._name, opened(self.directory))
 
     def write(self, rows: pa.Table, name: str, metadata: str | None = None) -> bool:
         """Append rows as the transaction of a name; False where the name was used without them.
@@ -183,7 +187,7 @@ class ResultTable:
         """Hold the right to write to the table, and see it as it is meanwhile."""
         with turnstile.holding(str(self.directory), self.directory, timeout=_PATIENCE):
             table = opened(self.directory)
-            _require_plain(self.directory, table)
+            _require_plain(self._name, table)
             yield table
 
     def _commit(
@@ -278,11 +282,11 @@ def _shaped(columns: pa.Schema, rows: pa.Table) -> pa.Table:
     return pa.table(values, schema=columns)
 
 
-def _require_plain_types(directory: Path, columns: pa.Schema) -> None:
+def _require_plain_types(name: str, columns: pa.Schema) -> None:
     for column in columns:
         if _has_local_time(column.type):
             why = f"column {column.name!r} has times without a zone, a feature of Delta's"
-            raise SparkNeededError(f"to make the output {str(directory)!r}", why)
+            raise SparkNeededError(f"to make {name}", why)
 
 
 def _has_local_time(kind: pa.DataType) -> bool:
@@ -292,10 +296,10 @@ def _has_local_time(kind: pa.DataType) -> bool:
     return any(_has_local_time(field.type) for field in inner)
 
 
-def _require_plain(directory: Path, table: DeltaTable) -> None:
+def _require_plain(name: str, table: DeltaTable) -> None:
     why = _not_plain(table)
     if why is not None:
-        raise SparkNeededError(f"to write to the output {str(directory)!r}", why)
+        raise SparkNeededError(f"to write to {name}", why)
 
 
 def _not_plain(table: DeltaTable) -> str | None:

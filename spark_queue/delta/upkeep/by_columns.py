@@ -166,7 +166,7 @@ class _Purge:
 
 def _archive(store: Store, path: str) -> ResultTable:
     """Return the table that gets items before they are dropped; it is made where it is missing."""
-    table = asking.output(store, path)
+    table = asking.output(store, path, "archive", "the queue")
     columns = _archived(store, OPEN_LANE).schema
     if not table.exists():
         table.make(columns)

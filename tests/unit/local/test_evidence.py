@@ -15,7 +15,7 @@ from spark_queue.claim import Claim
 from spark_queue.clock import ManualClock
 from spark_queue.delta.commands import claims
 from spark_queue.delta.tables.outputs import ResultTable
-from spark_queue.errors import SparkNeededError
+from spark_queue.errors import SchemaMismatchError, SparkNeededError
 from spark_queue.local.handles import store_of
 from spark_queue.local.queue import LocalQueue
 from tests.unit.local.conftest import Make
@@ -180,6 +180,18 @@ def test_an_output_that_cannot_be_read_keeps_its_claim(
     assert [row["id"] for row in queue.claim(5).rows] == ["b"]
     assert _states(queue)["a"] == ("claimed", 0)
     assert "waits until its output can be asked" in caplog.text
+
+
+def test_an_archive_that_does_not_fit_is_told_as_an_archive(make: Make, tmp_path: Path) -> None:
+    """The error of an archive speaks of no output, and of no column of a handler."""
+    queue = make()
+    write_deltalake(tmp_path / "other", RESULTS.empty_table())
+    write_deltalake(tmp_path / "parted", RESULTS.empty_table(), partition_by=["n"])
+    for name, said in (("other", "in the archive"), ("parted", "to write to the archive")):
+        with pytest.raises((SchemaMismatchError, SparkNeededError), match=said) as told:
+            queue.maintain(archive_to=f"{tmp_path}/{name}")
+        assert "output" not in str(told.value)
+        assert "returns" not in str(told.value)
 
 
 def test_a_table_that_asks_for_more_is_refused_and_left_alone(
