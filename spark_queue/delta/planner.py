@@ -17,6 +17,7 @@ from spark_queue.delta.replica.request import (
     GrantedClaim,
     Request,
 )
+from spark_queue.delta.store import replicas
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import Pointer, QueueHead, StatusHead
 from spark_queue.delta.tables.schema import ITEM
@@ -322,7 +323,19 @@ class Planner(Protocol[_Found]):
 
 
 def planner_of(store: Store) -> Planner[Any]:
-    """Return who decides by the session of a store; nothing of Spark is imported before."""
+    """Return who decides by the tables of a store: SQL in this process first, where it reads them.
+
+    Nothing of Spark, and no engine, is imported before it is needed.
+    """
+    last = last_planner_of(store)
+    if not replicas.are_files_read(store):
+        return last
+    planner: Planner[Any] = import_module("spark_queue.delta.sql.sql_planner").of(store, last)
+    return planner
+
+
+def last_planner_of(store: Store) -> Planner[Any]:
+    """Return who decides by the session of a store: Spark, or one who refuses."""
     is_alone = isinstance(store.session, PlainSession)
     name = "spark_queue.delta.alone" if is_alone else "spark_queue.delta.plans.planner"
     planner: Planner[Any] = import_module(name).of(store)

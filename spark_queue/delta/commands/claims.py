@@ -51,13 +51,14 @@ def _claimed(store: Store, request: Request) -> GrantedClaim:
         if same is not None:
             return Answer(answer=same)
         settings = store.settings(head)
-        here = _chosen(store, head, settings, request, now)
+        here = _choose_here(store, head, settings, request, now)
         if here is not None and verify.is_wanted(store):
             _check(store, head, settings, request, now, here)
         stage = here or chooser().at(head, settings)
         if stage is None or stage.total() == 0:
             return Answer(answer=nothing)
         after = logged(head, stage)
+        replicas.note_large(store, stage.claimed(), after)
         return Step(
             head=after,
             rows=stage.table(),
@@ -67,17 +68,15 @@ def _claimed(store: Store, request: Request) -> GrantedClaim:
             answer=granted(stage, request, now, after.step),
         )
 
-    done = on_status(store, "claim", decided)
-    replicas.claimed_by_spark(store, done.count)
-    return done
+    return on_status(store, "claim", decided)
 
 
-def _chosen(
+def _choose_here(
     store: Store, head: StatusHead, settings: Settings, request: Request, now: datetime
 ) -> Chosen | None:
     """Choose in this process; ``None`` where Spark has to."""
     with store.cache().lock:
-        is_large = replicas.is_large(store, head, request.limit)
+        is_large = replicas.is_large(store, head, request.limit) or replicas.is_left(store)
         replica = None if is_large else replicas.at_hand(store)
         if replica is None:
             return None

@@ -116,7 +116,7 @@ def _judged(
     store: Store, head: StatusHead, lease: int, verdict: Verdict, now: datetime
 ) -> StagedSettle | None:
     with store.cache().lock:
-        replica = replicas.at_hand(store)
+        replica = None if replicas.is_left(store) else replicas.at_hand(store)
         if replica is None:
             return None
         found = judged_here(store, replica, head, lease, verdict, now)

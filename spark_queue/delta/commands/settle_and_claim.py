@@ -52,7 +52,7 @@ def settle_and_claim(
         if checkpoint.is_due(head, request.limit):
             return _NEITHER
         both = _here(store, head, lease, verdict, request, now)
-        if both is None and isinstance(store.session, PlainSession):
+        if both is None and _is_refused(store):
             return _NEITHER
         if both is None:
             both = _planned(store, head, lease, verdict, request, now)
@@ -63,6 +63,11 @@ def settle_and_claim(
         return replace(both.step(request, now), lease=lease)
 
     return once_on_status(store, "settle and claim", decided)
+
+
+def _is_refused(store: Store) -> bool:
+    """Tell whether nobody decides here what is not in memory."""
+    return isinstance(store.session, PlainSession) and not replicas.are_files_read(store)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +112,7 @@ def _here(
 ) -> _Both | None:
     """Decide both in this process; ``None`` where Spark has to."""
     with store.cache().lock:
-        is_large = replicas.is_large(store, head, request.limit)
+        is_large = replicas.is_large(store, head, request.limit) or replicas.is_left(store)
         replica = None if is_large else replicas.at_hand(store)
         if replica is None:
             return None

@@ -13,15 +13,12 @@ from pyspark.sql import functions as F
 from spark_queue.delta.planner import EvidenceFirst
 from spark_queue.delta.plans import fold, limits, order, predecessors, selection, tags
 from spark_queue.delta.replica.request import MARGIN, ChoiceFacts, Request
+from spark_queue.delta.sql.reach import is_sure, reaches, wanted_of
 from spark_queue.delta.store.store import Store, is_long
 from spark_queue.delta.tables.heads import Pointer, StatusHead
 from spark_queue.delta.tables.schema import CLAIMED, DEAD, EXPIRED, ITEM, READY, SCHEDULE
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.operators import serial
-
-#: How far ahead of the pointer a first claim looks, in turns, and how fast it looks further.
-_FIRST_WIDTH = 64.0
-_WIDER = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,9 +54,7 @@ def staged(
         _require_no_evidence(store, touched, now)
     lines = None if settings.config.fair_key is None else fold.served(recent)
     basis = _Basis(store, head, settings, request, now, touched, lines)
-    width = _first_width(store, head, settings, request)
-    for wider in (1, _WIDER, _WIDER**2, None):
-        reach = _reach(store, head, settings, None if wider is None else width * wider)
+    for reach in reaches(store, head, settings, request):
         found, facts = _looked(basis, reach)
         room = _room(head, settings, facts)
         if reach is None or _is_enough(basis, found, facts, room, reach):
@@ -122,7 +117,7 @@ def _is_enough(
     limit = basis.request.limit
     if room == 0:
         return True
-    wanted = limit if room is None else min(limit, room + 1 + facts.lapsed)
+    wanted = wanted_of(limit, room, facts.lapsed)
     if facts.eligible < wanted:
         return False
     within, settings, run = facts.within, basis.settings, basis.request.run
@@ -130,14 +125,7 @@ def _is_enough(
     if facts.overdue or selection.is_clamped(settings, run) or rank is not order.OWN:
         timed = selection.timed(settings, found, facts, limit, run)
         within = selection.within(timed, reach, rank)
-    sure = 0
-    for priority in sorted({*within, *basis.store.queue_head().tops}, reverse=True):
-        sure += within.get(priority, 0)
-        if sure >= wanted:
-            return True
-        if not _is_exhausted(basis.store, basis.head, basis.settings, priority, reach):
-            return False
-    return True
+    return is_sure(basis.store, basis.head, settings, within, wanted, reach)
 
 
 def _to_log(found: DataFrame, leased: DataFrame) -> DataFrame:
@@ -149,57 +137,9 @@ def _to_log(found: DataFrame, leased: DataFrame) -> DataFrame:
     return claimed.unionByName(over, allowMissingColumns=True)
 
 
-def nearest(settings: Settings, request: Request) -> float:
-    """Return how many turns ahead of the pointer a claim looks at the least."""
-    return 4.0 * request.limit if settings.config.fair_key is None else _FIRST_WIDTH
-
-
 def without(stage: StagedClaim, head: StatusHead, seqs: Collection[int]) -> StagedClaim:
     """Return a stage without some of its rows."""
     return counted(head, stage.rows.where(~F.col("_seq").isin(list(seqs)))) if seqs else stage
-
-
-def _first_width(store: Store, head: StatusHead, settings: Settings, request: Request) -> float:
-    least = max(head.width, nearest(settings, request))
-    if settings.config.fair_key is None:
-        return least
-    return max(least, _usual_width(store, head, request.limit))
-
-
-def _usual_width(store: Store, head: StatusHead, limit: int) -> float:
-    """Return how many turns so many items take, if what waits is spread evenly over its turns.
-
-    Where many lines end early the first turns have more, so that this is far enough.
-    """
-    newest = store.queue_head()
-    left = store.outstanding(head)
-    turns = sum(
-        max(0.0, top - head.pointers.get(priority, (0.0, 0))[0])
-        for priority, top in newest.tops.items()
-    )
-    return limit * turns / max(left, 1)
-
-
-def _reach(store: Store, head: StatusHead, settings: Settings, width: float | None) -> float | None:
-    """Return how far to look, or ``None`` where that is as far as there are items."""
-    if width is None:
-        return None
-    tops = store.queue_head().tops
-    if all(_is_exhausted(store, head, settings, priority, width) for priority in tops):
-        return None
-    return width
-
-
-def _is_exhausted(
-    store: Store, head: StatusHead, settings: Settings, priority: int, reach: float
-) -> bool:
-    """Tell whether no item of a priority is further than that."""
-    if settings.stretches and settings.config.group_key is not None:
-        # A tag that its group raised may lie behind the last one that a line has given out.
-        return False
-    top = store.queue_head().tops.get(priority, 0.0)
-    last = max([top, *(s.turn(priority, top) for s in settings.stretches.values())])
-    return last <= head.pointers.get(priority, (0.0, 0))[0] + reach
 
 
 def _found(basis: _Basis, reach: float | None, more: DataFrame | None) -> DataFrame:

@@ -13,7 +13,6 @@ from spark_queue.delta.arrow.where import Where
 from spark_queue.delta.input.columns import OrderBy
 from spark_queue.delta.planner import Coming, Made, Moved, Planner, StagedCheckpoint
 from spark_queue.delta.plans import (
-    candidates,
     capacity,
     checkpoint,
     claiming,
@@ -27,6 +26,7 @@ from spark_queue.delta.plans import (
 from spark_queue.delta.plans.claiming import PlannedClaim, SparkChooser
 from spark_queue.delta.plans.entering import SparkFrame
 from spark_queue.delta.replica.request import GrantedClaim, Request
+from spark_queue.delta.sql.reach import nearest
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.describing import named
 from spark_queue.delta.tables.heads import StatusHead
@@ -74,7 +74,7 @@ class SparkPlanner:
 
     def nearest(self, settings: Settings, request: Request) -> float:
         """See :class:`Planner`."""
-        return candidates.nearest(settings, request)
+        return nearest(settings, request)
 
     @named("look for a claim")
     def granted(self, claim_id: str) -> GrantedClaim | None:

@@ -166,7 +166,7 @@ def unmet(
         How many turns ahead Spark looks at the least.
     """
     ended = [row for row in here.rows if row["_state"] == EXPIRED]
-    far = {row["_seq"] for row in ended if _ahead(row, head, settings) > reach}
+    far = {row["_seq"] for row in ended if turns_ahead(row, head, settings) > reach}
     met = {row["_seq"] for row in ended}
     others = [row for row in there if row["_state"] == EXPIRED and row["_seq"] not in met]
     beyond = {row["_seq"] for row in others if _is_beyond(row, settings, here.horizon)}
@@ -177,7 +177,7 @@ def _is_beyond(row: Row, settings: Settings, horizon: Place | None) -> bool:
     return horizon is not None and place_of(row, settings) > horizon
 
 
-def _ahead(row: Row, head: StatusHead, settings: Settings) -> float:
+def turns_ahead(row: Row, head: StatusHead, settings: Settings) -> float:
     """Return how many turns ahead of the pointer an item's own turn is."""
     _, turn, _ = place_of(row, settings)
     return float(turn - head.pointers.get(row["_priority"], (0.0, 0))[0])

@@ -158,8 +158,8 @@ def _append(
         return _committed(natives.of(log), head, rows, is_synced=is_synced)
     seen = store.cache().queue if which == "queue" else store.position().status
     store.require_end(which, newest, seen, head.step - 1)
-    # Without Spark there is no other way, however many rows there are.
-    small = small or isinstance(store.session, PlainSession)
+    # Rows that are here need no Spark, however many they are; without it there is no other way.
+    small = small or isinstance(rows, pa.Table) or isinstance(store.session, PlainSession)
     native_log = store.native(which) if small and is_table else None
     if native_log is not None:
         log.require_own_transactions()

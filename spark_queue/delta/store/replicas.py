@@ -77,28 +77,54 @@ def at_hand(store: Store) -> Replica | None:
 
 
 def too_many(store: Store) -> None:
-    """Leave a queue to Spark for a while: what comes next is behind more than fits into memory.
+    """Leave a queue to a planner for a while: what comes next is behind more than fits into memory.
 
-    Without Spark it is the one command that is refused: what is claimed can be settled.
+    Without Spark only claims and settles are left to a planner; the rest needs what is here.
     """
+    queue, status = store.queue_head(), store.status_head()
+    _leave(store, queue.step + status.step, status.claimed)
+
+
+def _leave(store: Store, steps: int, claimed: int) -> None:
     position = store.position()
     position.replica = None
-    if not _has_spark(store):
-        return
-    queue, status = store.queue_head(), store.status_head()
-    position.too_large = TooLarge(queue.step + status.step + _PATIENCE, status.claimed)
+    position.too_large = TooLarge(steps + _PATIENCE, claimed)
+
+
+def are_files_read(store: Store) -> bool:
+    """Tell whether this process reads the files of both logs, so that SQL decides large steps."""
+    if not is_possible(store) or not store.is_local():
+        return False
+    return store.native("queue") is not None and store.native("status") is not None
 
 
 def is_large(store: Store, head: StatusHead, limit: int) -> bool:
-    """Tell whether a claim is one for Spark, whatever is known here: of more than fits at once."""
-    return limit > _OPEN and _has_spark(store) and store.outstanding(head) > _OPEN
+    """Tell whether a claim is one for a planner: of more than fits into memory at once."""
+    if limit <= _OPEN or store.outstanding(head) <= _OPEN:
+        return False
+    return _has_spark(store) or are_files_read(store)
 
 
-def claimed_by_spark(store: Store, count: int) -> None:
-    """Leave it to Spark to settle a large claim, too: what is in flight would all be read here."""
+def is_left(store: Store) -> bool:
+    """Tell whether claims and settles are left to a planner for a while."""
+    if not (_has_spark(store) or are_files_read(store)):
+        return False
+    return store.position().too_large.is_now(store.queue_head(), store.status_head())
+
+
+def note_large(store: Store, count: int, after: StatusHead) -> None:
+    """Leave it to a planner to settle a large claim, too: all in flight would be read here.
+
+    Parameters
+    ----------
+    count : int
+        Items of the claim.
+    after : StatusHead
+        The head with the claim.
+    """
     if count > _OPEN:
         with store.cache().lock:
-            too_many(store)
+            _leave(store, store.queue_head().step + after.step, after.claimed)
 
 
 def of_all(store: Store, every: Sequence[Store]) -> Measure | None:

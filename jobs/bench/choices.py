@@ -1,0 +1,277 @@
+"""Random histories of a queue whose every claim is chosen by the rules in memory and by SQL.
+
+The two have to agree in the rows that a claim writes: items and their order, turns, what is
+overdue, losses, what has expired and what is dead. Each claim is chosen twice by SQL: once it looks
+a few turns ahead first, as in a queue of millions. ``python choices.py --histories 5000``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from rich.console import Console
+
+from spark_queue import QueueConfig, ReaderConfig, RetryPolicy
+from spark_queue.clock import ManualClock
+from spark_queue.delta.commands.checkpoint import checkpoint
+from spark_queue.delta.replica import claiming
+from spark_queue.delta.replica.request import Request
+from spark_queue.delta.replica.rules import in_force
+from spark_queue.delta.sql import choosing, reach, settlement
+from spark_queue.delta.store import replicas
+from spark_queue.delta.tables.schema import EXPIRED
+from spark_queue.delta.verdicts import ByARescuer, Every, Gone, Renewed, Some, Verdict
+from spark_queue.errors import LeaseLostError
+from spark_queue.local.queue import LocalQueue
+
+_CONSOLE = Console()
+
+_COLUMNS = "tenant string, grp string, prio int"
+_LEASE = timedelta(seconds=30)
+_PAUSES = (0, 0, 0, 1, 7, 12, 31)
+_VERBS = ("ack", "ack", "ack", "nack", "release", "dead")
+_EXACT = {"costs": (0.5, 1.0, 1.0, 2.5), "weights": (0.5, 1.0, 2.0, 4.0)}
+_ANY = {"costs": (0.1, 1 / 3, 0.7, 1.0), "weights": (0.3, 1.0, 3.0, 7.0)}
+
+
+class ChoicesDifferError(AssertionError):
+    """The rules and SQL differ about a claim."""
+
+
+class Played:
+    """One queue, and a random history of it.
+
+    Parameters
+    ----------
+    place : Path
+        A folder that is not there yet.
+    seed : int
+        Decides everything.
+    """
+
+    def __init__(self, place: Path, seed: int) -> None:
+        self.seed = seed
+        self.counts: Counter[str] = Counter()
+        self._draw = random.Random(seed)  # noqa: S311 - it has to be repeatable, not secret
+        self._values = self._draw.choice((_EXACT, _EXACT, _ANY))
+        self._clock = ManualClock()
+        self.config = self._config()
+        self._queue = LocalQueue.create(
+            place, _COLUMNS, self.config, durability="process", clock=self._clock
+        )
+        self._readers: list[Any] = [self._queue]
+        self._claims: list[Any] = []
+
+    def play(self, steps: int = 16) -> Counter[str]:
+        """Go through the history; return how much there was to compare.
+
+        Raises
+        ------
+        ChoicesDifferError
+            When the rules and SQL do not choose the same.
+        """
+        self._enqueue()
+        for _ in range(steps):
+            self._clock.advance(timedelta(seconds=self._draw.choice(_PAUSES)))
+            what = self._draw.random()
+            if what < 0.25:  # noqa: PLR2004
+                self._enqueue()
+            elif what < 0.62:  # noqa: PLR2004
+                self._claim(self._draw.choice(self._readers))
+            elif what < 0.84:  # noqa: PLR2004
+                self._settle()
+            else:
+                self._other()
+        return self.counts
+
+    def _config(self) -> QueueConfig:
+        draw = self._draw
+        fair, grouped = draw.random() < 0.8, draw.random() < 0.75  # noqa: PLR2004
+        return QueueConfig(
+            fair_key="tenant" if fair else None,
+            group_key="grp" if grouped else None,
+            priority=draw.choice((None, "prio")),
+            weights=self._weights() if fair else {},
+            group_limit=draw.choice((1, 1, 2, 3)) if grouped else 1,
+            on_failure=draw.choice(("block", "skip")),
+            max_in_flight=draw.choice((None, None, 1, 3, 6)),
+            max_attempts=draw.choice((None, 2)),
+            max_losses=draw.choice((None, 1, 2, 3)),
+            lease=_LEASE,
+            retry=RetryPolicy(
+                delay=timedelta(seconds=draw.choice((0, 10))), jitter=draw.choice((0.0, 0.5))
+            ),
+        )
+
+    def _weights(self) -> dict[str, float]:
+        draw, weights = self._draw, self._values["weights"]
+        return {key: draw.choice(weights) for key in "abc" if draw.random() < 0.4}  # noqa: PLR2004
+
+    def _enqueue(self) -> None:
+        self._queue.enqueue([self._row() for _ in range(self._draw.randint(1, 12))])
+
+    def _row(self) -> dict[str, Any]:
+        draw, now = self._draw, self._clock.now()
+        later, ends = (timedelta(seconds=draw.choice(some)) for some in ((5, 25), (8, 40, 90)))
+        return {
+            "tenant": draw.choice(("a", "b", "c", "d", None)),
+            "grp": draw.choice(("g", "h", "i", None)),
+            "prio": draw.choice((0, 0, 1, 2)),
+            "cost": draw.choice(self._values["costs"]),
+            "available_at": now + later if draw.random() < 0.15 else None,  # noqa: PLR2004
+            "expires_at": now + ends if draw.random() < 0.1 else None,  # noqa: PLR2004
+        }
+
+    def _claim(self, reader: Any) -> None:
+        draw = self._draw
+        request = Request(
+            limit=draw.choice((1, 2, 4, 30)),
+            lease=_LEASE,
+            worker_id="w",
+            run=draw.choice((1, 1, 1, 2, 3)) if self.config.group_key else 1,
+            claim_id="c",
+            takes_lapsed=draw.random() < 0.9,  # noqa: PLR2004
+        )
+        self._compare(reader._store, request)  # noqa: SLF001 - as a claim does
+        claim = reader.claim(request.limit, run=request.run)
+        if claim.count:
+            self._claims = [claim, *self._claims][:5]
+
+    def _compare(self, store: Any, request: Request) -> None:
+        head, now = store.status_head(), self._clock.now()
+        settings, replica = store.settings(head), replicas.at_hand(store)
+        assert replica is not None  # noqa: S101 - the queue is small
+        limits = store.limits()
+        ours = claiming.chosen(replica, head, settings, limits, request, now).table().to_pylist()
+        for looks_near in (True, False):
+            with looking(near=looks_near):
+                try:
+                    found = choosing.choose(store, head, settings, request, now)
+                except choosing.InexactTurnsError:
+                    self.counts["inexact"] += 1
+                    continue
+            rows = [] if found is None else found.table().to_pylist()
+            self._require_same(ours, rows, request, is_whole=not looks_near)
+        self.counts["claims"] += 1
+        self.counts["items"] += len(ours)
+        self.counts["overdue"] += sum(bool(row["_overdue"]) for row in ours)
+        self.counts["over"] += sum(row["_state"] != "claimed" for row in ours)
+        self.counts["lost"] += sum(row["_losses"] > 0 for row in ours)
+
+    def _require_same(
+        self, ours: list[Any], rows: list[Any], request: Request, *, is_whole: bool
+    ) -> None:
+        first, second = _split(ours), _split(rows)
+        # A claim that looks near need not meet what has expired further back.
+        has_same_ends = first[1] == second[1] if is_whole else first[1] >= second[1]
+        if first[0] != second[0] or not has_same_ends:
+            raise ChoicesDifferError(
+                f"seed {self.seed}, {request}, all: {is_whole}\n{self.config}\n"
+                f"rules {first}\nsql   {second}"
+            )
+
+    def _settle(self) -> None:
+        if not self._claims:
+            return
+        draw, claim = self._draw, self._draw.choice(self._claims)
+        seqs = [row["_seq"] for row in claim.rows]
+        some = draw.sample(seqs, draw.randint(1, len(seqs)))
+        said = {seq: (draw.choice(_VERBS), draw.choice((None, "why"))) for seq in some}
+        choices = (Some(said), Every(draw.choice(_VERBS)), Renewed(_LEASE))
+        self._compare_settle(claim, draw.choice(choices))
+        with suppress(LeaseLostError):
+            claim.settle_each(said)
+
+    def _compare_settle(self, claim: Any, verdict: Verdict) -> None:
+        store, now = claim._store, self._clock.now()  # noqa: SLF001 - as a settle does
+        head, replica = store.status_head(), replicas.at_hand(store)
+        assert replica is not None  # noqa: S101 - the queue is small
+        config = in_force(self.config, store.limits())
+        for gone in (verdict, Gone(now, frozenset()), ByARescuer(verdict)):
+            ours = gone.judged(replica, claim.lease, config, now)
+            found = settlement.settle(store, head, claim.lease, gone, now)
+            if ours is None or found is None:
+                return
+            first = (dict(ours.counts), ours.lost, ours.failed, _sorted(ours.table()))
+            second = (dict(found.counts), found.lost, found.failed, _sorted(found.rows))
+            if first != second:
+                raise ChoicesDifferError(f"seed {self.seed}, {gone}\nrules {first}\nsql   {second}")
+            self.counts["settles"] += 1
+
+    def _other(self) -> None:
+        draw = self._draw
+        what = draw.choice(("configure", "maintain", "reader", "renew", "forget", "weights"))
+        if what == "weights" and self.config.fair_key is not None:
+            draw.choice(self._readers).configure(weights=self._weights())
+        elif what == "configure":
+            draw.choice(self._readers).configure(max_in_flight=draw.choice((None, 2, 5)))
+        elif what == "maintain":
+            checkpoint(draw.choice(self._readers)._store)  # noqa: SLF001 - a task of maintenance
+        elif what == "reader" and len(self._readers) == 1:
+            limits = ReaderConfig(max_age=timedelta(seconds=50))
+            first = self._queue.reader("first")
+            second = self._queue.reader("second", start="beginning", config=limits)
+            self._readers = [first, second]
+        elif what == "renew" and self._claims:
+            with suppress(LeaseLostError):
+                draw.choice(self._claims).renew()
+        elif what == "forget":
+            self._readers[0]._store.forget()  # noqa: SLF001 - as another process begins
+
+
+def _sorted(table: Any) -> list[Any]:
+    return sorted(table.to_pylist(), key=lambda row: row["_seq"])
+
+
+def _split(rows: list[Any]) -> tuple[list[Any], Counter[str]]:
+    """Return the rows of leased items in their order, and those of items that are over."""
+    leased = [row for row in rows if row["_state"] == "claimed"]
+    expired = Counter(repr(row) for row in rows if row["_state"] == EXPIRED)
+    dead = [row for row in rows if row["_state"] not in ("claimed", EXPIRED)]
+    return [*leased, *sorted(dead, key=repr)], expired
+
+
+@contextmanager
+def looking(*, near: bool) -> Iterator[None]:
+    """Let a claim look a turn ahead first, or at all at once."""
+    width = 1.0 if near else 1e9
+    with (
+        mock.patch.object(reach, "_first_width", return_value=width),
+        mock.patch.object(reach, "_WIDER", 3),
+    ):
+        yield
+
+
+def main() -> int:
+    """Play so many histories; say what differed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--histories", type=int, default=5_000)
+    parser.add_argument("--first", type=int, default=0)
+    asked = parser.parse_args()
+    counts: Counter[str] = Counter()
+    differing = 0
+    for seed in range(asked.first, asked.first + asked.histories):
+        with tempfile.TemporaryDirectory() as place:
+            try:
+                counts += Played(Path(place) / "q", seed).play()
+            except ChoicesDifferError as difference:
+                differing += 1
+                _CONSOLE.print(str(difference))
+        if seed % 100 == 99:  # noqa: PLR2004
+            _CONSOLE.print(f"{seed + 1 - asked.first}: {dict(counts)}; {differing} differ")
+    _CONSOLE.print(f"{asked.histories} histories: {dict(counts)}; {differing} differ")
+    return 1 if differing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

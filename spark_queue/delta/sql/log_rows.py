@@ -1,0 +1,236 @@
+"""Rows of both logs as tables for the texts: names without ``_``, times in microseconds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_queue.delta.arrow.rows import having, log_of, once_more
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.facts import LogName
+from spark_queue.delta.tables.files import LogFile
+from spark_queue.delta.tables.heads import StatusHead
+from spark_queue.delta.tables.schema import (
+    CLAIMED,
+    ITEM,
+    OPEN_LANE,
+    RECENT,
+    SCHEDULE,
+    STATUS_COLUMNS,
+)
+from spark_queue.delta.tables.settings import Settings
+
+#: Rows that a decision reads at most: a hundred bytes each.
+MOST = 10_000_000
+
+_ENTERED = ("_seq", "_gen", "_step", *SCHEDULE, "_errors")
+_TIMES = ("_seq", "_expires_at", "_enqueued_at")
+
+
+class TooManyRowsError(Exception):
+    """A decision would read more rows than this process takes."""
+
+
+def states_of(store: Store, head: StatusHead) -> pa.Table:
+    """Return the rows of a status log that count: the checkpoint's, and those of steps since.
+
+    Raises
+    ------
+    TooManyRowsError
+        When there are more than :data:`MOST`.
+    """
+    first, last = head.checkpoint.step, head.step
+
+    def may(file: LogFile) -> bool:
+        if file.gen == OPEN_LANE:
+            return file.may_have("_step", first, first)
+        return file.gen >= 0 and file.may_have("_step", first + 1, last)
+
+    def counts(rows: pa.Table) -> pa.ChunkedArray:
+        step, is_open = rows["_step"], pc.equal(rows["_gen"], OPEN_LANE)
+        since = pc.and_(pc.greater(step, first), pc.less_equal(step, last))
+        return pc.if_else(is_open, pc.equal(step, first), since)
+
+    return _rows(store, "status", (*RECENT, "_item_gen"), may, counts)
+
+
+def with_step(states: pa.Table, rows: pa.Table, step: int) -> pa.Table:
+    """Return rows of a status log with those of one step that is not in it yet."""
+    new = _plain(rows).select(states.column_names)
+    at = new.schema.get_field_index("step")
+    new = new.set_column(at, "step", pa.repeat(pa.scalar(step, pa.int64()), new.num_rows))
+    return pa.concat_tables([states, new.cast(states.schema)])
+
+
+def entered_of(store: Store, head: StatusHead, settings: Settings, reach: float | None) -> pa.Table:
+    """Return items that may wait within reach, and were not touched before the checkpoint.
+
+    Parameters
+    ----------
+    reach : float, optional
+        How many turns ahead of the order of service; ``None`` for all.
+
+    Raises
+    ------
+    TooManyRowsError
+        When there are more than :data:`MOST`.
+    """
+    newest, since = store.queue_head(), store.registered().since_step
+    ends = {p: _ends(head, settings, p, reach) for p in newest.tops}
+    later = head.checkpoint.queue_step + 1
+
+    def may(file: LogFile) -> bool:
+        if file.gen < 0 or not file.may_have("_step", since + 1, newest.step):
+            return False
+        is_later = file.may_have("_step", later)
+        return any(
+            file.may_have("_priority", priority, priority)
+            and file.may_have("_round", -math.inf if is_later else least, most)
+            for priority, (least, most) in ends.items()
+        )
+
+    return _rows(store, "queue", _ENTERED, may, None)
+
+
+def times_of(store: Store, seqs: pa.ChunkedArray) -> pa.Table:
+    """Return the times that some items entered with."""
+    if not len(seqs):
+        return _plain(_schema_of(store, "queue", _TIMES).empty_table())
+    may = having(seqs)
+    wanted = pc.unique(seqs)
+    return _rows(
+        store,
+        "queue",
+        _TIMES,
+        lambda file: file.gen >= 0 and may(file),
+        lambda rows: pc.is_in(rows["_seq"], wanted),
+    )
+
+
+def name_output(store: Store, leases: Sequence[int]) -> bool:
+    """Tell whether the claim of one of some leases names an output."""
+    wanted, among = sorted(leases), pa.array(leases, pa.int64())
+
+    def grants(rows: pa.Table) -> pa.ChunkedArray:
+        is_item, is_claim = pc.equal(rows["_kind"], ITEM), pc.equal(rows["_state"], CLAIMED)
+        named = pc.and_(pc.is_in(rows["_step"], among), pc.is_valid(rows["_body"]))
+        return pc.and_kleene(pc.and_kleene(is_item, is_claim), named)
+
+    names = ("_kind", "_state", "_step", "_body")
+    found = _rows(
+        store,
+        "status",
+        names,
+        lambda file: file.gen >= 0 and file.may_have_one("_step", wanted),
+        grants,
+    )
+    return bool(found.num_rows)
+
+
+def grants_of(store: Store, head: StatusHead, lease: int) -> pa.Table:
+    """Return the rows of a status log from a lease on.
+
+    Raises
+    ------
+    TooManyRowsError
+        When there are more than :data:`MOST`.
+    """
+
+    def counts(rows: pa.Table) -> pa.ChunkedArray:
+        steps = pc.and_(
+            pc.greater_equal(rows["_step"], lease), pc.less_equal(rows["_step"], head.step)
+        )
+        return pc.and_(pc.equal(rows["_kind"], ITEM), steps)
+
+    return _rows(
+        store,
+        "status",
+        RECENT,
+        lambda file: file.gen >= 0 and file.may_have("_step", lease, head.step),
+        counts,
+    )
+
+
+def status_rows(found: pa.Table, said: Mapping[str, object]) -> pa.Table:
+    """Return rows of a text as they are logged.
+
+    Parameters
+    ----------
+    said : mapping
+        By column the value that all rows have, or a value and a mask of the rows that have it.
+    """
+    count, columns = found.num_rows, dict(zip(found.column_names, found.columns, strict=True))
+    arrays = []
+    for field in STATUS_COLUMNS.arrow:
+        name = field.name.removeprefix("_")
+        if name in said:
+            arrays.append(_repeat(said[name], field.type, count))
+        elif name in columns:
+            arrays.append(columns[name].cast(field.type))
+        else:
+            arrays.append(pa.nulls(count, field.type))
+    return pa.table(arrays, schema=STATUS_COLUMNS.arrow)
+
+
+def micros(at: datetime) -> int:
+    """Return an instant as the texts have it."""
+    return int(pa.scalar(at, pa.timestamp("us", "UTC")).value)
+
+
+def _repeat(value: object, kind: pa.DataType, count: int) -> pa.Array:
+    """Return one value for each row, or for those of a mask."""
+    if not isinstance(value, tuple):
+        return pa.repeat(pa.scalar(value, kind), count)
+    one, where = value
+    return pc.if_else(where, pa.scalar(one, kind), pa.scalar(None, kind))
+
+
+def _ends(
+    head: StatusHead, settings: Settings, priority: int, reach: float | None
+) -> tuple[float, float]:
+    """Return bounds of the stored tags of a priority that a claim looks at."""
+    passed = head.checkpoint.pointers.get(priority)
+    least = -math.inf if passed is None else settings.least_tag(priority, passed[0])
+    if reach is None:
+        return least, math.inf
+    turn, _ = head.pointers.get(priority, (0.0, 0))
+    return least, settings.highest_tag(priority, turn + reach)
+
+
+def _rows(
+    store: Store,
+    which: LogName,
+    names: Sequence[str],
+    may: Callable[[LogFile], bool],
+    counts: Callable[[pa.Table], pa.ChunkedArray] | None,
+) -> pa.Table:
+    """Return rows of a log, of files that may matter."""
+    log, schema = log_of(store, which), _schema_of(store, which, names)
+
+    def parts() -> Iterator[pa.Table]:
+        read = 0
+        for rows in log.parts_of([file for file in log.files() if may(file)], names, may):
+            found = rows if counts is None else rows.filter(counts(rows))
+            read += found.num_rows
+            if read > MOST:
+                raise TooManyRowsError
+            yield found
+
+    return once_more(lambda: _plain(pa.concat_tables([schema.empty_table(), *parts()])))
+
+
+def _schema_of(store: Store, which: LogName, names: Sequence[str]) -> pa.Schema:
+    return log_of(store, which).rows_of([], names).schema
+
+
+def _plain(rows: pa.Table) -> pa.Table:
+    """Return rows with other names, and times as numbers."""
+    columns = [
+        column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
+        for column in rows.columns
+    ]
+    return pa.table(columns, names=[name.removeprefix("_") for name in rows.column_names])

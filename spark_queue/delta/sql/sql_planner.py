@@ -1,0 +1,72 @@
+"""Decisions by SQL where this process reads the files of the logs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+
+from spark_queue.delta.planner import Planner
+from spark_queue.delta.replica.request import Choice, Request
+from spark_queue.delta.sql import settlement
+from spark_queue.delta.sql.choosing import InexactTurnsError, SqlChooser, choose
+from spark_queue.delta.sql.log_rows import TooManyRowsError
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.heads import StatusHead
+from spark_queue.delta.verdicts import StagedSettle, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class SqlPlanner:
+    """Decides claims and settles; everything else, and what is too much, is left to another.
+
+    Attributes
+    ----------
+    beyond : Planner
+        The other: Spark, or the one who refuses.
+    """
+
+    store: Store
+    beyond: Planner[Any]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.beyond, name)
+
+    def chooser(self, request: Request, now: datetime) -> SqlChooser:
+        """See :class:`Planner`."""
+        return SqlChooser(self.store, request, now, self.beyond.chooser(request, now))
+
+    def settled(
+        self, head: StatusHead, lease: int, verdict: Verdict, now: datetime
+    ) -> StagedSettle:
+        """See :class:`Planner`."""
+        try:
+            stage = settlement.settle(self.store, head, lease, verdict, now)
+        except TooManyRowsError:
+            stage = None
+        return stage or self.beyond.settled(head, lease, verdict, now)
+
+    def chosen_after(
+        self,
+        head: StatusHead,
+        done: StagedSettle,
+        settled: StatusHead,
+        request: Request,
+        now: datetime,
+    ) -> tuple[Choice, Any] | None:
+        """See :class:`Planner`."""
+        if not isinstance(done.rows, pa.Table):
+            return self.beyond.chosen_after(head, done, settled, request, now)
+        settings = self.store.settings(head)
+        try:
+            stage = choose(self.store, settled, settings, request, now, done.rows)
+        except (InexactTurnsError, TooManyRowsError):
+            return None
+        return None if stage is None else (stage, pa.concat_tables([stage.table(), done.rows]))
+
+
+def of(store: Store, beyond: Planner[Any]) -> SqlPlanner:
+    """Return the planner of a store whose files are read here."""
+    return SqlPlanner(store, beyond)

@@ -1,0 +1,78 @@
+"""Texts of the rules, composed to statements.
+
+Each is a file of ``texts/`` and one SELECT over tables of the others' names, in words that DuckDB
+and Spark share. A name that ends in 2 is of the second stage of a claim: the same text over the
+tables of that stage.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from functools import cache
+from importlib import resources
+
+_NAME = re.compile(r"\bsq_(\w+)")
+
+#: Tables that the second stage has of its own.
+_STAGED = frozenset(
+    ("eligible", "pointers", "lines", "placed", "late_lines", "of_late", "slots", "timed", "ranked")
+)
+
+
+def statement(
+    name: str, there: Collection[str], variants: Mapping[str, str], limit: int = 0
+) -> str:
+    """Return the SELECT of a table, with all that it is made of.
+
+    Parameters
+    ----------
+    name : str
+        The table.
+    there : collection of str
+        The tables that the engine has by now.
+    variants : mapping
+        The file that is read for a table in the place of its own.
+    limit : int
+        How many rows are wanted.
+    """
+    bodies: dict[str, str] = {}
+    _collect(name, there, variants, bodies)
+    *others, body = bodies.items()
+    made = ",\n".join(f"sq_{other} AS (\n{text})" for other, text in others)
+    text = f"WITH {made}\n{body[1]}" if made else body[1]
+    return text.replace("$limit", str(limit))
+
+
+def _collect(
+    name: str, there: Collection[str], variants: Mapping[str, str], bodies: dict[str, str]
+) -> None:
+    """Add a table after those that it is made of."""
+    text = _text_of(name, _file_of(name, variants))
+    for other in dict.fromkeys(_NAME.findall(text)):
+        if other not in bodies and other not in there:
+            _collect(other, there, variants, bodies)
+    bodies[name] = text
+
+
+def _file_of(name: str, variants: Mapping[str, str]) -> str:
+    if name in variants or _read(name) is not None:
+        return variants.get(name, name)
+    base = name.removesuffix("2")
+    return variants.get(base, base)
+
+
+@cache
+def _text_of(name: str, file: str) -> str:
+    text = _read(file)
+    if text is None:
+        raise LookupError(f"there is no text of sq_{name}, and no table")
+    if not name.endswith("2") or file.endswith("2"):
+        return text
+    return _NAME.sub(lambda found: found[0] + "2" if found[1] in _STAGED else found[0], text)
+
+
+@cache
+def _read(file: str) -> str | None:
+    path = resources.files(__package__) / "texts" / f"{file}.sql"
+    return path.read_text(encoding="utf-8") if path.is_file() else None

@@ -1,0 +1,3 @@
+-- The order of the second stage.
+SELECT o.*, row_number() OVER (ORDER BY o.rank_priority DESC, o.rank_turn, o.seq) AS pos, 0 AS starts
+FROM sq_ranked2 o

@@ -1,0 +1,2 @@
+-- What is leased, in order, where nobody has a slot already.
+SELECT seq, turn, overdue, 1 AS stage, pos FROM sq_first

@@ -1,0 +1,23 @@
+-- Their place now, and why they are over, if they are. A lease that ran out and may not be taken is
+-- still its holder's.
+SELECT
+  p.*,
+  CASE
+    WHEN p.place = 'held' THEN NULL
+    WHEN p.ends_at <= a.now THEN 'expired'
+    WHEN p.place = 'lost' AND p.losses + 1 >= a.max_losses THEN 'dead'
+  END AS over_by
+FROM (
+  SELECT
+    t.*,
+    least(t.expires_at, t.enqueued_at + b.max_age) AS ends_at,
+    CASE
+      WHEN t.state = 'claimed' AND b.takes_lapsed AND t.lease_expires_at <= b.now THEN 'lost'
+      WHEN t.state = 'claimed' THEN 'held'
+      WHEN t.available_at > b.now THEN 'delayed'
+      ELSE 'due'
+    END AS place
+  FROM sq_turned t
+  CROSS JOIN sq_asked b
+) p
+CROSS JOIN sq_asked a

@@ -1,0 +1,8 @@
+-- The newest row of each item that was touched. (seq, step) is unique. A join back keeps nulls,
+-- which max_by skips in one engine and keeps in the other.
+SELECT s.*
+FROM sq_states s
+JOIN (
+  SELECT seq, max(step) AS step FROM sq_states WHERE kind IN ('item', 'open') GROUP BY seq
+) n ON s.seq = n.seq AND s.step = n.step
+WHERE s.kind IN ('item', 'open')

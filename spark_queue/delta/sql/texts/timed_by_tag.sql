@@ -1,0 +1,3 @@
+-- Where nothing is overdue each candidate has its own tag.
+SELECT p.seq, p.priority, p.fair_key, p.group_key, p.place, p.tag AS slot, p.overdue
+FROM sq_placed p

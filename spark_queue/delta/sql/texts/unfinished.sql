@@ -1,0 +1,21 @@
+-- Every item that is not over: what was touched, by its newest row, and what only entered.
+SELECT
+  l.seq, coalesce(l.item_gen, l.gen) AS gen, l.priority, l.round, l.cost, l.fair_key, l.group_key,
+  l.available_at,
+  coalesce(l.expires_at, t.expires_at) AS expires_at,
+  coalesce(l.enqueued_at, t.enqueued_at) AS enqueued_at,
+  l.state, l.attempts, l.losses, l.lease_expires_at,
+  cast(NULL AS bigint) AS step
+FROM sq_latest l
+LEFT JOIN sq_times t ON l.seq = t.seq
+WHERE l.state IN ('ready', 'claimed')
+UNION ALL
+SELECT
+  i.seq, i.gen, i.priority, i.round, i.cost, i.fair_key, i.group_key,
+  i.available_at, i.expires_at, i.enqueued_at,
+  'ready' AS state, coalesce(i.errors, 0) AS attempts, 0 AS losses,
+  cast(NULL AS bigint) AS lease_expires_at,
+  i.step
+FROM sq_entered i
+LEFT JOIN sq_latest l ON i.seq = l.seq
+WHERE l.seq IS NULL

@@ -1,0 +1,21 @@
+"""Random histories whose claims and settles are decided by the rules in memory and by SQL."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@pytest.mark.parametrize("first", range(0, 300, 30))
+def test_sql_decides_as_the_rules_do(
+    script: Callable[[str], Any], tmp_path: Path, first: int
+) -> None:
+    """Items, order, turns, losses, expiry and death are the same in 300 random histories."""
+    job, counts = script("choices"), Counter[str]()
+    for seed in range(first, first + 30):
+        counts += job.Played(tmp_path / str(seed), seed).play(steps=12)
+    assert min(counts[what] for what in ("claims", "overdue", "over", "lost", "settles")) > 0
