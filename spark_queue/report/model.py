@@ -172,7 +172,7 @@ class HeldGroup:
     liveness: Liveness | None
     """Whether the worker lives that holds it; None where nobody does."""
     error: str | None
-    """Its last error."""
+    """The error of its last failure; a loss is none."""
     heads: int
     """How many such items there are in all; a report names the first hundred."""
 

@@ -135,12 +135,13 @@ def group_starves(subject: Subject) -> Iterator[Finding]:
         if held:
             first, *others = held
             error = f", failed with: {first.error[:_CHARS]}" if first.error else ""
+            lost = f", was lost {first.losses} time(s)" if first.losses else ""
             more = f"; so do {listed([repr(one.group_key) for one in others])}" if others else ""
             yield Finding(
                 id="group-starves",
                 severity="warning",
                 what=f"{first.behind:,} item(s) of group {first.group_key!r} wait for item "
-                f"{first.head}, which is {_state_of(first)}{error}{more}",
+                f"{first.head}, which is {_state_of(first)}{error}{lost}{more}",
                 since=panels.now - timedelta(seconds=max(one.oldest_age for one in held)),
                 command=_free(subject, reader, first),
                 reader=reader.name,

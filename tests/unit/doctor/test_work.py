@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -219,6 +221,35 @@ def test_a_group_that_waits_for_its_head_is_found(
     queue.cancel({"_seq": 1})
     assert queue.doctor().findings == ()
     assert [row["_seq"] for row in queue.claim().rows] == [2]
+
+
+#: Claims an item, and is killed with it.
+_KILLED = """
+import os, signal, sys
+from spark_queue import LocalQueue
+
+claim = LocalQueue.open(sys.argv[1]).claim(1)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("failures", [0, 1])
+def test_a_lost_head_of_a_group_is_not_said_to_have_failed(
+    make: Make, clock: ManualClock, failures: int
+) -> None:
+    """A loss is counted beside the failures, and the error is that of the last of these."""
+    queue = make(group_key="id", lease=9 * HOUR, retry=RetryPolicy(delay=timedelta(0)))
+    queue.enqueue([{"id": "g"}, {"id": "g"}])
+    for _ in range(failures):
+        queue.claim().nack("no lock")
+    subprocess.run([sys.executable, "-c", _KILLED, queue.name], check=False)  # noqa: S603
+    queue.claim()
+    clock.advance(2 * HOUR)
+
+    found = only(queue.doctor(), "group-starves")
+
+    failed = ", failed with: no lock" * failures
+    assert found.what.endswith(f"leased by one that is alive{failed}, was lost 1 time(s)")
 
 
 def test_a_worker_that_is_gone_is_found(make: Make, clock: ManualClock) -> None:
