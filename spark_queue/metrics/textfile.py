@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -13,6 +14,9 @@ from spark_queue.wording import visible
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry, Metric
+
+#: How an escape begins in what :func:`visible` returns, and a backslash that was one.
+_ESCAPE = re.compile(r"\\[xuUnrt\\]")
 
 
 def write(found: Iterable[Sample], path: Path) -> int:
@@ -87,10 +91,14 @@ class _Once:
         for metric, of_metric in families.items():
             kind = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
             family = kind(metric.prometheus, metric.help, labels=metric.labels)
-            values: dict[tuple[str, ...], float] = defaultdict(float)
             for one in of_metric:
-                # Texts that are shown alike are one series: a second one would spoil the file.
-                values[tuple(visible(one.labels[name]) for name in metric.labels)] += one.value
-            for labels, value in values.items():
-                family.add_metric(labels, value)
+                family.add_metric([_label(one.labels[name]) for name in metric.labels], one.value)
             yield family
+
+
+def _label(text: str) -> str:
+    """Return a text without control signs; of two that differ never the same one."""
+    shown = visible(text)
+    # A text that has what others have for escapes is escaped, too.
+    is_plain = shown == text and not _ESCAPE.search(text)
+    return shown if is_plain else visible(text.replace("\\", r"\\"))

@@ -133,7 +133,7 @@ def test_keys_that_are_called_as_ours_are_told_apart(queue_path: str, clock: Man
     assert told == {"(none)", "\\(none)", "\\\\(none)", "\\(rest)", "x", "last"}
 
 
-def test_each_reader_is_told_of(queue_path: str, clock: ManualClock) -> None:
+def test_each_reader_is_lines(queue_path: str, clock: ManualClock) -> None:
     """Its depth and lag are its own; one that reads a stream has a lag, and no states."""
     queue = LocalQueue.create(queue_path, "id string", durability="process", clock=clock)
     queue.enqueue([{"id": "a"}, {"id": "b"}])
@@ -168,6 +168,21 @@ def test_the_file_is_what_prometheus_reads(queue: LocalQueue, tmp_path: Path) ->
     assert file.stat().st_size > 1_000
     with pytest.raises(InvalidArgumentError, match=r"textfile is .*No such file"):
         textfile.write(found, tmp_path / "none" / "queue.prom")
+
+
+def test_texts_that_differ_are_two_series(queue_path: str) -> None:
+    """A control sign is escaped in a label, and no other text is taken for its escape."""
+    tenants = ["\x1b", r"\x1b", "\\\x1b", r"\\x1b", r"a\b", "a\nb", r"a\nb"]
+    queue = LocalQueue.create(queue_path, "t string", QueueConfig(fair_key="t"))
+    queue.enqueue([{"t": tenant} for tenant in tenants for _ in range(3)])
+
+    families = text_string_to_metric_families(textfile.text(samples(queue)))
+
+    lines = [one for f in families for one in f.samples if one.labels.get("key")]
+    told = {one.labels["key"]: one.value for one in lines}
+    assert len(told) == len(tenants)
+    assert {r"\x1b", r"a\b"} <= set(told)
+    assert all(label.isprintable() for label in told)
 
 
 def test_without_the_library_its_name_is_told(
