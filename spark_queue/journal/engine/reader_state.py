@@ -177,7 +177,8 @@ class ReaderState(Generic[T]):
 
     def _in_vain(self, _: object) -> Exception:
         self.line.counters.get_miss += 1
-        return queue.Empty()
+        why = "is paused" if self.is_paused else "had no item in time"
+        return queue.Empty(f"reader {self.settling.fullname!r} {why}")
 
     def _take_back(self, read: Read[T]) -> None:
         with self.queue_state.lock:

@@ -45,6 +45,16 @@ def test_a_wait_ends_at_its_deadline(stage: Stage) -> None:
     assert reader.stats().get_miss == 1
 
 
+def test_a_wait_in_vain_names_the_reader(stage: Stage) -> None:
+    """The error says of which reader there was no item, or that it is paused."""
+    reader = stage.queue().reader("mail")
+    with pytest.raises(stdlib.Empty, match=r"reader 'queue\+mail' had no item in time"):
+        reader.get(timeout=0)
+    reader.pause()
+    with pytest.raises(stdlib.Empty, match=r"reader 'queue\+mail' is paused"):
+        reader.get(timeout=0)
+
+
 @pytest.mark.parametrize("ends", ["nack", "release"])
 def test_a_waiter_gets_what_comes_back(stage: Stage, ends: str) -> None:
     """A nack, or a release, serves who waits (JQ-14, KH-14)."""
