@@ -24,13 +24,13 @@ from spark_queue.delta.input.plain.arrow import schema_of
 from spark_queue.delta.input.plain.ddl import parsed
 from spark_queue.delta.replica.request import EnqueueRules, OnDuplicate, OnFull
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.address import QueueAddress
+from spark_queue.delta.tables.address import QueueAddress, is_name
 from spark_queue.delta.tables.facts import Listener
 from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.delta.upkeep import cloning
 from spark_queue.delta.views.ends import AsOf
 from spark_queue.durability import StepDurability, require_step_durability
-from spark_queue.errors import InvalidArgumentError
+from spark_queue.errors import InvalidArgumentError, QueueNotFoundError
 from spark_queue.local import lagging, views
 from spark_queue.local.working import Worked
 from spark_queue.maintaining import Maintaining
@@ -140,6 +140,9 @@ class LocalQueue(Worked, Maintaining, ReaderRegistry["LocalReader"]):
             When a newer release wrote it.
         """
         store = _store(path, durability, clock, listener)
+        if is_name(path) and not store.exists():
+            by_spark = f"a table name of a catalog takes DeltaQueue.open(spark, {path!r})"
+            raise QueueNotFoundError(store.name, f"there is no such path; {by_spark}")
         store.settings(store.require_exists())
         return cls(store)
 

@@ -38,6 +38,11 @@ def placed(name_or_path: str) -> str:
     return os.path.abspath(name_or_path)  # noqa: PTH100 - a place on a store is a string
 
 
+def is_name(name_or_path: object) -> bool:
+    """Tell whether a catalog can have a queue of this name."""
+    return isinstance(name_or_path, str) and _NAME.fullmatch(name_or_path) is not None
+
+
 @dataclass(frozen=True, slots=True)
 class TableAddress:
     """One Delta table: by path where ``is_path``, else by name."""
@@ -72,7 +77,7 @@ class QueueAddress:
         _require_text("a queue", self.name)
         if self.is_path:
             require_path("queue path", self.name)
-        elif not _NAME.fullmatch(self.name):
+        elif not is_name(self.name):
             raise InvalidArgumentError(
                 f"queue name {shorten(self.name)}: use letters, digits and _ in at most three "
                 "parts "

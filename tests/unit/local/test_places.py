@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import spark_queue
-from spark_queue.errors import InvalidArgumentError, SparkNeededError
+from spark_queue.errors import InvalidArgumentError, QueueNotFoundError, SparkNeededError
 from spark_queue.local.queue import LocalQueue
 
 #: What is refused, and a word of why.
@@ -114,3 +114,15 @@ def test_an_output_that_cannot_be_is_refused_first(tmp_path: Path, name: str) ->
     with pytest.raises(InvalidArgumentError, match=r"^output "):
         queue.process(lambda item: item, returns="n bigint", output=f"{tmp_path}/out/{name}")
     assert (queue.counts()["ready"], (tmp_path / "out").exists()) == (1, False)
+
+
+@pytest.mark.parametrize("name", ["main.ops.files", "ops.files", "files"])
+def test_a_name_of_a_catalog_is_told_to_need_spark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Where no directory has the name, the error says how to open a queue by its table name."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(QueueNotFoundError, match=rf"takes DeltaQueue\.open\(spark, '{name}'\)"):
+        spark_queue.open(name)
+    LocalQueue.create(name, "id string", durability="process")
+    assert LocalQueue.open(name).counts()["ready"] == 0
