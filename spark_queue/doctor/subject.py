@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from spark_queue.delta.arrow.rows import log_of
+from spark_queue.delta.commands.upgrade import oldest_format
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import paths
 from spark_queue.delta.tables.facts import LogName
@@ -67,10 +68,10 @@ class Subject:
 
     @property
     def format(self) -> int:
-        """The oldest format that a log of a reader says; the first is always there."""
+        """The oldest format that a log of a reader or a table has; the first is always there."""
         first = self.store.of_reader(0)
         formats = [reader.settings.format for reader in self.readers]
-        return min([first.settings(first.status_head()).format, *formats])
+        return oldest_format(first, [first.settings(first.status_head()).format, *formats])
 
     @cached_property
     def lost(self) -> list[Store]:

@@ -10,7 +10,7 @@ from spark_queue.delta.input import key_rules, kinds
 from spark_queue.delta.input.kinds import Field, Kind
 from spark_queue.delta.store.committing import require_not_held
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.schema import FORMAT_VERSION, QUEUE_COLUMNS, TRACE
+from spark_queue.delta.tables.schema import FORMAT_VERSION, QUEUE_COLUMNS, TRACE, TRACED
 from spark_queue.results import Upgraded
 
 
@@ -35,12 +35,17 @@ def upgrade(store: Store, *, dry_run: bool = False) -> Upgraded:
     users = [field for field in kinds.read(store.columns()) if field.name not in ours]
     key_rules.require_same_texts(store.name, settings, users)
     require_not_held(store, store.queue_head())
+    was = oldest_format(store, [log.settings(log.status_head()).format for log in _logs(first)])
     if dry_run:
-        formats = [log.settings(log.status_head()).format for log in _logs(first)]
-        return Upgraded(step=0, was=min(formats), now=FORMAT_VERSION)
+        return Upgraded(step=0, was=was, now=FORMAT_VERSION)
     step, *_ = [_logged(reader) for reader in _logs(first)]
     more_columns.widen(store, [Field(TRACE, Kind("string"))])
-    return Upgraded(step=step, was=settings.format, now=FORMAT_VERSION)
+    return Upgraded(step=step, was=was, now=FORMAT_VERSION)
+
+
+def oldest_format(store: Store, logged: list[int]) -> int:
+    """Return the oldest format of what the logs say, and of the tables: an upgrade may be cut."""
+    return min(logged) if store.carries_traces() else min(*logged, TRACED - 1)
 
 
 def _logs(first: Store) -> Iterator[Store]:

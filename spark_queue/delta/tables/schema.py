@@ -20,8 +20,8 @@ import pyarrow as pa
 #: 3: a column of the item log for the trace that an item belongs to.
 FORMAT_VERSION = 3
 
-#: The format from which on keys have one text.
-ONE_TEXT = 2
+#: The format from which on keys have one text, and the one that brought traces.
+ONE_TEXT, TRACED = 2, 3
 
 #: The column that came with format 3: a queue of an older one has it when it was upgraded.
 TRACE = "_trace"

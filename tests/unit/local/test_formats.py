@@ -149,8 +149,12 @@ def test_an_upgrade_that_was_cut_short_goes_on(
         with pytest.raises(ZeroDivisionError):
             queue.upgrade()
 
+    told = queue.upgrade(dry_run=True)
+    assert (told.was, told.now) == (2, FORMAT_VERSION)
+    assert "format-older" in queue.doctor().ids()
     assert queue.enqueue({"path": "n", "tenant": "t", "folder": "f"}).inserted == 1
-    queue.upgrade()
+    assert queue.upgrade().was == 2
+    assert queue.upgrade().was == FORMAT_VERSION
     assert queue._store.carries_traces()
     assert queue.enqueue({"path": "m", "tenant": "t", "folder": "f"}).inserted == 1
 
