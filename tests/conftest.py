@@ -38,6 +38,8 @@ _PLANNERS = {"planned": "spark", "verify": "verify"}
 _CONF = {
     "spark.sql.catalogImplementation": "in-memory",
     "spark.driver.memory": "4g",
+    # The tables of a test are gone when it ends: what Delta remembers of them fills the heap.
+    "spark.databricks.delta.delta.log.cacheSize": "16",
 }
 
 _JAVA = "spark.driver.extraJavaOptions"
@@ -60,8 +62,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     conf = {**_CONF, "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
     if SESSION != "defaults":
         conf = {**SMALL_STEPS_CONF, **conf}
-        # What a test leaves behind is young: room for it saves collections of the whole heap.
-        conf[_JAVA] = f"{SMALL_STEPS_CONF[_JAVA]} -Xmn1g"
+        # What a test leaves behind is young: room for it saves collections of the whole heap, as
+        # does a heap that need not grow.
+        conf[_JAVA] = f"{SMALL_STEPS_CONF[_JAVA]} -Xms3g -Xmn1g"
+        conf["spark.python.daemon.module"] = "tests.worker_daemon"
     if SESSION in _PLANNERS:
         conf[SMALL_STEPS] = _PLANNERS[SESSION]
     session = _remote(conf) if REMOTE else local_session("tests", quiet=True, **conf)
