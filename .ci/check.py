@@ -53,8 +53,11 @@ _OWN_SESSIONS = ("tests/notebooks", "tests/delta/test_chaos.py", "tests/delta/te
 #: The classes that every JVM of the tests loads: see classes.py.
 _CLASSES = ROOT / ".venv" / "classes.jsa"
 
-#: What a JVM cannot map it reads, as without an archive, and says nothing of it.
-_MAPPED = f"-XX:SharedArchiveFile={_CLASSES} -Xlog:cds=off -Xlog:cds+dynamic=off"
+#: What a JVM cannot map it reads, as without an archive, and says nothing of it. With room for all
+#: classes from the start, it does not collect the whole heap each time that it needs more of it.
+_MAPPED = (
+    f"-XX:SharedArchiveFile={_CLASSES} -Xlog:cds=off -Xlog:cds+dynamic=off -XX:MetaspaceSize=300m"
+)
 
 #: For JVMs of which some live long. No setting of Spark's is changed by this.
 _LONG_LIVED = {"SPARK_SUBMIT_OPTS": _MAPPED}
@@ -64,6 +67,10 @@ _LONG_LIVED = {"SPARK_SUBMIT_OPTS": _MAPPED}
 _SHORT_LIVED = {
     "SPARK_SUBMIT_OPTS": f"-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m {_MAPPED}"
 }
+
+#: Tests start Python hundreds of times, which compiles what it imports once, even where it is told
+#: not to keep that. Threads of numpy would only take turns with the other lane.
+_QUICK_STARTS = {"PYTHONDONTWRITEBYTECODE": "", "OPENBLAS_NUM_THREADS": "1"}
 
 #: Checks one after another, beside other lanes.
 Lane = tuple[Check, ...]
@@ -125,9 +132,8 @@ FAST = (_STATIC, ((_WITHOUT_SPARK,),))
 FULL = (
     ((_ARCHIVE,), *_STATIC),
     ((_WITHOUT_SPARK,),),
-    tuple((check,) for check in _PYTHONS),
     ((_SMALL_STEPS,),),
-    ((_CONNECT,), (_ELSEWHERE,), (_DEFAULTS,)),
+    tuple((check,) for check in (_CONNECT, _ELSEWHERE, _DEFAULTS, *_PYTHONS)),
 )
 
 
@@ -186,7 +192,7 @@ def _run(check: Check) -> Outcome:
 
 
 def _output(check: Check) -> tuple[int, deque[str]]:
-    env = {**os.environ, **check.env}
+    env = {**os.environ, **_QUICK_STARTS, **check.env}
     lines: deque[str] = deque(maxlen=2_000)
     with subprocess.Popen(
         check.command,
