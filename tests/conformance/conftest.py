@@ -1,7 +1,7 @@
 """Runs every scenario over every engine that can play it, on classic Spark or on Spark Connect.
 
-Small steps are decided in the process, as for a user. What is marked ``planned`` is played by the
-plans of Spark over Connect, too: each plan at least once. ``SPARK_QUEUE_SESSION=planned`` has it
+Small steps are decided in the process, as for a user. Over Connect, what is marked ``planned`` is
+decided by the plans of Spark: each plan at least once. ``SPARK_QUEUE_SESSION=planned`` has it
 play everything so, and with ``verify`` both planners decide each step, and are compared.
 """
 
@@ -61,9 +61,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     needed = {what for mark in metafunc.definition.iter_markers("needs") for what in mark.args}
     names = [name for name, engine in ENGINES.items() if needed <= engine.capabilities]
-    if metafunc.definition.get_closest_marker("planned") is None:
-        names = [name for name in names if name != "planned"]
-    metafunc.parametrize("engine_name", [_engine(name) for name in names])
+    is_planned = metafunc.definition.get_closest_marker("planned") is not None
+    left_out = "delta" if REMOTE and is_planned else "planned"
+    played = [_engine(name) for name in names if name != left_out]
+    metafunc.parametrize("engine_name", played)
 
 
 def _engine(name: str) -> Any:
