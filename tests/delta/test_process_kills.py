@@ -30,8 +30,7 @@ def workers(spark: SparkSession) -> Iterator[kills.Workers]:
 
 def _rescue(queue: DeltaQueue | LocalQueue, place: str, *, in_order: bool = True) -> None:
     kills.work(queue, place, "second")
-    status: Any = queue.status()
-    rows = status.to_pylist() if isinstance(queue, LocalQueue) else status.collect()
+    rows = LocalQueue.open(f"{place}/queue").status().to_pylist()
     states = {row["id"]: (row["_state"], row["_attempts"]) for row in rows}
     kills.require_law(place, states, in_order=in_order)
 

@@ -1,23 +1,15 @@
-"""The queries of the crash test, and a program that runs them until it is killed."""
+"""The queries of the crash tests, and what they read."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_queue import DeltaQueue
-from spark_queue.session import SMALL_STEPS_CONF, local_session
-from spark_queue.streaming import (
-    STREAMING_CONF,
-    distinct_in_flight,
-    fair_rounds,
-    one_active_per_group,
-)
+from spark_queue.streaming import distinct_in_flight, fair_rounds, one_active_per_group
 from tests.streaming.feeds import BUCKETS, Feed, Sink
 
 SCHEMA = "path string, at long"
@@ -71,19 +63,3 @@ def _feeds(spark: SparkSession, root: str) -> tuple[Feed, Feed]:
         Feed(spark, f"{root}/arrivals", SCHEMA, files=1),
         Feed(spark, f"{root}/completions", SCHEMA, files=1),
     )
-
-
-def main(root: str) -> None:
-    """Run all queries to their end."""
-    settings: dict[str, Any] = {
-        **SMALL_STEPS_CONF,
-        **STREAMING_CONF,
-        "spark.sql.warehouse.dir": f"{root}/warehouse",
-    }
-    spark = local_session("crash", quiet=True, **settings)
-    for query in started(spark, root):
-        query.awaitTermination()
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

@@ -1,4 +1,4 @@
-"""Streaming queries that stand still, each at a point of its own, until all are killed at once."""
+"""Streaming queries that are killed at once, most as they stand still at a point of their own."""
 
 from __future__ import annotations
 
@@ -80,6 +80,11 @@ ITEMS, LIMIT = 6, 4
 def home(root: str, verb: str, point: str) -> str:
     """Return the directory of a case."""
     return f"{root}/{verb}-{point.replace(' ', '-')}"
+
+
+def running(root: str) -> str:
+    """Return the directory of the queries that are killed in the middle of their work."""
+    return f"{root}/running"
 
 
 def mark(directory: str) -> Path:
@@ -183,14 +188,15 @@ def patch(owner: Any, name: str, place_of: Callable[..., str], verb: str, root: 
 
 
 def main(root: str) -> None:
-    """Start the queries of all cases, and wait for the kill."""
+    """Start the queries of all cases, then those that run until the kill."""
     settings: dict[str, Any] = {
         **SMALL_STEPS_CONF,
         **STREAMING_CONF,
         "spark.sql.warehouse.dir": f"{root}/warehouse",
+        "spark.python.daemon.module": "tests.worker_daemon",
     }
     # Tasks that stand still keep their cores.
-    spark = local_session("kills", master=f"local[{len(CASES)}]", quiet=True, **settings)
+    spark = local_session("kills", master=f"local[{len(CASES) + 2}]", quiet=True, **settings)
 
     def of_store(store: Any, *_given: Any, **_options: Any) -> str:
         return str(Path(store.name).parent)
@@ -217,7 +223,8 @@ def main(root: str) -> None:
             query.awaitTermination(timeout=1)
             if not query.isActive:
                 raise SystemExit(f"{verb} has not come to {point!r}: {query.exception()}")
-    time.sleep(timedelta(days=1).total_seconds())
+    for query in crash.started(spark, running(root)):
+        query.awaitTermination()
 
 
 if __name__ == "__main__":

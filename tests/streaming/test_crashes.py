@@ -90,40 +90,12 @@ def _ats(files: range) -> list[int]:
     return [at for number in files for at in range(number * 10, number * 10 + 10)]
 
 
-def killed(root: str) -> dict[str, int]:
-    """Run the queries in a process of their own, and kill it in the middle of its work."""
-    command = [sys.executable, "-m", "tests.streaming.crash", root]
-    with subprocess.Popen(command, cwd=ROOT, start_new_session=True) as child:  # noqa: S603
-        deadline = time.monotonic() + 180
-        while min(crash.commits(root, name) for name in NAMES) < 1:
-            assert child.poll() is None, "the queries ended before they could be killed"
-            assert time.monotonic() < deadline, "the queries did not get going"
-            time.sleep(0.05)
-        os.killpg(child.pid, signal.SIGKILL)
-    return {name: crash.commits(root, name) for name in NAMES}
-
-
-def test_a_killed_query_goes_on_exactly_where_it_was(spark: SparkSession, place: str) -> None:
-    """After kill -9 in the middle and a restart, every row is out, and queued, exactly once."""
-    crash.fill(spark, place)
-    DeltaQueue.create(spark, f"{place}/queue", crash.SCHEMA, QueueConfig(fair_key="path")).close()
-    done = killed(place)
-    assert min(done.values()) < crash.FILES, f"all had ended: {done}"
-    for query in crash.started(spark, place):
-        query.awaitTermination()
-    for name, (rules, number) in RULES.items():
-        wanted = expected(rules, cuts(place, name))
-        rows = Sink(spark, f"{place}/{name}").rows()
-        found = sorted((row["at"], row[number] if number else 0.0) for row in rows)
-        assert found == wanted, name
-    queue = DeltaQueue.open(spark, f"{place}/queue")
-    assert sorted(row["at"] for row in queue.status().collect()) == list(range(crash.FILES * 10))
-    assert queue.stats().ready == crash.FILES * 10
-
-
 @pytest.fixture(scope="module")
 def killed_at_points(spark: SparkSession) -> Iterator[str]:
-    """Run a query for each verb and point in one process, and kill it when all are there."""
+    """Run a query for each verb and point in one process, and kill it when all are there.
+
+    Then other queries are in the middle of their work.
+    """
     root = tempfile.mkdtemp(prefix="spark-queue-", dir=memory_place())
     try:
         _make_ready(spark, root)
@@ -131,8 +103,11 @@ def killed_at_points(spark: SparkSession) -> Iterator[str]:
         with subprocess.Popen(command, cwd=ROOT, start_new_session=True) as child:  # noqa: S603
             try:
                 _wait_until_all_stand_still(child, root)
+                _wait_until_all_have_begun(child, kills.running(root))
             finally:
                 os.killpg(child.pid, signal.SIGKILL)
+        done = {name: crash.commits(kills.running(root), name) for name in NAMES}
+        assert min(done.values()) < crash.FILES, f"all had ended: {done}"
         yield root
     finally:
         shutil.rmtree(root, ignore_errors=True)
@@ -140,6 +115,9 @@ def killed_at_points(spark: SparkSession) -> Iterator[str]:
 
 def _make_ready(spark: SparkSession, root: str) -> None:
     crash.fill(spark, root, files=3)
+    middle = kills.running(root)
+    crash.fill(spark, middle)
+    DeltaQueue.create(spark, f"{middle}/queue", crash.SCHEMA, QueueConfig(fair_key="path")).close()
     for verb, point in kills.CASES:
         place = kills.home(root, verb, point)
         if verb == "enqueue_stream":
@@ -156,6 +134,32 @@ def _wait_until_all_stand_still(child: subprocess.Popen[bytes], root: str) -> No
         assert child.poll() is None, f"the queries ended before they were killed: {missing}"
         assert time.monotonic() < deadline, f"not every query came to its point: {missing}"
         time.sleep(0.1)
+
+
+def _wait_until_all_have_begun(child: subprocess.Popen[bytes], place: str) -> None:
+    deadline = time.monotonic() + 180
+    while min(crash.commits(place, name) for name in NAMES) < 1:
+        assert child.poll() is None, "the queries ended before they could be killed"
+        assert time.monotonic() < deadline, "the queries did not get going"
+        time.sleep(0.05)
+
+
+@pytest.mark.slow
+def test_a_killed_query_goes_on_exactly_where_it_was(
+    spark: SparkSession, killed_at_points: str
+) -> None:
+    """After kill -9 in the middle and a restart, every row is out, and queued, exactly once."""
+    place = kills.running(killed_at_points)
+    for query in crash.started(spark, place):
+        query.awaitTermination()
+    for name, (rules, number) in RULES.items():
+        wanted = expected(rules, cuts(place, name))
+        rows = Sink(spark, f"{place}/{name}").rows()
+        found = sorted((row["at"], row[number] if number else 0.0) for row in rows)
+        assert found == wanted, name
+    queue = DeltaQueue.open(spark, f"{place}/queue")
+    assert sorted(row["at"] for row in queue.status().collect()) == list(range(crash.FILES * 10))
+    assert queue.stats().ready == crash.FILES * 10
 
 
 @pytest.mark.slow
