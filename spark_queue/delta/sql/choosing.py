@@ -116,7 +116,7 @@ class SqlChooser:
             ours = choose(self._store, head, settings, self._request, self._now)
         except (InexactTurnsError, log_rows.TooManyRowsError):
             return self._beyond.at(head, settings)
-        if verify.is_wanted(self._store) and not isinstance(self._store.session, PlainSession):
+        if compares(self._store):
             self._compare(head, settings, ours)
         return ours
 
@@ -149,6 +149,11 @@ class SqlChooser:
             return Plan(head=head, rows=left.table(), facts=facts)
 
         verify.checked(self._store, "claim", lambda: plan(ours), lambda: plan(theirs))
+
+
+def compares(store: Store) -> bool:
+    """Tell whether a decision is held against that of Spark."""
+    return verify.is_wanted(store) and not isinstance(store.session, PlainSession)
 
 
 def _rows_of(choice: Choice | None) -> list[dict[str, Any]]:

@@ -2,16 +2,74 @@
 
 from __future__ import annotations
 
+import atexit
+import ctypes
+import os
 import shutil
 import tempfile
+import threading
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from spark_queue.delta.sql.statements import statement
 
-#: Bytes that a decision may take before the engine goes on by files.
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+#: Bytes that all decisions of a process may take before the engine goes on by files.
 _MEMORY = "1GB"
+
+
+class _Engine:
+    """The one engine of a process: a start takes longer than many a decision."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._connection: DuckDBPyConnection | None = None
+
+    def connect(self) -> DuckDBPyConnection:
+        """Return a connection whose tables are its own."""
+        with self._lock:
+            if self._connection is None:
+                self._connection = _start()
+            return self._connection.cursor()
+
+    def forget(self) -> None:
+        """Begin again, as a child of a fork: the threads of the other are the parent's."""
+        self.__init__()  # type: ignore[misc]
+
+
+def _start() -> DuckDBPyConnection:
+    import duckdb  # noqa: PLC0415 - takes a while
+
+    spilled = tempfile.mkdtemp(prefix="spark-queue-")
+    atexit.register(_remove, spilled, os.getpid())
+    config: dict[str, str | bool | int | float | list[str]] = {
+        "memory_limit": _MEMORY,
+        "temp_directory": spilled,
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+        "python_enable_replacements": False,
+    }
+    connection = duckdb.connect(config=config)
+    # In a child of a fork the end of an engine would wait for threads that are not there.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
+    connection.execute("SET enable_external_access = false")
+    # As Spark sorts.
+    connection.execute("SET GLOBAL default_null_order = 'nulls_first_on_asc_last_on_desc'")
+    return connection
+
+
+def _remove(directory: str, process: int) -> None:
+    if os.getpid() == process:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+_ENGINE = _Engine()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_ENGINE.forget)
 
 
 class Database:
@@ -24,27 +82,13 @@ class Database:
     """
 
     def __init__(self, variants: Mapping[str, str]) -> None:
-        import duckdb  # noqa: PLC0415 - takes a while
-
         self.variants = dict(variants)
         self._there: set[str] = set()
-        self._spilled = tempfile.mkdtemp(prefix="spark-queue-")
-        config: dict[str, str | bool | int | float | list[str]] = {
-            "memory_limit": _MEMORY,
-            "temp_directory": self._spilled,
-            "autoinstall_known_extensions": False,
-            "autoload_known_extensions": False,
-            "python_enable_replacements": False,
-        }
-        self._connection = duckdb.connect(config=config)
-        self._connection.execute("SET enable_external_access = false")
-        # As Spark sorts.
-        self._connection.execute("SET default_null_order = 'nulls_first_on_asc_last_on_desc'")
+        self._connection = _ENGINE.connect()
 
     def close(self) -> None:
-        """Forget the tables, and remove what was spilled."""
+        """Forget the tables."""
         self._connection.close()
-        shutil.rmtree(self._spilled, ignore_errors=True)
 
     def give(self, name: str, rows: pa.Table) -> None:
         """Have a table under a name of the texts."""

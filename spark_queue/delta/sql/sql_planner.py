@@ -8,14 +8,16 @@ from typing import Any
 
 import pyarrow as pa
 
+from spark_queue.delta import verify
 from spark_queue.delta.planner import Planner
 from spark_queue.delta.replica.request import Choice, Request
 from spark_queue.delta.sql import settlement
-from spark_queue.delta.sql.choosing import InexactTurnsError, SqlChooser, choose
+from spark_queue.delta.sql.choosing import InexactTurnsError, SqlChooser, choose, compares
 from spark_queue.delta.sql.log_rows import TooManyRowsError
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import StatusHead
 from spark_queue.delta.verdicts import StagedSettle, Verdict
+from spark_queue.delta.verify import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +45,16 @@ class SqlPlanner:
     ) -> StagedSettle:
         """See :class:`Planner`."""
         try:
-            stage = settlement.settle(self.store, head, lease, verdict, now)
+            ours = settlement.settle(self.store, head, lease, verdict, now)
         except TooManyRowsError:
-            stage = None
-        return stage or self.beyond.settled(head, lease, verdict, now)
+            ours = None
+        if ours is not None and not compares(self.store):
+            return ours
+        theirs = self.beyond.settled(head, lease, verdict, now)
+        if ours is None:
+            return theirs
+        verify.checked(self.store, "settle", lambda: _plan(head, ours), lambda: _plan(head, theirs))
+        return ours
 
     def chosen_after(
         self,
@@ -65,6 +73,11 @@ class SqlPlanner:
         except (InexactTurnsError, TooManyRowsError):
             return None
         return None if stage is None else (stage, pa.concat_tables([stage.table(), done.rows]))
+
+
+def _plan(head: StatusHead, stage: StagedSettle) -> Plan:
+    facts = {"counts": dict(stage.counts), "lost": stage.lost, "failed": stage.failed}
+    return Plan(head=head, rows=stage.rows, facts=facts)
 
 
 def of(store: Store, beyond: Planner[Any]) -> SqlPlanner:
