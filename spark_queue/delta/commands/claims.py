@@ -58,6 +58,7 @@ def _claimed(store: Store, request: Request) -> GrantedClaim:
         if stage is None or stage.total() == 0:
             return Answer(answer=nothing)
         after = logged(head, stage)
+        replicas.drop_before(store, stage.total())
         replicas.note_large(store, stage.claimed(), after)
         return Step(
             head=after,

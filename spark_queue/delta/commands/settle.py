@@ -90,6 +90,7 @@ def settle(store: Store, lease: int, verdict: Verdict, *, action: str = "settle"
         stage = here or planner_of(store).settled(head, lease, verdict, now)
         if not stage.counts:
             return Answer(answer=told(stage, 0))
+        replicas.drop_before(store, stage.total())
         after = logged(head, stage)
         return Step(
             head=after,
@@ -115,15 +116,26 @@ def judged_here(
 def _judged(
     store: Store, head: StatusHead, lease: int, verdict: Verdict, now: datetime
 ) -> StagedSettle | None:
+    # Few outcomes are few, however much the claim has.
+    is_large = not isinstance(verdict, Some) or len(verdict.outcomes) > replicas.LARGE
     with store.cache().lock:
-        replica = None if replicas.is_left(store) else replicas.at_hand(store)
-        if replica is None:
+        if replicas.is_left(store) or (is_large and replicas.is_unread(store, head)):
+            return None
+        replica = replicas.at_hand(store)
+        if replica is None or (is_large and _has_many(store, replica, lease)):
             return None
         found = judged_here(store, replica, head, lease, verdict, now)
     if found is None:
         return None
     lost = found.lost[:NAMED]
     return StagedSettle(rows=found.table(), counts=found.counts, lost=lost, failed=found.failed)
+
+
+def _has_many(store: Store, replica: Replica, lease: int) -> bool:
+    """Tell whether more is left of a lease than is decided well one by one."""
+    grant = replica.grants.get(lease)
+    count = 0 if grant is None else len(grant.left)
+    return count > replicas.LARGE and replicas.are_files_read(store)
 
 
 def _check(

@@ -36,6 +36,9 @@ _FILES = 2_000
 _OPEN = 50_000
 _NEAR = 10_000
 
+#: Items that one step decides one by one at most, where SQL decides in a tenth of a second.
+LARGE = 5_000
+
 #: How many times that they may become before a window is made.
 _GROWS = 5
 
@@ -99,10 +102,9 @@ def are_files_read(store: Store) -> bool:
 
 
 def is_large(store: Store, head: StatusHead, limit: int) -> bool:
-    """Tell whether a claim is one for a planner: of more than fits into memory at once."""
-    if limit <= _OPEN or store.outstanding(head) <= _OPEN:
-        return False
-    return _has_spark(store) or are_files_read(store)
+    """Tell whether a claim is one for a planner: more than is decided well one by one."""
+    count = min(limit, store.outstanding(head))
+    return count > _OPEN or (count > LARGE and are_files_read(store))
 
 
 def is_left(store: Store) -> bool:
@@ -110,6 +112,19 @@ def is_left(store: Store) -> bool:
     if not (_has_spark(store) or are_files_read(store)):
         return False
     return store.position().too_large.is_now(store.queue_head(), store.status_head())
+
+
+def is_unread(store: Store, head: StatusHead) -> bool:
+    """Tell whether much is in flight, and would have to be read to be known here."""
+    is_unknown = store.position().replica is None
+    return is_unknown and head.claimed > LARGE and are_files_read(store)
+
+
+def drop_before(store: Store, rows: int) -> None:
+    """Forget the state before a step that is so large that it is sooner read again."""
+    if rows > LARGE and are_files_read(store):
+        with store.cache().lock:
+            store.position().replica = None
 
 
 def note_large(store: Store, count: int, after: StatusHead) -> None:
