@@ -300,7 +300,7 @@ class DeltaEngine:
         more += ", note string" if self.has_notes else ""
         frame = self.spark.createDataFrame(values, SCHEMA + more)
         # Two partitions, so that no scenario leans on there being one.
-        outcomes = self.queue.enqueue(frame.repartitionByRange(2, "id"), order_by="id").outcomes
+        outcomes = self.queue.enqueue(frame.repartition(2), order_by="id").outcomes
         found = outcomes.select("_seq", "id", "duplicate_of").collect()
         self.ids |= {row["_seq"]: row["id"] for row in found}
         holders = {row["id"]: self.ids.get(row["duplicate_of"]) for row in found}

@@ -83,22 +83,22 @@ def test_items_are_shown_the_same_now_and_as_they_were(twins: Twins) -> None:
     pair = twins(*_ALL_KEYS, max_attempts=3)
     pair.play(_everything)
 
+    letters, stats = {}, {}
     for moment in _moments(pair):
         pair.require_same(lambda one, at: one.table(one.queue.status(at)), moment)
-        pair.require_same(lambda one, at: one.table(one.queue.dead(at)), moment)
-        pair.require_same(lambda one, at: one.queue.stats(at), moment)
+        letters[moment] = pair.require_same(lambda one, at: one.table(one.queue.dead(at)), moment)
+        stats[moment] = pair.require_same(lambda one, at: one.queue.stats(at), moment)
         if isinstance(moment, int):
             pair.require_same(lambda one, at: one.queue.instant_of(at), moment)
 
     counts = pair.require_same(lambda one: one.queue.counts())
-    stats = pair.require_same(lambda one: one.queue.stats())
-    assert counts == {state: stats[state] for state in counts}
+    assert counts == {state: stats[_NOW][state] for state in counts}
     assert (counts["dead"], counts["cancelled"], counts["refused"]) == (1, 1, 2)
-    names = [row["fair_key"] for row in stats["per_key"][1]]
+    names = [row["fair_key"] for row in stats[_NOW]["per_key"][1]]
     assert names == [None, "ann", "bob", "cyd", "dan", "eve"]
-    columns, letters = pair.require_same(lambda one: one.table(one.queue.dead()))
+    columns, rows = letters[_NOW]
     assert [name for name, _ in columns][-2:] == ["_gen", "_successor"]
-    assert [row["_successor"] is None for row in letters] == [False]
+    assert [row["_successor"] is None for row in rows] == [False]
 
 
 def test_a_history_is_the_same_of_every_row(twins: Twins) -> None:
