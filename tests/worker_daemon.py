@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import gc
 import os
+from importlib import import_module
 
-# Threads of numpy and of Arrow would not be there after a fork.
-os.environ["OPENBLAS_NUM_THREADS"] = "1"
-os.environ["JE_ARROW_MALLOC_CONF"] = "background_thread:false"
 
-import pandas as pd  # noqa: F401 - for the workers
-from pyspark import daemon, worker  # noqa: F401
-
-import spark_queue.streaming.processor  # noqa: F401
-
-if __name__ == "__main__":
+def main() -> None:
+    """Import what workers need, then fork them as Spark asks for them."""
+    # Threads of numpy and of Arrow would not be there after a fork.
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
+    os.environ["JE_ARROW_MALLOC_CONF"] = "background_thread:false"
+    for name in ("pandas", "pyspark.worker", "spark_queue.streaming.processor"):
+        import_module(name)
     # A worker collects garbage after each task: what is imported is none.
     gc.freeze()
-    daemon.manager()
+    import_module("pyspark.daemon").manager()
+
+
+if __name__ == "__main__":
+    main()
