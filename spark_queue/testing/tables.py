@@ -240,6 +240,7 @@ class KeptRows:
             self._schema = arrow.schema_of(kinds.read(self._columns))
             for path, rows in self._rows.items():
                 self._rows[path] = table_of(self._schema, rows.num_rows, columns_of(rows))
+            self.commits.append(_commit(redefines=True))
 
     def written(self, gen: int, rows: pa.Table) -> dict[str, Any]:
         """See :class:`StepLog`."""
@@ -336,6 +337,7 @@ def _commit(
     merged: Sequence[LogFile] = (),
     gone: frozenset[str] = frozenset(),
     takes_away: bool = False,
+    redefines: bool = False,
 ) -> Commit:
     return Commit(
         step=step,
@@ -344,5 +346,5 @@ def _commit(
         merged=merged,
         gone=gone,
         takes_away=takes_away,
-        redefines=False,
+        redefines=redefines,
     )

@@ -48,15 +48,6 @@ def test_the_newest_version_is_found_from_a_known_one(items: Path, queue: LocalQ
     assert [newest_version(items, known) for known in (None, 0, 2, 4)] == [4, 4, 4, 4]
 
 
-def test_a_log_that_was_cleaned_up_is_looked_through(items: Path, queue: LocalQueue) -> None:
-    """A known commit that is gone says nothing of its successors."""
-    queue.enqueue({"n": 2})
-    named(items, 0).unlink()
-    named(items, 1).unlink()
-
-    assert newest_version(items, 0) == 2
-
-
 def test_where_no_table_is_there_is_no_version(tmp_path: Path) -> None:
     """Neither in an empty directory nor in none."""
     assert newest_version(tmp_path, None) is None

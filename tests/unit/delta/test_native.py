@@ -288,18 +288,6 @@ def test_a_step_is_forced_in_a_child_that_was_forked(
     assert os.waitpid(child, 0)[1] == 0
 
 
-def test_a_step_that_somebody_else_has_is_lost(tmp_path: Path) -> None:
-    """Of two that make the same step one wins, and the other has written nothing."""
-    ours, theirs = _log(tmp_path), NativeLog(tmp_path)
-    one, other = following(StatusHead()), following(StatusHead())
-    assert theirs.commit(other, _rows(1))
-    assert not ours.commit(one, _rows(2))
-    again = following(other)
-    assert ours.commit(again, _rows(2))
-    assert theirs.commit(following(again), None)
-    assert sorted(filter(None, ours.read(["_seq"])["_seq"].to_pylist())) == [1, 2]
-
-
 def test_a_version_is_never_replaced(tmp_path: Path) -> None:
     """A commit that comes between the look at the log and ours stays, and ours is lost."""
     ours, theirs = _log(tmp_path), NativeLog(tmp_path)

@@ -1,0 +1,155 @@
+"""Logs of each kind, made for one exercise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from spark_queue.delta.store import committing, memory
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.address import QueueAddress
+from spark_queue.delta.tables.commits import Commit, Commits, CommitsHere
+from spark_queue.delta.tables.files import LogFile
+from spark_queue.delta.tables.heads import StatusHead, following
+from spark_queue.delta.tables.log import APP_ID, Log
+from spark_queue.delta.tables.schema import CONFIG, META_LANE, STATUS_COLUMNS
+from spark_queue.delta.tables.wishes import PlainSession, Session
+from spark_queue.session import DURABILITY
+from spark_queue.testing.tables import KeptTables
+
+#: Columns that the exercise reads.
+COLUMNS = ("_gen", "_kind", "_step", "_seq", "_body")
+
+
+def rows(*seqs: int, gen: int = 0) -> pa.Table:
+    """Return rows of items."""
+    return pa.table(
+        {
+            "_gen": pa.array([gen] * len(seqs), pa.int32()),
+            "_kind": ["item"] * len(seqs),
+            "_seq": pa.array(seqs, pa.int64()),
+        }
+    )
+
+
+def settings(text: str) -> pa.Table:
+    """Return a row that is found by its kind and step."""
+    return pa.table({"_gen": pa.array([META_LANE], pa.int32()), "_kind": [CONFIG], "_body": [text]})
+
+
+@dataclass
+class TestedLog:
+    """A log as the exercise asks it."""
+
+    __test__ = False
+
+    session: Session
+    name: str
+    directory: Path | None = None
+    """Where its files are, if on this disk."""
+    by_spark: bool = False
+    """Whether Spark commits its steps."""
+    store: Store = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.store = Store.of(self.session, QueueAddress(self.name))
+
+    @property
+    def log(self) -> Log[StatusHead]:
+        """The log."""
+        return self.store.status
+
+    def open_again(self) -> TestedLog:
+        """Return the log as a process sees it that knows nothing of it."""
+        memory.forget(self.store.handle.place.identity())
+        return TestedLog(self.session, self.name, self.directory, self.by_spark)
+
+    def create(self, *, replaces: bool = True) -> None:
+        """Make the table."""
+        self.log.create(STATUS_COLUMNS.json, replaces=replaces)
+
+    def head(self) -> StatusHead:
+        """Return the newest head, of a log that is whole."""
+        return self.store.newest_status.after(None) or StatusHead()
+
+    def append(self, head: StatusHead, rows: pa.Table | None) -> bool:
+        """Append a step, and tell whether it is ours."""
+        log, newest = self.store.status, self.store.newest_status
+        small = not self.by_spark
+        return committing._append(self.store, "status", log, newest, head, rows, small=small)
+
+    def add(self, *seqs: int) -> StatusHead:
+        """Append the next step, which nobody else makes."""
+        head = following(self.head())
+        assert self.append(head, rows(*seqs))
+        return head
+
+    def version(self, known: int | None = None) -> int | None:
+        """Return the newest version."""
+        return self._commits().newest(known)
+
+    def follow(self, since: int) -> list[tuple[Commit, list[dict[str, Any]]]]:
+        """Return the commits after a version, with the rows that they added."""
+        commits, newest = self._commits(), self.version(since)
+        assert newest is not None
+        made = [commits.at(version, APP_ID) for version in range(since + 1, newest + 1)]
+        return list(zip(made, self._rows_of(made), strict=True))
+
+    def _rows_of(self, made: Sequence[Commit]) -> Iterator[list[dict[str, Any]]]:
+        log = self.store.native("status")
+        for commit in made:
+            if log is not None:
+                yield log.rows_of(commit.files, COLUMNS).to_pylist()
+            elif commit.step is not None:
+                found = self.store.rows_since("status", commit.step - 1, COLUMNS).to_pylist()
+                yield [row for row in found if row["_step"] == commit.step]
+            else:
+                yield []
+
+    def _commits(self) -> Commits:
+        if self.store.is_local() and self.log.kept() is None:
+            assert self.directory is not None
+            return CommitsHere(self.directory)
+        commits = self.store.far_commits("status")
+        assert commits is not None
+        return commits
+
+    @property
+    def rows_of_files(self) -> bool:
+        """Whether this process reads the files by itself."""
+        return self.store.native("status") is not None
+
+    @property
+    def rows_here(self) -> Any:
+        """The log as this process reads it by itself."""
+        log = self.store.native("status")
+        assert log is not None
+        return log
+
+    def files(self) -> list[LogFile]:
+        """Return the files that are read."""
+        found: list[LogFile] = self.rows_here.files()
+        return found
+
+    def seqs(self) -> list[int]:
+        """Return the items of all rows, in order."""
+        if self.by_spark:
+            found = self.store.rows_since("status", 0, COLUMNS)["_seq"].to_pylist()
+        else:
+            found = self.rows_here.read(COLUMNS)["_seq"].to_pylist()
+        return sorted(seq for seq in found if seq is not None)
+
+
+def memory_log() -> TestedLog:
+    """Return a log in memory, that is not made yet."""
+    return TestedLog(PlainSession({}, KeptTables()), "memory:/exercise")
+
+
+def local_log(place: str, durability: str = "process") -> TestedLog:
+    """Return a log on this disk, that is not made yet."""
+    session = PlainSession({DURABILITY: durability})
+    return TestedLog(session, f"{place}/q", Path(place, "q", "status"))
