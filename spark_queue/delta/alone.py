@@ -75,7 +75,7 @@ class AlonePlanner:
         log = self.store.native("status")
         if log is None:
             raise SparkNeededError(f"to claim from {self.store.name!r} again", _TOO_MUCH)
-        rows = log.read((*_OF_CLAIM, *_TIMES))
+        rows = log.rows_of(log.files(), (*_OF_CLAIM, *_TIMES))
         rows = rows.filter(pc.equal(rows["_kind"], ITEM))
         mine = pc.and_(pc.equal(rows["_claim_id"], claim_id), pc.equal(rows["_state"], CLAIMED))
         found = rows.filter(pc.and_kleene(mine, pc.equal(rows["_lease"], rows["_step"])))
@@ -225,7 +225,7 @@ def grant_of(store: Store, lease: int) -> RememberedClaim | None:
     log = store.native("status")
     if log is None:
         raise SparkNeededError(f"to look at a claim of {store.name!r}", _TOO_MUCH)
-    return reading.grant_of(log.read(FOLLOWED), lease)
+    return reading.grant_of(log.rows_of(log.files(), FOLLOWED), lease)
 
 
 def of(store: Store) -> AlonePlanner:

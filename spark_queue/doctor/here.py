@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_queue.delta.tables import merging
-from spark_queue.delta.tables.commits import CommitsHere, commit_path, summed_up
+from spark_queue.delta.tables.commits import commit_at, commit_path, newest_version, summed_up
 from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.log import APP_ID
 from spark_queue.delta.tables.native import NativeLog
@@ -49,7 +49,7 @@ class TableHere(LoggedTable):
     def written(self) -> Sequence[Written]:
         """See :class:`Table`."""
         directory = self._directory
-        newest = CommitsHere(directory).newest(None)
+        newest = newest_version(directory, None)
         if newest is None:
             return ()
         first = max(0, newest - RECENT + 1)
@@ -119,7 +119,7 @@ class TableHere(LoggedTable):
 
     def unsummed(self) -> tuple[int, int]:
         """See :class:`Table`."""
-        newest = CommitsHere(self._directory).newest(None) or 0
+        newest = newest_version(self._directory, None) or 0
         interval = self.log.interval if isinstance(self.log, NativeLog) else 1
         return newest - (summed_up(self._directory) or 0), interval
 
@@ -129,7 +129,7 @@ class TableHere(LoggedTable):
 
 
 def _written(directory: Path, version: int, live: Collection[str]) -> Written:
-    commit = CommitsHere(directory).at(version, APP_ID)
+    commit = commit_at(directory, version, APP_ID)
     return Written(
         version=version,
         at=_moment(commit_path(directory, version)),

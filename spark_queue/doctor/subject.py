@@ -16,7 +16,7 @@ from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.heads import Registered, StatusHead
 from spark_queue.delta.tables.schema import FORMAT_VERSION
 from spark_queue.delta.tables.settings import Settings
-from spark_queue.delta.tables.wishes import PlainSession
+from spark_queue.delta.tables.wishes import PlainSession, kept_by
 from spark_queue.doctor import panels
 from spark_queue.doctor.finding import Storage
 from spark_queue.doctor.here import TableHere
@@ -93,7 +93,7 @@ class Subject:
 
         Of a queue in memory there is nothing to look after.
         """
-        if self.store.queue.kept() is not None:
+        if kept_by(self.store.session) == "memory":
             return []
         return [self._table(self.store, "queue"), *map(self.table_of, self.readers)]
 

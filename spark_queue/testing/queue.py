@@ -17,7 +17,7 @@ from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.local.handles import create_in
 from spark_queue.local.queue import LocalQueue
-from spark_queue.testing.tables import KeptTables
+from spark_queue.testing.tables import MemoryTables
 from spark_queue.wording import shorten
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
@@ -82,7 +82,7 @@ def memory_queue(
         raise InvalidArgumentError(
             f"name is {shorten(name)}: use at most {_LONGEST} letters, digits, _ and -"
         )
-    tables = KeptTables()
+    tables = MemoryTables()
     session = PlainSession(tables=tables)
     address = QueueAddress(f"memory:/{name or next(_numbers)}")
     store = Store.of(session, address, clock, listener)

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import threading
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import count
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,6 +29,9 @@ from spark_queue.delta.tables.step_log import columns_of, step_rows, table_of
 from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.errors import QueueNotFoundError
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
 _Head = TypeVar("_Head", bound=Head)
 
 #: The column by which the rows of a step are put into files.
@@ -37,169 +40,135 @@ _PARTITION = "_gen"
 _TEXTS = ("_kind", "_step", "_body")
 
 
-class KeptTables:
+class MemoryTables:
     """The tables of one queue. They are gone with the last handle of it."""
 
     def __init__(self) -> None:
-        self.id = uuid.uuid4().hex
-        self.rows: dict[str, KeptRows] = {}
+        self._id = uuid.uuid4().hex
+        self._logs: dict[str, MemoryLog[Any]] = {}
         """By where each table is."""
 
     def log(
         self, session: PlainSession, address: TableAddress, parse: Callable[[str], Any]
     ) -> Log[Any]:
         """Return the table at an address as a log, whether or not it is there."""
-        return KeptLog(self, session, address, parse)
+        del session
+        return self._logs.setdefault(address.target, MemoryLog(self._id, address, parse))
 
 
-class KeptLog(Log[_Head]):
-    """See :class:`Log`: of rows in memory."""
+class MemoryLog(Log[_Head]):
+    """See :class:`Log`: of rows in memory, shared by all who work with it.
 
-    def __init__(
-        self,
-        tables: KeptTables,
-        session: PlainSession,
-        address: TableAddress,
-        parse: Callable[[str], _Head],
-    ) -> None:
-        super().__init__(session, address, parse)
+    Parameters
+    ----------
+    tables : str
+        What tells its tables from others of their name.
+    address : TableAddress
+        Its name.
+    parse : callable
+        Reads a head from the text of its row.
+    """
+
+    def __init__(self, tables: str, address: TableAddress, parse: Callable[[str], _Head]) -> None:
+        # Not that of the queue, whose tables are to go with its last handle.
+        super().__init__(PlainSession(), address, parse)
         self._tables = tables
+        self._lock = threading.RLock()
+        self._numbers = count(1)
+        self._begin(None)
+
+    def _begin(self, schema: str | None) -> None:
+        """Begin with columns, as Spark writes a schema in JSON; or with no table."""
+        self._columns = schema
+        self._schema = pa.schema([]) if schema is None else _arrow(schema)
+        self._files: dict[str, LogFile] = {}
+        self._rows: dict[str, pa.Table] = {}
+        self._step = 0
+        """The newest step."""
+        self._commits = [_commit()]
+        """What each version did; the first one made the table."""
 
     def exists(self) -> bool:
         """See :meth:`Log.exists`."""
-        return self.kept() is not None
+        return self._columns is not None
 
     def detail(self) -> tuple[str, str]:
         """See :meth:`Log.detail`."""
-        return self.address.target, self._tables.id
+        return self.address.target, self._tables
 
-    def far_commits(self) -> KeptCommits:
-        """See :meth:`Log.far_commits`."""
-        return KeptCommits(self)
+    def is_near(self) -> bool:
+        """See :meth:`Log.is_near`."""
+        return True
 
-    def kept(self) -> KeptRows | None:
+    def newest(self, known: int | None) -> int | None:
+        """See :meth:`Log.newest`."""
+        del known
+        return len(self._commits) - 1 if self.exists() else None
+
+    def follow(self, since: int, until: int) -> list[Commit]:
+        """See :meth:`Log.follow`."""
+        return self._commits[since + 1 : until + 1]
+
+    def kept(self) -> MemoryLog[_Head] | None:
         """See :meth:`Log.kept`."""
-        return self._tables.rows.get(self.address.target)
-
-    def columns(self) -> Collection[str]:
-        """See :meth:`Log.columns`."""
-        return self._rows().columns()
+        return self if self.exists() else None
 
     def drop(self) -> None:
         """See :meth:`Log.drop`."""
-        self._tables.rows.pop(self.address.target, None)
+        with self._lock:
+            self._begin(None)
 
     def head(self, since: int = 0) -> _Head | None:
         """See :meth:`Log.head`."""
-        rows = self._rows()
-        newest = self.parsed(rows.text(HEAD, rows.step))
+        newest = self.parsed(self.text(HEAD, self._step))
         return newest if newest is not None and newest.step >= since else None
-
-    def text(self, kind: str, step: int) -> str | None:
-        """See :meth:`Log.text`."""
-        return self._rows().text(kind, step)
-
-    def texts(self, kind: str) -> list[str]:
-        """See :meth:`Log.texts`."""
-        return self._rows().texts(kind)
 
     def last_seq(self, step: int) -> int | None:
         """See :meth:`Log.last_seq`."""
         del step
-        ends = (file.ranges["_seq"][1] for file in self._rows().files() if "_seq" in file.ranges)
+        ends = (file.ranges["_seq"][1] for file in self.files() if "_seq" in file.ranges)
         return max(ends, default=0)
 
     def _create(self, schema: str, properties: Mapping[str, str], *, replaces: bool) -> None:
         del properties
         if not made.is_plain(schema):
             self._needs_spark("to make its tables", "a column has a type that only Spark keeps")
-        if replaces or not self.exists():
-            self._tables.rows[self.address.target] = KeptRows(schema)
-
-    def _rows(self) -> KeptRows:
-        rows = self.kept()
-        if rows is None:
-            raise QueueNotFoundError(self.address.target)
-        return rows
-
-
-class KeptCommits:
-    """See :class:`~spark_queue.delta.tables.commits.ToldCommits`: of rows in memory."""
-
-    def __init__(self, log: KeptLog[Any]) -> None:
-        self._log = log
-
-    def newest(self, known: int | None) -> int | None:
-        """See :class:`Commits`."""
-        del known
-        rows = self._log.kept()
-        return None if rows is None else len(rows.commits) - 1
-
-    def at(self, version: int, app_id: str) -> Commit:
-        """See :class:`Commits`."""
-        del app_id
-        rows = self._log.kept()
-        if rows is None:
-            raise QueueNotFoundError(self._log.address.target)
-        return rows.commits[version]
-
-    def version_of(self, token: str, known: int | None) -> int | None:
-        """See :class:`ToldCommits`."""
-        rows = self._log.kept()
-        if rows is None:
-            return None
-        later = enumerate(rows.commits[(known or 0) + 1 :], (known or 0) + 1)
-        return next((version for version, commit in later if commit.token == token), None)
-
-
-class KeptRows:
-    """See :class:`~spark_queue.delta.tables.step_log.StepLog`: of rows in memory.
-
-    Parameters
-    ----------
-    schema : str
-        The columns, as Spark writes a schema in JSON.
-    """
-
-    def __init__(self, schema: str) -> None:
-        self._columns = schema
-        self._schema = _arrow(schema)
-        self._lock = threading.RLock()
-        self._numbers = count(1)
-        self._files: dict[str, LogFile] = {}
-        self._rows: dict[str, pa.Table] = {}
-        self.step = 0
-        """The newest step."""
-        self.commits = [_commit()]
-        """What each version did; the first one made the table."""
-
-    def commit(self, head: Head, rows: pa.Table | None, *, is_synced: bool = True) -> bool:
-        """See :class:`StepLog`."""
-        del is_synced
         with self._lock:
-            if self.step != head.step - 1:
+            if replaces or not self.exists():
+                self._begin(schema)
+
+    def commit(
+        self,
+        head: Head,
+        rows: DataFrame | pa.Table | None,
+        *,
+        small: bool = True,
+        known: int | None = None,
+        is_synced: bool = True,
+    ) -> bool:
+        """See :meth:`Log.commit`."""
+        del small, known, is_synced
+        with self._lock:
+            if self._step != head.step - 1:
                 return False
             whole = step_rows(self._schema, head, rows)
             new = [self._kept(gen, part, head.step) for gen, part in _parts(whole)]
             self._files.update({file.path: file for file in new})
-            self.commits.append(_commit(step=head.step, token=head.token, files=new))
-            self.step = head.step
+            self._commits.append(_commit(step=head.step, token=head.token, files=new))
+            self._step = head.step
         return True
 
-    def version_of(self, head: Head) -> int | None:
+    def version_at(self, head: Head) -> int | None:
         """See :class:`StepLog`."""
-        return len(self.commits) - 1 if self.step == head.step else None
+        return len(self._commits) - 1 if self._step == head.step else None
 
     def file_count(self) -> int:
         """See :class:`StepLog`."""
         return len(self._files)
 
-    def read(self, columns: Sequence[str]) -> pa.Table:
-        """See :class:`StepLog`."""
-        return self.rows_of(self.files(), columns)
-
     def files(self) -> list[LogFile]:
         """See :class:`StepLog`."""
+        self._require_table()
         with self._lock:
             return list(self._files.values())
 
@@ -225,7 +194,8 @@ class KeptRows:
 
     def schema(self) -> str:
         """See :class:`StepLog`."""
-        return self._columns
+        self._require_table()
+        return str(self._columns)
 
     def columns(self) -> list[str]:
         """See :class:`StepLog`."""
@@ -233,14 +203,14 @@ class KeptRows:
 
     def add_columns(self, fields: Sequence[Mapping[str, Any]]) -> None:
         """See :class:`StepLog`."""
-        plain = json.loads(self._columns)
+        plain = json.loads(self.schema())
         plain["fields"] += fields
         with self._lock:
             self._columns = json.dumps(plain)
             self._schema = arrow.schema_of(kinds.read(self._columns))
             for path, rows in self._rows.items():
                 self._rows[path] = table_of(self._schema, rows.num_rows, columns_of(rows))
-            self.commits.append(_commit(redefines=True))
+            self._commits.append(_commit(redefines=True))
 
     def written(self, gen: int, rows: pa.Table) -> dict[str, Any]:
         """See :class:`StepLog`."""
@@ -260,7 +230,7 @@ class KeptRows:
                 del self._files[file.path], self._rows[file.path]
             self._files.update({file.path: file for file in new})
             paths = frozenset(file.path for file in gone)
-            self.commits.append(
+            self._commits.append(
                 _commit(files=new, gone=paths, takes_away=True)
                 if takes_away
                 else _commit(merged=new, gone=paths)
@@ -273,10 +243,14 @@ class KeptRows:
             self._rows.pop(add["path"], None)
 
     def text(self, kind: str, step: int) -> str | None:
-        """Return the text of the row of a kind and a step, in the lane of heads."""
-        return next(iter(self.texts(kind, step)), None)
+        """See :meth:`Log.text`."""
+        return next(iter(self._texts(kind, step)), None)
 
-    def texts(self, kind: str, step: int | None = None) -> list[str]:
+    def texts(self, kind: str) -> list[str]:
+        """See :meth:`Log.texts`."""
+        return self._texts(kind)
+
+    def _texts(self, kind: str, step: int | None = None) -> list[str]:
         """Return the texts of the rows of a kind, of one step or of all."""
         lane = [file for file in self.files() if file.gen == META_LANE]
         files = [file for file in lane if step is None or file.may_have("_step", step, step)]
@@ -286,6 +260,10 @@ class KeptRows:
             for row in rows
             if row["_kind"] == kind and (step is None or row["_step"] == step)
         ]
+
+    def _require_table(self) -> None:
+        if not self.exists():
+            raise QueueNotFoundError(self.address.target)
 
     def _kept(self, gen: int, rows: pa.Table, step: int | None = None) -> LogFile:
         """Keep rows of one partition, which nobody reads before a commit names them.

@@ -12,14 +12,14 @@ import pyarrow as pa
 from spark_queue.delta.store import committing, memory
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.address import QueueAddress
-from spark_queue.delta.tables.commits import Commit, Commits, CommitsHere
+from spark_queue.delta.tables.commits import Commit
 from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.heads import StatusHead, following
-from spark_queue.delta.tables.log import APP_ID, Log
+from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.schema import CONFIG, META_LANE, STATUS_COLUMNS
 from spark_queue.delta.tables.wishes import PlainSession, Session
 from spark_queue.session import DURABILITY
-from spark_queue.testing.tables import KeptTables
+from spark_queue.testing.tables import MemoryTables
 
 #: Columns that the exercise reads.
 COLUMNS = ("_gen", "_kind", "_step", "_seq", "_body")
@@ -90,13 +90,13 @@ class TestedLog:
 
     def version(self, known: int | None = None) -> int | None:
         """Return the newest version."""
-        return self._commits().newest(known)
+        return self.log.newest(known)
 
     def follow(self, since: int) -> list[tuple[Commit, list[dict[str, Any]]]]:
         """Return the commits after a version, with the rows that they added."""
-        commits, newest = self._commits(), self.version(since)
+        newest = self.version(since)
         assert newest is not None
-        made = [commits.at(version, APP_ID) for version in range(since + 1, newest + 1)]
+        made = self.log.follow(since, newest)
         return list(zip(made, self._rows_of(made), strict=True))
 
     def _rows_of(self, made: Sequence[Commit]) -> Iterator[list[dict[str, Any]]]:
@@ -109,14 +109,6 @@ class TestedLog:
                 yield [row for row in found if row["_step"] == commit.step]
             else:
                 yield []
-
-    def _commits(self) -> Commits:
-        if self.store.is_local() and self.log.kept() is None:
-            assert self.directory is not None
-            return CommitsHere(self.directory)
-        commits = self.store.far_commits("status")
-        assert commits is not None
-        return commits
 
     @property
     def rows_of_files(self) -> bool:
@@ -140,13 +132,13 @@ class TestedLog:
         if self.by_spark:
             found = self.store.rows_since("status", 0, COLUMNS)["_seq"].to_pylist()
         else:
-            found = self.rows_here.read(COLUMNS)["_seq"].to_pylist()
+            found = self.rows_here.rows_of(self.rows_here.files(), COLUMNS)["_seq"].to_pylist()
         return sorted(seq for seq in found if seq is not None)
 
 
 def memory_log() -> TestedLog:
     """Return a log in memory, that is not made yet."""
-    return TestedLog(PlainSession({}, KeptTables()), "memory:/exercise")
+    return TestedLog(PlainSession({}, MemoryTables()), "memory:/exercise")
 
 
 def local_log(place: str, durability: str = "process") -> TestedLog:

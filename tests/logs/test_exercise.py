@@ -91,7 +91,9 @@ def test_a_column_that_is_added_is_null_in_what_was_there(log: TestedLog) -> Non
     assert "_more" in (again.store.newest_status.columns() or ())
     assert (again.head().step, again.seqs()) == (2, [1, 2])
     if log.rows_of_files:
-        assert set(log.rows_here.read(["_more"])["_more"].to_pylist()) == {None, "new"}
+        assert set(
+            log.rows_here.rows_of(log.rows_here.files(), ["_more"])["_more"].to_pylist()
+        ) == {None, "new"}
     assert known is not None
     assert [commit.redefines for commit, _ in log.follow(known)] == [True, False]
 

@@ -130,7 +130,8 @@ def columns_of(store: Store) -> tuple[Field, ...]:
     SparkNeededError
         When only Spark reads the tables.
     """
-    if store.native("queue") is None and store.far_commits("queue") is None:
+    is_far = not store.is_local() and store.queue.is_followed()
+    if store.native("queue") is None and not is_far:
         why = "its tables ask for more than plain reads and appends"
         raise SparkNeededError(f"to enqueue into {store.name!r}", why)
     return _fields(store.columns())

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from spark_queue.delta.replica.state import ENTERED, FOLLOWED, Row
 from spark_queue.delta.store.memory import Cache, Position, Seen
 from spark_queue.delta.store.newest import Newest
-from spark_queue.delta.tables.commits import Commit, Commits, CommitsHere
+from spark_queue.delta.tables.commits import Commit
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.far_commits import look_again
 from spark_queue.delta.tables.heads import QueueHead, StatusHead
-from spark_queue.delta.tables.log import APP_ID, Log
+from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.schema import HEAD
 
 if TYPE_CHECKING:
@@ -128,16 +128,13 @@ class _Follow(Generic[_Head]):
         drop: Callable[[], None],
     ) -> _Head | None:
         """Apply the steps since, or drop what is known and look for the newest head."""
-        seen, commits = self._seen, self._commits()
-        version = None if commits is None else commits.newest(seen.version)
+        seen, version = self._seen, self._log.newest(self._seen.version)
         if version is not None and version == seen.version:
             return seen.head
-        steps = None
-        if commits is not None and version is not None:
-            steps = self._steps(commits, version, columns)
+        steps = None if version is None else self._steps(version, columns)
         if steps is None:
             drop()
-            if commits is not None:
+            if self._log.is_followed():
                 self._store.cache().columns = None
             seen.head = self._newest.after(seen.head)
         else:
@@ -146,24 +143,14 @@ class _Follow(Generic[_Head]):
         seen.version = version
         return seen.head
 
-    def _commits(self) -> Commits | None:
-        """Return the commits of the table; ``None`` where they cannot be looked at."""
-        place = self._store.handle.place
-        if not place.is_local():
-            return self._store.far_commits(self._which)
-        directory = place.directory_of(self._log)
-        return None if directory is None else CommitsHere(directory)
-
-    def _steps(
-        self, commits: Commits, version: int, columns: Sequence[str]
-    ) -> list[_Followed[_Head]] | None:
+    def _steps(self, version: int, columns: Sequence[str]) -> list[_Followed[_Head]] | None:
         """Return the steps of the commits up to a version; ``None`` where they do not say all."""
         seen = self._seen
         if seen.head is None or seen.version is None or not 0 < version - seen.version <= _FAR:
             return None
         names = list(dict.fromkeys([*columns, "_kind", "_step", "_body"]))
         try:
-            made = self._made(commits, seen.version + 1, version)
+            made = self._made(seen.version, version)
             found = None if made is None else self._read(made, seen.head.step, names)
         except (OSError, LookupError, ValueError):
             # Cleaned up, compacted or cut since: whoever looks for the head finds out.
@@ -173,9 +160,9 @@ class _Follow(Generic[_Head]):
         is_whole = all(step.head.step == at for at, step in enumerate(found, seen.head.step + 1))
         return found if is_whole else None
 
-    def _made(self, commits: Commits, first: int, last: int) -> list[Commit] | None:
+    def _made(self, since: int, until: int) -> list[Commit] | None:
         """Return the steps among some commits; ``None`` where one did something else to rows."""
-        found = [commits.at(version, APP_ID) for version in range(first, last + 1)]
+        found = self._log.follow(since, until)
         if any(commit.redefines for commit in found):
             # A newer format may have come with a column.
             self._store.cache().columns = None

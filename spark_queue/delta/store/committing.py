@@ -117,11 +117,11 @@ def _version(
     store: Store, which: LogName, seen: Seen[Any], head: QueueHead | StatusHead
 ) -> int | None:
     """Return the version that a step of ours has made, where that is known without a query."""
-    log = store.native(which)
-    if log is not None:
-        return log.version_of(head)
-    commits = store.far_commits(which)
-    return None if commits is None else commits.version_of(head.token, seen.version)
+    native = store.native(which)
+    if native is not None:
+        return native.version_at(head)
+    log = store.queue if which == "queue" else store.status
+    return log.version_of(head.token, seen.version)
 
 
 def _require_reached(newest: _Head, head: _Head, log: Newest[_Head]) -> None:
@@ -165,12 +165,7 @@ def _append(
         log.require_own_transactions()
         return _committed(native_log, head, rows, is_synced=is_synced)
 
-    def is_told() -> bool:
-        # By the token: of another's step the number is the same.
-        commits = store.far_commits(which)
-        return commits is not None and commits.version_of(head.token, seen.version) is not None
-
-    ours = log.commit(head, rows, small=small, is_told=is_told)
+    ours = log.commit(head, rows, small=small, known=seen.version)
     if ours:
         log.force()
     return ours

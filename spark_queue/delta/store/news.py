@@ -8,16 +8,15 @@ from time to time.
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.commits import Commits, commit_path, newest_version
+from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.schema import CLAIMED
 
 #: Seconds between two questions: most of what it takes until somebody who waits is woken.
@@ -40,37 +39,19 @@ _Got = TypeVar("_Got", bound=Countable)
 class Look:
     """How far the logs of a queue had come when somebody began to look at them."""
 
-    next_commits: tuple[str, ...]
-    """The files that its next steps will be; empty where nobody can tell."""
-    seen: tuple[tuple[Commits, int | None], ...] = ()
-    """The logs that are kept in this process, and their versions."""
+    seen: tuple[tuple[Log[Any], int], ...]
+    """The logs that are asked at no cost, and their versions."""
 
     def is_outdated(self) -> bool:
         """Tell whether somebody has written since."""
-        return any(os.access(commit, os.F_OK) for commit in self.next_commits) or any(
-            commits.newest(version) != version for commits, version in self.seen
-        )
+        return any(log.newest(version) != version for log, version in self.seen)
 
 
 def look_at(store: Store) -> Look:
     """Begin to look at the logs of a queue, as one of its readers sees them."""
-    if not store.is_local():
-        return Look((), _kept(store))
     known = ((store.queue, store.cache().queue), (store.status, store.position().status))
-    directories = ((store.handle.place.directory_of(log), seen.version) for log, seen in known)
-    return Look(
-        tuple(
-            str(commit_path(directory, version + 1))
-            for directory, seen in directories
-            if directory is not None and (version := newest_version(directory, seen)) is not None
-        )
-    )
-
-
-def _kept(store: Store) -> tuple[tuple[Commits, int | None], ...]:
-    """Return the logs that are kept in this process: to ask them costs nothing."""
-    kept = (log.far_commits() for log in (store.queue, store.status) if log.kept() is not None)
-    return tuple((commits, commits.newest(None)) for commits in kept if commits is not None)
+    found = ((log, log.newest(seen.version)) for log, seen in known if log.is_near())
+    return Look(tuple((log, version) for log, version in found if version is not None))
 
 
 def rest(store: Store, most: float) -> float:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from spark_queue.delta.tables import lock, traces
-from spark_queue.delta.tables.address import QueueAddress
-from spark_queue.delta.tables.commits import ToldCommits
-from spark_queue.delta.tables.heads import status_head
+from spark_queue.delta.tables.address import QueueAddress, TableAddress
+from spark_queue.delta.tables.heads import QueueHead, StatusHead, status_head
 from spark_queue.delta.tables.log import Log, log_of
 from spark_queue.delta.tables.wishes import Session
+
+_Head = TypeVar("_Head", QueueHead, StatusHead)
 
 
 class QueuePlace:
@@ -25,7 +27,9 @@ class QueuePlace:
     """
 
     def __init__(self, session: Session, address: QueueAddress) -> None:
-        self._first = log_of(session, address.status, status_head)
+        self._session = session
+        self._logs: dict[str, Log[Any]] = {}
+        self._first = self.log(address.status, status_head)
         self._is_path = address.is_path
         self._location: str | None = None
         self._key: str | None = None
@@ -33,7 +37,12 @@ class QueuePlace:
         self._directory: Path | None = None
         self._birth: tuple[int, int] | None = None
         self._directories: dict[str, Path] = {}
-        self._far: dict[str, ToldCommits | None] = {}
+
+    def log(self, address: TableAddress, parse: Callable[[str], _Head]) -> Log[_Head]:
+        """Return a log of the queue, the same to all that have the queue in hand."""
+        if address.target not in self._logs:
+            self._logs[address.target] = log_of(self._session, address, parse)
+        return self._logs[address.target]
 
     def location(self) -> str:
         """Return where the queue is, as its catalog or path says."""
@@ -76,13 +85,6 @@ class QueuePlace:
         if table not in self._directories:
             self._directories[table] = first.parent / table.rpartition("/")[2]
         return self._directories[table]
-
-    def far_commits(self, log: Log[Any]) -> ToldCommits | None:
-        """Return the commits of a log that is on no disk, where one can look at them."""
-        table = log.address.target
-        if table not in self._far:
-            self._far[table] = log.far_commits()
-        return self._far[table]
 
     def is_local(self) -> bool:
         """Tell whether the queue is on this machine's disk."""

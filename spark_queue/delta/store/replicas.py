@@ -281,7 +281,7 @@ def _all(store: Store) -> tuple[pa.Table, pa.Table] | None:
     """Return the rows of both logs; ``None`` where they cannot be had."""
     items, states = store.native("queue"), store.native("status")
     if items is not None and states is not None:
-        return items.read(ENTERED), states.read(FOLLOWED)
+        return items.rows_of(items.files(), ENTERED), states.rows_of(states.files(), FOLLOWED)
     if store.is_local():
         return None
     return store.rows_since("queue", 0, ENTERED), store.rows_since("status", 0, FOLLOWED)

@@ -16,7 +16,6 @@ from spark_queue.delta.store.memory import Cache, Position, Seen
 from spark_queue.delta.store.newest import Newest
 from spark_queue.delta.tables import turnstile, whole
 from spark_queue.delta.tables.address import QueueAddress
-from spark_queue.delta.tables.commits import ToldCommits
 from spark_queue.delta.tables.facts import Listener, LogName
 from spark_queue.delta.tables.far_commits import one_moment
 from spark_queue.delta.tables.glance import Glance
@@ -28,7 +27,7 @@ from spark_queue.delta.tables.heads import (
     queue_head,
     status_head,
 )
-from spark_queue.delta.tables.log import Log, log_of
+from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.schema import (
     CONFIG,
     FORMAT_VERSION,
@@ -38,7 +37,7 @@ from spark_queue.delta.tables.schema import (
 )
 from spark_queue.delta.tables.settings import Settings, format_of
 from spark_queue.delta.tables.step_log import StepLog
-from spark_queue.delta.tables.wishes import PlainSession, Session, is_fresh, small_steps, spark_of
+from spark_queue.delta.tables.wishes import PlainSession, Session, is_fresh, spark_of
 from spark_queue.errors import (
     FormatVersionError,
     LogDamagedError,
@@ -77,11 +76,11 @@ class Store:
     def __init__(self, handle: Handle, reader: int = 0) -> None:
         self._handle = handle
         self.reader = reader
-        session, address = handle.session, handle.address
-        self.queue: Log[QueueHead] = log_of(session, address.queue, queue_head)
-        self.status: Log[StatusHead] = log_of(session, address.status_of(reader), status_head)
-        self.newest_items = Newest(self.name, "queue", self.queue, handle.place)
-        self.newest_status = Newest(self.name, "status", self.status, handle.place)
+        place, address = handle.place, handle.address
+        self.queue: Log[QueueHead] = place.log(address.queue, queue_head)
+        self.status: Log[StatusHead] = place.log(address.status_of(reader), status_head)
+        self.newest_items = Newest(self.name, "queue", self.queue, place)
+        self.newest_status = Newest(self.name, "status", self.status, place)
 
     @classmethod
     def of(
@@ -336,20 +335,13 @@ class Store:
         directory = self.handle.place.directory_of(log)
         return None if directory is None else self.cache().natives.plain(directory)
 
-    def far_commits(self, which: LogName) -> ToldCommits | None:
-        """Return the commits of a log that is on no disk; ``None`` where Spark has to be asked."""
-        if self.is_local() or small_steps(self.session) == "spark" or not is_fresh(self.session):
-            return None
-        return self.handle.place.far_commits(self.queue if which == "queue" else self.status)
-
     def is_followed(self) -> bool:
         """Tell whether steps of others come to this process one by one, as far as it knows."""
         if self.is_local():
             return True
         seen = (self.cache().queue, self.position().status)
-        return all(log.head is None or log.version is not None for log in seen) and all(
-            self.far_commits(which) is not None for which in ("queue", "status")
-        )
+        is_known = all(log.head is None or log.version is not None for log in seen)
+        return is_known and self.queue.is_followed() and self.status.is_followed()
 
     def rewritten(self) -> None:
         """Drop the rows that this process remembers, after some were deleted from a log."""

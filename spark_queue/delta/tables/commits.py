@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from spark_queue.delta.tables.damage import naming
 from spark_queue.delta.tables.files import LogFile, file_of
@@ -50,38 +50,6 @@ class Commit:
     def is_step(self) -> bool:
         """Tell whether it added the rows of a step, and did nothing else."""
         return self.step is not None and not self.takes_away
-
-
-class Commits(Protocol):
-    """The commits of one table."""
-
-    def newest(self, known: int | None) -> int | None:
-        """Return the newest version, as :func:`newest_version` does."""
-
-    def at(self, version: int, app_id: str) -> Commit:
-        """Read a commit, as :func:`commit_at` does."""
-
-
-class ToldCommits(Commits, Protocol):
-    """Those of a table that no directory of this machine shows."""
-
-    def version_of(self, token: str, known: int | None) -> int | None:
-        """Return the version that a token was committed as, if it is one soon after a known one."""
-
-
-@dataclass(frozen=True, slots=True)
-class CommitsHere:
-    """Those of a table on this machine's disk."""
-
-    directory: Path
-
-    def newest(self, known: int | None) -> int | None:
-        """See :class:`Commits`."""
-        return newest_version(self.directory, known)
-
-    def at(self, version: int, app_id: str) -> Commit:
-        """See :class:`Commits`."""
-        return commit_at(self.directory, version, app_id)
 
 
 def newest_version(directory: Path, known: int | None) -> int | None:

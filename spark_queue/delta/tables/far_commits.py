@@ -53,7 +53,7 @@ def look_again() -> None:
 
 
 class FarCommits:
-    """See :class:`~spark_queue.delta.tables.commits.Commits`: by a session.
+    """The commits of one table, by a session.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class FarCommits:
         self._is_closed = False
 
     def newest(self, known: int | None) -> int | None:
-        """See :class:`Commits`; ``None`` where they cannot be looked at."""
+        """Return the newest version; ``None`` where commits cannot be looked at."""
         if self._is_closed:
             return None
         if known is not None and self._has_looked(known):
@@ -104,7 +104,7 @@ class FarCommits:
         return self._last()
 
     def at(self, version: int, app_id: str) -> Commit:
-        """See :class:`Commits`."""
+        """Read a commit."""
         text = self._text(version)
         if text is None:
             raise FileNotFoundError(f"{self._log}/{name_of(version)}")

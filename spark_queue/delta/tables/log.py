@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Protocol, Ty
 from spark_queue.delta.tables import glance, made, paths, unfinished
 from spark_queue.delta.tables.address import TableAddress
 from spark_queue.delta.tables.appending import sync_commits
-from spark_queue.delta.tables.commits import ToldCommits
+from spark_queue.delta.tables.commits import Commit, commit_at, newest_version
 from spark_queue.delta.tables.forcing import sync_directory
 from spark_queue.delta.tables.heads import UnknownHeadError
 from spark_queue.delta.tables.lock import local_directory
@@ -123,8 +123,47 @@ class Log(Generic[_Head]):
                 self._directory = _NOT_LOCAL
         return None if self._directory is _NOT_LOCAL else self._directory
 
-    def far_commits(self) -> ToldCommits | None:
-        """Return the commits of a table that is on no disk, where they can be had one by one."""
+    def is_near(self) -> bool:
+        """Tell whether a look for new commits costs next to nothing."""
+        return self.directory() is not None
+
+    def is_followed(self) -> bool:
+        """Tell whether its commits can be read one by one, without a query of the table."""
+        return self.is_near()
+
+    def newest(self, known: int | None) -> int | None:
+        """Return the newest version of the table; ``None`` where there is none, or none is known.
+
+        Parameters
+        ----------
+        known : int, optional
+            A version that was the newest once: then its successors are looked for.
+        """
+        directory = self.directory()
+        return None if directory is None else newest_version(directory, known)
+
+    def follow(self, since: int, until: int) -> list[Commit]:
+        """Return what the versions after one did, up to another.
+
+        Raises
+        ------
+        OSError
+            When a commit is gone, as the log was cleaned up; or when it is not whole.
+        """
+        return [self._commit_at(version) for version in range(since + 1, until + 1)]
+
+    def _commit_at(self, version: int) -> Commit:
+        directory = self.directory()
+        if directory is None:
+            self._needs_spark("to follow its tables", "they are on no disk of this machine")
+        return commit_at(directory, version, APP_ID)
+
+    def version_of(self, token: str, known: int | None) -> int | None:
+        """Return the version that a token was committed as, if it is told soon after a known one.
+
+        The step stands or not, whatever this says.
+        """
+        del token, known
         return None
 
     def kept(self) -> StepLog | None:
@@ -270,7 +309,7 @@ class Log(Generic[_Head]):
         rows: DataFrame | pa.Table | None,
         *,
         small: bool = True,
-        is_told: Callable[[], bool] = lambda: False,
+        known: int | None = None,
     ) -> bool:
         """Append a step, and tell whether it is ours.
 
@@ -282,8 +321,8 @@ class Log(Generic[_Head]):
             The rows beside the head, already computed: nothing is evaluated in the transaction.
         small : bool
             Write one file instead of one for each partition of ``rows``.
-        is_told : callable
-            Tells after the write whether the step is ours, where that is known without a query.
+        known : int, optional
+            A version before the step, by which it is found again without a query.
 
         Returns
         -------
@@ -295,7 +334,7 @@ class Log(Generic[_Head]):
         UnsafeSessionError
             When the session sets a transaction of its own, which would make writes vanish.
         """
-        del head, rows, small, is_told
+        del head, rows, small, known
         self._needs_spark("to write its tables", "they ask for more than plain appends")
 
     def require_own_transactions(self) -> None:

@@ -125,7 +125,7 @@ class NativeLog:
         """Where the table is."""
         return self._directory
 
-    def version_of(self, head: Head) -> int | None:
+    def version_at(self, head: Head) -> int | None:
         """Return the version that a step made, if it is the newest that was seen."""
         version, step = self._newest
         return version if step == head.step else None
@@ -142,11 +142,6 @@ class NativeLog:
     def file_count(self) -> int:
         """Return how many files the table has."""
         return len(self.files())
-
-    def read(self, columns: Sequence[str]) -> pa.Table:
-        """Return some columns of all rows."""
-        none = self.rows_of([], columns)
-        return pa.concat_tables([none, *self.parts_of(self.files(), columns, None)])
 
     def files(self) -> list[LogFile]:
         """Return the files that the table has now."""

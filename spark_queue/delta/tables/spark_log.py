@@ -15,12 +15,14 @@ from pyspark.sql.types import StructType
 
 from spark_queue.delta.tables import jvms, paths, turnstile
 from spark_queue.delta.tables.address import TableAddress
+from spark_queue.delta.tables.commits import Commit
 from spark_queue.delta.tables.describing import described
 from spark_queue.delta.tables.far_commits import FarCommits
 from spark_queue.delta.tables.heads import to_json
 from spark_queue.delta.tables.log import APP_ID, Head, Log, newest_token
 from spark_queue.delta.tables.schema import HEAD, ITEM, META_LANE
 from spark_queue.delta.tables.torn import looked
+from spark_queue.delta.tables.wishes import is_fresh, small_steps
 from spark_queue.errors import UnsafeSessionError
 
 _TXN_SETTINGS = (
@@ -47,6 +49,13 @@ class SparkLog(Log[_Head]):
 
     session: SparkSession
 
+    def __init__(
+        self, session: SparkSession, address: TableAddress, parse: Callable[[str], _Head]
+    ) -> None:
+        super().__init__(session, address, parse)
+        self._far: FarCommits | None = None
+        self._has_far: bool | None = None
+
     @property
     def spark(self) -> SparkSession:
         """The caller's session."""
@@ -68,8 +77,34 @@ class SparkLog(Log[_Head]):
         row = detail.select("location", "id").head()
         return (str(row[0]), str(row[1])) if row else ("", "")
 
-    def far_commits(self) -> FarCommits | None:
-        """See :meth:`Log.far_commits`."""
+    def is_followed(self) -> bool:
+        """See :meth:`Log.is_followed`."""
+        return self.is_near() or self._far_commits() is not None
+
+    def newest(self, known: int | None) -> int | None:
+        """See :meth:`Log.newest`."""
+        far = self._far_commits()
+        return super().newest(known) if far is None else far.newest(known)
+
+    def _commit_at(self, version: int) -> Commit:
+        far = self._far_commits()
+        return super()._commit_at(version) if far is None else far.at(version, APP_ID)
+
+    def version_of(self, token: str, known: int | None) -> int | None:
+        """See :meth:`Log.version_of`."""
+        far = self._far_commits()
+        return None if far is None else far.version_of(token, known)
+
+    def _far_commits(self) -> FarCommits | None:
+        """Return the commits of a table on a shared store, unless Spark is to be asked."""
+        if self.is_near() or small_steps(self.session) == "spark" or not is_fresh(self.session):
+            return None
+        if self._has_far is None:
+            self._far = self._find_far_commits()
+            self._has_far = self._far is not None
+        return self._far
+
+    def _find_far_commits(self) -> FarCommits | None:
         if self.address.is_path:
             return FarCommits(self.spark, self.address.sql(), self.address.target)
         detail = self.spark.sql(f"DESCRIBE DETAIL {self.address.sql()}")
@@ -185,18 +220,18 @@ class SparkLog(Log[_Head]):
         rows: DataFrame | pa.Table | None,
         *,
         small: bool = True,
-        is_told: Callable[[], bool] = lambda: False,
+        known: int | None = None,
     ) -> bool:
         """Append a step, and tell whether it is ours: as :meth:`Log.commit` says."""
         self.require_own_transactions()
         with self._writes(f"write step {head.step}"):
-            return self._appended(head, rows, is_told, small=small)
+            return self._appended(head, rows, known, small=small)
 
     def _appended(
         self,
         head: _Head,
         rows: DataFrame | pa.Table | None,
-        is_told: Callable[[], bool],
+        known: int | None,
         *,
         small: bool,
     ) -> bool:
@@ -215,7 +250,8 @@ class SparkLog(Log[_Head]):
             if _is_conflict(exc):
                 return False
             raise
-        return is_told() or self._is_ours(head)
+        # By the token: of another's step the number is the same.
+        return self.version_of(head.token, known) is not None or self._is_ours(head)
 
     def texts(self, kind: str) -> list[str]:
         """Return the texts of all rows of a kind, in the lane of heads."""

@@ -26,16 +26,12 @@ class StepLog(Protocol):
         """
         ...
 
-    def version_of(self, head: Head) -> int | None:
+    def version_at(self, head: Head) -> int | None:
         """Return the version that a step made, if it is the newest that was seen."""
         ...
 
     def file_count(self) -> int:
         """Return how many files the table has."""
-        ...
-
-    def read(self, columns: Sequence[str]) -> pa.Table:
-        """Return some columns of all rows."""
         ...
 
     def files(self) -> list[LogFile]:

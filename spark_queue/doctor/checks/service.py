@@ -7,7 +7,7 @@ from datetime import datetime
 
 from spark_queue.delta.store import fencing
 from spark_queue.delta.tables.schema import FORMAT_VERSION
-from spark_queue.delta.tables.wishes import STALENESS, PlainSession, is_fresh, promises_disk
+from spark_queue.delta.tables.wishes import STALENESS, PlainSession, is_fresh, kept_by
 from spark_queue.doctor.finding import Finding, Severity
 from spark_queue.doctor.subject import Seen, Subject
 from spark_queue.doctor.table import Configured
@@ -88,7 +88,7 @@ def format_older(subject: Subject) -> Iterator[Finding]:
 def unsafe_session(subject: Subject) -> Iterator[Finding]:
     """Find settings of the session by which work is lost or repeated, or read late."""
     session = subject.store.session
-    if not promises_disk(session) and subject.store.queue.kept() is None:
+    if kept_by(session) == "process":
         what = "a power cut may take back steps that were told"
         yield _setting(DURABILITY, "info", what, f'spark.conf.set("{DURABILITY}", "disk")')
     if isinstance(session, PlainSession):

@@ -56,14 +56,13 @@ def test_what_others_have_entered_and_taken_is_not_ready(path: Path, *, ack: boo
 
 def _far_store(cache: Cache, commit: Commit) -> Any:
     """Return a queue on a shared store, whose item log got one commit since it was looked at."""
-    commits = SimpleNamespace(newest=lambda _: 5, at=lambda *_: commit)
+    log = SimpleNamespace(newest=lambda _: 5, follow=lambda *_: [commit], is_followed=lambda: True)
     return SimpleNamespace(
         cache=lambda: cache,
         handle=SimpleNamespace(place=SimpleNamespace(is_local=lambda: False)),
-        far_commits=lambda _: commits,
         native=lambda _: None,
         is_local=lambda: False,
-        queue=None,
+        queue=log,
         newest_items=SimpleNamespace(after=lambda known: known),
     )
 

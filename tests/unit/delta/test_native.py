@@ -198,7 +198,7 @@ def test_a_table_that_asks_for_more_is_left_to_others(tmp_path: Path) -> None:
     write_deltalake(str(tmp_path), more, mode="append", schema_mode="merge")
     with_more = _rows(2).append_column("more", pa.array(["y"]))
     assert log.commit(following(head), with_more)
-    assert set(log.read(["more"])["more"].to_pylist()) == {"x", "y", None}
+    assert set(log.rows_of(log.files(), ["more"])["more"].to_pylist()) == {"x", "y", None}
     DeltaTable(str(tmp_path)).alter.add_constraint({"some": "_seq > 0 OR _seq IS NULL"})
     assert natives.plain(tmp_path) is None
     with pytest.raises(InvalidArgumentError, match="only Spark may write"):
@@ -267,7 +267,7 @@ def test_nothing_is_seen_of_a_step_whose_files_cannot_be_forced(
             log.commit(head, _rows(1))
     assert DeltaTable(str(tmp_path)).version() == 0
     assert log.commit(head, _rows(1))
-    assert set(log.read(["_seq"])["_seq"].to_pylist()) == {1, None}
+    assert set(log.rows_of(log.files(), ["_seq"])["_seq"].to_pylist()) == {1, None}
 
 
 def test_a_step_is_forced_in_a_child_that_was_forked(
@@ -297,7 +297,7 @@ def test_a_version_is_never_replaced(tmp_path: Path) -> None:
     assert theirs.commit(following(StatusHead(step=1)), _rows(1))
     ours._found = lambda: found  # type: ignore[method-assign]
     assert not ours.commit(head, _rows(2))
-    assert list(filter(None, ours.read(["_seq"])["_seq"].to_pylist())) == [1]
+    assert list(filter(None, ours.rows_of(ours.files(), ["_seq"])["_seq"].to_pylist())) == [1]
 
 
 def test_others_read_what_was_appended(tmp_path: Path) -> None:
@@ -348,7 +348,7 @@ def test_values_that_statistics_cannot_hold_are_left_out(tmp_path: Path) -> None
     assert log.commit(following(StatusHead()), rows)
     (add,) = (add for add in _adds(DeltaTable(str(tmp_path))) if add["partition._gen"] == 0)
     assert (add.get("min._kind"), add.get("max._round"), add["max._seq"]) == (None, None, 1)
-    assert log.read(["_round"])["_round"].to_pylist().count(float("inf")) == 1
+    assert log.rows_of(log.files(), ["_round"])["_round"].to_pylist().count(float("inf")) == 1
 
 
 def _adds(table: DeltaTable) -> list[dict[str, Any]]:

@@ -290,7 +290,7 @@ def test_a_new_member_of_a_group_is_placed_behind_one_that_is_not_in_memory(
     two.enqueue([_item(tenant="a", grp="g")])
     log = two.cut._store.native("queue")
     assert log is not None
-    rows = log.read(("_seq", "_kind", "_round")).to_pylist()
+    rows = log.rows_of(log.files(), ("_seq", "_kind", "_round")).to_pylist()
     assert [row["_round"] for row in rows if (row["_seq"], row["_kind"]) == (21, "item")] == [40.0]
     two.require_same()
 

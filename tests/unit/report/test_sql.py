@@ -56,7 +56,7 @@ def views(queue: LocalQueue, tmp_path: Path) -> DuckDBPyConnection:
     for which in logs:
         log = store.native(which)
         assert log is not None
-        asked.register(f"{which}_rows", log.read(log.columns()))
+        asked.register(f"{which}_rows", log.rows_of(log.files(), log.columns()))
         script = script.replace(f"`main`.`ops`.`files_{which}`", f"{which}_rows")
     asked.execute(script)
     return asked
