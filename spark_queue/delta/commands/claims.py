@@ -58,7 +58,6 @@ def _claimed(store: Store, request: Request) -> GrantedClaim:
         if stage is None or stage.total() == 0:
             return Answer(answer=nothing)
         after = logged(head, stage)
-        replicas.drop_before(store, stage.total())
         replicas.note_large(store, stage.claimed(), after)
         return Step(
             head=after,
@@ -77,7 +76,7 @@ def _choose_here(
 ) -> Chosen | None:
     """Choose in this process; ``None`` where Spark has to."""
     with store.cache().lock:
-        is_large = replicas.is_large(store, head, request.limit) or replicas.is_left(store)
+        is_large = replicas.is_large(store, head, request.limit)
         replica = None if is_large else replicas.at_hand(store)
         if replica is None:
             return None

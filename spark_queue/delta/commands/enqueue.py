@@ -21,6 +21,8 @@ from spark_queue.delta.planner import TAKEN, Frame, planner_of
 from spark_queue.delta.replica import entering
 from spark_queue.delta.replica.entering import Entered
 from spark_queue.delta.replica.request import EnqueueFacts, EnqueueRules
+from spark_queue.delta.sql import admission
+from spark_queue.delta.sql.log_rows import TooManyRowsError
 from spark_queue.delta.steps import Answer, Step, is_small, on_items
 from spark_queue.delta.store import replicas
 from spark_queue.delta.store.store import Store
@@ -29,6 +31,7 @@ from spark_queue.delta.tables.far_commits import one_moment
 from spark_queue.delta.tables.heads import QueueHead, StatusHead, following
 from spark_queue.delta.tables.schema import ITEM, REFUSED
 from spark_queue.delta.tables.settings import Settings
+from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.delta.verify import Plan
 from spark_queue.errors import DuplicateItemError
 from spark_queue.tracing import Traces
@@ -218,7 +221,7 @@ class _Enqueue:
             self.store,
             "enqueue",
             lambda: planned(found.rows, _facts_of(found)),
-            lambda: planned(*self._planned(before, taken)),
+            lambda: planned(*self._plan_by_tables(before, taken)),
         )
 
     def _entered(self, before: QueueHead) -> Entered | None:
@@ -227,7 +230,7 @@ class _Enqueue:
         if since is not None and before.step > since:
             return None
         store, frame = self.store, self.frame
-        if frame.rows is None or not replicas.is_possible(store):
+        if frame.rows is None or not replicas.is_possible(store) or self._is_large():
             return None
         # What is asked of the readers may make their logs, for which others may wait.
         every = list(readers.every(store))
@@ -237,6 +240,13 @@ class _Enqueue:
             if replica is None:
                 return None
             return entering.entered(replica, self.settings, frame.rows, before, pointers, self.now)
+
+    def _is_large(self) -> bool:
+        """Tell whether there are more rows than are decided well one by one."""
+        store, rows = self.store, self.frame.rows
+        if rows is None or rows.num_rows <= replicas.LARGE or not replicas.are_files_read(store):
+            return False
+        return admission.may_admit(rows, self.rules, list(readers.every(store)))
 
     def _here(self, before: QueueHead, found: Entered) -> Step[QueueHead, Enqueued]:
         if found.duplicates and self.rules.on_duplicate == "raise":
@@ -248,23 +258,49 @@ class _Enqueue:
         return Step(head=head, rows=found.rows, counts=facts.counts(), answer=answer)
 
     def _by_planner(self, before: QueueHead) -> Step[QueueHead, Enqueued]:
-        rows, facts = self._planned(before, self.rules)
+        rows, facts = self._plan_by_tables(before, self.rules)
         head = self._following(before, facts, self.batch)
+        logged = rows if isinstance(rows, pa.Table) else None
         return Step(
             head=head,
             rows=rows,
             small=is_small(facts.rows),
             counts=facts.counts(),
-            answer=Enqueued.of(facts, head.step),
+            answer=Enqueued.of(facts, head.step, logged),
         )
 
-    def _planned(
+    def _plan_by_tables(
         self, before: QueueHead, rules: EnqueueRules
     ) -> tuple[DataFrame | pa.Table, EnqueueFacts]:
-        """Return the rows of the step as a planner decides them, and the facts of them."""
+        """Return the rows of the step as SQL or a planner decides them, and the facts of them."""
         every = list(readers.every(self.store))
         pointers = readers.slowest(self.store, every)
-        return self.frame.entered(before, pointers, self.settings, rules, every, self.now)
+        asked = (before, pointers, self.settings, rules, every, self.now)
+        rows = self.frame.rows
+        if rows is None or not replicas.are_files_read(self.store):
+            return self.frame.entered(*asked)
+        if not admission.may_admit(rows, rules, every):
+            return self.frame.entered(*asked)
+        try:
+            ours = admission.admit(self.store, rows, *asked)
+        except TooManyRowsError:
+            return self.frame.entered(*asked)
+        if verify.is_wanted(self.store) and not isinstance(self.store.session, PlainSession):
+            self._compare(before, ours, self.frame.entered(*asked))
+        return ours
+
+    def _compare(
+        self,
+        before: QueueHead,
+        ours: tuple[pa.Table, EnqueueFacts],
+        theirs: tuple[DataFrame | pa.Table, EnqueueFacts],
+    ) -> None:
+        """Hold the rows of SQL against those of Spark."""
+
+        def plan(rows: DataFrame | pa.Table, facts: EnqueueFacts) -> Plan:
+            return Plan(head=self._following(before, facts, batch=None), rows=rows)
+
+        verify.checked(self.store, "enqueue", lambda: plan(*ours), lambda: plan(*theirs))
 
     def _following(
         self, before: QueueHead, facts: EnqueueFacts, batch: StreamBatch | None

@@ -90,7 +90,6 @@ def settle(store: Store, lease: int, verdict: Verdict, *, action: str = "settle"
         stage = here or planner_of(store).settled(head, lease, verdict, now)
         if not stage.counts:
             return Answer(answer=told(stage, 0))
-        replicas.drop_before(store, stage.total())
         after = logged(head, stage)
         return Step(
             head=after,
@@ -119,7 +118,7 @@ def _judged(
     # Few outcomes are few, however much the claim has.
     is_large = not isinstance(verdict, Some) or len(verdict.outcomes) > replicas.LARGE
     with store.cache().lock:
-        if replicas.is_left(store) or (is_large and replicas.is_unread(store, head)):
+        if is_large and replicas.is_unread(store, head):
             return None
         replica = replicas.at_hand(store)
         if replica is None or (is_large and _has_many(store, replica, lease)):

@@ -112,7 +112,7 @@ def _here(
 ) -> _Both | None:
     """Decide both in this process; ``None`` where Spark has to."""
     with store.cache().lock:
-        is_large = replicas.is_large(store, head, request.limit) or replicas.is_left(store)
+        is_large = replicas.is_large(store, head, request.limit)
         replica = None if is_large else replicas.at_hand(store)
         if replica is None:
             return None

@@ -15,6 +15,7 @@ from spark_queue.delta.plans import frames, placing
 from spark_queue.delta.plans.refusals import refused
 from spark_queue.delta.plans.stage import Stage, collected, evaluated, staged
 from spark_queue.delta.replica.request import EnqueueFacts, EnqueueRules
+from spark_queue.delta.store import replicas
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.describing import named
 from spark_queue.delta.tables.heads import Pointer, QueueHead
@@ -22,8 +23,9 @@ from spark_queue.delta.tables.schema import ITEM, QUEUE_COLUMNS, REFUSED, TRACE
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.tracing import Traces
 
-#: Rows up to which a frame is brought here, to be decided without Spark.
+#: Rows up to which a frame is brought here, to be decided without Spark: in memory, or by SQL.
 _FEW = 10_000
+_MANY = 200_000
 
 
 class SparkFrame:
@@ -33,7 +35,7 @@ class SparkFrame:
         self.store = store
         self._marked = marked
         self._stage: Stage | None = None
-        self.rows = collected(marked, _FEW) if is_decidable else None
+        self.rows = _collect(store, marked) if is_decidable else None
         """The rows, if they are few and such as can be decided in this process."""
 
     def is_empty(self) -> bool:
@@ -63,6 +65,14 @@ class SparkFrame:
             store, stage, left_out.rows, pointers, settings, before, now, readers
         )
         return rows, EnqueueFacts(stage.count, left_out.duplicates, left_out.full, tops)
+
+
+def _collect(store: Store, marked: DataFrame) -> pa.Table | None:
+    """Return the rows of a frame where they are decided here; ``None`` where they are too many."""
+    rows = collected(marked, _FEW)
+    if rows is not None or not replicas.are_files_read(store) or marked.count() > _MANY:
+        return rows
+    return collected(marked, _MANY)
 
 
 def frame(

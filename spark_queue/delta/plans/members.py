@@ -64,13 +64,17 @@ def ends(
     """
     asked = rows.select("_group_key").where(F.col("_group_key").isNotNull()).distinct()
     named = known.ends.where(F.col("_kind") == GROUP).join(asked, "_group_key", "left_semi")
-    last = _ahead(_newest(named.select(*_MEMBER)), settings, pointers)
+    newest = _newest(named.select(*_MEMBER)).localCheckpoint()
+    last = _ahead(newest, settings, pointers)
     live = known.live(last).select("_seq", F.lit(True).alias("_live"))
     last = last.join(live, "_seq", "left").localCheckpoint()
-    gone = last.where("_live is null")
+    # The last one has ended before its turn, or is not even there: an earlier one may be. So it may
+    # where the order passed the last one at a lower priority, or at another weight.
+    is_mixed = settings.config.priority is not None or settings.stretches
+    kept = last.where("_live").select("_group_key")
+    gone = (newest if is_mixed else last).join(kept, "_group_key", "left_anti")
     if gone.isEmpty():
         return _ends(last)
-    # The last one has ended before its turn, or is not even there: an earlier one may be.
     items = known.items.where(F.col("_kind") == ITEM).join(
         gone.select("_group_key"), "_group_key", "left_semi"
     )

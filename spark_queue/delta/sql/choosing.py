@@ -15,7 +15,7 @@ from spark_queue.delta import verify
 from spark_queue.delta.planner import Chooser, EvidenceFirst
 from spark_queue.delta.replica.claiming import LEASE_LOST, turns_ahead
 from spark_queue.delta.replica.request import MARGIN, Choice, Request
-from spark_queue.delta.sql import log_rows
+from spark_queue.delta.sql import log_rows, scales
 from spark_queue.delta.sql.database import Database
 from spark_queue.delta.sql.reach import is_sure, nearest, reaches, wanted_of
 from spark_queue.delta.store.store import Store
@@ -24,26 +24,6 @@ from spark_queue.delta.tables.schema import CLAIMED, DEAD, EXPIRED, ITEM
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.delta.verify import Plan
-
-_WEIGHTS = pa.schema(
-    [
-        ("fair_key", pa.string()),
-        ("priority", pa.int32()),
-        ("weight", pa.float64()),
-        ("pin_tag", pa.float64()),
-        ("pin_turn", pa.float64()),
-    ]
-)
-
-_POINTERS = pa.schema(
-    [
-        ("priority", pa.int32()),
-        ("turn", pa.float64()),
-        ("seq", pa.int64()),
-        ("checkpoint_turn", pa.float64()),
-        ("checkpoint_seq", pa.int64()),
-    ]
-)
 
 _ASKED = pa.schema(
     [
@@ -63,13 +43,6 @@ _ASKED = pa.schema(
 )
 
 _MICROSECOND = timedelta(microseconds=1)
-
-
-class InexactTurnsError(Exception):
-    """The turns of a claim are sums whose last digit depends on the order of adding.
-
-    Such costs or weights, and three overdue items of one key, are left to the other planners.
-    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +87,7 @@ class SqlChooser:
         """
         try:
             ours = choose(self._store, head, settings, self._request, self._now)
-        except (InexactTurnsError, log_rows.TooManyRowsError):
+        except log_rows.TooManyRowsError:
             return self._beyond.at(head, settings)
         if compares(self._store):
             self._compare(head, settings, ours)
@@ -179,8 +152,6 @@ def choose(
     ------
     EvidenceFirst
         When an item would be taken over from a claim that names an output.
-    InexactTurnsError
-        When the engines may differ in a turn's last digit.
     TooManyRowsError
         When more rows would be read than this process takes.
     """
@@ -232,8 +203,11 @@ class _Claim:
                 raise EvidenceFirst
         untimed = database.rows("untimed")["seq"]
         database.give("times", log_rows.times_of(self.store, untimed))
-        database.give("weights", _weights(self.settings, self._priorities()))
-        database.give("pointers", _pointers(head, self._priorities()))
+        database.give("weights", scales.weights_of(self.settings, self._priorities()))
+        database.give(
+            "pointers",
+            scales.pointers_of(head.pointers, head.checkpoint.pointers, self._priorities()),
+        )
         database.keep("lines")
 
     def choose(self) -> pa.Table:
@@ -245,7 +219,9 @@ class _Claim:
                 break
         if facts["room"] is not None and facts["lapsed"]:
             del database.variants["granted"]
-            self._require_exact("inexact2", limit)
+            database.keep("first", limit)
+            database.keep("placed2")
+            database.give("late_turns2", _late_turns(database.rows("overdue2")))
         return database.rows("chosen", limit)
 
     def _reaches(self) -> list[float | None]:
@@ -270,7 +246,7 @@ class _Claim:
         if not facts["overdue"]:
             database.variants["timed"] = "timed_by_tag"
         else:
-            self._require_exact("inexact")
+            database.give("late_turns", _late_turns(database.rows("overdue")))
         database.keep("ranked")
         return facts
 
@@ -286,10 +262,6 @@ class _Claim:
         found = self.database.rows("within").to_pylist()
         within = {row["priority"]: row["items"] for row in found}
         return is_sure(self.store, self.head, self.settings, within, wanted, reach)
-
-    def _require_exact(self, name: str, limit: int = 0) -> None:
-        if self.database.rows(name, limit)["found"][0].as_py():
-            raise InexactTurnsError
 
     def _ask(self, reach: float | None) -> None:
         config, request = self.settings.config, self.request
@@ -314,25 +286,15 @@ class _Claim:
         return sorted(self.store.queue_head().tops)
 
 
-def _weights(settings: Settings, priorities: Collection[int]) -> pa.Table:
-    rows = []
-    for key, stretch in settings.stretches.items():
-        for priority in priorities:
-            tag, turn = stretch.pins.get(priority, (0.0, 0.0))
-            pins = {"pin_tag": tag, "pin_turn": turn}
-            rows.append({"fair_key": key, "priority": priority, "weight": stretch.weight, **pins})
-    return pa.Table.from_pylist(rows, _WEIGHTS)
-
-
-def _pointers(head: StatusHead, priorities: Collection[int]) -> pa.Table:
-    known, before = head.pointers, head.checkpoint.pointers
-    rows = [
-        (p, *known.get(p, (0.0, 0)), *before.get(p, (0.0, 0)))
-        for p in sorted({*priorities, *known, *before})
-    ]
-    return pa.Table.from_pylist(
-        [dict(zip(_POINTERS.names, row, strict=True)) for row in rows], _POINTERS
-    )
+def _late_turns(overdue: pa.Table) -> pa.Table:
+    """Return the turns of overdue items: each a round behind the one before it in its line."""
+    turns, turn = [], 0.0
+    columns = (overdue[name].to_pylist() for name in ("nth", "v", "late", "inc"))
+    for nth, v, late, inc in zip(*columns, strict=True):
+        begin = v if late is None else max(v, late + inc)
+        turn = begin if nth == 1 else turn + inc
+        turns.append(turn)
+    return pa.table({"seq": overdue["seq"], "turn": pa.array(turns, pa.float64())})
 
 
 def _to_log(found: pa.Table, head: StatusHead, request: Request, now: datetime) -> pa.Table:

@@ -95,9 +95,9 @@ class Database:
         self._connection.register(f"sq_{name}", rows)
         self._there.add(name)
 
-    def keep(self, name: str) -> None:
+    def keep(self, name: str, limit: int = 0) -> None:
         """Compute the table of a text once for those that come after."""
-        text = self._text_of(name)
+        text = self._text_of(name, limit)
         self._connection.execute(f"CREATE OR REPLACE TEMP TABLE sq_{name} AS {text}")
         self._there.add(name)
 

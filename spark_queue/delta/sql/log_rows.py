@@ -60,7 +60,7 @@ def states_of(store: Store, head: StatusHead) -> pa.Table:
 
 def with_step(states: pa.Table, rows: pa.Table, step: int) -> pa.Table:
     """Return rows of a status log with those of one step that is not in it yet."""
-    new = _plain(rows).select(states.column_names)
+    new = plain(rows).select(states.column_names)
     at = new.schema.get_field_index("step")
     new = new.set_column(at, "step", pa.repeat(pa.scalar(step, pa.int64()), new.num_rows))
     return pa.concat_tables([states, new.cast(states.schema)])
@@ -80,7 +80,7 @@ def entered_of(store: Store, head: StatusHead, settings: Settings, reach: float 
         When there are more than :data:`MOST`.
     """
     newest, since = store.queue_head(), store.registered().since_step
-    ends = {p: _ends(head, settings, p, reach) for p in newest.tops}
+    ends = {p: bounds_of(head, settings, p, reach) for p in newest.tops}
     later = head.checkpoint.queue_step + 1
 
     def may(file: LogFile) -> bool:
@@ -99,7 +99,7 @@ def entered_of(store: Store, head: StatusHead, settings: Settings, reach: float 
 def times_of(store: Store, seqs: pa.ChunkedArray) -> pa.Table:
     """Return the times that some items entered with."""
     if not len(seqs):
-        return _plain(_schema_of(store, "queue", _TIMES).empty_table())
+        return plain(_schema_of(store, "queue", _TIMES).empty_table())
     may = having(seqs)
     wanted = pc.unique(seqs)
     return _rows(
@@ -189,7 +189,7 @@ def _repeat(value: object, kind: pa.DataType, count: int) -> pa.Array:
     return pc.if_else(where, pa.scalar(one, kind), pa.scalar(None, kind))
 
 
-def _ends(
+def bounds_of(
     head: StatusHead, settings: Settings, priority: int, reach: float | None
 ) -> tuple[float, float]:
     """Return bounds of the stored tags of a priority that a claim looks at."""
@@ -220,14 +220,14 @@ def _rows(
                 raise TooManyRowsError
             yield found
 
-    return once_more(lambda: _plain(pa.concat_tables([schema.empty_table(), *parts()])))
+    return once_more(lambda: plain(pa.concat_tables([schema.empty_table(), *parts()])))
 
 
 def _schema_of(store: Store, which: LogName, names: Sequence[str]) -> pa.Schema:
     return log_of(store, which).rows_of([], names).schema
 
 
-def _plain(rows: pa.Table) -> pa.Table:
+def plain(rows: pa.Table) -> pa.Table:
     """Return rows with other names, and times as numbers."""
     columns = [
         column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column

@@ -12,7 +12,7 @@ from spark_queue.delta import verify
 from spark_queue.delta.planner import Planner
 from spark_queue.delta.replica.request import Choice, Request
 from spark_queue.delta.sql import settlement
-from spark_queue.delta.sql.choosing import InexactTurnsError, SqlChooser, choose, compares
+from spark_queue.delta.sql.choosing import SqlChooser, choose, compares
 from spark_queue.delta.sql.log_rows import TooManyRowsError
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import StatusHead
@@ -70,7 +70,7 @@ class SqlPlanner:
         settings = self.store.settings(head)
         try:
             stage = choose(self.store, settled, settings, request, now, done.rows)
-        except (InexactTurnsError, TooManyRowsError):
+        except TooManyRowsError:
             return None
         return None if stage is None else (stage, pa.concat_tables([stage.table(), done.rows]))
 

@@ -16,7 +16,10 @@ _NAME = re.compile(r"\bsq_(\w+)")
 
 #: Tables that the second stage has of its own.
 _STAGED = frozenset(
-    ("eligible", "pointers", "lines", "placed", "late_lines", "of_late", "slots", "timed", "ranked")
+    (
+        *("eligible", "pointers", "lines", "placed", "late_lines", "late_turns"),
+        *("of_late", "slots", "timed", "ranked"),
+    )
 )
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from spark_queue.delta.replica.columns import rows_of
 from spark_queue.delta.replica.state import ENTERED, FOLLOWED, Row
-from spark_queue.delta.store import catching_up, fencing
+from spark_queue.delta.store import catching_up, fencing, replicas
 from spark_queue.delta.store.memory import Seen
 from spark_queue.delta.store.newest import Newest
 from spark_queue.delta.store.store import Store
@@ -44,6 +44,8 @@ def commit_items(store: Store, head: QueueHead, rows: Rows, *, small: bool = Tru
     ours = _append(store, "queue", store.queue, store.newest_items, head, rows, small=small)
     cache = store.cache()
     with cache.lock:
+        if _is_large(store, rows):
+            cache.drop_replicas()
         if ours and _follows(cache.queue, head) and not _is_frame(rows):
             catching_up.entered(cache, head, _rows(rows, ENTERED) if cache.has_replicas() else [])
             _note(store, "queue", cache.queue, head)
@@ -73,6 +75,8 @@ def commit_status(store: Store, head: StatusHead, rows: Rows, *, small: bool = T
         staged = rows.toArrow()
     ours = _append(store, "status", store.status, store.newest_status, head, staged, small=small)
     with store.cache().lock:
+        if _is_large(store, staged):
+            at.replica = None
         if ours and _follows(at.status, head) and not _is_frame(staged):
             catching_up.followed(at, head, _rows(staged, FOLLOWED) if at.replica else [])
             _note(store, "status", at.status, head)
@@ -177,6 +181,12 @@ def _committed(log: StepLog, head: _Head, rows: Rows, *, is_synced: bool) -> boo
     if ours and isinstance(log, NativeLog):
         tidying.look_after(log)
     return ours
+
+
+def _is_large(store: Store, rows: Rows) -> bool:
+    """Tell whether rows are sooner read again, where they are needed, than followed one by one."""
+    is_large = isinstance(rows, pa.Table) and rows.num_rows > replicas.LARGE
+    return is_large and replicas.are_files_read(store)
 
 
 def _is_frame(rows: Rows) -> TypeGuard[DataFrame]:

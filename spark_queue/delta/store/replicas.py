@@ -66,7 +66,7 @@ def at_hand(store: Store) -> Replica | None:
     if facts is None or facts.streams:
         return None
     known = position.replica
-    if _has_spark(store) and position.too_large.is_now(queue, status):
+    if position.too_large.is_now(queue, status) and (_has_spark(store) or are_files_read(store)):
         known = None
     elif known is None or (known.queue, known.status) != (queue.token, status.token):
         known = _read(store, queue, status)
@@ -82,7 +82,7 @@ def at_hand(store: Store) -> Replica | None:
 def too_many(store: Store) -> None:
     """Leave a queue to a planner for a while: what comes next is behind more than fits into memory.
 
-    Without Spark only claims and settles are left to a planner; the rest needs what is here.
+    Where no planner reads the files, and there is no Spark, it is tried all the same.
     """
     queue, status = store.queue_head(), store.status_head()
     _leave(store, queue.step + status.step, status.claimed)
@@ -107,24 +107,10 @@ def is_large(store: Store, head: StatusHead, limit: int) -> bool:
     return count > _OPEN or (count > LARGE and are_files_read(store))
 
 
-def is_left(store: Store) -> bool:
-    """Tell whether claims and settles are left to a planner for a while."""
-    if not (_has_spark(store) or are_files_read(store)):
-        return False
-    return store.position().too_large.is_now(store.queue_head(), store.status_head())
-
-
 def is_unread(store: Store, head: StatusHead) -> bool:
     """Tell whether much is in flight, and would have to be read to be known here."""
     is_unknown = store.position().replica is None
     return is_unknown and head.claimed > LARGE and are_files_read(store)
-
-
-def drop_before(store: Store, rows: int) -> None:
-    """Forget the state before a step that is so large that it is sooner read again."""
-    if rows > LARGE and are_files_read(store):
-        with store.cache().lock:
-            store.position().replica = None
 
 
 def note_large(store: Store, count: int, after: StatusHead) -> None:

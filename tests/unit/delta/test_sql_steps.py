@@ -15,11 +15,16 @@ from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig, RetryPolicy
 from spark_queue.delta.commands.checkpoint import checkpoint
 from spark_queue.delta.store import replicas
+from spark_queue.delta.tables.facts import LogName
 from spark_queue.errors import LeaseLostError
 from spark_queue.local.queue import LocalQueue
 
+LOGS: tuple[LogName, ...] = ("queue", "status")
+
 #: Columns that differ between two queues with the same history.
-_OWN = ("_claim_id", "_worker_id", "_at", "_enqueued_at")
+_OWN = ("_claim_id", "_worker_id")
+
+_SCOPES: list[Any] = ["live", "live", "forever", timedelta(seconds=40)]
 
 
 @contextmanager
@@ -32,7 +37,10 @@ def every_step_is_large() -> Iterator[None]:
 
 def _config(draw: random.Random) -> QueueConfig:
     return QueueConfig(
-        fair_key=draw.choice([None, "tenant"]),
+        dedup_key=(key := draw.choice([None, "id"])),
+        dedup_scope="live" if key is None else draw.choice(_SCOPES),
+        fair_key=(fair := draw.choice([None, "tenant"])),
+        weights={} if fair is None else draw.choice([{}, {"a": 3.0, "b": 0.7}]),
         group_key=draw.choice([None, "grp"]),
         priority=draw.choice([None, "prio"]),
         lease=timedelta(seconds=30),
@@ -48,11 +56,13 @@ def _row(draw: random.Random) -> dict[str, Any]:
         "tenant": draw.choice(["a", "b", None]),
         "grp": draw.choice(["g", "h", None]),
         "prio": draw.choice([0, 1]),
+        "id": draw.choice([None, *"abcdefgh"]),
+        "cost": draw.choice([1.0, 0.1, 2.5]),
     }
 
 
-def _rows_of(queue: LocalQueue) -> list[dict[str, Any]]:
-    log = queue._store.native("status")
+def _rows_of(queue: LocalQueue, which: LogName) -> list[dict[str, Any]]:
+    log = queue._store.native(which)
     assert log is not None
     rows = log.rows_of(log.files(), log.columns()).to_pylist()
     kept = [{name: row[name] for name in row if name not in _OWN} for row in rows]
@@ -63,7 +73,7 @@ def _rows_of(queue: LocalQueue) -> list[dict[str, Any]]:
 def test_large_steps_are_those_of_memory(tmp_path: Path, seed: int) -> None:
     """Laws 1-8: both logs have the same rows after a random history."""
     draw, clock = random.Random(seed), ManualClock()  # noqa: S311 - a history to replay
-    config, columns = _config(draw), "tenant string, grp string, prio int"
+    config, columns = _config(draw), "tenant string, grp string, prio int, id string"
     small, large = (
         LocalQueue.create(tmp_path / name, columns, config, durability="process", clock=clock)
         for name in ("small", "large")
@@ -73,8 +83,9 @@ def test_large_steps_are_those_of_memory(tmp_path: Path, seed: int) -> None:
         what = draw.random()
         if what < 0.3:
             rows = [_row(draw) for _ in range(draw.randint(1, 8))]
-            small.enqueue(rows)
-            large.enqueue(rows)
+            told = small.enqueue(rows).outcomes
+            with every_step_is_large():
+                assert large.enqueue(rows).outcomes == told
         elif what < 0.6:
             limit, run = draw.randint(1, 6), draw.choice([1, 2]) if config.group_key else 1
             first = small.claim(limit, run=run, worker_id="w")
@@ -89,7 +100,8 @@ def test_large_steps_are_those_of_memory(tmp_path: Path, seed: int) -> None:
         else:
             for queue in (small, large):
                 checkpoint(queue._store)
-    assert _rows_of(small) == _rows_of(large)
+    for which in LOGS:
+        assert _rows_of(small, which) == _rows_of(large, which)
 
 
 def _settle(draw: random.Random, claims: tuple[Any, Any]) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from spark_queue.errors import SparkNeededError
 from spark_queue.local.queue import LocalQueue
 from tests.unit.local.conftest import Make
 
@@ -33,11 +34,11 @@ def test_a_large_queue_is_worked_with(large: LocalQueue) -> None:
     assert large.counts()["claimed"] == 3
 
 
-def test_a_large_queue_takes_nothing_new(large: LocalQueue) -> None:
-    """An enqueue has to know all open items: it is refused, and nothing is written."""
-    with pytest.raises(SparkNeededError, match="more open items"):
-        large.enqueue({"id": "e"})
-    assert large.counts()["ready"] == 2
+def test_a_large_queue_takes_new_items(large: LocalQueue) -> None:
+    """Keys that items hold are found in the files, and tags go on where lines end."""
+    found: Any = large.enqueue([{"id": "a"}, {"id": "c"}, {"id": "e"}, {"id": "e"}]).outcomes
+    assert found["duplicate_of"].to_pylist() == [None, 3, None, 7]
+    assert [row["id"] for row in large.claim(9).rows] == ["c", "d", "a", "e"]
 
 
 def test_a_large_queue_is_looked_at(large: LocalQueue) -> None:
