@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,17 @@ import pytest
 
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig, RetryPolicy
+from spark_queue.delta.commands import claims
 from spark_queue.delta.commands.checkpoint import checkpoint
+from spark_queue.delta.commands.settle import logged
+from spark_queue.delta.planner import EvidenceFirst
+from spark_queue.delta.replica.request import Request
+from spark_queue.delta.sql import choosing, settlement
 from spark_queue.delta.store import replicas
+from spark_queue.delta.store.committing import commit_status
+from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import LogName
+from spark_queue.delta.verdicts import Every
 from spark_queue.errors import LeaseLostError
 from spark_queue.local.queue import LocalQueue
 
@@ -78,7 +87,7 @@ def test_large_steps_are_those_of_memory(tmp_path: Path, seed: int) -> None:
         LocalQueue.create(tmp_path / name, columns, config, durability="process", clock=clock)
         for name in ("small", "large")
     )
-    claims: list[tuple[Any, Any]] = []
+    held: list[tuple[Any, Any]] = []
     for _ in range(14):
         what = draw.random()
         if what < 0.3:
@@ -92,9 +101,9 @@ def test_large_steps_are_those_of_memory(tmp_path: Path, seed: int) -> None:
             with every_step_is_large():
                 second = large.claim(limit, run=run, worker_id="w")
             assert [row["_seq"] for row in first.rows] == [row["_seq"] for row in second.rows]
-            claims += [(first, second)] if first.count else []
-        elif what < 0.8 and claims:
-            _settle(draw, draw.choice(claims))
+            held += [(first, second)] if first.count else []
+        elif what < 0.8 and held:
+            _settle(draw, draw.choice(held))
         elif what < 0.95:
             clock.advance(timedelta(seconds=draw.choice([1, 12, 31])))
         else:
@@ -104,18 +113,59 @@ def test_large_steps_are_those_of_memory(tmp_path: Path, seed: int) -> None:
         assert _rows_of(small, which) == _rows_of(large, which)
 
 
-def _settle(draw: random.Random, claims: tuple[Any, Any]) -> None:
+def _settle(draw: random.Random, both: tuple[Any, Any]) -> None:
     """Settle or renew a claim of both queues in one of the ways that a holder has."""
-    seqs = [row["_seq"] for row in claims[0].rows]
+    seqs = [row["_seq"] for row in both[0].rows]
     said = {seq: (draw.choice(["ack", "nack", "release", "dead"]), None) for seq in seqs}
     how = draw.choice(["each", "ack", "renew"])
     lost = []
-    for claim in claims:
+    for claim in both:
         step = {"each": lambda claim=claim: claim.settle_each(said), "ack": claim.ack}
-        with every_step_is_large() if claim is claims[1] else nullcontext():
+        with every_step_is_large() if claim is both[1] else nullcontext():
             try:
                 step.get(how, claim.renew)()
                 lost.append("")
             except LeaseLostError as error:
                 lost.append(str(error))
     assert lost[0] == lost[1]
+
+
+def test_a_claim_that_names_an_output_is_evidence_first(tmp_path: Path) -> None:
+    """Where such a claim ran out, its output is asked before SQL takes an item over."""
+    clock = ManualClock()
+    queue = LocalQueue.create(tmp_path / "q", "id string", durability="process", clock=clock)
+    queue.enqueue([{"id": "a"}, {"id": "b"}])
+    store, lease = queue._store, timedelta(seconds=5)
+    request = Request(limit=1, lease=lease, worker_id="w", run=1, claim_id="c", output="out")
+    with every_step_is_large():
+        claims.claim(store, request)
+    checkpoint(store)
+    clock.advance(timedelta(seconds=6))
+    head = store.status_head()
+    asked = (store, head, store.settings(head))
+    with pytest.raises(EvidenceFirst):
+        choosing.choose(*asked, request, clock.now())
+    found = choosing.choose(*asked, replace(request, limit=9, takes_lapsed=False), clock.now())
+    assert found is not None
+    assert found.table()["_seq"].to_pylist() == [2]
+
+
+def test_an_item_keeps_the_times_that_its_newest_row_leaves_out(tmp_path: Path) -> None:
+    """A front writes rows without the time when an item entered, and when it expires."""
+    clock = ManualClock()
+    queue = LocalQueue.create(tmp_path / "q", "id string", durability="process", clock=clock)
+    soon = clock.now() + timedelta(seconds=5)
+    queue.enqueue([{"id": "a", "expires_at": soon}, {"id": "b"}])
+    held = queue.claim(1)
+    store = queue._store
+    settle = _stage(store, held.lease, clock)
+    lacking = settle.rows.drop_columns(["_expires_at", "_enqueued_at"])
+    assert commit_status(store, logged(store.status_head(), settle), lacking)
+    clock.advance(timedelta(seconds=6))
+    with every_step_is_large():
+        assert [row["id"] for row in queue.claim(9).rows] == ["b"]
+    assert queue.counts()["expired"] == 1
+
+
+def _stage(store: Store, lease: int, clock: ManualClock) -> Any:
+    return settlement.settle(store, store.status_head(), lease, Every("release"), clock.now())
