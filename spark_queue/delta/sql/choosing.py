@@ -202,7 +202,7 @@ class _Claim:
             if leases and log_rows.name_output(self.store, leases):
                 raise EvidenceFirst
         untimed = database.rows("untimed")["seq"]
-        database.give("times", log_rows.times_of(self.store, untimed))
+        database.give("times", log_rows.items_of(self.store, untimed, log_rows.TIMES))
         database.give("weights", scales.weights_of(self.settings, self._priorities()))
         database.give(
             "pointers",
@@ -213,7 +213,7 @@ class _Claim:
     def choose(self) -> pa.Table:
         """Return the rows that are chosen, looking further until they are enough."""
         database, limit = self.database, self.request.limit
-        for reach in self._reaches():
+        for reach in reaches(self.store, self.head, self.settings, self.request):
             facts = self._look(reach)
             if reach is None or self._is_enough(facts, reach):
                 break
@@ -224,11 +224,6 @@ class _Claim:
             database.give("late_turns2", _late_turns(database.rows("overdue2")))
         return database.rows("chosen", limit)
 
-    def _reaches(self) -> list[float | None]:
-        if self._is_tangled() and self.settings.stretches:
-            return [None]
-        return list(reaches(self.store, self.head, self.settings, self.request))
-
     def _is_tangled(self) -> bool:
         """Tell whether members of a group stand in several lines."""
         config = self.settings.config
@@ -238,10 +233,11 @@ class _Claim:
         """Compute what is within reach, and return the facts of it."""
         database = self.database
         self._ask(reach)
-        database.give("entered", log_rows.entered_of(self.store, self.head, self.settings, reach))
-        database.keep("judged")
-        database.keep("placed")
-        facts: dict[str, int | None] = database.rows("facts").to_pylist()[0]
+        entered = log_rows.entered_of(self.store, self.head, self.settings, reach)
+        facts = self._judge(entered)
+        is_mixed = self._is_tangled() and (self.settings.stretches or facts["overdue"])
+        if reach is not None and is_mixed and (more := self._before()).num_rows:
+            facts = self._judge(pa.concat_tables([entered, more]))
         database.variants.pop("timed", None)
         if not facts["overdue"]:
             database.variants["timed"] = "timed_by_tag"
@@ -250,12 +246,29 @@ class _Claim:
         database.keep("ranked")
         return facts
 
+    def _judge(self, entered: pa.Table) -> dict[str, int | None]:
+        """Have items that only entered, and return the facts of all."""
+        self.database.give("entered", entered)
+        self.database.keep("judged")
+        self.database.keep("placed")
+        facts: dict[str, int | None] = self.database.rows("facts").to_pylist()[0]
+        return facts
+
+    def _before(self) -> pa.Table:
+        """Return the items beyond reach that stand before one within it."""
+        places = log_rows.PLACES
+        waiting = log_rows.entered_of(self.store, self.head, self.settings, None, places)
+        self.database.give("waiting", waiting)
+        self.database.keep("far")
+        seqs = self.database.rows("predecessors")["seq"]
+        found = log_rows.items_of(self.store, seqs, log_rows.ENTERED)
+        # Without a step they count, however far they are.
+        at = found.schema.get_field_index("step")
+        return found.set_column(at, "step", pa.nulls(found.num_rows, pa.int64()))
+
     def _is_enough(self, facts: Mapping[str, int | None], reach: float) -> bool:
         """Tell whether what comes next is within reach, so that nothing beyond matters."""
         room, eligible = facts["room"], facts["eligible"] or 0
-        if self._is_tangled() and facts["overdue"]:
-            # One before it in its group, or in its line, may have a later tag.
-            return False
         wanted = wanted_of(self.request.limit, room, facts["lapsed"] or 0)
         if room == 0 or eligible < wanted:
             return room == 0

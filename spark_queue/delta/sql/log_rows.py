@@ -27,8 +27,10 @@ from spark_queue.delta.tables.settings import Settings
 #: Rows that a decision reads at most: a hundred bytes each.
 MOST = 10_000_000
 
-_ENTERED = ("_seq", "_gen", "_step", *SCHEDULE, "_errors")
-_TIMES = ("_seq", "_expires_at", "_enqueued_at")
+#: What is read of an item that waits, of its place alone, and of its times alone.
+ENTERED = ("_seq", "_gen", "_step", *SCHEDULE, "_errors")
+PLACES = ("_seq", "_step", "_priority", "_round", "_fair_key", "_group_key")
+TIMES = ("_seq", "_expires_at", "_enqueued_at")
 
 
 class TooManyRowsError(Exception):
@@ -66,7 +68,13 @@ def with_step(states: pa.Table, rows: pa.Table, step: int) -> pa.Table:
     return pa.concat_tables([states, new.cast(states.schema)])
 
 
-def entered_of(store: Store, head: StatusHead, settings: Settings, reach: float | None) -> pa.Table:
+def entered_of(
+    store: Store,
+    head: StatusHead,
+    settings: Settings,
+    reach: float | None,
+    names: Sequence[str] = ENTERED,
+) -> pa.Table:
     """Return items that may wait within reach, and were not touched before the checkpoint.
 
     Parameters
@@ -93,19 +101,19 @@ def entered_of(store: Store, head: StatusHead, settings: Settings, reach: float 
             for priority, (least, most) in ends.items()
         )
 
-    return _rows(store, "queue", _ENTERED, may, None)
+    return _rows(store, "queue", names, may, None)
 
 
-def times_of(store: Store, seqs: pa.ChunkedArray) -> pa.Table:
-    """Return the times that some items entered with."""
+def items_of(store: Store, seqs: pa.ChunkedArray, names: Sequence[str]) -> pa.Table:
+    """Return some columns of some items, as they entered."""
     if not len(seqs):
-        return plain(_schema_of(store, "queue", _TIMES).empty_table())
+        return plain(_schema_of(store, "queue", names).empty_table())
     may = having(seqs)
     wanted = pc.unique(seqs)
     return _rows(
         store,
         "queue",
-        _TIMES,
+        names,
         lambda file: file.gen >= 0 and may(file),
         lambda rows: pc.is_in(rows["_seq"], wanted),
     )
