@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 import pyarrow as pa
@@ -15,18 +15,11 @@ from spark_queue.delta.arrow.rows import log_of, once_more
 from spark_queue.delta.replica.request import EnqueueFacts, EnqueueRules
 from spark_queue.delta.sql import log_rows, scales
 from spark_queue.delta.sql.database import Database
+from spark_queue.delta.sql.entry_rows import is_clamped, step_rows
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.files import LogFile
-from spark_queue.delta.tables.heads import Pointer, QueueHead
-from spark_queue.delta.tables.schema import (
-    GROUP,
-    ITEM,
-    KEY,
-    META_LANE,
-    QUEUE_COLUMNS,
-    REFUSED,
-    REFUSED_LANE,
-)
+from spark_queue.delta.tables.heads import Pointer, QueueHead, StatusHead
+from spark_queue.delta.tables.schema import GROUP, KEY, META_LANE
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.errors import DuplicateItemError
 
@@ -88,14 +81,7 @@ def admit(
             key, holder = (duplicates[name][0].as_py() for name in ("dedup_key", "duplicate_of"))
             raise DuplicateItemError(duplicates.num_rows, f"key {key!r} of seq {holder}")
         tagged, placed = batch.place()
-    return _step_of(batch, decided, tagged, placed)
-
-
-def _is_clamped(settings: Settings) -> bool:
-    """Tell whether members of a group may stand in an order of their own."""
-    config = settings.config
-    has_lines = config.fair_key is not None or config.priority is not None
-    return config.group_key is not None and has_lines
+    return step_rows(rows, before, settings, now, decided, tagged, placed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +96,8 @@ class _Batch:
     settings: Settings
     readers: Sequence[Store]
     now: datetime
+    states: dict[int, tuple[StatusHead, pa.Table]] = field(default_factory=dict)
+    """What each reader's log says, once it was read."""
 
     def decide_duplicates(self) -> pa.Table:
         """Return the rows in order, and who holds the key of each that is refused."""
@@ -133,15 +121,13 @@ class _Batch:
         database.give("pointers", scales.pointers_of(self.pointers, {}, priorities))
         database.give("line_ends", self._line_ends())
         ends = _none(("group_key", pa.string()), ("priority", pa.int32()), ("turn", pa.float64()))
-        if _is_clamped(self.settings):
+        if is_clamped(self.settings):
             ends = self._group_ends()
         database.give("ends", ends)
         lowered = database.rows("lowered")
         tags = _add_up(lowered) if config.fair_key is not None else self._seqs(lowered["pos"])
         tagged = lowered.append_column("tag", pa.array(tags, pa.float64())).sort_by("pos")
-        stored = (
-            _raise(tagged, ends, self.settings) if _is_clamped(self.settings) else tagged["tag"]
-        )
+        stored = _raise(tagged, ends, self.settings) if is_clamped(self.settings) else tagged["tag"]
         return tagged, tagged.append_column("round", stored).select(_PLACED)
 
     def _seqs(self, pos: pa.ChunkedArray) -> list[float]:
@@ -186,12 +172,12 @@ class _Batch:
         """Return the seqs of items with which some reader is not done."""
         found = [pa.array([], pa.int64())]
         for reader in self.readers:
-            head = reader.status_head()
+            head, states = self._states_of(reader)
             settings, priorities = reader.settings(head), sorted(self.before.tops)
             checkpoint = head.checkpoint
             with closing(Database({})) as database:
                 database.give("candidates", candidates)
-                database.give("states", log_rows.states_of(reader, head))
+                database.give("states", states)
                 database.give("weights", scales.weights_of(settings, priorities))
                 pointers = scales.pointers_of(head.pointers, checkpoint.pointers, priorities)
                 database.give("pointers", pointers)
@@ -200,12 +186,18 @@ class _Batch:
                 found += database.rows("standing")["seq"].chunks
         return pa.concat_arrays(found)
 
+    def _states_of(self, reader: Store) -> tuple[StatusHead, pa.Table]:
+        if reader.reader not in self.states:
+            head = reader.status_head()
+            self.states[reader.reader] = (head, log_rows.states_of(reader, head))
+        return self.states[reader.reader]
+
     def _line_ends(self) -> pa.Table:
         """Return the last tag of each line: ``priority``, ``fair_key``, ``tag``."""
         kinds = (("priority", pa.int32()), ("fair_key", pa.string()), ("tag", pa.float64()))
         if self.settings.config.fair_key is None:
             return _none(*kinds)
-        rows = self._meta(KEY, ("_priority", "_fair_key", "_round"))
+        rows = self._meta(KEY, ("_priority", "_fair_key", "_round"), self._may_be_ahead)
         last = rows.group_by(["priority", "fair_key"]).aggregate([("round", "max")])
         return last.rename_columns([name for name, _ in kinds])
 
@@ -233,25 +225,29 @@ class _Batch:
 
     def _ahead_in(self, groups: pa.Array) -> pa.Table:
         """Return the items of some groups that the order may have yet to reach."""
-        least = {
-            priority: self.settings.least_tag(priority, self.pointers[priority][0])
-            if priority in self.pointers
-            else -math.inf
-            for priority in self.before.tops
-        }
+        return self._read(
+            lambda file: file.gen >= 0 and self._may_be_ahead(file),
+            _MEMBER,
+            lambda rows: pc.is_in(rows["_group_key"], groups),
+        )
 
-        def may(file: LogFile) -> bool:
-            return file.gen >= 0 and any(
-                file.may_have("_priority", p, p) and file.may_have("_round", tag)
-                for p, tag in least.items()
-            )
+    def _may_be_ahead(self, file: LogFile) -> bool:
+        """Tell whether a file may have a tag that the order has yet to reach."""
+        return any(
+            file.may_have("_priority", p, p) and file.may_have("_round", self._least_tag(p))
+            for p in self.before.tops
+        )
 
-        return self._read(may, _MEMBER, lambda rows: pc.is_in(rows["_group_key"], groups))
+    def _least_tag(self, priority: int) -> float:
+        turn, _ = self.pointers.get(priority, (-math.inf, 0))
+        return self.settings.least_tag(priority, turn) if math.isfinite(turn) else turn
 
-    def _meta(self, kind: str, names: Sequence[str]) -> pa.Table:
+    def _meta(
+        self, kind: str, names: Sequence[str], may: Callable[[LogFile], bool] = lambda _: True
+    ) -> pa.Table:
         """Return rows that say where lines, or groups, end."""
         rows = self._read(
-            lambda file: file.gen == META_LANE,
+            lambda file: file.gen == META_LANE and may(file),
             ("_kind", *names),
             lambda rows: pc.equal(rows["_kind"], kind),
         )
@@ -323,74 +319,3 @@ def _raise(tagged: pa.Table, ends: pa.Table, settings: Settings) -> pa.Array:
             bounds[group_key] = (priority, stretch.turn(priority, tag))
         stored.append(tag)
     return pa.array(stored, pa.float64())
-
-
-def _step_of(
-    batch: _Batch, decided: pa.Table, tagged: pa.Table, placed: pa.Table
-) -> tuple[pa.Table, EnqueueFacts]:
-    """Return the rows of a step as they are logged, and the facts of them."""
-    rows, before, config = batch.rows, batch.before, batch.settings.config
-    count = rows.num_rows
-    at = pc.subtract(placed["pos"], 1)
-    items = _logged_items(rows.take(at), placed, before, batch.now)
-    parts = [items.sort_by([("_priority", "ascending"), ("_round", "ascending")])]
-    refused = decided.filter(pc.is_valid(decided["duplicate_of"]))
-    if refused.num_rows:
-        given = rows.take(pc.subtract(refused["pos"], 1))
-        said = {"_kind": REFUSED, "_gen": REFUSED_LANE, "_enqueued_at": batch.now}
-        columns = {
-            "_seq": pc.add(refused["pos"], before.last_seq),
-            "_duplicate_of": refused["duplicate_of"],
-        }
-        parts.append(_with(given, said, columns))
-    tops = _tops(batch, placed)
-    if config.fair_key is not None and placed.num_rows:
-        ends = tagged.group_by(["priority", "fair_key"]).aggregate([("tag", "max")])
-        ends = ends.rename_columns(["_priority", "_fair_key", "_round"])
-        parts.append(_with(ends, {"_kind": KEY, "_gen": META_LANE}, {}))
-        highest = ends.group_by("_priority").aggregate([("_round", "max")])
-        tops = dict(zip(*(column.to_pylist() for column in highest.columns), strict=True))
-    if _is_clamped(batch.settings):
-        parts.append(_last_of_groups(placed, before))
-    table = pa.concat_tables(parts, promote_options="default")
-    return table, EnqueueFacts(count, refused.num_rows, 0, tops)
-
-
-def _logged_items(given: pa.Table, placed: pa.Table, before: QueueHead, now: datetime) -> pa.Table:
-    said = {"_kind": ITEM, "_gen": before.gen, "_enqueued_at": now}
-    columns = {
-        "_seq": pc.add(placed["pos"], before.last_seq),
-        "_priority": placed["priority"],
-        "_round": placed["round"],
-        "_duplicate_of": pa.nulls(placed.num_rows, pa.int64()),
-    }
-    return _with(given, said, columns)
-
-
-def _last_of_groups(placed: pa.Table, before: QueueHead) -> pa.Table:
-    members = placed.filter(pc.is_valid(placed["group_key"]))
-    last = members.group_by("group_key").aggregate([("pos", "max")])
-    ends = members.filter(pc.is_in(members["pos"], last["pos_max"].combine_chunks()))
-    named = ends.rename_columns([f"_{name}" for name in ends.column_names]).drop_columns("_pos")
-    seqs = pc.add(ends["pos"], before.last_seq)
-    return _with(named, {"_kind": GROUP, "_gen": META_LANE}, {"_seq": seqs})
-
-
-def _tops(batch: _Batch, placed: pa.Table) -> dict[int, float]:
-    """Return the highest tag at each priority of a queue of one line."""
-    last = float(batch.before.last_seq + batch.rows.num_rows)
-    if batch.settings.config.priority is None:
-        return {0: last}
-    return dict.fromkeys(sorted(pc.unique(placed["priority"]).to_pylist()), last)
-
-
-def _with(
-    given: pa.Table, said: Mapping[str, object], columns: Mapping[str, pa.ChunkedArray]
-) -> pa.Table:
-    """Return rows with columns of the log, each of its type there."""
-    kinds = QUEUE_COLUMNS.arrow
-    made = {name: given[name] for name in given.column_names}
-    for name, value in said.items():
-        made[name] = pa.repeat(pa.scalar(value, kinds.field(name).type), given.num_rows)
-    made |= {name: column.cast(kinds.field(name).type) for name, column in columns.items()}
-    return pa.table(made)
