@@ -80,6 +80,7 @@ class Claim:
         self.count = granted.count
         self.claimed_at = granted.claimed_at
         self.lease_expires_at = granted.lease_expires_at
+        self._said: str | None = None
 
     @property
     def items(self) -> DataFrame:
@@ -110,9 +111,10 @@ class Claim:
         Raises
         ------
         LeaseLostError
-            When some items were lost to a later claim or ended; the others were acked.
+            When some items were lost to a later claim or ended; the others were acked. Also when
+            nothing is left, as another verb of this claim has settled all of it.
         """
-        return self._settle(settle.Every("ack"))
+        return self._settle_rest("ack")
 
     def nack(self, error: str) -> Settlement:
         """Settle all that is left as failed: an attempt is charged, and it is retried or dead.
@@ -122,7 +124,7 @@ class Claim:
         LeaseLostError
             As for :meth:`ack`.
         """
-        return self._settle(settle.Every("nack", _text_of("error", error)))
+        return self._settle_rest("nack", _text_of("error", error))
 
     def release(self) -> Settlement:
         """Give all that is left back to its place, without charging an attempt.
@@ -132,7 +134,7 @@ class Claim:
         LeaseLostError
             As for :meth:`ack`.
         """
-        return self._settle(settle.Every("release"))
+        return self._settle_rest("release")
 
     def dead(self, error: str) -> Settlement:
         """Send all that is left to the dead letters.
@@ -142,7 +144,7 @@ class Claim:
         LeaseLostError
             As for :meth:`ack`.
         """
-        return self._settle(settle.Every("dead", _text_of("error", error)))
+        return self._settle_rest("dead", _text_of("error", error))
 
     def settle(self, outcomes: DataFrame) -> Settlement:
         """Settle single items.
@@ -227,12 +229,21 @@ class Claim:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        # What the block has settled by itself stays as it is.
         if kind is None:
-            self.ack()
+            self._settle(settle.Every("ack"))
         elif issubclass(kind, Exception):
-            self.nack(text_of(error))
+            self._settle(settle.Every("nack", text_of(error)))
         else:
-            self.release()
+            self._settle(settle.Every("release"))
+
+    def _settle_rest(self, verb: str, error: str | None = None) -> Settlement:
+        """Settle all that is left; raise where another verb has left nothing."""
+        done = self._settle(settle.Every(verb, error))
+        if done.step == 0 and self._said not in (None, verb):
+            raise LeaseLostError((), f"settled before, by {self._said}()")
+        self._said = verb
+        return done
 
     def _settle(self, verdict: Verdict, action: str = "settle") -> Settlement:
         if self.count == 0:

@@ -279,13 +279,15 @@ class LeaseLostError(SparkQueueError):
     Attributes
     ----------
     seqs : tuple of int
-        The items that were lost.
+        The items that were lost; empty where the claim had settled all of its items before.
     """
 
     def __init__(
         self, seqs: Sequence[int], why: str = "settled before, or a later claim or cancel took them"
     ) -> None:
-        super().__init__(f"{len(seqs)} item(s) are no longer held ({why}): seq {some_of(seqs)}")
+        which = f"{len(seqs)} item(s) are" if seqs else "the items of the claim are"
+        named = f": seq {some_of(seqs)}" if seqs else ""
+        super().__init__(f"{which} no longer held ({why}){named}")
         self.seqs = tuple(seqs)
 
 

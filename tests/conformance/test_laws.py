@@ -501,6 +501,19 @@ def test_it_is_said_why_an_item_does_not_run(make: Make) -> None:
     assert engine.claim(10).ids == ["b", "d"]
 
 
+@planned
+@needs("operators")
+def test_a_refused_item_is_said_to_be_a_duplicate(make: Make) -> None:
+    """Its reason is the item that held the key, whatever has become of that."""
+    engine = make("dedup_key")
+    engine.enqueue([Row(id="a", key="k"), Row(id="b", key="k")])
+    assert engine.why("b") == ("duplicate", "a")
+    engine.claim(1).settle("ack")
+    assert [engine.why(name) for name in "ab"] == [("finished", None), ("duplicate", "a")]
+    engine.enqueue([Row(id="c", key="k")])
+    assert [engine.why(name) for name in "bc"] == [("duplicate", "a"), ("runnable", None)]
+
+
 @needs("operators", "leases")
 def test_of_a_full_group_the_first_in_flight_is_named(make: Make) -> None:
     """An item is held by its group where lapsed, held and earlier items leave it no slot."""

@@ -135,13 +135,24 @@ def test_each_verb_of_a_claim_says_what_it_did(twins: Twins) -> None:
         _, done = pair.require_same(settled, verb, *given)
         assert f"'{_SETTLED[verb]}': 2" in done
 
+    def contradicted(one: Seen, verb: str, other: str) -> object:
+        held = one.queue.claim(1)
+        for called in (verb, verb, other):
+            getattr(held, called)(*["no"] * (called in ("nack", "dead")))
+        raise AssertionError(f"{other} after {verb} is taken")
+
     def parts(one: Seen) -> object:
         held = one.queue.claim(4)
         first = held.settle_each({7: "ack", 8: ("dead", "no")})
         until = held.renew(timedelta(seconds=99))
-        return first, until, held.lease_expires_at, held.ack(), held.ack(), held.nack("late")
+        return first, until, held.lease_expires_at, held.ack(), held.ack()
 
     pair.require_same(parts)
+    for verb, other in (("ack", "nack"), ("nack", "release"), ("release", "dead"), ("dead", "ack")):
+        error, said = pair.require_same(contradicted, verb, other)
+        assert error is LeaseLostError
+        assert said == f"the items of the claim are no longer held (settled before, by {verb}())"
+    pair.play(lambda one: one.queue.enqueue(_items("m")))
     for outcomes in ({7: "ack"}, {9: "done"}, {"x": "ack"}, ["ack"], {9: ("ack", 5)}):
         error, said = pair.require_same(
             lambda one, given: one.queue.claim(1).settle_each(given), outcomes
