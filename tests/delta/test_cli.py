@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from spark_queue.local.queue import LocalQueue
 from spark_queue.queue import DeltaQueue
 
 if TYPE_CHECKING:
@@ -37,6 +38,10 @@ def double(item):
 def hang(item):
     pathlib.Path(item["mark"]).touch()
     time.sleep(600)
+
+
+def touch(item):
+    pathlib.Path(item["mark"]).touch()
 """
 
 
@@ -258,6 +263,32 @@ def test_sigterm_releases_and_says_so(place: str, queue_path: str, spark: SparkS
     assert json.loads(said)["exit"] == 143
     (item,) = queue.status().collect()
     assert (item["_state"], item["_attempts"], item["_losses"]) == ("ready", 0, 0)
+
+
+@pytest.mark.slow
+def test_a_process_that_stays_ends_by_sigterm(place: str, queue_path: str) -> None:
+    """It waits for more; then SIGTERM ends it with 143, and it holds nothing."""
+    Path(place, "handlers_that_stay.py").write_text(_HANDLER)
+    queue = LocalQueue.create(queue_path, "mark string")
+    command = [*_COMMAND, "process", queue_path, "handlers_that_stay:touch", "--forever", "--json"]
+    command += ["--engine", "spark"]
+    with subprocess.Popen(  # noqa: S603 - our own command
+        command, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            for mark in (Path(place) / "first", Path(place) / "second"):
+                queue.enqueue({"mark": str(mark)})
+                _wait_for(mark, process)
+            process.send_signal(signal.SIGTERM)
+            said, complaints = process.communicate(timeout=120)
+        finally:
+            process.kill()
+
+    assert (process.returncode, complaints) == (143, "spark-queue: terminated\n")
+    assert json.loads(said)["exit"] == 143
+    stats = queue.stats()
+    assert stats.claimed == 0
+    assert (stats.acked, stats.ready) in ((2, 0), (1, 1))
 
 
 def _wait_for(path: Path, process: subprocess.Popen[str]) -> None:
