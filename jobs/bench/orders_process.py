@@ -16,7 +16,7 @@ from typing import Any
 
 import orders_disk
 from spark_queue.delta.store import fencing, memory
-from spark_queue.delta.tables import appending, lives, natives, turnstile
+from spark_queue.delta.tables import appending, lives, turnstile
 from spark_queue.delta.tables.lockfile import LockFile
 
 # What a process remembers is copied before each run; its locks are free then.
@@ -28,12 +28,11 @@ _OWN: tuple[tuple[ModuleType, str], ...] = (
     (turnstile, "_turnstiles"),
     (appending, "_forced"),
     (lives, "_lives"),
-    (natives, "_open"),
     (fencing, "_ours"),
 )
 
 #: What of that is copied for each run. Locks and lives are real, and begun once.
-_COPIED = ("_caches", "_forced", "_open", "_ours")
+_COPIED = ("_caches", "_forced", "_ours")
 
 
 @dataclass(slots=True)

@@ -31,7 +31,7 @@ from pyspark.sql.types import (
 from spark_queue.checks import require_methods
 from spark_queue.clock import Clock, require_clock
 from spark_queue.delta.steps import until_done
-from spark_queue.delta.tables import lock, tidying, turnstile
+from spark_queue.delta.tables import local_place, tidying, turnstile
 from spark_queue.delta.tables.address import TableAddress, require_path
 from spark_queue.delta.tables.commits import newest_version
 from spark_queue.delta.tables.heads import new_token
@@ -150,7 +150,7 @@ class DeltaIdempotencyKeyStore:
         self._log: Log[KeysHead] = log_of(spark, self._address, _parsed)
         if not self._log.exists():
             self._log.create(_SCHEMA.json(), replaces=False, skipping="_step,_kind,key")
-        self._directory = lock.local_directory(self._log.location())
+        self._directory = local_place.local_directory(self._log.location())
         self._head: KeysHead | None = None
         self._state: tuple[object, int | None] = (None, None)
         self._natives = Natives()

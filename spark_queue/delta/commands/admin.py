@@ -19,7 +19,7 @@ from spark_queue.delta.steps import Answer, Step, is_small, on_items, on_status
 from spark_queue.delta.store import fencing
 from spark_queue.delta.store.committing import commit_status, require_not_held
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables import lock, paths, turnstile, unfinished, who
+from spark_queue.delta.tables import paths, turnstile, unfinished, who
 from spark_queue.delta.tables.commits import newest_version, summed_up
 from spark_queue.delta.tables.damage import using
 from spark_queue.delta.tables.forcing import make_directory
@@ -79,7 +79,9 @@ def create(store: Store, columns: Sequence[Mapping[str, Any]], config: QueueConf
 @contextmanager
 def making(store: Store) -> Iterator[None]:
     """Hold the right to make tables of a queue, against threads and processes on this disk."""
-    with lock.log_lock(f"{store.name} is made"), turnstile.holding(store.name, _home(store)):
+    # Threads come one by one to the directory, which a drop may remove.
+    name = store.name
+    with turnstile.holding(f"{name} is made", None), turnstile.holding(name, _home(store)):
         yield
 
 

@@ -22,7 +22,7 @@ from spark_queue.delta.journal import positions
 from spark_queue.delta.journal.tables import tables_of
 from spark_queue.delta.ownership import HOLD, Ownership
 from spark_queue.delta.steps import Step, is_small, on_items, on_status
-from spark_queue.delta.store.lanes import stop_writing_natively, write_natively
+from spark_queue.delta.store.lanes import write_natively
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import arrays
 from spark_queue.delta.tables.heads import QueueHead, StatusHead, following
@@ -187,7 +187,7 @@ class DeltaJournal:
     def erase(self) -> None:
         """Remove the queue and everything in it."""
         self._ownership.end_with_the_queue()
-        stop_writing_natively(self._store)
+        self._store.handle.natives = None
         admin.drop(self._store)
 
     def close(self) -> None:
@@ -195,7 +195,7 @@ class DeltaJournal:
         try:
             self._ownership.end()
         finally:
-            stop_writing_natively(self._store)
+            self._store.handle.natives = None
             self._store.forget()
 
     def is_held(self) -> bool:

@@ -1,12 +1,12 @@
-"""Who commits the steps of a queue: Spark, or this process by itself; and who rewrites files."""
+"""Native commits of a queue's steps, and the right to rewrite its files."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables import lock, natives
+from spark_queue.delta.store.store import PATIENCE, Store
+from spark_queue.delta.tables import turnstile
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.natives import Natives
 from spark_queue.delta.tables.wishes import STALENESS, is_fresh
@@ -28,24 +28,14 @@ def write_natively(store: Store) -> None:
     with store.writing("queue"):
         logs = Natives()
         logs.of(store.queue)
-    with rewrites(store):
-        natives.begin(store.handle.place.name())
     store.handle.natives = logs
-
-
-def stop_writing_natively(store: Store) -> None:
-    """Commit all steps by Spark again."""
-    if store.handle.natives is not None:
-        store.handle.natives = None
-        natives.end(store.handle.place.name())
 
 
 @contextmanager
 def rewriting(store: Store, which: LogName) -> Iterator[None]:
-    """Hold the right to rewrite files of a log: steps wait where they are written natively."""
-    place = store.handle.place
+    """Hold the right to rewrite files of a log: on a local disk steps wait meanwhile."""
     with rewrites(store):
-        if not place.is_local() and not natives.is_written_natively(place.name()):
+        if not store.is_local():
             yield
             return
         with store.writing(which):
@@ -56,5 +46,6 @@ def rewriting(store: Store, which: LogName) -> Iterator[None]:
 
 
 def rewrites(store: Store) -> AbstractContextManager[object]:
-    """Return the lock of those who rewrite: natives may begin only when nobody does."""
-    return lock.log_lock(f"{store.handle.place.name()}/rewrites")
+    """Return the lock of this process's threads that rewrite files of a queue."""
+    name = f"{store.handle.place.name()}/rewrites"
+    return turnstile.holding(name, None, timeout=PATIENCE)

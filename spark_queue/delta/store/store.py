@@ -56,8 +56,8 @@ if TYPE_CHECKING:
     from spark_queue.delta.store.tails import Tail
 
 
-#: Seconds that somebody waits to write: a step of millions of rows takes minutes.
-_PATIENCE = 600.0
+#: Seconds to wait for the right to write: a step of millions of rows takes minutes.
+PATIENCE = 600.0
 
 
 class Store:
@@ -385,7 +385,7 @@ class Store:
         name = self.name if directory else f"{place.name()}/{which} of {self.reader}"
         with ExitStack() as held:
             try:
-                held.enter_context(turnstile.holding(name, directory, timeout=_PATIENCE))
+                held.enter_context(turnstile.holding(name, directory, timeout=PATIENCE))
             except FileNotFoundError as exc:
                 raise QueueNotFoundError(self.name) from exc
             held.enter_context(one_moment())

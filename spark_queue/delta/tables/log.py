@@ -23,7 +23,7 @@ from spark_queue.delta.tables.appending import sync_commits
 from spark_queue.delta.tables.commits import Commit, commit_at, newest_version
 from spark_queue.delta.tables.forcing import sync_directory
 from spark_queue.delta.tables.heads import UnknownHeadError
-from spark_queue.delta.tables.lock import local_directory
+from spark_queue.delta.tables.local_place import local_directory
 from spark_queue.delta.tables.resting import resting
 from spark_queue.delta.tables.schema import HEAD, SKIPPING_COLUMNS
 from spark_queue.delta.tables.wishes import PlainSession, Session, promises_disk

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 from typing import Any
 
 from spark_queue.delta.tables import made
-from spark_queue.delta.tables.lock import local_directory
+from spark_queue.delta.tables.local_place import local_directory
 from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.native import NativeLog
 from spark_queue.errors import InvalidArgumentError, SparkNeededError
-
-_registry = threading.Lock()
-_open: dict[str, int] = {}
 
 
 class Natives:
@@ -44,23 +40,6 @@ class Natives:
             self._logs[name] = NativeLog(_directory(log))
         self._logs[name].require_appends()
         return self._logs[name]
-
-
-def begin(queue: str) -> None:
-    """Make it known in this process that the logs of a queue are written natively."""
-    with _registry:
-        _open[queue] = _open.get(queue, 0) + 1
-
-
-def end(queue: str) -> None:
-    """Make it known that one who wrote them does so no longer."""
-    with _registry:
-        _open[queue] -= 1
-
-
-def is_written_natively(queue: str) -> bool:
-    """Tell whether somebody in this process writes the logs of a queue natively."""
-    return _open.get(queue, 0) > 0
 
 
 def _plain(directory: Path) -> NativeLog | None:
