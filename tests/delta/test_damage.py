@@ -238,9 +238,10 @@ def test_a_full_disk_is_an_error_and_no_half_step(
 
 @contextmanager
 def _files_of_at_most(size: int) -> Iterator[None]:
-    """Let no file of the session's JVM grow beyond a size, as on a disk that is full."""
+    """Let no file of this process, or of the session's JVM, grow beyond a size: a full disk."""
     children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-    before = {int(pid): resource.prlimit(int(pid), resource.RLIMIT_FSIZE) for pid in children}
+    writers = [os.getpid(), *map(int, children)]
+    before = {pid: resource.prlimit(pid, resource.RLIMIT_FSIZE) for pid in writers}
     for pid, (_, hard) in before.items():
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, hard))
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -119,7 +119,8 @@ class SqlChooser:
             if left is None or not left.total():
                 return None
             facts = {"counts": dict(left.counts), "pointers": dict(left.pointers)}
-            return Plan(head=head, rows=left.table(), facts=facts)
+            after = replace(head, step=head.step + 1)
+            return Plan(head=after, rows=left.table(), facts=facts)
 
         verify.checked(self._store, "claim", lambda: plan(ours), lambda: plan(theirs))
 

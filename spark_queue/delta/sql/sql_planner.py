@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -16,7 +16,7 @@ from spark_queue.delta.sql.choosing import SqlChooser, choose, compares
 from spark_queue.delta.sql.log_rows import TooManyRowsError
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import StatusHead
-from spark_queue.delta.verdicts import StagedSettle, Verdict
+from spark_queue.delta.verdicts import Renewed, StagedSettle, Verdict
 from spark_queue.delta.verify import Plan
 
 
@@ -53,7 +53,8 @@ class SqlPlanner:
         theirs = self.beyond.settled(head, lease, verdict, now)
         if ours is None:
             return theirs
-        verify.checked(self.store, "settle", lambda: _plan(head, ours), lambda: _plan(head, theirs))
+        action = "renew" if isinstance(verdict, Renewed) else "settle"
+        verify.checked(self.store, action, lambda: _plan(head, ours), lambda: _plan(head, theirs))
         return ours
 
     def chosen_after(
@@ -77,7 +78,7 @@ class SqlPlanner:
 
 def _plan(head: StatusHead, stage: StagedSettle) -> Plan:
     facts = {"counts": dict(stage.counts), "lost": stage.lost, "failed": stage.failed}
-    return Plan(head=head, rows=stage.rows, facts=facts)
+    return Plan(head=replace(head, step=head.step + 1), rows=stage.rows, facts=facts)
 
 
 def of(store: Store, beyond: Planner[Any]) -> SqlPlanner:
