@@ -23,7 +23,7 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_d
 from report import Figure, at_most, measure, median_figure, ratio_figure
 from spark_queue.delta.tables.forcing import sync_directory, sync_file
 from spark_queue.delta.tables.heads import StatusHead, following, to_json
-from spark_queue.delta.tables.native import NativeLog
+from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.schema import SKIPPING_COLUMNS, STATUS_COLUMNS
 from spark_queue.delta.tables.spark_types import struct_of
 
@@ -49,7 +49,7 @@ class Contender:
         DeltaTable.create(
             str(self._place), schema, partition_by=["_gen"], configuration=_PROPERTIES
         )
-        self._log = NativeLog(self._place)
+        self._log = LocalLog(self._place)
         self._table = DeltaTable(str(self._place))
         self._schema = pa.schema(self._table.schema().to_arrow())
         self._append = self._by_hand if by == "hand" else self._by_deltalake

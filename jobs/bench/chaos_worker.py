@@ -18,7 +18,7 @@ from spark_queue import EnqueueResult, LeaseLostError, LocalQueue
 from spark_queue.claim import Settlement
 from spark_queue.delta.tables import lives, tidying
 from spark_queue.delta.tables.facts import LogName
-from spark_queue.delta.tables.native import NativeLog
+from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.sweeping import Ages
 from spark_queue.local.handles import store_of
 
@@ -174,7 +174,7 @@ class Worker:
     def compact(self, which: LogName) -> None:
         """Merge the small files of a log."""
         log = store_of(self._queue).native(which)
-        if isinstance(log, NativeLog):
+        if isinstance(log, LocalLog):
             tidying.tidy(log, _AGES)
 
 

@@ -27,7 +27,7 @@ from spark_queue.delta.tables import (
     commits,
     glance,
     lives,
-    native,
+    local_log,
     traces,
     turnstile,
     whole,
@@ -226,7 +226,7 @@ class World:
             patches.enter_context(Process().running())
             for owner, name, around in (
                 (commits, "newest_version", self._looks),
-                (native, "newest_version", self._looks),
+                (local_log, "newest_version", self._looks),
                 (whole, "trace", self._looks),
                 (glance, "at", self._looks),
                 (traces, "_noted", self._looks),

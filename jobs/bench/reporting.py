@@ -30,7 +30,7 @@ from report import Figure, at_most, measure
 from spark_queue import LocalQueue, QueueConfig
 from spark_queue.cli.shown import show_report
 from spark_queue.delta.tables.heads import following
-from spark_queue.delta.tables.step_log import StepLog
+from spark_queue.delta.tables.log import Log
 from spark_queue.local import handles
 from spark_queue.report import reading
 from spark_queue.report.predicates import id_of
@@ -268,7 +268,7 @@ class Filled:
         began = int(self._began.timestamp() * 1_000_000) + after * 1_000_000
         return pc.add(since, began).cast(_INSTANT)
 
-    def _log(self, which: Any) -> StepLog:
+    def _log(self, which: Any) -> Log[Any]:
         log = handles.store_of(self.queue).native(which)
         if log is None:
             raise RuntimeError("the queue is not on this disk")

@@ -35,8 +35,8 @@ from spark_queue.delta.tables import local_place, tidying, turnstile
 from spark_queue.delta.tables.address import TableAddress, require_path
 from spark_queue.delta.tables.commits import newest_version
 from spark_queue.delta.tables.heads import new_token
+from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.log import Log, log_of
-from spark_queue.delta.tables.native import NativeLog
 from spark_queue.delta.tables.natives import Natives
 from spark_queue.delta.tables.spark_types import arrow_schema_of
 from spark_queue.delta.tables.traces import birth
@@ -274,7 +274,7 @@ class DeltaIdempotencyKeyStore:
         """Append a step, without Spark where the table is on this machine's disk."""
         native = self._native()
         if native is None:
-            return self._log.commit(head, self._spark.createDataFrame(rows, _ROW))
+            return self._log.commit(head, self._spark.createDataFrame(rows, _ROW), is_synced=False)
         self._log.require_own_transactions()
         columns = {
             field.name: pa.array([row[at] for row in rows], field.type)
@@ -284,7 +284,7 @@ class DeltaIdempotencyKeyStore:
         tidying.look_after(native)
         return ours
 
-    def _native(self) -> NativeLog | None:
+    def _native(self) -> LocalLog | None:
         if self._directory is None or not is_fresh(self._spark):
             return None
         return self._natives.plain(self._directory)

@@ -18,10 +18,9 @@ import pyarrow.compute as pc
 from spark_queue.delta.tables import merging
 from spark_queue.delta.tables.commits import commit_at, commit_path, newest_version, summed_up
 from spark_queue.delta.tables.files import LogFile
-from spark_queue.delta.tables.log import APP_ID
-from spark_queue.delta.tables.native import NativeLog
+from spark_queue.delta.tables.local_log import LocalLog
+from spark_queue.delta.tables.log import APP_ID, Log
 from spark_queue.delta.tables.schema import HEAD, ITEM, META_LANE
-from spark_queue.delta.tables.step_log import StepLog
 from spark_queue.doctor.table import (
     RECENT,
     Files,
@@ -37,7 +36,7 @@ from spark_queue.errors import SparkNeededError
 class TableHere(LoggedTable):
     """See :class:`~spark_queue.doctor.table.Table`, as of all that follows."""
 
-    log: StepLog
+    log: Log[Any]
 
     @cached_property
     def _directory(self) -> Path:
@@ -120,7 +119,7 @@ class TableHere(LoggedTable):
     def unsummed(self) -> tuple[int, int]:
         """See :class:`Table`."""
         newest = newest_version(self._directory, None) or 0
-        interval = self.log.interval if isinstance(self.log, NativeLog) else 1
+        interval = self.log.interval if isinstance(self.log, LocalLog) else 1
         return newest - (summed_up(self._directory) or 0), interval
 
     @cached_property

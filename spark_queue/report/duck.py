@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, replace
 from datetime import timezone
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,9 +21,8 @@ from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.commits import removals
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.files import LogFile
-from spark_queue.delta.tables.log import APP_ID
+from spark_queue.delta.tables.log import APP_ID, Log
 from spark_queue.delta.tables.schema import CONFIG, ITEM, REFUSED
-from spark_queue.delta.tables.step_log import StepLog
 from spark_queue.delta.views.ends import Ends
 from spark_queue.report import texts
 from spark_queue.report.engine import COMMITS, Answer, Asked, Engine, Engines, Removal
@@ -186,7 +185,7 @@ class KeptRows:
         which: LogName,
         columns: Sequence[str],
         kinds: Sequence[str],
-        files: Callable[[StepLog], list[LogFile]],
+        files: Callable[[Log[Any]], list[LogFile]],
     ) -> None:
         self._which: LogName = which
         self._columns = list(columns)
@@ -209,7 +208,7 @@ class KeptRows:
             # Merged meanwhile: the rows are in other files.
             return self._looked(log)
 
-    def _looked(self, log: StepLog) -> dict[str, pa.Table]:
+    def _looked(self, log: Log[Any]) -> dict[str, pa.Table]:
         files = {file.path: file for file in self._files(log)}
         kept = {path: rows for path, rows in self._kept.items() if path in files}
         for path, file in files.items():
@@ -282,7 +281,7 @@ class ArrowLogs(Engines):
 
     def removals(self, store: Store) -> list[Removal]:
         """See :class:`Engines`."""
-        directory = store.queue.directory()
+        directory = store.queue.find_directory()
         found = [] if directory is None else removals(directory, APP_ID, COMMITS)
         return [Removal(at=at) for at in found]
 

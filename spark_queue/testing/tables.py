@@ -24,8 +24,8 @@ from spark_queue.delta.tables.address import TableAddress
 from spark_queue.delta.tables.commits import Commit
 from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.log import Head, Log
-from spark_queue.delta.tables.schema import HEAD, META_LANE
-from spark_queue.delta.tables.step_log import columns_of, step_rows, table_of
+from spark_queue.delta.tables.schema import HEAD, META_LANE, SKIPPING_COLUMNS
+from spark_queue.delta.tables.step_rows import columns_of, step_rows, table_of
 from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.errors import QueueNotFoundError
 
@@ -129,8 +129,11 @@ class MemoryLog(Log[_Head]):
         ends = (file.ranges["_seq"][1] for file in self.files() if "_seq" in file.ranges)
         return max(ends, default=0)
 
-    def _create(self, schema: str, properties: Mapping[str, str], *, replaces: bool) -> None:
-        del properties
+    def create(
+        self, schema: str, *, replaces: bool = True, skipping: str = SKIPPING_COLUMNS
+    ) -> None:
+        """See :meth:`Log.create`."""
+        del skipping
         if not made.is_plain(schema):
             self._needs_spark("to make its tables", "a column has a type that only Spark keeps")
         with self._lock:
@@ -159,21 +162,17 @@ class MemoryLog(Log[_Head]):
         return True
 
     def version_at(self, head: Head) -> int | None:
-        """See :class:`StepLog`."""
+        """See :meth:`Log.version_at`."""
         return len(self._commits) - 1 if self._step == head.step else None
 
-    def file_count(self) -> int:
-        """See :class:`StepLog`."""
-        return len(self._files)
-
     def files(self) -> list[LogFile]:
-        """See :class:`StepLog`."""
+        """See :meth:`Log.files`."""
         self._require_table()
         with self._lock:
             return list(self._files.values())
 
     def rows_of(self, files: Iterable[LogFile], columns: Sequence[str]) -> pa.Table:
-        """See :class:`StepLog`."""
+        """See :meth:`Log.rows_of`."""
         wanted = list(columns)
         try:
             parts = [self._rows[file.path].select(wanted) for file in files]
@@ -181,28 +180,17 @@ class MemoryLog(Log[_Head]):
             raise FileNotFoundError(str(exc)) from exc
         return pa.concat_tables(parts) if parts else self._schema.empty_table().select(wanted)
 
-    def parts_of(
-        self,
-        files: Iterable[LogFile],
-        columns: Sequence[str],
-        may_matter: Callable[[LogFile], bool] | None,
-    ) -> Iterator[pa.Table]:
-        """See :class:`StepLog`."""
-        for file in files:
-            if may_matter is None or may_matter(file):
-                yield self.rows_of([file], columns)
-
     def schema(self) -> str:
-        """See :class:`StepLog`."""
+        """See :meth:`Log.schema`."""
         self._require_table()
         return str(self._columns)
 
     def columns(self) -> list[str]:
-        """See :class:`StepLog`."""
+        """See :meth:`Log.columns`."""
         return list(self._schema.names)
 
     def add_columns(self, fields: Sequence[Mapping[str, Any]]) -> None:
-        """See :class:`StepLog`."""
+        """See :meth:`Log.add_columns`."""
         plain = json.loads(self.schema())
         plain["fields"] += fields
         with self._lock:
@@ -213,7 +201,7 @@ class MemoryLog(Log[_Head]):
             self._commits.append(_commit(redefines=True))
 
     def written(self, gen: int, rows: pa.Table) -> dict[str, Any]:
-        """See :class:`StepLog`."""
+        """See :meth:`Log.written`."""
         # Rows of several steps: nothing is said of them.
         file = self._kept(gen, rows)
         return {"path": file.path, "file": file}
@@ -221,7 +209,7 @@ class MemoryLog(Log[_Head]):
     def replace(
         self, gone: Sequence[LogFile], adds: Sequence[Mapping[str, Any]], *, takes_away: bool
     ) -> bool:
-        """See :class:`StepLog`."""
+        """See :meth:`Log.replace`."""
         new: list[LogFile] = [add["file"] for add in adds]
         with self._lock:
             if any(file.path not in self._files for file in gone):
@@ -238,7 +226,7 @@ class MemoryLog(Log[_Head]):
         return True
 
     def discard(self, adds: Iterable[Mapping[str, Any]]) -> None:
-        """See :class:`StepLog`."""
+        """See :meth:`Log.discard`."""
         for add in adds:
             self._rows.pop(add["path"], None)
 

@@ -19,7 +19,7 @@ from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig, RetryPolicy
 from spark_queue.delta.tables import made
 from spark_queue.delta.tables.heads import StatusHead
-from spark_queue.delta.tables.native import NativeLog
+from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.spark_log import SparkLog
 from spark_queue.looking import store_of
 from spark_queue.queue import DeltaQueue
@@ -139,9 +139,9 @@ def test_a_claim_whose_answer_was_lost_can_be_asked_for_again(
     queue: DeltaQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a crash between commit and answer, the same claim id gives the same items."""
-    commit = NativeLog.commit
+    commit = LocalLog.commit
 
-    def crash(log: NativeLog, head: StatusHead, rows: pa.Table | None, **how: bool) -> bool:
+    def crash(log: LocalLog, head: StatusHead, rows: pa.Table | None, **how: bool) -> bool:
         commit(log, head, rows, **how)
         raise ConnectionError("the driver is gone")
 
@@ -149,7 +149,7 @@ def test_a_claim_whose_answer_was_lost_can_be_asked_for_again(
         raise ConnectionError("the driver is gone")
 
     with monkeypatch.context() as patch:
-        patch.setattr(NativeLog, "commit", crash)
+        patch.setattr(LocalLog, "commit", crash)
         with pytest.raises(ConnectionError):
             queue.claim(2, claim_id="mine")
         patch.setattr(made, "is_installed", lambda: False)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.files import LogFile
+from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.schema import ITEM, META_LANE, OPEN_LANE
-from spark_queue.delta.tables.step_log import StepLog
 from spark_queue.errors import SparkNeededError
 
 _T = TypeVar("_T")
@@ -27,7 +27,7 @@ _T = TypeVar("_T")
 _FEW = 1_000
 
 
-def log_of(store: Store, which: LogName) -> StepLog:
+def log_of(store: Store, which: LogName) -> Log[Any]:
     """Return a log of a queue.
 
     Raises
@@ -88,12 +88,12 @@ def once_more(read: Callable[[], _T]) -> _T:
         return read()
 
 
-def item_files(log: StepLog) -> list[LogFile]:
+def item_files(log: Log[Any]) -> list[LogFile]:
     """Return the files of a log that have rows of items, or what was refused."""
     return [file for file in log.files() if file.gen not in (META_LANE, OPEN_LANE)]
 
 
-def settings_files(log: StepLog) -> list[LogFile]:
+def settings_files(log: Log[Any]) -> list[LogFile]:
     """Return the files of a status log that may have rows by which a queue was configured.
 
     They lie beside the heads, of which each step has one: a file of one row has only that, unless

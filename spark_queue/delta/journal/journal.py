@@ -64,7 +64,7 @@ class DeltaJournal:
     archive_to : str, optional
         The table that gets them then.
     native : bool
-        Whether steps are written without Spark (:mod:`spark_queue.delta.tables.native`).
+        Whether steps are written without Spark (:mod:`spark_queue.delta.tables.local_log`).
 
     Raises
     ------

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,9 +19,9 @@ from spark_queue.delta.replica.reading import newest_of
 from spark_queue.delta.replica.state import ENTERED, FOLLOWED
 from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.heads import Checkpoint
+from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.schema import ITEM, KEY, META_LANE, OPEN, OPEN_LANE, TERMINAL
 from spark_queue.delta.tables.settings import Settings
-from spark_queue.delta.tables.step_log import StepLog
 from spark_queue.delta.tables.turns import are_unpassed, turns_of
 
 
@@ -45,7 +46,7 @@ class Since:
     priorities: Sequence[int]
     most: int
 
-    def followed(self, log: StepLog) -> pa.Table | None:
+    def followed(self, log: Log[Any]) -> pa.Table | None:
         """Return rows of a status log; ``None`` where there are too many.
 
         Those of the checkpoint come as what they were before.
@@ -63,7 +64,7 @@ class Since:
         rows = _with(_with(rows, "_kind", kinds), "_gen", gens)
         return rows.filter(pc.or_(base, since)).select(FOLLOWED)
 
-    def entered(self, log: StepLog, followed: pa.Table) -> pa.Table | None:
+    def entered(self, log: Log[Any], followed: pa.Table) -> pa.Table | None:
         """Return rows of the item log, those of open items in ``followed`` included."""
         newest = newest_of(followed.filter(pc.equal(followed["_kind"], ITEM)))
         is_over = pc.is_in(newest["_state"], pa.array(TERMINAL))
@@ -104,7 +105,7 @@ def _with_any(seqs: pa.ChunkedArray) -> Callable[[LogFile], bool]:
 
 
 def _read(
-    log: StepLog, files: Sequence[LogFile], columns: Sequence[str], most: int
+    log: Log[Any], files: Sequence[LogFile], columns: Sequence[str], most: int
 ) -> pa.Table | None:
     if sum(file.rows for file in files) > most:
         return None

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,10 +20,10 @@ from spark_queue.delta.replica.peers import NAMED, Place, Row
 from spark_queue.delta.replica.window import WAITED, WAITING, LineKey
 from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.heads import Checkpoint
+from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.scanning import Part, parts_of
 from spark_queue.delta.tables.schema import KEY, META_LANE, QUEUE_COLUMNS
 from spark_queue.delta.tables.settings import SLACK, Settings
-from spark_queue.delta.tables.step_log import StepLog
 from spark_queue.delta.tables.turns import are_after, are_unpassed, turns_of
 
 #: A turn and a seq.
@@ -50,7 +51,7 @@ class TablesAhead:
 
     Attributes
     ----------
-    log : StepLog
+    log : Log[Any]
         The item log, in ``directory``.
     settings : Settings
         Those in force: what turns the stored tags are.
@@ -72,7 +73,7 @@ class TablesAhead:
         at least up to this step.
     """
 
-    log: StepLog
+    log: Log[Any]
     directory: Path
     settings: Settings
     checkpoint: Checkpoint

@@ -17,9 +17,8 @@ from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import tidying
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.heads import QueueHead, StatusHead
+from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.log import Log
-from spark_queue.delta.tables.native import NativeLog
-from spark_queue.delta.tables.step_log import StepLog
 from spark_queue.delta.tables.wishes import PlainSession, promises_disk
 from spark_queue.errors import FencedError
 
@@ -169,16 +168,13 @@ def _append(
         log.require_own_transactions()
         return _committed(native_log, head, rows, is_synced=is_synced)
 
-    ours = log.commit(head, rows, small=small, known=seen.version)
-    if ours:
-        log.force()
-    return ours
+    return log.commit(head, rows, small=small, known=seen.version)
 
 
-def _committed(log: StepLog, head: _Head, rows: Rows, *, is_synced: bool) -> bool:
+def _committed(log: Log[Any], head: _Head, rows: Rows, *, is_synced: bool) -> bool:
     """Commit a step without Spark, and have the log looked after by others than its caller."""
     ours = log.commit(head, rows, is_synced=is_synced)
-    if ours and isinstance(log, NativeLog):
+    if ours and isinstance(log, LocalLog):
         tidying.look_after(log)
     return ours
 

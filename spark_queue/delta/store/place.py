@@ -80,7 +80,7 @@ class QueuePlace:
         """Return the directory of a log on this machine's disk."""
         first = self.directory()
         if first is None or not self._is_path:
-            return None if first is None else log.directory()
+            return None if first is None else log.find_directory()
         table = log.address.target
         if table not in self._directories:
             self._directories[table] = first.parent / table.rpartition("/")[2]

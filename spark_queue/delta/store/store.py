@@ -36,7 +36,6 @@ from spark_queue.delta.tables.schema import (
     column_names,
 )
 from spark_queue.delta.tables.settings import Settings, format_of
-from spark_queue.delta.tables.step_log import StepLog
 from spark_queue.delta.tables.wishes import PlainSession, Session, is_fresh, spark_of
 from spark_queue.errors import (
     FormatVersionError,
@@ -326,7 +325,7 @@ class Store:
         """Return what this process knows of the queue."""
         return memory.cache_of(self.handle.place.identity())
 
-    def native(self, which: LogName) -> StepLog | None:
+    def native(self, which: LogName) -> Log[Any] | None:
         """Return a log that can be read and written without Spark; ``None`` where it cannot."""
         log = self.queue if which == "queue" else self.status
         kept = log.kept()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -13,6 +15,7 @@ from spark_queue.delta.store.ahead import TablesAhead
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.heads import QueueHead, StatusHead
+from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.scanning import parts_of
 from spark_queue.delta.tables.schema import (
     ITEM,
@@ -21,7 +24,6 @@ from spark_queue.delta.tables.schema import (
     QUEUE_COLUMNS,
     TERMINAL,
 )
-from spark_queue.delta.tables.step_log import StepLog
 
 #: Rows that are brought to memory at a time, as columns: a hundred bytes each.
 _AHEAD = 50_000
@@ -77,7 +79,7 @@ def built(store: Store, queue: QueueHead, status: StatusHead, most: int) -> Repl
     return replica
 
 
-def _followed(store: Store, log: StepLog, status: StatusHead, most: int) -> pa.Table | None:
+def _followed(store: Store, log: Log[Any], status: StatusHead, most: int) -> pa.Table | None:
     """Return the rows of the status log that count; ``None`` where there are too many."""
     files = log.files()
     if status.checkpoint.step:

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 
 from spark_queue.delta.tables import turnstile
 from spark_queue.delta.tables.files import NOBODYS, LogFile
-from spark_queue.delta.tables.native import NativeLog
-from spark_queue.delta.tables.step_log import StepLog
+from spark_queue.delta.tables.local_log import LocalLog
+from spark_queue.delta.tables.log import Log
 from spark_queue.errors import StepLostError
 
 #: Bytes up to which a file is merged with others, and that those come to.
@@ -27,7 +27,7 @@ SMALL = 8 * 1024 * 1024
 _ROWS, _FILES = 500_000, 100
 
 
-def merging(log: NativeLog) -> Iterator[int]:
+def merging(log: LocalLog) -> Iterator[int]:
     """Merge files that are small, and leave alone those that would take long.
 
     Yields
@@ -40,7 +40,7 @@ def merging(log: NativeLog) -> Iterator[int]:
 
 
 def remove(
-    log: StepLog,
+    log: Log[Any],
     may_have: Callable[[LogFile], bool],
     is_gone: Callable[[pa.Table], pa.ChunkedArray],
 ) -> int:
@@ -77,7 +77,7 @@ def remove(
     return count
 
 
-def _merging(log: NativeLog, files: Sequence[LogFile]) -> Iterator[int]:
+def _merging(log: LocalLog, files: Sequence[LogFile]) -> Iterator[int]:
     parts = []
     for file in files:
         parts.append(log.rows_of([file], log.columns()))

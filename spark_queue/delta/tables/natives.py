@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from spark_queue.delta.tables import made
+from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.local_place import local_directory
 from spark_queue.delta.tables.log import Log
-from spark_queue.delta.tables.native import NativeLog
 from spark_queue.errors import InvalidArgumentError, SparkNeededError
 
 
@@ -16,10 +16,10 @@ class Natives:
     """The logs of one queue that are written natively, each opened when it is first written."""
 
     def __init__(self) -> None:
-        self._logs: dict[str, NativeLog] = {}
-        self._plain: dict[Path, NativeLog] = {}
+        self._logs: dict[str, LocalLog] = {}
+        self._plain: dict[Path, LocalLog] = {}
 
-    def plain(self, directory: Path) -> NativeLog | None:
+    def plain(self, directory: Path) -> LocalLog | None:
         """Return the log in a directory, or ``None`` where Spark has to write it."""
         known = self._plain.get(directory)
         if known is None and (known := _plain(directory)) is not None:
@@ -33,20 +33,20 @@ class Natives:
         """Tell whether a thread that is gone holds one of the logs."""
         return any(log.is_stuck() for log in (*self._logs.values(), *self._plain.values()))
 
-    def of(self, log: Log[Any]) -> NativeLog:
+    def of(self, log: Log[Any]) -> LocalLog:
         """Return the same log, written natively."""
         name = log.address.target
         if name not in self._logs:
-            self._logs[name] = NativeLog(_directory(log))
+            self._logs[name] = LocalLog(_directory(log))
         self._logs[name].require_appends()
         return self._logs[name]
 
 
-def _plain(directory: Path) -> NativeLog | None:
+def _plain(directory: Path) -> LocalLog | None:
     if not made.is_installed() or "%" in str(directory):
         return None
     try:
-        log = NativeLog(directory)
+        log = LocalLog(directory)
     except SparkNeededError:
         return None
     return log if log.is_plain() else None

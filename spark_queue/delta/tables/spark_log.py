@@ -18,8 +18,9 @@ from spark_queue.delta.tables.address import TableAddress
 from spark_queue.delta.tables.commits import Commit
 from spark_queue.delta.tables.describing import described
 from spark_queue.delta.tables.far_commits import FarCommits
+from spark_queue.delta.tables.file_log import FileLog, newest_token
 from spark_queue.delta.tables.heads import to_json
-from spark_queue.delta.tables.log import APP_ID, Head, Log, newest_token
+from spark_queue.delta.tables.log import APP_ID, Head
 from spark_queue.delta.tables.schema import HEAD, ITEM, META_LANE
 from spark_queue.delta.tables.torn import looked
 from spark_queue.delta.tables.wishes import is_fresh, small_steps
@@ -44,7 +45,7 @@ _OF_HEADS = pa.schema(
 _Head = TypeVar("_Head", bound=Head)
 
 
-class SparkLog(Log[_Head]):
+class SparkLog(FileLog[_Head]):
     """One of the two tables of a queue, in a session of Spark."""
 
     session: SparkSession
@@ -221,11 +222,15 @@ class SparkLog(Log[_Head]):
         *,
         small: bool = True,
         known: int | None = None,
+        is_synced: bool = True,
     ) -> bool:
-        """Append a step, and tell whether it is ours: as :meth:`Log.commit` says."""
+        """See :meth:`Log.commit`."""
         self.require_own_transactions()
         with self._writes(f"write step {head.step}"):
-            return self._appended(head, rows, known, small=small)
+            ours = self._appended(head, rows, known, small=small)
+        if ours and is_synced:
+            self.force()
+        return ours
 
     def _appended(
         self,
@@ -263,7 +268,7 @@ class SparkLog(Log[_Head]):
 
     def _writes(self, what: str) -> AbstractContextManager[None]:
         """Describe the jobs of a block in which Spark writes to the table."""
-        turnstile.leave_behind(self.directory(), lambda: jvms.trace_of(self.spark))
+        turnstile.leave_behind(self.find_directory(), lambda: jvms.trace_of(self.spark))
         return self._for(what)
 
     def _heads(self) -> DataFrame:
@@ -293,7 +298,7 @@ class SparkLog(Log[_Head]):
     def _newest_token(self) -> str | None:
         """Return whose the newest commit is, as far as that is known without reading the table."""
         try:
-            directory = self.directory()
+            directory = self.find_directory()
             if directory is not None:
                 return newest_token(directory)
             # A fraction of a read of the table, which would have to list the table's files anew.

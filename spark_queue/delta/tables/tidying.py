@@ -12,8 +12,8 @@ from functools import partial
 from pathlib import Path
 
 from spark_queue.delta.tables import chores
+from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.merging import merging
-from spark_queue.delta.tables.native import NativeLog
 from spark_queue.delta.tables.resting import resting
 from spark_queue.delta.tables.sweeping import Ages, sweep
 
@@ -31,13 +31,13 @@ class Tidied:
     """Files that were left behind, and are gone."""
 
 
-def look_after(log: NativeLog) -> None:
+def look_after(log: LocalLog) -> None:
     """Have a log tidied up by the thread of this process, if that is due; it costs nothing else."""
     if log.is_due():
         chores.ask(str(log.directory), partial(_due, log.directory))
 
 
-def tidy(log: NativeLog, ages: Ages | None = None) -> Tidied:
+def tidy(log: LocalLog, ages: Ages | None = None) -> Tidied:
     """Merge all small files of a log, and remove what was left behind, at once."""
     done = Tidied()
     with resting(log.directory) as is_mine:
@@ -55,7 +55,7 @@ def _due(directory: Path) -> Iterator[int]:
         if not is_mine:
             return
         yield 0
-        log = NativeLog(directory)
+        log = LocalLog(directory)
         yield 0
         # Whoever found it due may have been the second.
         if not log.is_plain() or not log.sum_up():

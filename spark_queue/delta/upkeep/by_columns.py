@@ -21,7 +21,7 @@ from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import lives, merging, tidying
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.files import LogFile
-from spark_queue.delta.tables.native import NativeLog
+from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.outputs import ResultTable
 from spark_queue.delta.tables.schema import OPEN_LANE, TERMINAL
 from spark_queue.delta.tables.sweeping import Ages
@@ -80,7 +80,7 @@ def _tidied(store: Store, which: LogName) -> Tidied:
     streams = any(facts.streams for facts in store.queue_head().readers.values())
     ages = Ages() if streams and which == "queue" else Ages(most=math.inf)
     log = log_of(store, which)
-    return tidying.tidy(log, ages) if isinstance(log, NativeLog) else Tidied()
+    return tidying.tidy(log, ages) if isinstance(log, LocalLog) else Tidied()
 
 
 def _remove(

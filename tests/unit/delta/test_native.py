@@ -16,7 +16,7 @@ from deltalake import DeltaTable, Schema, write_deltalake
 from spark_queue.delta.tables import appending, tidying
 from spark_queue.delta.tables.appending import sync_commits
 from spark_queue.delta.tables.heads import StatusHead, following
-from spark_queue.delta.tables.native import NativeLog
+from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.natives import Natives
 from spark_queue.delta.tables.schema import SKIPPING_COLUMNS, STATUS_COLUMNS
 from spark_queue.delta.tables.spark_types import struct_of
@@ -25,12 +25,12 @@ from spark_queue.errors import InvalidArgumentError
 _AT = datetime(2026, 1, 2, 3, 4, 5, 678901, timezone.utc)
 
 
-def _log(directory: Path, **properties: str) -> NativeLog:
+def _log(directory: Path, **properties: str) -> LocalLog:
     """Return an empty log."""
     settings = {"delta.dataSkippingStatsColumns": SKIPPING_COLUMNS} | properties
     schema = Schema.from_json(struct_of(STATUS_COLUMNS).json())
     DeltaTable.create(str(directory), schema, partition_by=["_gen"], configuration=settings)
-    return NativeLog(directory)
+    return LocalLog(directory)
 
 
 def _rows(seq: int, gen: int = 0) -> pa.Table:
@@ -92,7 +92,7 @@ def test_files_are_replaced_as_safely_as_others_promised(
     vars(appending)["_forced"].clear()
     (file,) = [file for file in writer.files() if file.gen == 0]
 
-    for log, is_forced in ((NativeLog(tmp_path), True), (writer, False)):
+    for log, is_forced in ((LocalLog(tmp_path), True), (writer, False)):
         if not is_forced:
             head = following(head)
             assert log.commit(head, None, is_synced=False)
@@ -186,7 +186,7 @@ def test_a_failure_after_the_commit_is_told_where_it_stays(
         patch.setattr(os, "fsync", broken)
         with pytest.raises(OSError, match="Input/output"):
             log.commit(following(head), _rows(2))
-    assert NativeLog(tmp_path).commit(following(following(head)), _rows(3))
+    assert LocalLog(tmp_path).commit(following(following(head)), _rows(3))
 
 
 def test_a_table_that_asks_for_more_is_left_to_others(tmp_path: Path) -> None:
@@ -249,7 +249,7 @@ def test_a_checkpoint_is_on_the_disk_before_it_is_seen(
     ]
     assert {path.name for path in folder.iterdir()} >= {file, pointer}
     assert DeltaTable(str(tmp_path)).version() == 2
-    assert NativeLog(tmp_path).commit(following(head), _rows(1))
+    assert LocalLog(tmp_path).commit(following(head), _rows(1))
 
 
 def test_nothing_is_seen_of_a_step_whose_files_cannot_be_forced(
@@ -290,7 +290,7 @@ def test_a_step_is_forced_in_a_child_that_was_forked(
 
 def test_a_version_is_never_replaced(tmp_path: Path) -> None:
     """A commit that comes between the look at the log and ours stays, and ours is lost."""
-    ours, theirs = _log(tmp_path), NativeLog(tmp_path)
+    ours, theirs = _log(tmp_path), LocalLog(tmp_path)
     assert ours.commit(following(StatusHead()), None)
     found = ours._found()
     head = following(StatusHead(step=1))
@@ -331,7 +331,7 @@ def test_a_log_is_summed_up_now_and_then(tmp_path: Path) -> None:
     last = json.loads((tmp_path / "_delta_log" / "_last_checkpoint").read_text())
     assert last["version"] == 8
     assert len(DeltaTable(str(tmp_path)).to_pyarrow_table()) == 18
-    assert NativeLog(tmp_path).commit(following(head), None)
+    assert LocalLog(tmp_path).commit(following(head), None)
 
 
 def test_values_that_statistics_cannot_hold_are_left_out(tmp_path: Path) -> None:

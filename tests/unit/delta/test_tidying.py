@@ -19,7 +19,7 @@ from deltalake import DeltaTable
 from spark_queue import LocalQueue
 from spark_queue.delta.tables import chores, merging, sweeping, tidying, turnstile
 from spark_queue.delta.tables.commits import newest_version, summed_up
-from spark_queue.delta.tables.native import NativeLog
+from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.resting import resting
 from spark_queue.delta.tables.sweeping import Ages, sweep
 from spark_queue.errors import StepLostError
@@ -38,9 +38,9 @@ def queue(tmp_path: Path) -> LocalQueue:
 
 
 @pytest.fixture
-def items(queue: LocalQueue) -> NativeLog:
+def items(queue: LocalQueue) -> LocalLog:
     """Return its log of items."""
-    return NativeLog(Path(queue.name, "queue"))
+    return LocalLog(Path(queue.name, "queue"))
 
 
 def _numbers(queue: LocalQueue) -> list[int]:
@@ -48,7 +48,7 @@ def _numbers(queue: LocalQueue) -> list[int]:
     return found
 
 
-def test_merged_files_have_the_same_rows_for_all(queue: LocalQueue, items: NativeLog) -> None:
+def test_merged_files_have_the_same_rows_for_all(queue: LocalQueue, items: LocalLog) -> None:
     """Whoever follows the table, opens it, or reads it by another library, sees no difference."""
     before = queue.status()
     assert sum(merging.merging(items)) == 20
@@ -60,9 +60,9 @@ def test_merged_files_have_the_same_rows_for_all(queue: LocalQueue, items: Nativ
     assert _numbers(LocalQueue.open(queue.name)) == list(range(11))
 
 
-def test_a_merge_gives_way_to_another(queue: LocalQueue, items: NativeLog) -> None:
+def test_a_merge_gives_way_to_another(queue: LocalQueue, items: LocalLog) -> None:
     """What somebody else has merged meanwhile stays, and nothing of ours is left."""
-    ours = merging.merging(NativeLog(items.directory))
+    ours = merging.merging(LocalLog(items.directory))
     for _ in range(10):
         next(ours)
     sum(merging.merging(items))
@@ -72,10 +72,10 @@ def test_a_merge_gives_way_to_another(queue: LocalQueue, items: NativeLog) -> No
     assert sweep(items.directory, _AT_ONCE) == 0
 
 
-def test_a_merge_that_is_stopped_leaves_nothing(queue: LocalQueue, items: NativeLog) -> None:
+def test_a_merge_that_is_stopped_leaves_nothing(queue: LocalQueue, items: LocalLog) -> None:
     """Wherever it was: files that no commit names are removed by itself."""
     for strides in range(12):
-        ours = merging.merging(NativeLog(items.directory))
+        ours = merging.merging(LocalLog(items.directory))
         for _ in range(strides):
             next(ours)
         ours.close()  # type: ignore[attr-defined]
@@ -85,26 +85,26 @@ def test_a_merge_that_is_stopped_leaves_nothing(queue: LocalQueue, items: Native
 
 
 def test_a_merge_that_fails_behind_its_commit_keeps_its_file(
-    queue: LocalQueue, items: NativeLog, monkeypatch: pytest.MonkeyPatch
+    queue: LocalQueue, items: LocalLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a commit may name stays, whatever fails after it: nobody's rows are lost."""
-    real = NativeLog.replace
+    real = LocalLog.replace
 
-    def failing(log: NativeLog, *asked: Any, **named: Any) -> bool:
+    def failing(log: LocalLog, *asked: Any, **named: Any) -> bool:
         assert real(log, *asked, **named)
         raise OSError("too many open files")
 
     with monkeypatch.context() as patch:
-        patch.setattr(NativeLog, "replace", failing)
+        patch.setattr(LocalLog, "replace", failing)
         with pytest.raises(OSError, match="too many open files"):
             sum(merging.merging(items))
 
-    assert NativeLog(items.directory).file_count() < 20
+    assert LocalLog(items.directory).file_count() < 20
     assert _numbers(LocalQueue.open(queue.name)) == list(range(10))
     assert sweep(items.directory, _AT_ONCE) == 0
 
 
-def test_checksums_of_commits_that_are_gone_go_too(items: NativeLog) -> None:
+def test_checksums_of_commits_that_are_gone_go_too(items: LocalLog) -> None:
     """Of those that Spark's file system keeps beside its files, not what is in the making."""
     DeltaTable(str(items.directory)).create_checkpoint()
     log = items.directory / "_delta_log"
@@ -121,7 +121,7 @@ def test_checksums_of_commits_that_are_gone_go_too(items: NativeLog) -> None:
     ]
 
 
-def test_a_removal_that_was_lost_says_so(queue: LocalQueue, items: NativeLog) -> None:
+def test_a_removal_that_was_lost_says_so(queue: LocalQueue, items: LocalLog) -> None:
     """Rows stay where somebody has rewritten the log unasked, and none is said to be gone."""
 
     def gone(rows: pa.Table) -> pa.ChunkedArray:
@@ -136,7 +136,7 @@ def test_a_removal_that_was_lost_says_so(queue: LocalQueue, items: NativeLog) ->
 
 
 def test_a_step_does_not_fail_for_want_of_a_thread(
-    queue: LocalQueue, items: NativeLog, monkeypatch: pytest.MonkeyPatch
+    queue: LocalQueue, items: LocalLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is due beside a step that stands is left, and asked for again later."""
 
@@ -168,7 +168,7 @@ def test_a_fork_frees_no_stride_of_another() -> None:
     assert not ours._stride.locked()
 
 
-def test_steps_go_on_while_files_are_merged(queue: LocalQueue, items: NativeLog) -> None:
+def test_steps_go_on_while_files_are_merged(queue: LocalQueue, items: LocalLog) -> None:
     """The right to write is free at each pause of it."""
     for _ in merging.merging(items):
         assert not turnstile.is_held(items.directory)
@@ -296,7 +296,7 @@ def _orphan(directory: Path, name: str) -> Path:
     ],
 )
 def test_what_was_left_behind_goes_when_it_is_old(
-    items: NativeLog, name: str, age: float, goes: object
+    items: LocalLog, name: str, age: float, goes: object
 ) -> None:
     """Ours soon; of others after a day; and what may have been read once stays."""
     file = _orphan(items.directory, name)
@@ -316,7 +316,7 @@ def test_what_was_left_behind_goes_when_it_is_old(
         ("mine", False),
     ],
 )
-def test_commits_that_were_never_finished_go(items: NativeLog, name: str, goes: object) -> None:
+def test_commits_that_were_never_finished_go(items: LocalLog, name: str, goes: object) -> None:
     """By their names; whatever else lies there stays."""
     file = items.directory / "_delta_log" / name
     file.touch()
@@ -326,7 +326,7 @@ def test_commits_that_were_never_finished_go(items: NativeLog, name: str, goes: 
 
 
 def test_files_that_were_replaced_stay_for_those_who_look_back(
-    queue: LocalQueue, items: NativeLog
+    queue: LocalQueue, items: LocalLog
 ) -> None:
     """As long as the log names them: before a checkpoint and after it."""
     sum(merging.merging(items))
@@ -340,7 +340,7 @@ def test_files_that_were_replaced_stay_for_those_who_look_back(
     assert _numbers(queue) == list(range(10))
 
 
-def test_who_writes_keeps_its_files(items: NativeLog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_writes_keeps_its_files(items: LocalLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that is in no commit yet is in one when its writer gives up the right to write."""
     real, swept = sweeping._named, []
 
@@ -364,7 +364,7 @@ def test_who_writes_keeps_its_files(items: NativeLog, monkeypatch: pytest.Monkey
 
 
 def test_a_log_that_another_library_sums_up_otherwise_is_not_swept(
-    items: NativeLog, monkeypatch: pytest.MonkeyPatch
+    items: LocalLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What cannot be read says nothing of what is named."""
     items.files()

@@ -22,7 +22,7 @@ from spark_queue.cli import main
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig
 from spark_queue.delta.store import memory
-from spark_queue.delta.tables import native
+from spark_queue.delta.tables import local_log
 from spark_queue.errors import FileAccessError, FileGoneError, LogDamagedError
 from spark_queue.local.handles import store_of
 from spark_queue.local.queue import LocalQueue
@@ -157,7 +157,7 @@ def template() -> Iterator[Path]:
     queue.claim(1).nack("no")
     for which in ("queue", "status"):
         log = store_of(queue).native(which)
-        assert isinstance(log, native.NativeLog)
+        assert isinstance(log, local_log.LocalLog)
         log._each = 1  # so that few steps are enough to be summed up
         assert log.sum_up()
     queue.maintain()

@@ -16,7 +16,7 @@ from spark_queue import LocalQueue
 from spark_queue.cli import main
 from spark_queue.clock import ManualClock
 from spark_queue.delta.commands import admin
-from spark_queue.delta.tables import heads, native, step_log
+from spark_queue.delta.tables import heads, local_log, step_rows
 from spark_queue.delta.tables.facts import StepFacts
 from spark_queue.delta.tables.schema import FORMAT_VERSION, TRACE
 from spark_queue.errors import (
@@ -145,7 +145,7 @@ def test_an_upgrade_that_was_cut_short_goes_on(
     """Where the format is logged and the tables are old, the queue works until it is mended."""
     queue = golden(2, "strings")
     with monkeypatch.context() as cut:
-        cut.setattr(native.NativeLog, "add_columns", lambda *_: 1 / 0)
+        cut.setattr(local_log.LocalLog, "add_columns", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             queue.upgrade()
 
@@ -163,14 +163,14 @@ def test_of_two_upgrades_at_once_neither_fails(
     golden: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who is told that the column is there, by another's upgrade, has what it wanted."""
-    add = native.NativeLog.add_columns
+    add = local_log.LocalLog.add_columns
 
-    def second(log: native.NativeLog, fields: Sequence[Mapping[str, Any]]) -> None:
+    def second(log: local_log.LocalLog, fields: Sequence[Mapping[str, Any]]) -> None:
         add(log, fields)
         raise ValueError("the column exists")
 
     queue = golden(2, "strings")
-    monkeypatch.setattr(native.NativeLog, "add_columns", second)
+    monkeypatch.setattr(local_log.LocalLog, "add_columns", second)
 
     assert queue.upgrade().now == FORMAT_VERSION
     assert queue._store.carries_traces()
@@ -259,7 +259,7 @@ def _with_more(queue: LocalQueue, log: str, monkeypatch: pytest.MonkeyPatch) -> 
         return json.dumps({**json.loads(text), "more": 1}) if isinstance(head, kind) else text
 
     with monkeypatch.context() as later:
-        later.setattr(step_log, "to_json", more)
+        later.setattr(step_rows, "to_json", more)
         for module in ("tables.settings", "store.store"):
             later.setattr(f"spark_queue.delta.{module}.FORMAT_VERSION", FORMAT_VERSION + 1)
         queue.enqueue({"id": "a"}) if log == "queue" else queue.pause()

@@ -17,7 +17,7 @@ from spark_queue.cli import main
 from spark_queue.cli.shown import show_report
 from spark_queue.clock import ManualClock
 from spark_queue.delta.tables.files import LogFile
-from spark_queue.delta.tables.native import NativeLog
+from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.local.handles import store_of
 from spark_queue.local.queue import LocalQueue
 from spark_queue.report import reading
@@ -173,9 +173,9 @@ def test_top_shows_what_was_done_since(
 ) -> None:
     """Each look sees the steps since the one before, and reads only their files."""
     read: list[int] = []
-    rows_of = NativeLog.rows_of
+    rows_of = LocalLog.rows_of
 
-    def counted(log: NativeLog, files: list[LogFile], columns: list[str]) -> pa.Table:
+    def counted(log: LocalLog, files: list[LogFile], columns: list[str]) -> pa.Table:
         read.append(len(files))
         return rows_of(log, files, columns)
 
@@ -183,7 +183,7 @@ def test_top_shows_what_was_done_since(
     assert look().overview.claimed == 1
     evil.enqueue([{"id": "9", "tenant": "b", "path": "y"}])
     evil.claim(1)
-    monkeypatch.setattr(NativeLog, "rows_of", counted)
+    monkeypatch.setattr(LocalLog, "rows_of", counted)
 
     second = look()
 

@@ -13,7 +13,7 @@ import pytest
 from spark_queue.clock import ManualClock
 from spark_queue.config import RetryPolicy
 from spark_queue.delta.tables.files import LogFile
-from spark_queue.delta.tables.native import NativeLog
+from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.local.handles import store_of
 from spark_queue.local.queue import LocalQueue
 from spark_queue.reader_config import ReaderConfig
@@ -179,13 +179,13 @@ def test_whoever_looks_as_several_readers_reads_each_file_once(
     engines = duck.ArrowLogs()
     looks = [reading.followed(store, engines=engines) for store in stores]
     read: list[str] = []
-    real = NativeLog.rows_of
+    real = LocalLog.rows_of
 
-    def counted(log: NativeLog, files: list[LogFile], columns: list[str]) -> pa.Table:
+    def counted(log: LocalLog, files: list[LogFile], columns: list[str]) -> pa.Table:
         read.extend(file.path for file in files)
         return real(log, files, columns)
 
-    monkeypatch.setattr(NativeLog, "rows_of", counted)
+    monkeypatch.setattr(LocalLog, "rows_of", counted)
     for look in looks:
         look()
     assert len(read) == len(set(read))

@@ -9,16 +9,18 @@ files, holds the right to write (:meth:`Store.writing`).
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import pyarrow as pa
 
 from spark_queue.delta.tables import instants, scanning, traces, widening
+from spark_queue.delta.tables.address import TableAddress
 from spark_queue.delta.tables.appending import (
     Appending,
     is_forced,
@@ -28,13 +30,18 @@ from spark_queue.delta.tables.appending import (
 from spark_queue.delta.tables.checkpointing import write_checkpoint
 from spark_queue.delta.tables.commits import Commit, commit_at, newest_version, summed_up
 from spark_queue.delta.tables.damage import using
+from spark_queue.delta.tables.file_log import FileLog
 from spark_queue.delta.tables.files import LogFile, files_of, read_file
 from spark_queue.delta.tables.forks import is_stuck
 from spark_queue.delta.tables.log import APP_ID, Head
 from spark_queue.delta.tables.rust import opened, telling
 from spark_queue.delta.tables.schema import SKIPPING_COLUMNS
-from spark_queue.delta.tables.step_log import step_tables, table_of
+from spark_queue.delta.tables.step_rows import step_tables, table_of
+from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 #: The last version of Delta's protocol for writers without a list of features.
 _PLAIN_WRITER = 2
@@ -53,13 +60,15 @@ _OFTEN = 10
 _FAR = 500
 
 
-class NativeLog:
-    """A table on this machine's disk, as a log of numbered steps.
+class LocalLog(FileLog[Any]):
+    """See :class:`Log`: opened, read and written by this process.
 
     Parameters
     ----------
     directory : Path
         Where the table is.
+    parse : callable, optional
+        Reads a head from the text of its row.
 
     Raises
     ------
@@ -67,7 +76,8 @@ class NativeLog:
         When it cannot be opened, as :func:`rust.opened` says.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, parse: Callable[[str], Any] = json.loads) -> None:
+        super().__init__(PlainSession(), TableAddress(str(directory), is_path=True), parse)
         self._directory = directory
         # Whoever writes has the lock of the log; those who only read have this one.
         self._guard = threading.RLock()
@@ -81,14 +91,17 @@ class NativeLog:
         """The version up to which it was, or is to be, summed up."""
         self._learn()
 
-    def commit(self, head: Head, rows: pa.Table | None, *, is_synced: bool = True) -> bool:
-        """Append a step, and tell whether it is ours: as :meth:`Log.commit` does.
-
-        Parameters
-        ----------
-        is_synced : bool
-            Whether the step survives a power cut when this returns, and not only this process.
-        """
+    def commit(
+        self,
+        head: Head,
+        rows: DataFrame | pa.Table | None,
+        *,
+        small: bool = True,
+        known: int | None = None,
+        is_synced: bool = True,
+    ) -> bool:
+        """See :meth:`Log.commit`."""
+        del small, known
         with self._guard, using(self._directory):
             self._is_synced = is_synced
             version, last = self._found()
@@ -125,8 +138,12 @@ class NativeLog:
         """Where the table is."""
         return self._directory
 
+    def find_directory(self) -> Path | None:
+        """See :meth:`Log.find_directory`."""
+        return self._directory
+
     def version_at(self, head: Head) -> int | None:
-        """Return the version that a step made, if it is the newest that was seen."""
+        """See :meth:`Log.version_at`."""
         version, step = self._newest
         return version if step == head.step else None
 
@@ -139,12 +156,8 @@ class NativeLog:
         """Tell whether another thread has it now: in a child of a fork that one is gone."""
         return is_stuck(self._guard)
 
-    def file_count(self) -> int:
-        """Return how many files the table has."""
-        return len(self.files())
-
     def files(self) -> list[LogFile]:
-        """Return the files that the table has now."""
+        """See :meth:`Log.files`."""
         with self._guard:
             self._found()
             if self._files is None:
@@ -155,14 +168,7 @@ class NativeLog:
             return list(self._files.values())
 
     def rows_of(self, files: Iterable[LogFile], columns: Sequence[str]) -> pa.Table:
-        """Return some columns of files.
-
-        Raises
-        ------
-        OSError
-            When one is gone, as somebody has tidied the table up, and put its rows elsewhere; or
-            when it is not whole.
-        """
+        """See :meth:`Log.rows_of`."""
         wanted = pa.schema([self._schema.field(name) for name in columns])
         parts = []
         for file in files:
@@ -179,19 +185,19 @@ class NativeLog:
         columns: Sequence[str],
         may_matter: Callable[[LogFile], bool] | None,
     ) -> Iterator[pa.Table]:
-        """Return the same part by part; of a large file only those that may matter."""
+        """See :meth:`Log.parts_of`."""
         for part in scanning.parts_of(self._directory, files):
             if may_matter is None or may_matter(part.file):
                 yield instants.clamp(part.read(columns, self._schema))
 
     def schema(self) -> str:
-        """Return the columns, as Spark writes a schema in JSON."""
+        """See :meth:`Log.schema`."""
         with self._guard:
             self._found()
             return self._columns
 
     def columns(self) -> list[str]:
-        """Return the names of the columns."""
+        """See :meth:`Log.columns`."""
         with self._guard:
             self._found()
             return list(self._schema.names)
@@ -219,16 +225,16 @@ class NativeLog:
                 )
 
     def written(self, gen: int, rows: pa.Table) -> dict[str, Any]:
-        """Write a file of rows of one partition, which nobody reads before it is in a commit."""
+        """See :meth:`Log.written`."""
         with using(self._directory):
             return self._append.written(gen, rows.drop_columns([_PARTITION]), is_synced=True)
 
     def replace(
         self, gone: Sequence[LogFile], adds: Sequence[Mapping[str, Any]], *, takes_away: bool
     ) -> bool:
-        """Put files in the place of others; False, and nothing done, where one is gone by now.
+        """See :meth:`Log.replace`.
 
-        Whoever calls has the right to write. What is put there is on the disk. So is the commit of
+        What is put there is on the disk. So is the commit of
         it, with those that it follows, unless this process promises less for its own steps.
         """
         with self._guard:
@@ -252,7 +258,7 @@ class NativeLog:
         return ours
 
     def add_columns(self, fields: Sequence[Mapping[str, Any]]) -> None:
-        """See :class:`StepLog`."""
+        """See :meth:`Log.add_columns`."""
         with self._guard:
             self._refresh()
             # The commits that it stands on come first.
@@ -261,7 +267,7 @@ class NativeLog:
             self._found()
 
     def discard(self, adds: Iterable[Mapping[str, Any]]) -> None:
-        """Remove files that were written, and that no commit names."""
+        """See :meth:`Log.discard`."""
         for add in adds:
             with suppress(OSError):
                 (self._directory / unquote(add["path"])).unlink()
