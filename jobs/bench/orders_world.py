@@ -24,7 +24,7 @@ from spark_queue.delta import steps
 from spark_queue.delta.commands import claims
 from spark_queue.delta.tables import (
     appending,
-    commits,
+    file_log,
     glance,
     lives,
     local_log,
@@ -225,7 +225,7 @@ class World:
         with ExitStack() as patches:
             patches.enter_context(Process().running())
             for owner, name, around in (
-                (commits, "newest_version", self._looks),
+                (file_log, "newest_version", self._looks),
                 (local_log, "newest_version", self._looks),
                 (whole, "trace", self._looks),
                 (glance, "at", self._looks),
