@@ -61,8 +61,9 @@ def step_rows(
             "_duplicate_of": refused["duplicate_of"],
         }
         parts.append(_with(given, said, columns))
-    tops = _tops(settings, float(before.last_seq + count), placed)
-    if config.fair_key is not None and placed.num_rows:
+    if config.fair_key is None:
+        tops = _tops(settings, float(before.last_seq + count), placed)
+    else:
         ends = tagged.group_by(["priority", "fair_key"]).aggregate([("tag", "max")])
         ends = ends.rename_columns(["_priority", "_fair_key", "_round"])
         parts.append(_with(ends, {"_kind": KEY, "_gen": META_LANE}, {}))
