@@ -16,8 +16,7 @@ import pytest
 from deltalake import DeltaTable
 
 import spark_queue
-from spark_queue.delta.tables import log as log_module
-from spark_queue.delta.tables import turnstile
+from spark_queue.delta.tables import file_log, turnstile
 from spark_queue.delta.tables.schema import STATUS_COLUMNS
 from spark_queue.errors import LogDamagedError, QueueExistsError, QueueNotFoundError
 from spark_queue.local.handles import store_of
@@ -276,7 +275,7 @@ def test_table_that_is_made_meanwhile_stays(
         shutil.copytree(whole, directory, dirs_exist_ok=True)
         yield True
 
-    monkeypatch.setattr(log_module, "resting", making)
+    monkeypatch.setattr(file_log, "resting", making)
     store_of(queue).status.create(STATUS_COLUMNS.json, replaces=False)
 
     assert {file.name for file in place.rglob("*.json")} == {f.name for f in whole.rglob("*.json")}
