@@ -7,6 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from typing import Generic, TypeVar, get_args
 
 from spark_queue import checks
@@ -14,8 +15,10 @@ from spark_queue.errors import QueueShutDownError
 from spark_queue.reader_config import FullPolicy
 from spark_queue.waiting.aio import taken
 from spark_queue.waiting.limits import limit_of
+from spark_queue.waiting.nothing import nothing_came
 from spark_queue.waiting.timer import SHARED_TIMER, Timeout, Timer, seconds
 from spark_queue.waiting.waiters import LineFuture, WaiterLine
+from spark_queue.wording import shorten
 
 T = TypeVar("T")
 
@@ -177,18 +180,19 @@ class BlockingQueue(Generic[T]):
         names, fails the future with :class:`queue.Empty`.
         """
         patience = seconds("timeout", timeout)
+        vain = partial(nothing_came, "item", patience)
         future: LineFuture[T] = LineFuture()
         with self._lock:
             is_empty = not self._items
             if is_empty:
                 self._require_open()
                 if patience != 0:
-                    return future.join(self._waiters, queue.Empty, patience)
+                    return future.join(self._waiters, vain, patience)
             else:
                 item = self._items.popleft()
         # Not under the lock: futures have one of their own, under which a signal may put.
         if is_empty:
-            future.set_exception(queue.Empty())
+            future.set_exception(vain())
         else:
             future.deliver(item)
         return future
@@ -222,7 +226,7 @@ class BlockingQueue(Generic[T]):
             with self._lock:
                 head = self._head(take=False)
             if not predicate(head):
-                raise queue.Empty
+                raise queue.Empty(f"the oldest item is refused by the predicate: {shorten(head)}")
             with self._lock:
                 if self._items and self._items[0] is head:
                     return self._items.popleft()
@@ -276,7 +280,7 @@ class BlockingQueue(Generic[T]):
         if self._items:
             return self._items.popleft() if take else self._items[0]
         self._require_open()
-        raise queue.Empty
+        raise nothing_came("item", 0)
 
     def _require_open(self) -> None:
         if self._closed:

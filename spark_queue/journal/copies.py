@@ -24,3 +24,5 @@ def own(item: T) -> T:
         return deepcopy(item)
     except RecursionError as exc:
         raise InvalidArgumentError("the item is nested too deep to be copied: flatten it") from exc
+    except TypeError as exc:
+        raise InvalidArgumentError(f"the item cannot be copied, as a queue does: {exc}") from exc

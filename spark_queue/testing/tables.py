@@ -24,7 +24,7 @@ from spark_queue.delta.tables.address import TableAddress
 from spark_queue.delta.tables.commits import Commit
 from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.log import Head, Log
-from spark_queue.delta.tables.schema import HEAD, META_LANE, SKIPPING_COLUMNS
+from spark_queue.delta.tables.schema import HEAD, META_LANE, SKIPPING_COLUMNS, fields_of
 from spark_queue.delta.tables.step_rows import columns_of, step_rows, table_of
 from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.errors import QueueNotFoundError
@@ -135,7 +135,7 @@ class MemoryLog(Log[_Head]):
         """See :meth:`Log.create`."""
         del skipping
         if not made.is_plain(schema):
-            self._needs_spark("to make its tables", "a column has a type that only Spark keeps")
+            self._needs_spark("to make its tables", made.why_spark(fields_of(schema)))
         with self._lock:
             if replaces or not self.exists():
                 self._begin(schema)

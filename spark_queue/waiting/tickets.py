@@ -167,7 +167,7 @@ class TicketLine(Generic[T]):
     timer : Timer
         What the deadlines are counted by.
     in_vain : callable
-        Makes the error of a ticket whose time is up.
+        Makes the error of a ticket whose time is up, after so many seconds.
     give_back : callable
         Called under the lock with a value that was given when its ticket was waited for no more.
     """
@@ -178,7 +178,7 @@ class TicketLine(Generic[T]):
         self,
         lock: AbstractContextManager[Any],
         timer: Timer,
-        in_vain: Callable[[Ticket[T]], BaseException],
+        in_vain: Callable[[Ticket[T], float], BaseException],
         give_back: Callable[[T], object],
     ) -> None:
         self._lock = lock
@@ -206,7 +206,9 @@ class TicketLine(Generic[T]):
 
     def set_alarm(self, ticket: Ticket[T], patience: float) -> Alarm:
         """End the wait of a ticket in vain after so many seconds, if it is in the line then."""
-        return self._timer.call_at(self._timer.now() + patience, partial(self._lapse, ticket))
+        return self._timer.call_at(
+            self._timer.now() + patience, partial(self._lapse, ticket, patience)
+        )
 
     def abandon(self, ticket: Ticket[T]) -> None:
         """Take a ticket out that is waited for no more, or give back what it was given."""
@@ -219,8 +221,8 @@ class TicketLine(Generic[T]):
                 ticket.spend()
                 self._give_back(value)
 
-    def _lapse(self, ticket: Ticket[T]) -> None:
+    def _lapse(self, ticket: Ticket[T], patience: float) -> None:
         with self._lock:
             if ticket in self.tickets:
                 del self.tickets[ticket]
-                ticket.fail(self._in_vain(ticket))
+                ticket.fail(self._in_vain(ticket, patience))

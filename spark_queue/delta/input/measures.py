@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from spark_queue.errors import SchemaMismatchError
+from spark_queue.wording import shorten
 
 #: Returns how many bytes a value counts; raises where it does not fit.
 Measure = Callable[[Any], int]
@@ -36,7 +37,8 @@ def require_fit(
     """
     if not isinstance(item, Mapping):
         raise SchemaMismatchError(
-            next(iter(columns)), f"is missing in {item!r:.100}: an item is a mapping of its columns"
+            next(iter(columns)),
+            f"is missing in {shorten(item)}: an item is a mapping of its columns",
         )
     for name in columns:
         if name not in item and name not in optional:
@@ -89,8 +91,8 @@ def misfit(value: Any, name: str, kind: str) -> SchemaMismatchError:
     is_time = isinstance(value, datetime) and value == value  # noqa: PLR0124
     if is_time and kind == "timestamp" and value.utcoffset() is None:
         why = "a time without an offset: give it one, as in datetime.now(timezone.utc)"
-        return SchemaMismatchError(name, f"is {value!r:.100}, {why}")
-    return SchemaMismatchError(name, f"is {value!r:.100} in the item, and {kind} in the queue")
+        return SchemaMismatchError(name, f"is {shorten(value)}, {why}")
+    return SchemaMismatchError(name, f"is {shorten(value)} in the item, and {kind} in the queue")
 
 
 def _nothing(value: Any, name: str, kind: str) -> int:

@@ -18,7 +18,7 @@ from spark_queue.delta.tables.forcing import sync_directory
 from spark_queue.delta.tables.local_place import local_directory
 from spark_queue.delta.tables.log import APP_ID, Head, Log
 from spark_queue.delta.tables.resting import resting
-from spark_queue.delta.tables.schema import SKIPPING_COLUMNS
+from spark_queue.delta.tables.schema import SKIPPING_COLUMNS, fields_of
 from spark_queue.delta.tables.wishes import Session, promises_disk
 from spark_queue.errors import InvalidArgumentError, QueueNotFoundError
 
@@ -123,9 +123,9 @@ class FileLog(Log[_Head]):
             self._create(schema, properties, replaces=replaces)
 
     def _create(self, schema: str, properties: Mapping[str, str], *, replaces: bool) -> None:
-        del schema, properties
+        del properties
         if not self.exists():
-            self._needs_spark("to make its tables", "a column has a type that only Spark keeps")
+            self._needs_spark("to make its tables", made.why_spark(fields_of(schema)))
         if replaces:
             self._needs_spark("to make its tables", "a table, or what is left of one, is there")
 

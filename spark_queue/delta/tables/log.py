@@ -18,6 +18,7 @@ from spark_queue.delta.tables.address import TableAddress
 from spark_queue.delta.tables.commits import Commit
 from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.heads import UnknownHeadError
+from spark_queue.delta.tables.made import why_spark
 from spark_queue.delta.tables.schema import HEAD, SKIPPING_COLUMNS
 from spark_queue.delta.tables.wishes import PlainSession, Session
 from spark_queue.errors import SparkNeededError
@@ -325,7 +326,7 @@ class Log(ABC, Generic[_Head]):
         Whoever calls has the right to write. It is as safe as a step when this returns.
         """
         names = ", ".join(field["name"] for field in fields)
-        self._needs_spark(f"to add {names}", "a column has a type that only Spark keeps")
+        self._needs_spark(f"to add {names}", why_spark(fields))
 
     def read(self, version: int | None = None) -> DataFrame:
         """Return the rows of all steps, or of those up to a version of the table."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -76,6 +76,12 @@ def is_installed() -> bool:
 def is_plain(schema: str) -> bool:
     """Tell whether all columns of a schema, in JSON as Spark writes it, are of types kept here."""
     return all(map(_is_plain, fields_of(schema)))
+
+
+def why_spark(fields: Iterable[Mapping[str, Any]]) -> str:
+    """Say of some columns which of them have types that only tables of Spark keep."""
+    named = ", ".join(repr(field["name"]) for field in fields if not _is_plain(field))
+    return f"only Spark keeps columns of the type of {named}" if named else "only Spark makes them"
 
 
 def _is_plain(field: Mapping[str, Any]) -> bool:

@@ -12,7 +12,6 @@ one costs an entry of four words and its place in the index.
 
 from __future__ import annotations
 
-import queue
 import time
 from collections import deque
 from collections.abc import Iterable
@@ -23,6 +22,7 @@ from typing import Any, Generic, TypeVar
 from spark_queue.errors import InvalidArgumentError, QueueShutDownError
 from spark_queue.inprocess.distinct.facts import GONE, Element, LiveEntry, element_of
 from spark_queue.inprocess.distinct.take import Batch, was_used
+from spark_queue.waiting.nothing import nothing_came
 from spark_queue.waiting.tickets import Ticket, TicketLine
 from spark_queue.waiting.timer import SHARED_TIMER, Timer
 from spark_queue.wording import shorten
@@ -64,7 +64,7 @@ class DistinctState(Generic[T]):
         self.returned: list[tuple[int, LiveEntry[T]]] = []
         self.places = 0
         self.takers: TicketLine[Batch[T]] = TicketLine(
-            self.lock, timer, lambda _: queue.Empty(), self.take_back
+            self.lock, timer, lambda _, patience: nothing_came("element", patience), self.take_back
         )
         self.closed = self.alert = False
 
@@ -160,7 +160,7 @@ class DistinctState(Generic[T]):
             if self.closed:
                 raise _nothing_left()
             if patience == 0:
-                raise queue.Empty
+                raise nothing_came("element", patience)
             self.takers.join(ticket)
             self.alert = True
         finally:

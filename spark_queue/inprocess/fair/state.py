@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import queue
 import sys
 from collections.abc import Callable, Hashable
 from threading import RLock
@@ -10,6 +9,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from spark_queue.errors import InvalidArgumentError, QueueFullError, QueueShutDownError
 from spark_queue.inprocess.fair.rounds import Rounds, no_key
+from spark_queue.waiting.nothing import nothing_came
 from spark_queue.waiting.tickets import Ticket, TicketLine
 from spark_queue.waiting.timer import Timer
 
@@ -52,13 +52,13 @@ class FairState(Generic[T]):
         self.done = 0
         self.closed = self._drops = False
         self.takers: TicketLine[Handed[T]] = TicketLine(
-            lock, timer, lambda _: queue.Empty(), self._give_back
+            lock, timer, lambda _, patience: nothing_came("item", patience), self._give_back
         )
         self.producers: TicketLine[None] = TicketLine(
-            lock, timer, lambda ticket: self._overflow(ticket.wants), self._free_slot
+            lock, timer, lambda ticket, _: self._overflow(ticket.wants), self._free_slot
         )
         self.joiners: TicketLine[None] = TicketLine(
-            lock, timer, lambda _: queue.Empty(), lambda _: None
+            lock, timer, lambda _, patience: nothing_came("end", patience), lambda _: None
         )
         # To be looked at in passing: empty while nobody waits.
         self._waiting = self.takers.tickets
@@ -122,7 +122,7 @@ class FairState(Generic[T]):
             if self.closed:
                 raise _no_item()
             if patience == 0:
-                raise queue.Empty
+                raise nothing_came("item", patience)
             self.takers.join(ticket)
         if patience is not None:
             ticket.expect(patience)

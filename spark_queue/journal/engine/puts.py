@@ -50,7 +50,7 @@ class Puts(Generic[T]):
         self.producers: TicketLine[Receipt] = TicketLine(
             state.lock,
             state.timer,
-            lambda ticket: self._overflow(ticket.wants[0].item),
+            lambda ticket, _: self._overflow(ticket.wants[0].item),
             # An interrupted producer has put its item all the same.
             lambda _: None,
         )

@@ -159,7 +159,7 @@ class ReaderState(Generic[T]):
             if read is not None:
                 return read
             if patience == 0 and not self.awaits_load():
-                raise self._in_vain(ticket)
+                raise self._in_vain()
             ticket.wants = (peek, patience == 0)
             self.waiters.join(ticket)
             self.queue_state.alert = True
@@ -175,7 +175,7 @@ class ReaderState(Generic[T]):
         with self.queue_state.lock:
             return not self.is_paused and self.line.is_absent()
 
-    def _in_vain(self, _: object) -> Exception:
+    def _in_vain(self, *_: object) -> Exception:
         self.line.counters.get_miss += 1
         why = "is paused" if self.is_paused else "had no item in time"
         return queue.Empty(f"reader {self.settling.fullname!r} {why}")
@@ -247,7 +247,7 @@ class ReaderState(Generic[T]):
             return
         for ticket in [ticket for ticket in tickets if ticket.wants[1]]:
             del tickets[ticket]
-            ticket.fail(self._in_vain(ticket))
+            ticket.fail(self._in_vain())
         self._expect_overdue()
 
     def _expect_overdue(self) -> None:
@@ -275,7 +275,7 @@ class ReaderState(Generic[T]):
         """End every wait with nothing, and return how many that were."""
         with self.queue_state.lock:
             count = len(self.waiters.tickets)
-            self.waiters.fail_all(lambda: self._in_vain(None))
+            self.waiters.fail_all(self._in_vain)
             self.queue_state.watch()
         return count
 

@@ -49,7 +49,7 @@ def test_what_is_enqueued_has_to_have_the_column(make: Make, again: Again) -> No
         ("_seq bigint", SchemaMismatchError, "belong to the queue"),
         ("cost double", SchemaMismatchError, "is read from the frames"),
         ("a string, A string", SchemaMismatchError, "is there twice"),
-        ("tags array<string>", SparkNeededError, "to add fine, tags"),
+        ("tags array<string>", SparkNeededError, "to add fine, tags.*type of 'tags'"),
     ],
 )
 def test_column_that_cannot_be_is_refused(

@@ -28,7 +28,7 @@ def back() -> list[Any]:
 @pytest.fixture
 def line(timer: ManualTimer, back: list[Any]) -> TicketLine[Any]:
     """Make an empty line."""
-    return TicketLine(threading.RLock(), timer, lambda ticket: Empty(ticket.wants), back.append)
+    return TicketLine(threading.RLock(), timer, lambda ticket, _: Empty(ticket.wants), back.append)
 
 
 def joined(line: TicketLine[Any], wants: Any = None) -> FakeTicket:
