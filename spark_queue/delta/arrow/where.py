@@ -94,9 +94,23 @@ def values_of(columns: pa.Schema, column: str, value: object) -> pa.Array:
     values = list(value) if _are_several(value) else [value]
     _require_meant(column, values, kind)
     try:
-        return pa.array(values, kind)
+        read = pa.array(values, kind)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as exc:
         raise InvalidArgumentError(f"where[{shorten(column)}] is {shorten(value)}: {exc}") from exc
+    _require_same(column, values, read)
+    return read
+
+
+def _require_same(column: str, values: Sequence[object], read: pa.Array) -> None:
+    """Refuse what Arrow cuts: fractions to whole numbers, times to days, numbers to times."""
+    if not (pa.types.is_integer(read.type) or pa.types.is_temporal(read.type)):
+        return
+    for value, kept in zip(values, read.to_pylist(), strict=True):
+        if kept is not None and kept != value:
+            raise InvalidArgumentError(
+                f"where[{shorten(column)}] is {shorten(value)}: the column is "
+                f"{spelled(read.type)}, which has no such value"
+            )
 
 
 def _require_meant(column: str, values: Sequence[object], kind: pa.DataType) -> None:

@@ -85,6 +85,8 @@ def test_a_holder_is_told_that_its_item_was_cancelled(make: Make) -> None:
         (None, InvalidArgumentError, "name columns"),
         ({"idd": "a"}, InvalidArgumentError, "idd"),
         ({"_seq": "first"}, InvalidArgumentError, "_seq"),
+        ({"_seq": [0, 1.5]}, InvalidArgumentError, "1.5.*bigint, which has no such value"),
+        ({"_enqueued_at": 5}, InvalidArgumentError, "is 5.*timestamp, which has no such value"),
         ({"id": b"a"}, InvalidArgumentError, "not binary"),
         ({"_state": "nope"}, InvalidArgumentError, "_state"),
         (pc.field("nothing") == 1, InvalidArgumentError, "nothing"),
