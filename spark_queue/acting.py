@@ -1,4 +1,4 @@
-"""Who does what an operator does: a name that the rows of a step carry, for whoever asks later."""
+"""Name of an operator, which the rows of a step carry."""
 
 from __future__ import annotations
 

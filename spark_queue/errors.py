@@ -534,7 +534,7 @@ class JournalFailedError(QueueShutDownError):
 
 
 class AbortedError(SparkQueueError):
-    """Raised when work was aborted and whoever aborted it gave no error of their own."""
+    """Raised when work was aborted without an error of the caller's own."""
 
 
 class TaskExpiredError(SparkQueueError, TimeoutError):

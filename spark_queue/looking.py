@@ -89,5 +89,5 @@ def store_of(seen: Opened) -> Store:
 
 
 def main_store_of(seen: Opened) -> Store:
-    """Return the logs behind a queue, whoever reads it, for such rooms."""
+    """Return the logs behind a queue, of all its readers, for such rooms."""
     return seen._main  # noqa: SLF001

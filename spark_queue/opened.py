@@ -32,7 +32,7 @@ class Opened:
     Parameters
     ----------
     main : Store
-        The queue, whoever reads it.
+        The queue, of all its readers.
     reader : Store, optional
         The queue as its reader sees it; by default its default reader, looked up when it is needed.
     """
@@ -99,7 +99,7 @@ class Opened:
         return known or reading.read_item(self._store, seq).chain[0]
 
     def report(self, as_of: AsOf = None, window: timedelta = HOUR) -> Report:
-        """Say what whoever operates the queue asks: what is where, what fails, who waits for whom.
+        """Report on the queue to its operator: where items are, what fails, who waits for whom.
 
         On this machine's disk it is read without a job of Spark.
 
@@ -135,7 +135,7 @@ def drop_queue(store: Store, *, dry_run: bool) -> Affected | None:
 
 
 class Configured(Opened):
-    """Such a queue, in the hands of whoever changes its settings."""
+    """Such a queue, whose settings may be changed."""
 
     def configure(self, **settings: Unpack[LiveSettings]) -> int:
         """Change live settings (see ``LIVE_SETTINGS``) from the next step on.

@@ -76,7 +76,7 @@ class DeltaQueue(Registering):
             The caller's session, with Delta.
         name_or_path : str
             A table name (``catalog.schema.files`` makes ``files_queue`` and ``files_status``), or
-            a path, which is whatever contains a ``/``; a relative one is taken from the working
+            a path, which contains a ``/``; a relative one is taken from the working
             directory.
         schema : StructType or str
             The columns of an item, as a schema or as DDL.
@@ -244,7 +244,7 @@ class DeltaQueue(Registering):
         checkpoint : str
             A directory that is this query's own. Started again with it, the query goes on where it
             was; with another one it is a new query, which reads from the beginning. Never put back
-            an older copy of it: the batches that it counts anew would be taken for enqueued ones.
+            an older copy of it: the batches that it counts again would be taken for enqueued ones.
             One that another queue was filled with is refused.
         order_by
             As for :meth:`enqueue`, within a micro-batch.

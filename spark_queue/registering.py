@@ -18,7 +18,7 @@ from spark_queue.reader_config import require_reader
 
 
 class Registering(Working, Maintaining, ReaderRegistry[Reader]):
-    """A queue in the hands of whoever has others read it."""
+    """A queue for which readers may be registered."""
 
     def read_stream(self, reader: str, *, start: Start = "tail") -> DataFrame:
         """Return the items as a plain stream, for a query with a checkpoint of its own.

@@ -42,7 +42,7 @@ class EnqueueResult:
         ``outcome`` (``inserted``, ``duplicate`` or ``refused``) and ``duplicate_of``, the seq that
         holds the key.
         """
-        # Made when it is asked for: the rows are in the queue, whatever becomes of a frame.
+        # Made when it is asked for: the rows are in the queue, even if no frame can be made.
         return self.read_outcomes()
 
     def _repr_html_(self) -> str:
@@ -98,7 +98,7 @@ class QueueStats:
 
     @property
     def enqueued(self) -> int:
-        """Items that are in the queue's tables, whatever their state."""
+        """Items that are in the queue's tables, in any state."""
         return self.ready + self.claimed + self.acked + self.dead + self.expired + self.cancelled
 
     def _repr_html_(self) -> str:

@@ -1,4 +1,4 @@
-"""The trace that an item belongs to: a text of W3C's, from whoever enqueues it to its handler.
+"""Trace context of an item, as W3C writes it.
 
 OpenTelemetry is asked only where the program has loaded it already: a program that does not use it
 pays for one look into a dictionary.

@@ -105,7 +105,7 @@ def shorten(value: object) -> str:
     """Return how a value looks, in one line that an error message has room for."""
     try:
         text = repr(value)
-    except Exception:  # noqa: BLE001 - whatever a user's class does
+    except Exception:  # noqa: BLE001 - a user's class may raise anything
         return f"a {type(value).__name__}"
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}... ({len(text):,} characters)"
 

@@ -129,7 +129,7 @@ class AlonePlanner:
         return coming.coming(self.store, settings, now)
 
     def matching(self, where: Where, states: tuple[str, ...]) -> pa.Table:
-        """See :class:`Planner`: whatever says it, SQL only where that is plain."""
+        """See :class:`Planner`: in any form, SQL only where that is plain."""
         return moving.matching(self.store, where, states)
 
     def not_redriven(self, found: pa.Table) -> pa.Table:
@@ -197,7 +197,7 @@ _TIMES = ("_at", "_lease_expires_at")
 
 
 def _was_given_back(found: pa.Table, rows: pa.Table) -> bool:
-    """Tell of a claim whether the next that was made of each item is a row in nobody's name."""
+    """Tell of a claim whether the next row of each item is one without a worker id."""
     later = pc.greater(rows["_step"], found["_step"][0])
     moved = rows.filter(pc.and_(later, pc.is_in(rows["_seq"], found["_seq"].combine_chunks())))
     is_renewed = pc.and_(

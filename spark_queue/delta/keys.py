@@ -101,7 +101,7 @@ class DeltaIdempotencyKeyStore:
     spark : SparkSession
         The caller's session, with Delta.
     name_or_path : str
-        The table, made where it is missing; whatever contains a ``/`` is a path.
+        The table, made where it is missing; a text with a ``/`` is a path.
     lock_timeout : timedelta
         How long a lock lasts unless its call says otherwise. Default 1 minute.
     accepted_for : timedelta
@@ -189,7 +189,7 @@ class DeltaIdempotencyKeyStore:
         with self._gathering:
             self._calls.append(call)
         with self._writing:
-            # Whoever was here before may have taken this call along.
+            # The writer before may have taken this call along.
             if not call.answer.done():
                 self._answer_all()
         answer: T = call.answer.result()
@@ -200,7 +200,7 @@ class DeltaIdempotencyKeyStore:
             calls, self._calls = self._calls, []
         try:
             answers = self._stepped(calls)
-        except BaseException as exc:  # noqa: BLE001 - whatever it is, all who wait are told
+        except BaseException as exc:  # noqa: BLE001 - all waiters are told of any error
             # What the rules know may not be what the table has.
             self._head = None
             answers = [(None, exc)] * len(calls)

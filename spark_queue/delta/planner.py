@@ -200,8 +200,7 @@ class Planner(Protocol[_Found]):
     def granted(self, claim_id: str) -> GrantedClaim | None:
         """Return the newest claim that was granted under an id, if there was one.
 
-        One all of whose items were given back in nobody's name, as in a clone, is none: nobody
-        holds them, and others get them.
+        Ignores claims whose items were all released without a worker id, as by ``clone``.
         """
 
     def settled(

@@ -1,4 +1,4 @@
-"""One step of a queue, whatever it is: decided on the newest head, committed, told; tried again.
+"""Loop of a step: decided on the newest head, committed, told; tried again.
 
 The only loop over lost steps. What decides is called under the lock of the log, each time on the
 head that is the newest then, and has no effect of its own.

@@ -92,7 +92,7 @@ class Renewed:
 
 @dataclass(frozen=True, slots=True)
 class ByARescuer:
-    """A verdict in nobody's name, so that a holder who comes back sees a loss.
+    """A verdict without a worker id, so that a late holder sees a loss.
 
     Only of items for whose newest row ``which`` is true: the others are their holder's. Without it,
     of all that the verdict is about.
@@ -113,7 +113,7 @@ class ByARescuer:
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """What is left of the claims of those who are gone: lost, in nobody's name."""
+    """Rest of the claims of dead workers: lost, without a worker id."""
 
     now: datetime
     """Whose lease has run out by then is gone."""
@@ -122,7 +122,7 @@ class Gone:
     losses: int = 0
     """Only of items that were lost so often before."""
     is_sure: bool = False
-    """Whether all are gone, whatever their leases and processes say."""
+    """Whether all are gone, even if their leases or processes say otherwise."""
 
     def has(self, row: Row) -> bool:
         """Tell whether the holder of an item is gone."""

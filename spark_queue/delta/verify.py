@@ -24,7 +24,7 @@ from spark_queue.errors import PlannersDifferError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-#: The message that says so of a step, for whoever counts them; its second argument is the action.
+#: The message that says so of a step, for those who count them; its second argument is the action.
 AGREED = "%s: %s, step %d: both planners agree"
 
 #: Rows of each planner that an error shows.

@@ -18,7 +18,7 @@ def examine(store: Store, limits: Thresholds | None = None) -> Checkup:
     Parameters
     ----------
     store : Store
-        The queue, whoever reads it. It need not be one that opens: why it does not is a finding.
+        The queue, of all its readers. It need not be one that opens: why it does not is a finding.
     limits : Thresholds, optional
         From where on something is worth a word.
 
@@ -54,7 +54,7 @@ def _made(check: Check, subject: Subject) -> tuple[list[Finding], str]:
     except (SparkQueueError, OSError) as exc:
         # What makes it impossible is mostly a finding of another check.
         return [], str(exc) or type(exc).__name__
-    except Exception as exc:  # noqa: BLE001 - whatever a library raises is in the way of no other
+    except Exception as exc:  # noqa: BLE001 - an error of one check stops no other
         logger.exception("%s: a check cannot be made", subject.store.name)
         return [], f"{type(exc).__name__}: {line_of(exc)}"
 

@@ -45,12 +45,12 @@ class Seen:
 
 
 class Subject:
-    """A queue under examination. Whatever is asked of it is read once.
+    """A queue under examination. Each of its facts is read once.
 
     Parameters
     ----------
     store : Store
-        The queue, whoever reads it.
+        The queue, of all its readers.
     limits : Thresholds
         From where on something is worth a word.
     """
@@ -128,7 +128,7 @@ class Subject:
         )
 
     def require_positions(self) -> None:
-        """Raise where the position of a reader is gone: whoever asked for it would make it anew.
+        """Raise where the position of a reader is gone: a request for it would make it again.
 
         Raises
         ------

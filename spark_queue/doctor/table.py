@@ -42,7 +42,7 @@ class Logged:
 
     step: int
     at: datetime
-    """By the clock of whoever made it."""
+    """By the clock of its maker."""
     token: str
 
 

@@ -26,7 +26,7 @@ class Thresholds:
     lease_grace: timedelta = timedelta(minutes=1)
     """How long a lease may be over before somebody should have taken its item."""
     oldest: timedelta | None = None
-    """How long an item may wait whose time has come, whatever keeps it; ``None`` (default): as long
+    """How long an item may wait whose time has come, for any reason; ``None`` (default): as long
     as it likes."""
     idle: timedelta = timedelta(hours=1)
     """How long nobody may claim while items could run."""
@@ -38,7 +38,7 @@ class Thresholds:
     dead: int = 1
     """Dead letters within the window from which on they grow."""
     checkpoint_rows: int = 100_000
-    """Rows of the status log that may follow its last checkpoint: whoever begins reads them."""
+    """Rows of the status log that may follow its last checkpoint: a new process reads them."""
     small_files: int = 100
     """By how many the files of a table could be fewer."""
     retention: timedelta | None = None

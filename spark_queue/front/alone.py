@@ -52,7 +52,7 @@ class LocalInlet:
             checked(self._store, list(items))
         except SparkNeededError:
             raise
-        except Exception as exc:  # noqa: BLE001 - whatever an item does that is none of ours
+        except Exception as exc:  # noqa: BLE001 - an item's own code may raise anything
             return exc
         return None
 

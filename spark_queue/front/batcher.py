@@ -130,7 +130,7 @@ class Batcher(Generic[T]):
 
     @contextmanager
     def busy(self) -> Iterator[None]:
-        """Say that the group which was taken is being written; whoever joins waits for it."""
+        """Say that the group which was taken is being written; a join waits for it."""
         try:
             yield
         finally:

@@ -60,7 +60,7 @@ class SparkInlet:
         try:
             measures.require_fit(item, self._measures, OPTIONAL_COLUMNS.names)
             _require_cost(item.get("cost"))
-        except Exception as exc:  # noqa: BLE001 - whatever an item does that is none of ours
+        except Exception as exc:  # noqa: BLE001 - an item's own code may raise anything
             return exc
         return None
 

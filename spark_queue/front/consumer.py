@@ -337,7 +337,7 @@ class Consumer:
         except LeaseLostError as exc:
             # An error names a thousand; where there may be more, nobody is told that all is well.
             lost = set(exc.seqs if len(exc.seqs) < NAMED else first)
-        except BaseException as exc:  # noqa: BLE001 - whatever it is, the next time may go well
+        except BaseException as exc:  # noqa: BLE001 - after any error the next try may succeed
             self._fail(outcomes, exc)
             return
         self._settles.succeed()
@@ -348,7 +348,7 @@ class Consumer:
     def _fail(self, outcomes: Sequence[PendingOutcome], error: BaseException) -> None:
         """Have outcomes written again; tell who waits once that failed too often.
 
-        Such an item is freed as soon as that can be written, whatever its claim is held for.
+        Such an item is freed as soon as that can be written, even while its claim is held.
         """
         self._settles.note(error)
         for one in outcomes:

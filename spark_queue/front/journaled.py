@@ -103,7 +103,7 @@ def journaled_queue(
         checks.require_methods("clock", clock, "now")
     given = _store_of(source, name_or_path, schema, clock)
     name = require_name(_name_of(given.name))
-    # By a handle of its own: whoever has the other one is not the front.
+    # By a handle of its own: the holder of the other one is not the front.
     mine = given.handle
     store = Store(Handle(mine.session, mine.address, mine.clock, mine.listener))
     journal = DeltaJournal(store, retention=retention, archive_to=archive_to, native=native)

@@ -39,7 +39,7 @@ class Put:
 
     @classmethod
     def of(cls, item: object, future: Future[PutResult]) -> Put:
-        """Put an item as it is now, whatever its owner does with it before it is written."""
+        """Put an item as it is now: its owner may change it before it is written."""
         copied = own(dict(item)) if isinstance(item, Mapping) else item
         return cls(copied, future, tracing.current())
 
@@ -77,7 +77,7 @@ class Producer:
             left = self._fitting(group)
             results = self._enqueued(left) if left else []
             answers = list(zip(left, results, strict=True))
-        except BaseException as exc:  # noqa: BLE001 - whatever it is, all who wait are told
+        except BaseException as exc:  # noqa: BLE001 - all waiters are told of any error
             for put in left:
                 settle(put.future.set_exception, exc)
             return

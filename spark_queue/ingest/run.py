@@ -78,7 +78,7 @@ def ingest(
     follow_links : bool
         Also look into directories that symbolic links lead to. Each is read once.
     limit : int
-        How many files one claim takes at most. A claim costs seconds whatever its size; what it
+        How many files one claim takes at most. A claim of any size costs seconds; what it
         reads is in the output when all of it is read.
     time_limit : timedelta, optional
         No further claim after this long.

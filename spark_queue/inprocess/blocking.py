@@ -134,7 +134,7 @@ class BlockingQueue(Generic[T]):
                 return True
 
     def put_head(self, item: T) -> None:
-        """Add an item in front of all others, whatever the limit; the latest is served first.
+        """Add an item in front of all others, even above the limit; the latest is served first.
 
         Raises
         ------

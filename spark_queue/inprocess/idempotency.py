@@ -224,7 +224,7 @@ def idempotent(
     Notes
     -----
     When the work takes longer than that, its result is returned all the same, the key stays with
-    whoever has it by then, and a warning is logged. When accepting fails after the work went well,
+    its holder by then, and a warning is logged. When accepting fails after the work went well,
     that error is raised and the key stays locked, as the work must not be done again at once.
 
     Examples

@@ -65,7 +65,7 @@ class JournaledCore(Generic[T]):
                 self.run(self.registry.load_heads).result()
         except BaseException:
             self.state.writer.leave()
-            # Whoever opens it next must not find it held by one that never was.
+            # The next process to open it must not find it held by one that never was.
             with suppress(Exception):
                 journal.close()
             raise

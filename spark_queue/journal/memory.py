@@ -50,7 +50,7 @@ class _Position:
 
 
 class MemoryStore(Generic[T]):
-    """What a journal in memory holds, whoever holds the journal.
+    """Content of a journal in memory, which outlives its holder.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class MemoryStore(Generic[T]):
         self._numbers = 0
 
     def take_over(self) -> int:
-        """Fence whoever holds the journal, and return the number of the new holder."""
+        """Fence the holder of the journal, and return the number of the new holder."""
         with self._lock:
             self.holder += 1
             return self.holder

@@ -34,8 +34,8 @@ _SYSTEM_CLOCK = SystemClock()
 class JournaledQueue(Generic[T]):
     """A queue whose items are in a journal, and which any number of readers read, each in full.
 
-    Items have ids that grow, and every reader gets them in the order of ids, whatever happened to
-    them before. A reader settles an item by an ack; what it had open when the process ended comes
+    Items have ids that grow, and every reader gets them in the order of ids, also those that
+    come back. A reader settles an item by an ack; what it had open when the process ended comes
     back to it, and what was acked durably never does.
 
     Puts gather in groups, which one thread makes durable, one after another: as long as a commit
@@ -220,7 +220,7 @@ class JournaledQueue(Generic[T]):
         Raises
         ------
         SparkQueueError
-            As :meth:`put`, save for :class:`QueueFullError`.
+            As :meth:`put`, except for :class:`QueueFullError`.
         """
         require_iterable("items", items)
         receipts: list[Future[int]] = []

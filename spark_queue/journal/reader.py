@@ -186,8 +186,8 @@ class JournalReader(Generic[T]):
     ) -> Future[int] | None:
         """Put an item in the place of an open one, which is done then: both, or none of it.
 
-        A crash cannot fall in between: whoever opens the queue next finds the old item, or the new
-        one. The new one is put at the end, for all readers.
+        A crash cannot fall in between: the next process to open the queue finds the old item or the
+        new one. The new one is put at the end, for all readers.
 
         Returns
         -------

@@ -116,7 +116,7 @@ class Journal(Protocol[T]):
         ...
 
     def recover(self) -> Recovered:
-        """Take the journal over from whoever had it, and return what it holds.
+        """Take the journal over from its holder, and return what it holds.
 
         Returns once the former holder delivers nothing more. Called once, first.
         """

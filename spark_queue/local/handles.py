@@ -37,7 +37,7 @@ def store_of(queue: LocalQueue) -> Store:
 
 
 def main_store_of(queue: LocalQueue) -> Store:
-    """Return the logs behind a queue, whoever reads it."""
+    """Return the logs behind a queue, of all its readers."""
     return queue._main  # noqa: SLF001 - as above
 
 

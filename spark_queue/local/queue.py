@@ -130,7 +130,7 @@ class LocalQueue(Worked, Maintaining, ReaderRegistry["LocalReader"]):
         clock: Clock | None = None,
         listener: Listener | None = None,
     ) -> LocalQueue:
-        """Open a queue that exists, whoever made it; parameters as for :meth:`create`.
+        """Open a queue that exists; parameters as for :meth:`create`.
 
         Raises
         ------

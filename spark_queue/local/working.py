@@ -96,8 +96,8 @@ class Worked(Operated):
             hands of one worker, in order.
         using : "threads" or "processes"
             What the workers are. A thread shares the memory of this process, and its death: an item
-            that ends the process is charged a loss by whoever claims next. Processes are children
-            that begin as copies of this one, anew for each claim: nothing need pickle, what they
+            that ends the process is charged a loss by the next claim. Processes are children
+            that begin as copies of this one, new for each claim: nothing need pickle, what they
             change in memory is gone with them, and an item that ends one is charged a loss at once,
             up to ``max_losses``, while the others go on.
         time_limit : timedelta, optional

@@ -32,7 +32,7 @@ _MOST = 10_000
 
 
 class Metrics:
-    """The instruments of queues, in whatever the program exports its metrics to.
+    """The instruments of queues, for the program's exporter of metrics.
 
     It is a listener: give it to ``open`` or ``create``, and each step that this handle makes is
     counted. :meth:`watch` adds what a look at the queue shows. One of it may serve many queues.
@@ -172,7 +172,7 @@ class _Watched:
         try:
             for one in self._looker.samples():
                 found.setdefault(one.metric, []).append(one)
-        except Exception:  # noqa: BLE001 - whoever collects has other metrics to collect
+        except Exception:  # noqa: BLE001 - the collector has other metrics to collect
             logger.exception("%s: cannot be looked at for metrics", self._looker.name)
         return found
 

@@ -95,8 +95,8 @@ def serial_runs(
 ) -> DataFrame:
     """Keep up to ``length`` consecutive rows of each group that has nothing running.
 
-    They are to be run one after another by whoever takes them, so that a deep group does not have
-    to wait for a round of all others between two of its rows.
+    They are to be run one after another by the worker that takes them, so that a deep group does
+    not have to wait for a round of all others between two of its rows.
 
     Parameters
     ----------

@@ -72,7 +72,7 @@ def _slots(eligible: DataFrame, by_seq: WindowSpec) -> DataFrame:
     )
     late = eligible.where("_overdue")
     start = F.greatest(F.col("_pointer_turn"), F.col("_overdue_turn") + F.col("_increment"))
-    # One after another, as by whoever serves them one by one: sums of floats depend on that.
+    # One after another, as where they are served one by one: sums of floats depend on that.
     by = F.when(F.row_number().over(by_seq) == 1, start).otherwise(F.col("_increment"))
     late = late.withColumn("_advance", by)
     turn = F.sum("_advance").over(by_seq)

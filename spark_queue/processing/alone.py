@@ -59,7 +59,7 @@ class LocalOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalAsked(Terms):
-    """A handler, and how it is to be run, whatever the queue."""
+    """A handler, and how it is to be run, on any queue."""
 
     returns: str | pa.Schema | None = None
     output: str | None = None
@@ -67,7 +67,7 @@ class LocalAsked(Terms):
     using: Using = "threads"
 
     def check(self, on_claim: object) -> None:
-        """Raise where an option is none, or does not go with the others, whatever the queue."""
+        """Raise where an option is none, or does not go with the others, on any queue."""
         self.check_terms(on_claim)
         checks.optional(require_table, "output", self.output)
         checks.require_count("max_workers", self.max_workers, most=checks.MOST)

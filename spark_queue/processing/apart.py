@@ -169,7 +169,7 @@ def _live(
 
 
 def _die_with(parent: int) -> None:
-    """End this process when the other end of a pipe is closed, by whatever ended its owner."""
+    """End this process when the other end of a pipe is closed, in any end of its owner."""
     os.read(parent, 1)
     os._exit(1)
 

@@ -217,7 +217,7 @@ def _called(handler: ItemHandler, item: dict[str, Any], schema: pa.Schema) -> di
         return _fitting(seq, result, schema)
     except _NOT_OURS:
         raise
-    # Whatever it raises is the item's failure: sys.exit(), and what native code panics with, too.
+    # Anything it raises is the item's failure: sys.exit(), and what native code panics with, too.
     except BaseException as exc:  # noqa: BLE001
         return {"_seq": seq, "outcome": _outcome_of(exc), "error": text_of(exc)}
 

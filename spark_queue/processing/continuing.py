@@ -16,7 +16,7 @@ from spark_queue.processing.handlers import AnyHandler
 class Continuing:
     """Calls a handler; where what it gets belongs to traces, in a span that goes on with them.
 
-    An item's span is a child of that of whoever enqueued it; the span of a table with items of
+    An item's span is a child of its enqueuer's span; the span of a table with items of
     several traces has links to them.
     """
 

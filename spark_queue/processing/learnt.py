@@ -55,7 +55,7 @@ class Learnt:
         raise WorkerDied from exc
 
     def missed(self, items: int) -> None:
-        """Note that the tasks of so many items were run again, for whatever reason."""
+        """Note that the tasks of so many items were run again, for any reason."""
         self._kills = True
         logger.warning(
             "%d item(s) were in tasks that Spark ran again: what the first attempt did is not "

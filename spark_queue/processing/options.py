@@ -52,7 +52,7 @@ class StreamOptions(_Options, total=False):
 
 
 class HandlerOptions(_AnyOptions, total=False):
-    """How a handler is to be run, whatever its kind: fields of :class:`Asked`."""
+    """How a handler of any kind is to be run: fields of :class:`Asked`."""
 
     per: Literal["item", "batch"]
     max_per_group: int | None
@@ -60,13 +60,13 @@ class HandlerOptions(_AnyOptions, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Asked(Terms):
-    """A handler, and how it is to be run, whatever the queue."""
+    """A handler, and how it is to be run, on any queue."""
 
     returns: StructType | str | None = None
     output: str | None = None
 
     def check(self, on_claim: object) -> None:
-        """Raise where an option is none, whatever the queue."""
+        """Raise where an option is none, on any queue."""
         self.check_terms(on_claim)
         checks.optional(require_table, "output", self.output)
 

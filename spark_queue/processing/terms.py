@@ -17,7 +17,7 @@ from spark_queue.processing.handlers import AnyHandler
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """A handler, and what its claims ask for, whatever the queue."""
+    """A handler, and what its claims ask for, on any queue."""
 
     handler: AnyHandler
     per: Literal["item", "batch"] = "item"
@@ -27,7 +27,7 @@ class Terms:
     worker_id: str | None = None
 
     def check_terms(self, on_claim: object) -> None:
-        """Raise where an option is none, whatever the queue."""
+        """Raise where an option is none, on any queue."""
         checks.require_handler("handler", self.handler)
         checks.require_choice("per", self.per, ("item", "batch"))
         checks.require_claim(self.limit, self.lease, 1, self.worker_id)

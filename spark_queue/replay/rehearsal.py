@@ -108,7 +108,7 @@ def rehearse(
     """Play the past of a queue under its configuration, and again under another one.
 
     Time is simulated, and nothing is written. Each worker has one item at a time; items come when
-    they came and take what they took, whoever works on them: retries, delays of failures, pauses,
+    they came and take what they took, for any worker: retries, delays of failures, pauses,
     and keys that are taken do not come again. Where the first play is far from what was, the answer
     says so (``is_trusted``).
 

@@ -1,4 +1,4 @@
-"""One report of a queue, for whoever operates it: what is where, what fails, who waits for whom.
+"""Report of a queue to its operator: where items are, what fails, who waits for whom.
 
 Each panel is one text of SQL (:mod:`spark_queue.report.texts`), which an engine in this process and
 Spark answer alike. Nothing here writes.

@@ -287,7 +287,7 @@ class ArrowLogs(Engines):
 
     @contextmanager
     def over(self, store: Store, ends: Ends, asked: Asked) -> Iterator[Engine]:
-        """See :class:`Engines`; others wait until whoever has the logs is done.
+        """See :class:`Engines`; others wait until the present user of the logs is done.
 
         Raises
         ------
@@ -298,7 +298,7 @@ class ArrowLogs(Engines):
             self._keep_only(store.queue_head().readers)
             moves, settings = self._of(store.reader)
             log = {**moves.rows(store), **settings.rows(store)}
-            # Read last: whatever a transition names has entered by then.
+            # Read last: all items that a transition names have entered by then.
             items = self._items.rows(store)
             if ends.queue_step is None:
                 yield self._kept(store.reader, items, log, asked)

@@ -29,7 +29,7 @@ class Overview:
     over_a_limit: int
     """Ready items that ``max_in_flight`` keeps from a claim."""
     paused_items: int
-    """Ready items of a paused queue, whatever else is in their way."""
+    """Ready items of a paused queue, even if something else is in their way."""
     past_their_time: int
     """Ready items that the next claim will log as expired."""
     claimed: int
@@ -63,7 +63,7 @@ class Overview:
 
     @property
     def ready(self) -> int:
-        """Items that wait, for whatever reason."""
+        """Items that wait, for any reason."""
         waiting = (self.runnable, self.delayed, self.held_by_group, self.over_a_limit)
         return sum(waiting) + self.paused_items + self.past_their_time
 

@@ -107,7 +107,7 @@ _PANELS: Mapping[Shared, tuple[str, str]] = {
 
 _Line = Tenant | HeldGroup | ErrorGroup
 
-#: The states of the items that are listed: whoever is done is no more to be looked after.
+#: The states of the items that are listed: finished ones need no more attention.
 _LISTED = "state IN ('ready', 'claimed', 'dead')"
 
 _ID = re.compile(r"[0-9a-f]{32}")
@@ -128,7 +128,7 @@ class Followed:
 
     @property
     def engines(self) -> Engines:
-        """Who answers: for whoever looks at the same queue as another of its readers."""
+        """The engines, for others that look at the same queue as another of its readers."""
         return self._engines
 
     def __call__(self) -> Report:

@@ -4,7 +4,7 @@ All turns of a key lie on the scale of its weight. When the weight changes from 
 while the pointer of a priority is at turn ``V``, every turn of the key at that priority, tags and
 handed out ones alike, moves to ``V + (turn - V) * w / w'``: it is stretched around the pointer. So
 order is kept, what was passed stays passed, and the backlog goes on at the new rate at once. Tags
-are not rewritten: they are stored in units of cost, whatever the weight, and an account holds the
+are not rewritten: they are stored in units of cost, at any weight, and an account holds the
 map for all of them. Where the weight changed, a stored tag and a turn are pinned together.
 """
 
@@ -49,7 +49,7 @@ class Account:
     Attributes
     ----------
     raw_pin, pin : float
-        The stored tag that is the turn ``pin``, whatever the weight.
+        The stored tag that is the turn ``pin``, at any weight.
     raw_last : float
         The last tag given out, as it is stored, before it was raised to that of an earlier item of
         a group.

@@ -1,6 +1,6 @@
 """What one claim does to the state: it ends what has ended, and leases what comes next.
 
-Or what it would do: whoever has to write a claim down before it counts proposes it first, and
+Or what it would do: a claim that counts only once it is written is proposed first, and
 leaves no trace.
 """
 

@@ -1,4 +1,4 @@
-"""The ready index: claimable items in their order of service, whatever the size of the backlog."""
+"""Index of claimable items in their order of service."""
 
 from __future__ import annotations
 

@@ -194,7 +194,7 @@ class Scheduler:
         return grant if state.paused else granting.proposed(state, grant, limit, run, horizon)
 
     def apply(self, items: Iterable[Mapping[str, Any]]) -> None:
-        """Bring items to where they are said to be, whoever has decided it; new ones enter.
+        """Bring items to the places decided elsewhere; new ones enter.
 
         Parameters
         ----------
@@ -210,7 +210,7 @@ class Scheduler:
                 following.put(self._state, plain)
 
     def serve(self, priority: int, fair_key: Hashable, turn: float, *, overdue: bool) -> None:
-        """Note a turn that was handed out to a key, whoever did it; the pointer is told apart.
+        """Note a turn that was handed out to a key elsewhere; the pointer is told apart.
 
         A line that is not known is opened with all that it was served.
         """
@@ -220,7 +220,7 @@ class Scheduler:
             self._state.line.refresh(account)
 
     def point(self, priority: int, turn: float, seq: int) -> None:
-        """Move the pointer of a priority on, whoever has moved it; never back."""
+        """Move the pointer of a priority on, as decided elsewhere; never back."""
         self._state.turns.level(priority).advance(turn, seq)
 
     def open_line(self, priority: int, account: Sequence[Any]) -> None:
@@ -352,7 +352,7 @@ class Scheduler:
         return None if record is None else record.view()
 
     def stored_tag(self, seq: int) -> float:
-        """Return the tag of a live item as it is stored: in units of cost, whatever the weight."""
+        """Return the tag of a live item as it is stored: in units of cost, at any weight."""
         return self._state.records[seq].raw_tag
 
     def last_tag(self, priority: int, fair_key: Hashable) -> float:

@@ -12,8 +12,8 @@ from spark_queue.rules.record import Record
 
 Rank = tuple[int, float]
 
-#: The last place in the order of service that is known: negated priority, turn, seq. Whoever is not
-#: known comes after it.
+#: The last place in the order of service that is known: negated priority, turn, seq. An item that
+#: is not known comes after it.
 Horizon = tuple[float, float, float]
 
 Before = Callable[[Record], Record | None]
@@ -109,7 +109,7 @@ class Service:
     def take(self, limit: int, room: int | None, horizon: Horizon | None = None) -> list[Served]:
         """Serve up to ``limit`` items; stop at the first that needs a slot when none is left.
 
-        Whoever lies beyond the horizon needs a slot.
+        An item beyond the horizon needs a slot.
         """
         taken: list[Served] = []
         self._send_scout()

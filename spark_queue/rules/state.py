@@ -100,7 +100,7 @@ class SchedulerState:
         return admitted
 
     def move(self, record: Record, place: Place) -> None:
-        """Bring an item to another place, and tell whoever follows it."""
+        """Bring an item to another place, and tell its followers."""
         old, record.place = record.place, place
         self.timing.move(record, old, place)
         self.serial.move(record, old, place)

@@ -140,7 +140,7 @@ class Site:
         if page is None:
             raise HTTPException(HTTPStatus.NOT_FOUND)
         session = self._session(request)
-        # What was done is shown once, and not to whoever refreshes behind somebody's back.
+        # What was done is shown once, and not to a page that refreshes by itself.
         said = session.take_said() if session and not _is_refresh(request) else ""
         return HTMLResponse(page.html(every=self.every, said=said))
 

@@ -88,7 +88,7 @@ def _line(seat: Watched, most_age: float) -> Mapping[str, Any]:
     except (SparkQueueError, OSError) as exc:
         # The others are shown nevertheless.
         return {**line, "error": str(exc)}
-    except Exception as exc:  # noqa: BLE001 - whatever a library raises is in the way of no other
+    except Exception as exc:  # noqa: BLE001 - an error of one queue stops no other
         logger.exception("%s: cannot be shown", seat.name)
         return {**line, "error": line_of(exc) or type(exc).__name__}
     seen = report.overview

@@ -28,7 +28,7 @@ class Plan:
     sample: Sequence[Mapping[str, Any]] = ()
     """The first of the items."""
     is_bounded: bool = False
-    """Whether it may be done to no more items than were told: it ends them, or begins them anew."""
+    """Whether it is limited to the items that were told: it ends them, or begins them again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,8 @@ from spark_queue.results import Affected
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-#: Seconds for which a report is shown to whoever comes by a link, and to whoever has it refreshed.
+#: Seconds for which a report is shown to a viewer who comes by a link, and to one who has it
+#: refreshed.
 FOR_A_CLICK = 10.0
 FOR_A_REFRESH = 1.0
 
@@ -127,7 +128,7 @@ class Watched:
         return found
 
     def operated(self, do: Callable[[Operable], Any]) -> Any:
-        """Return what somebody has done to the queue; whoever looks next sees it."""
+        """Return what somebody has done to the queue; the next look sees it."""
         operate = self.opened().operate
         try:
             return do(operate)
@@ -136,7 +137,7 @@ class Watched:
                 self._answers.clear()
 
     def _answer(self, about: object, most_age: float, read: Callable[[Followed], Any]) -> Any:
-        # Whoever comes while it is read waits, and is shown the same.
+        # Viewers who come while it is read wait, and are shown the same.
         with self._lock:
             known = self._answers.get(about)
             if known is not None and self.timer() - known.at <= most_age:
@@ -152,7 +153,7 @@ class Watched:
         try:
             return read(self.opened().look)
         except QueueNotFoundError:
-            # One that is made in its place is another: it is opened anew.
+            # One that is made in its place is another: it is opened again.
             self._opened = None
             raise
 

@@ -142,7 +142,7 @@ def fair_rounds(
     served : DataFrame, optional
         A stream of rows that were served, with the ``round`` that they had: from it the operator
         knows which round is being served. Rows of a micro-batch are taken in before its arrivals.
-        By default whatever was tagged in one micro-batch has been served when the next one comes:
+        By default all that was tagged in one micro-batch has been served when the next one comes:
         right where each micro-batch is worked off by itself. All keys are then in one bucket.
     weights : mapping of str to float, optional
         How many rows of a key make up its part of a round, by the key as a string; 1 where a key is

@@ -55,7 +55,7 @@ _SERVICE = [("_step", "ascending"), ("_rank", "ascending"), ("_turn", "ascending
 def assert_enqueued(
     queue: LocalQueue, where: Where | None = None, /, *, count: int | None = None, **columns: object
 ) -> list[Item]:
-    """Assert that items were enqueued, whatever became of them since.
+    """Assert that items were enqueued, in any state.
 
     Parameters
     ----------

@@ -162,7 +162,7 @@ def fail_next(
 
 
 def lose_lease(held: LocalQueue | LocalClaim, **columns: object) -> int:
-    """Take items from whoever holds them, as if that holder had died: they come back as lost.
+    """Take items from their holder, as if it had died: they come back as lost.
 
     A loss is charged, as ``max_losses`` counts them, and the holder is told by
     :class:`~spark_queue.LeaseLostError` when it settles or renews. Where the claim names an output,

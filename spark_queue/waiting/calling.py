@@ -1,4 +1,4 @@
-"""Calls that must all be made, whatever one of them raises."""
+"""Calls that are all made, even if one raises."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class LazyFuture(Future[T]):
     anybody looks: a backlog of 100,000 of them costs as much time in the garbage collector as in
     its queue. Callbacks, cancels and the functions of :mod:`concurrent.futures` that wait for
     several futures ask for it, and from then on the methods are those of the standard library.
-    Without one nobody listens, so there is nobody to tell, save for the bells: a plain lock for
+    Without one nobody listens, so there is nobody to tell but the bells: a plain lock for
     each thread that waits for the result.
     """
 
@@ -43,7 +43,7 @@ class LazyFuture(Future[T]):
     _bells: tuple[threading.Lock, ...] = ()
 
     def __init__(self) -> None:
-        # What the base class sets, save for what is made by __getattr__.
+        # What the base class sets, except for what is made by __getattr__.
         self._state = PENDING
         self._result = None
         self._exception = None
@@ -93,12 +93,12 @@ class LazyFuture(Future[T]):
         return super().set_running_or_notify_cancel()
 
     def set_result(self, result: T) -> None:
-        """Settle with a result, and wake and call whoever waits for it."""
+        """Settle with a result, and wake and call all waiters."""
         if not self._settle(result, None):
             super().set_result(result)
 
     def set_exception(self, exception: BaseException | None) -> None:
-        """Settle with an error, and wake and call whoever waits for it."""
+        """Settle with an error, and wake and call all waiters."""
         if not self._settle(None, exception):
             super().set_exception(exception)
 

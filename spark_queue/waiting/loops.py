@@ -20,8 +20,8 @@ class LoopEnd:
     Attributes
     ----------
     calls : dict
-        The calls, each under what it is about and is called with. Whoever takes one out makes it,
-        or knows that it is needed no more; so none is made twice.
+        The calls, each under what it is about and is called with. A thread that takes one out makes
+        it, or knows that it is needed no more; so none is made twice.
     """
 
     __slots__ = ("__weakref__", "calls")

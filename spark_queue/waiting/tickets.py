@@ -1,10 +1,10 @@
 """Places in the lines of a queue: threads and coroutines wait in one, first come, first served.
 
-A queue has one lock, and its lines live under it. So whoever finds nothing joins a line in the same
-step, whoever brings something sees the line in the same step, and no wake-up is lost between. What
-is given is given under that lock too, so that a wait that is interrupted finds out at once whether
-it must give something back. (A line of :mod:`spark_queue.waiting.waiters` has a lock of its own and
-makes calls without it: for waits that are futures, with callbacks.)
+A queue has one lock, and its lines live under it. So a taker that finds nothing joins a line in the
+same step, a giver sees the line in the same step, and no wake-up is lost between. What is given is
+given under that lock too, so that a wait that is interrupted finds out at once whether it must give
+something back. (A line of :mod:`spark_queue.waiting.waiters` has a lock of its own and makes calls
+without it: for waits that are futures, with callbacks.)
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _NOTHING: Any = object()
 class Ticket(Generic[T]):
     """One place in a line, and the scope in which it joins the line and is waited for.
 
-    Whoever takes it out of the line settles it, once, under the lock of the queue. When the scope
-    is left by an error, such as an interrupt of the wait, the ticket leaves the line, or what it
-    was given goes back.
+    A thread that takes it out of the line settles it, once, under the lock of the queue. When the
+    scope is left by an error, such as an interrupt of the wait, the ticket leaves the line, or what
+    it was given goes back.
 
     Attributes
     ----------
     wants : object
-        What it is there for, as far as whoever serves the line must know.
+        What it is there for, as far as the server of the line must know.
     """
 
     __slots__ = ("_alarm", "_line", "error", "value", "wants")

@@ -1,4 +1,4 @@
-"""What a queue looks like in numbers, for whoever collects them."""
+"""The ``metrics`` command: a queue in numbers."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def top(
     """Show a queue as it changes; with --json an object on a line for each look."""
     engine, queue = scope.opened(name, reader)
     look = engine.reports(queue, timedelta(seconds=window))
-    # Whoever has seen enough says so in no other way.
+    # An interrupt is the usual end of it.
     with suppress(KeyboardInterrupt):
         if scope.display.json:
             _repeated(lambda: scope.display.line(look().as_dict()), every, looks)

@@ -75,7 +75,7 @@ def serve(
         lines = [url, *([f"token: {token}"] if sessions else [])]
         lines += [f"{name} cannot be shown: {why}" for name, why in wrong.items()]
         scope.display.show({**shown, "failed": wrong}, *lines)
-        # Whoever has seen enough says so in no other way.
+        # An interrupt is the usual end of it.
         with suppress(KeyboardInterrupt):
             names = [host, socket.gethostname()] if is_private else [host]
             run(site.app({*LOOPBACK, *names, *(allow_host or [])}), at)

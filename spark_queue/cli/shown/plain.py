@@ -16,7 +16,7 @@ def plain(value: Any) -> Any:
     """Return a result as plain data.
 
     Dataclasses and mappings become objects, frames and tables lists of objects, durations seconds,
-    times ISO 8601 in UTC with their offset, and whatever JSON has no word for its text.
+    times ISO 8601 in UTC with their offset, and values unknown to JSON their text.
     """
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)

@@ -108,7 +108,7 @@ def revived(found: pa.Table, now: datetime) -> Moved:
 
 
 def released(found: pa.Table, now: datetime) -> Moved:
-    """Return the rows by which claimed items are back, in nobody's name and uncharged."""
+    """Return the rows by which claimed items are back, without a worker id and uncharged."""
     return _moved(found.select(list(MOVED)), {"_kind": ITEM, "_state": READY, "_at": now})
 
 

@@ -20,8 +20,8 @@ def needed(reader: Store, since: int | None = None) -> pa.Table:
     Parameters
     ----------
     reader : Store
-        The queue as the reader sees it. One that reads a stream is not done with whatever is
-        behind where it said to be, and one that has no log with nothing.
+        The queue as the reader sees it. One that reads a stream is not done with the
+        items behind where it said to be, and one that has no log with nothing.
     since : int, optional
         A step of its log as of which that is known: then what was in its hands, or came back to
         it, after that one; to a stream nothing does.

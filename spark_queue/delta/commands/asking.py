@@ -61,8 +61,8 @@ def lasting_name(table: ResultTable) -> str:
 def settled(store: Store, lease: int, claim_id: str, gone: Gone) -> SettledStep | None:
     """Settle a claim of a holder that is gone; ``None`` where that is left to somebody else.
 
-    That is somebody with Spark, where the output is not known here; or whoever comes when it can
-    be read again.
+    That is somebody with Spark, where the output is not known here; or a caller that comes when it
+    can be read again.
     """
     try:
         return _settled(store, lease, claim_id, (LOSE, GONE), gone)

@@ -180,7 +180,7 @@ def _carried(store: Store, trace: Traces) -> Traces:
 
 
 def _trim(store: Store) -> None:
-    """Drop what readers have too much of; the items are in the queue, whatever comes of this."""
+    """Drop what readers have too much of; the items are in the queue, even if this fails."""
     try:
         trim.full(store)
     except Exception:  # noqa: BLE001 - the step it follows stands

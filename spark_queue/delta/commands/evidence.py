@@ -2,8 +2,8 @@
 
 Output rows carry ``_seq`` and ``_claim_id``, and their commit is Delta transaction 1 of an
 application named by the claim. The metadata of that commit has the outcomes of the items without a
-row. Whoever takes over from a dead worker commits an *empty* transaction of that name first: then
-either the worker's output is there, and every outcome of its run counts, or it never will be.
+row. A worker that takes over from a dead one commits an *empty* transaction of that name first:
+then either the worker's output is there, and every outcome of its run counts, or it never will be.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Output:
     spark : SparkSession
         The caller's session.
     name_or_path : str
-        The table; whatever contains a ``/`` is a path.
+        The table; a text with a ``/`` is a path.
     """
 
     def __init__(self, spark: SparkSession, name_or_path: str) -> None:

@@ -205,7 +205,7 @@ def slowest(store: Store, those: Sequence[Store]) -> Mapping[int, Pointer]:
 def prepared(store: Store, *, is_new: bool = False) -> Store:
     """Return a registered reader's store, whose status log is there; it is made at first use.
 
-    A position that was lost is made anew, too: better all again than something never.
+    A position that was lost is made again, too: better all again than something never.
     """
     if store.reader == 0 or store.registered().streams or store.is_prepared():
         return store

@@ -88,7 +88,7 @@ def enqueued_again(
 
 
 def sign(store: Store, step: int, action: str, about: str) -> None:
-    """Log who brought items back by a step; they are in the queue, whatever comes of this."""
+    """Log who brought items back by a step; they are in the queue, even if this fails."""
     try:
         admin.sign(store, action, about)
     except Exception:  # noqa: BLE001 - the step it is about stands

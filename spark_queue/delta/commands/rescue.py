@@ -43,7 +43,7 @@ def abandon(store: Store, lease: int, claim_id: str) -> SettledStep:
 def settled(store: Store, lease: int, claim_id: str, gone: Gone) -> SettledStep | None:
     """Settle a claim of a holder that is gone, by what its output has, if it has one.
 
-    ``None`` where that cannot be asked: the claim waits for whoever comes when it can.
+    ``None`` where that cannot be asked: the claim waits for a caller that can.
     """
     which = (F.col("_lease_expires_at") <= gone.now) | F.col("_worker_id").isin(*gone.ended)
     return _tried(store, (lease, claim_id), which)

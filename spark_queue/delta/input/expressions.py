@@ -1,6 +1,6 @@
 """Reads the expression of a key, to know its type, and that it means the same in every session.
 
-A key is computed again by every enqueue, in whatever session, and rows are told apart by its text.
+A key is computed again by every enqueue, in any session, and rows are told apart by its text.
 So it is read here before Spark reads it, or instead: it may name columns, and use what
 :mod:`spark_queue.delta.input.signatures` lists, on the types that are named there.
 """

@@ -1,4 +1,4 @@
-"""The text of a key: one for each value, whatever the session, and the same for no two values."""
+"""Text of a key: one for each value, in every session."""
 
 from __future__ import annotations
 

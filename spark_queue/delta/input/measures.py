@@ -1,4 +1,4 @@
-"""Items in memory, whatever the types of their columns: their parts, and how many bytes they count.
+"""Parts and sizes of items in memory.
 
 A measure returns how many bytes a value counts, and refuses what its column cannot hold, so that a
 bad item fails alone, before it is in line.

@@ -1,6 +1,6 @@
 """What an expression may use to mean the same in every session, at any time.
 
-It is a list of what is known to be safe, so that whatever comes with another release of Spark is
+It is a list of what is known to be safe, so that a function of a later release of Spark is
 refused until somebody has looked at it. Types are letters, so that the arguments of a call make a
 word, and a signature is a pattern for it.
 """

@@ -1,4 +1,4 @@
-"""How many bytes an item counts: what its values take, whatever the files make of them."""
+"""Size of an item: the bytes of its values, not of its files."""
 
 from __future__ import annotations
 

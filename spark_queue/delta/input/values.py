@@ -106,7 +106,7 @@ def _is_row_kept(value: Any, stored: Mapping[str, Any], kinds: Sequence[DataType
 def _parts_of(value: Any) -> Any:
     """Return the parts of a row, by their names where they have some, as Spark reads them."""
     if isinstance(value, Row):
-        # By position, whatever the names are; so they must be in order.
+        # By position, not by name; so they must be in order.
         return value.asDict() if hasattr(value, "__fields__") else tuple(value)
     return value if isinstance(value, Mapping | tuple | list) else vars(value)
 

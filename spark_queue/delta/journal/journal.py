@@ -41,7 +41,7 @@ from spark_queue.errors import InvalidArgumentError
 from spark_queue.journal.records import Entry, Group, ReaderOffset, Recovered, Settlements
 from spark_queue.reader_config import ReaderConfig
 
-#: Rows of a reader's log from which its position is written anew.
+#: Rows of a reader's log from which its position is written again.
 _LONG = 200_000
 
 #: Groups after which small files are merged.

@@ -1,4 +1,4 @@
-"""What a front asks the tables of its queue, whoever reads them: Spark, or this process."""
+"""Reads and writes of a front in its queue's tables."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class JournalTables(Protocol):
         """Return how many bytes wait: of what lies behind an id and is not done, or came back."""
 
     def claimed(self, place: Store, head: StatusHead) -> GivenBack:
-        """Return the rows that give claimed items back, in nobody's name, and how many."""
+        """Return the rows that give claimed items back, without a worker id, and how many."""
 
     def tidy(self, retention: timedelta | None, archive_to: str | None) -> None:
         """Drop what finished before the retention, and merge small files."""

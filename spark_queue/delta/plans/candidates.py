@@ -113,7 +113,7 @@ def _room(head: StatusHead, settings: Settings, facts: selection.Findings) -> in
 def _is_enough(
     basis: _Basis, found: DataFrame, facts: selection.Findings, room: int | None, reach: float
 ) -> bool:
-    """Tell whether what comes next is within reach, whatever may lie beyond."""
+    """Tell whether what comes next is within reach."""
     limit = basis.request.limit
     if room == 0:
         return True

@@ -123,9 +123,9 @@ def _rebased(
     settings: Settings,
     stage: StagedClaim | None,
 ) -> StagedClaim | None:
-    """Carry a stage over the steps that came between, or ``None`` where it must be made anew.
+    """Carry a stage over the steps that came between, or ``None`` where it must be made again.
 
-    Whatever those steps name leaves the stage, and so does the rest of its group: a claim may have
+    Items that those steps name leave the stage, and so does the rest of its group: a claim may have
     filled it, and a returned item goes first. Other settles only free things.
     """
     if basis is None or stage is None:
@@ -164,7 +164,7 @@ def granted(store: Store, claim_id: str) -> GrantedClaim | None:
 
 
 def _given_back(log: DataFrame, lease: int) -> int:
-    """Return how many items of a claim were next made ready in nobody's name."""
+    """Return how many items of a claim were next made ready without a worker id."""
     is_of_claim = (F.col("_state") == CLAIMED) & (F.col("_lease") == lease)
     granted = log.where(is_of_claim & (F.col("_step") == lease)).select("_seq")
     later = log.where((F.col("_step") > lease) & ~F.coalesce(is_of_claim, F.lit(False)))

@@ -61,7 +61,7 @@ def _told(row: Row, zoned: Collection[str]) -> dict[str, object]:
 
 
 def quoted(names: Sequence[str]) -> list[Column]:
-    """Return columns, whatever is in their names."""
+    """Return columns by names, which may hold any character."""
     return [F.col(f"`{name.replace('`', '``')}`") for name in names]
 
 

@@ -29,7 +29,7 @@ _MANY = 200_000
 
 
 class SparkFrame:
-    """A frame that was evaluated, as whoever decides its step needs it."""
+    """A frame that was evaluated, as the decision of its step needs it."""
 
     def __init__(self, store: Store, marked: DataFrame, *, is_decidable: bool) -> None:
         self.store = store

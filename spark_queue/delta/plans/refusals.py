@@ -134,7 +134,7 @@ def _held_before(
 def _beside_their_own(met: DataFrame, before: QueueHead) -> DataFrame:
     """Return the rows that are duplicates where some may replace the item that holds their key.
 
-    Such a row is taken, whatever its frame has before it, and it holds the key from there on.
+    Such a row is taken, no matter what its frame has before it, and it holds the key from there on.
     """
     own = met.where("_holder <=> _own").groupBy("_dedup_key").agg(F.min("_pos").alias("_new"))
     placed = met.join(own, "_dedup_key", "left")

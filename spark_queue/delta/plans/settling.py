@@ -105,7 +105,7 @@ def _is_one_of(workers: Collection[str]) -> Column:
 
 
 def _not_yet_settled(mine: DataFrame) -> DataFrame:
-    """Leave out what the holder settled itself, whatever became of that since."""
+    """Leave out what the holder settled itself, even if it has changed since."""
     return mine.where(~F.col("_settled"))
 
 

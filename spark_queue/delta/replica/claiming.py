@@ -153,7 +153,7 @@ def unmet(
     """Return the items that one planner ends in a claim, and that the other need not have met.
 
     Any claim ends what has expired as far as it looks, and need not look further than for what it
-    gets: a scheduler up to a horizon, Spark some turns ahead of the pointer. Both look at whatever
+    gets: a scheduler up to a horizon, Spark some turns ahead of the pointer. Both look at all that
     was touched.
 
     Parameters

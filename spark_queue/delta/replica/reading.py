@@ -28,7 +28,7 @@ def replica_of(entered: pa.Table, followed: pa.Table, since: int, begins: int = 
     since : int
         The reader sees the items of later steps.
     begins : int
-        The step of the reader's newest checkpoint: there it says anew what each line was served,
+        The step of the reader's newest checkpoint: there it says again what each line was served,
         which a changed weight has moved.
     """
     moves = followed.filter(pc.equal(followed["_kind"], ITEM))

@@ -1,4 +1,4 @@
-"""What is asked of whoever decides a step, and what is to be said of its rows."""
+"""Inputs of a decision, and the facts it returns."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class ChoiceFacts:
 
 
 class Choice(ChoiceFacts, ABC):
-    """The rows that a claim would write, whoever has chosen them."""
+    """The rows that a claim would write."""
 
     __slots__ = ()
 

@@ -93,7 +93,7 @@ def lost(
 ) -> Judged | None:
     """Judge the items of a lease whose holder is gone; ``None`` as for :func:`judged`.
 
-    In nobody's name: a holder that comes back sees that they were lost.
+    Without a worker id: a holder that comes back sees that they were lost.
     """
     if lease not in replica.grants:
         return None

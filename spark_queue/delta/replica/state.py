@@ -1,6 +1,6 @@
 """What the two logs say of the items of a queue, for one of its readers, as of a step of each.
 
-Nothing is decided here. Rows are applied as facts, whoever decided them, so that a step which was
+Nothing is decided here. Rows of every process are applied as facts, so that a step which was
 lost, or that came to nothing, leaves no trace.
 """
 
@@ -302,7 +302,7 @@ class Replica:
         """Apply a step of the status log."""
         self.status, rows = "", list(rows)
         if any(row["_kind"] == SERVED for row in rows):
-            # A checkpoint says all of it anew, and a changed weight has moved it.
+            # A checkpoint says all of it again, and a changed weight has moved it.
             self.served, self.follower = {}, None
         for row in rows:
             self._hand_out(row)
@@ -379,7 +379,7 @@ class Replica:
 
 
 def _is_given_back(row: Row) -> bool:
-    """Tell whether an item is ready again in nobody's name, and nobody has failed or lost it."""
+    """Tell whether an item is ready again without a worker id, and nobody has failed or lost it."""
     return row["_state"] == READY and row.get("_lease") is None and row.get("_error") is None
 
 

@@ -200,7 +200,7 @@ class Window:
             self._end(known or row)
             return
         if not known and row["_state"] == READY:
-            # Whoever was given back was claimed before: this one had ended.
+            # An item that was given back was claimed before: this one had ended.
             self.is_in_doubt = True
         if not known or self.is_beyond(known):
             # Others have come further: from now on it counts wherever it stands.

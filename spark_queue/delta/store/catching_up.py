@@ -1,6 +1,6 @@
 """What this process knows of a queue, brought up to what its tables have now.
 
-The commits since then are read, whoever made them: the rows of a step are applied to the replicas
+The commits of all processes since then are read: the rows of a step are applied to the replicas
 as they are to those of the process that made it. On this machine's disk the rows are those of the
 files; on a shared store a query brings them, if somebody has made a step. Where commits do not say
 all (rows were taken away, or are too many to bring here; commits were cleaned up) what is known is

@@ -128,7 +128,7 @@ def _version(
 
 
 def _require_reached(newest: _Head, head: _Head, log: Newest[_Head]) -> None:
-    """Check that a step is there, whoever has made it."""
+    """Check that a step is there, made by any process."""
     if newest.step < head.step:
         log.winner(head)
 

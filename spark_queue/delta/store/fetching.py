@@ -53,7 +53,7 @@ def brought(
     try:
         rows = log.rows_of(found, [*names, "_kind", "_seq", *traces])
     except FileNotFoundError:
-        # Whoever tidied the table up meanwhile has put their rows elsewhere.
+        # A tidy-up meanwhile has put their rows elsewhere.
         if {file.path for file in found} <= {file.path for file in log.files()}:
             raise
         return None

@@ -1,7 +1,7 @@
 """Whether others have written to a queue since somebody looked at it, and waiting for that.
 
 On this machine's disk every step is a file whose name is known before it is there: the commit after
-the newest one. To ask for it costs microseconds, whoever writes, and needs nothing of the system
+the newest one. To ask for it costs microseconds, for any writer, and needs nothing of the system
 that some have and others have not. Elsewhere nobody is told: there the queue is looked at again
 from time to time.
 """

@@ -57,8 +57,8 @@ class QueuePlace:
     def identity(self) -> str:
         """Return what names the queue in this process, for what is remembered of it.
 
-        Beside its place that is the id of its first status log: what is made anew there is another
-        queue. On this machine's disk it is noticed by whoever had the old one in hand, too.
+        Beside its place that is the id of its first status log: one that is created there later is
+        another queue. On this machine's disk handles of the old one notice it, too.
         """
         birth = traces.birth(self.directory())
         if birth is not None and birth != self._birth:

@@ -158,7 +158,7 @@ def is_possible(store: Store) -> bool:
 
 
 def _has_spark(store: Store) -> bool:
-    """Tell whether somebody else can decide; without Spark it is tried whatever it costs."""
+    """Tell whether somebody else can decide; without Spark it is tried at any cost."""
     return not isinstance(store.session, PlainSession)
 
 

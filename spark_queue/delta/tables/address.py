@@ -52,7 +52,7 @@ class TableAddress:
 
     @classmethod
     def of(cls, name_or_path: str) -> TableAddress:
-        """Return the table of a name, or of a path, which is whatever contains a ``/``."""
+        """Return the table of a name, or of a path, which contains a ``/``."""
         _require_text("a table", name_or_path)
         return cls(placed(name_or_path), is_path="/" in name_or_path)
 
@@ -67,7 +67,7 @@ class TableAddress:
 class QueueAddress:
     """The two tables of a queue.
 
-    Whatever contains a ``/`` is a path, and its tables are folders in it; anything else is a table
+    A text with a ``/`` is a path, and its tables are folders in it; anything else is a table
     name, whose tables are ``<name>_queue`` and ``<name>_status``. A relative path is made absolute.
     """
 

@@ -232,7 +232,7 @@ class Appending:
         folder = self.directory / f"{self.partition}={gen}"
         folder.mkdir(exist_ok=True)
         if is_synced and folder not in self._named:
-            # Whoever made it may not have.
+            # Its maker may not have.
             sync_directory(self.directory)
             self._named.add(folder)
         return folder
@@ -258,7 +258,7 @@ _forced: dict[tuple[str, object], int] = {}
 
 
 def sync_commits(directory: Path) -> None:
-    """Force the commits of a table to the disk, whoever made them, and the files that they name.
+    """Force all commits of a table to the disk, and the files that they name.
 
     Those that this process has forced before are left alone; of the others, those that no
     checkpoint of the table's log has summed up.
@@ -365,7 +365,7 @@ def _ends(values: pa.ChunkedArray) -> tuple[Any, Any] | None:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, datetime):
-        # Whoever reads it knows that what is finer than a millisecond is cut off.
+        # Readers know that what is finer than a millisecond is cut off.
         cut = value.astimezone(timezone.utc).isoformat(timespec="milliseconds")
         return cut.replace("+00:00", "Z")
     if isinstance(value, float):

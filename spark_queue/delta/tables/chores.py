@@ -54,7 +54,7 @@ class _Chores:
         try:
             threading.Thread(target=self._run, name="spark-queue", daemon=True).start()
         except RuntimeError as exc:
-            # There is no room for a thread, or the process ends: whoever asked has done their step.
+            # There is no room for a thread, or the process ends: the caller's step is done.
             self._is_running = False
             del self._due[name]
             self._tell(name, exc)
@@ -87,7 +87,7 @@ class _Chores:
         self.wait(_STRIDE)
 
     def before_fork(self) -> None:
-        """Wait for the stride under way: whoever it has locked out would be so in the child."""
+        """Wait for the stride under way: the child would inherit its lock for good."""
         self._is_held = self._stride.acquire(timeout=_STRIDE)
 
     def after_fork(self) -> None:
@@ -146,7 +146,7 @@ def ask(name: str, chore: Chore) -> None:
     name : str
         What tells it from other things that are due.
     chore : callable
-        Begins it; whatever it raises is logged.
+        Begins it; its errors are logged.
     """
     _chores.ask(name, chore)
 

@@ -24,7 +24,7 @@ _ROOM, _LEAST = 1_000_000, 40
 class ClaimRecord:
     """Outcomes of the items of a claim that have no row in its output.
 
-    Whoever finds the rows of the claim finds the record in the same commit.
+    The rows of the claim and the record are in the same commit.
     """
 
     claim_id: str

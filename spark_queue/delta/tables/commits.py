@@ -1,7 +1,7 @@
 """The commits of a table, one after another: what each did to its rows.
 
-Whoever follows a table needs its newer commits only, which are small files of one name after the
-other. What that costs does not grow with the log, as it does where a table is opened anew.
+A follower of a table needs its newer commits only, which are small files of one name after the
+other. What that costs does not grow with the log, as it does where a table is opened again.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ _PARTITION = "_gen"
 def copy(directory: Path, to: Path, head: QueueHead | StatusHead, *, is_synced: bool) -> None:
     """Make a table of the files of another one, as it is now.
 
-    Whoever calls has the right to write to the one that is there.
+    The caller has the right to write to the one that is there.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ _LONGEST = 300
 
 @contextmanager
 def naming(file: Path | str) -> Iterator[None]:
-    """Name a file in whatever a read of it raises.
+    """Name a file in the errors that a read of it raises.
 
     Raises
     ------

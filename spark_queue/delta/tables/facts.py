@@ -1,4 +1,4 @@
-"""What is told of a step: a line of the log, and a call of whoever listens."""
+"""Report of a step: a line of the log and a call of its listeners."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The commits of a table on a shared store, read by a session of Spark as the small files they are.
 
-To ask Spark for the table, or for its history, has it look at the whole log anew, which costs as
+To ask Spark for the table, or for its history, has it look at the whole log again, which costs as
 much as half an append. Whether there is a file of the next name costs a twentieth, and says the
 same. The commits of a table that its catalog keeps are not there, and are not looked for.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 #: Seconds after which a commit that was there is looked at again: it may have been cleaned up, or
-#: the table made anew.
+#: the table created again.
 _KEPT = 1.0
 
 #: Commits that are looked for one by one at most: then to ask for the history costs less.
@@ -48,7 +48,7 @@ def one_moment() -> Iterator[None]:
 
 
 def look_again() -> None:
-    """Begin the moment anew: somebody has committed since."""
+    """Begin the moment again: somebody has committed since."""
     (_looks.get() or {}).clear()
 
 
@@ -113,7 +113,7 @@ class FarCommits:
     def version_of(self, token: str, known: int | None) -> int | None:
         """Return the version that a token was committed as, if it is one soon after a known one.
 
-        The step stands or not, whatever this says: what fails here is asked in another way.
+        This does not change whether the step stands: what fails here is asked in another way.
         """
         if known is None or self._is_closed:
             return None
@@ -133,7 +133,7 @@ class FarCommits:
             text = self._read(version)
             if text is None:
                 return None
-            # What was not there is now; and whoever follows asks for it once more.
+            # What was not there is now; and a follower asks for it once more.
             (_looks.get() or {}).pop((self._log, version - 1), None)
             self._texts = {at: kept for at, kept in self._texts.items() if at > version - _FAR}
             self._texts[version] = text
@@ -159,7 +159,7 @@ class FarCommits:
             return True
         try:
             _ = self._file(version).schema
-        except Exception:  # noqa: BLE001 - whatever it is, the history says what there is
+        except Exception:  # noqa: BLE001 - on any error the history says what there is
             return False
         self._looked = time.monotonic()
         return True
@@ -170,6 +170,6 @@ class FarCommits:
         row = history.select("version").head()
         try:
             self._is_closed = row is None or self._text(row[0]) is None
-        except Exception:  # noqa: BLE001 - whatever it is, its files are not ours to read
+        except Exception:  # noqa: BLE001 - on any error its files are not ours to read
             self._is_closed = True
         return None if row is None or self._is_closed else int(row[0])

@@ -66,7 +66,7 @@ class FileLog(Log[_Head]):
         if self._found_directory is None:
             location = self.location()
             self._found_directory = local_directory(location)
-            # A table that is not made yet may be, by whoever asks.
+            # The caller may be about to make a table that is not there yet.
             if self._found_directory is None and location and not location.startswith("file:"):
                 self._found_directory = _NOT_LOCAL
         return None if self._found_directory is _NOT_LOCAL else self._found_directory
@@ -193,7 +193,7 @@ class FileLog(Log[_Head]):
 
 
 def _remove_directory(directory: Path, may_go: Callable[[Path], bool] = lambda _: True) -> None:
-    # Whoever waits to write makes files in it; in a place that nobody knows nobody does.
+    # A waiting writer makes files in it; in a place that nobody knows nobody does.
     gone = directory.with_name(f".{directory.name}-{uuid.uuid4().hex}")
     with resting(directory):
         directory.rename(gone)

@@ -54,7 +54,7 @@ class LogFile:
 
 
 def gen_of(partition: str | int | None) -> int:
-    """Return the number of a partition, whoever has written to it."""
+    """Return the number of a partition, written by any process."""
     return NOBODYS if partition is None or partition == "" else int(partition)
 
 

@@ -82,7 +82,7 @@ class QueueHead:
     streams: Mapping[str, int] = field(default_factory=dict)
     """Streaming queries that enqueue here, with the last batch of each."""
     readers: Mapping[int, Registered] = field(default_factory=lambda: {0: Registered()})
-    """The readers, by the number that each keeps whatever its name."""
+    """The readers, by the number that each keeps under any name."""
     last_reader: int = 0
     """The highest number ever given to a reader."""
     floor_step: int = 0

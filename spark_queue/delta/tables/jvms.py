@@ -2,8 +2,9 @@
 
 A lock on this machine's disk ends with the process that has it. The JVM of a driver that was killed
 notices that a moment later, and ends what it had begun: its commit then takes the place of one that
-others have made meanwhile, because Spark renames a commit into its place. So who lets Spark write
-leaves a trace of its JVM in the lock, and whoever finds one waits for the end of that JVM.
+others have made meanwhile, because Spark renames a commit into its place. So a process that lets
+Spark write leaves a trace of its JVM in the lock, and one that finds a trace waits for the end of
+that JVM.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class _Lives:
         self._changing = threading.RLock()
 
     def known(self, directory: Path) -> _Life | None:
-        """Return the life that a directory should know, whatever became of its file."""
+        """Return the life that a directory should know, even if its file is gone."""
         return self._known.get(os.path.realpath(directory))
 
     def begin(self, directory: Path) -> _Life:
@@ -74,9 +74,9 @@ class _Lives:
 def mine(directory: Path) -> str:
     """Return the name of this process's life, which others see run until the process ends.
 
-    It is the same in all directories, and the same again and again; save where the file of a name
-    is gone, or another is in its place. Others have taken that life for ended, so that it is never
-    used again: there the process goes on under a new name.
+    It is the same in all directories, and the same again and again, unless the file of a name is
+    gone, or another is in its place. Then others have taken that life for ended, so that it is
+    never used again: there the process goes on under a new name.
 
     Parameters
     ----------

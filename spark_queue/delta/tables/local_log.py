@@ -3,8 +3,8 @@
 What a Spark job, its plan and its commit take most of a second for takes milliseconds here:
 ``deltalake`` (the Delta library of Rust) reads the table, and a step is appended by
 :mod:`~spark_queue.delta.tables.appending`. On a local disk Spark commits by a rename, which
-overwrites, so nothing else may commit to the table meanwhile: whoever makes a step, or rewrites
-files, holds the right to write (:meth:`Store.writing`).
+overwrites, so nothing else may commit to the table meanwhile: a process that makes a step, or
+rewrites files, holds the right to write (:meth:`Store.writing`).
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class LocalLog(FileLog[Any]):
     def __init__(self, directory: Path, parse: Callable[[str], Any] = json.loads) -> None:
         super().__init__(PlainSession(), TableAddress(str(directory), is_path=True), parse)
         self._directory = directory
-        # Whoever writes has the lock of the log; those who only read have this one.
+        # Writers have the lock of the log; readers have this one.
         self._guard = threading.RLock()
         self._table = opened(directory)
         self._files: dict[str, LogFile] | None = None
@@ -310,7 +310,7 @@ class LocalLog(FileLog[Any]):
         """See the table as it is now, also where it has fewer versions than before."""
         # From the newest checkpoint that is fewer commits than from an old look.
         if (newest_version(self._directory, self._newest[0]) or 0) - self._seen() <= _FAR:
-            # Whatever goes wrong, a new look shows what is there.
+            # If this fails, a new look shows what is there.
             with suppress(Exception), telling(self._directory):
                 self._table.update_incremental()
                 return

@@ -101,7 +101,7 @@ class LockFile:
             self.part()
 
     def part(self) -> None:
-        """Close the file, which leaves the lock to whoever has the same one open."""
+        """Close the file, which leaves the lock to others that have the same one open."""
         descriptor, self._descriptor = self._descriptor, _CLOSED
         self._is_locked = False
         _opened.discard(self)

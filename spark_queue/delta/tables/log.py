@@ -157,7 +157,7 @@ class Log(ABC, Generic[_Head]):
     def version_of(self, token: str, known: int | None) -> int | None:
         """Return the version that a token was committed as, if it is told soon after a known one.
 
-        The step stands or not, whatever this says.
+        This does not change whether the step stands.
         """
         del token, known
         return None
@@ -310,7 +310,7 @@ class Log(ABC, Generic[_Head]):
     ) -> bool:
         """Put files in the place of others; False, and nothing done, where one is gone by now.
 
-        Whoever calls has the right to write.
+        The caller has the right to write.
         """
         del gone, adds, takes_away
         self._needs_spark("to replace its files", _NO_FILES)
@@ -323,7 +323,7 @@ class Log(ABC, Generic[_Head]):
     def add_columns(self, fields: Sequence[Mapping[str, Any]]) -> None:
         """Give the table more columns, as of Spark's JSON, which are null in all rows there are.
 
-        Whoever calls has the right to write. It is as safe as a step when this returns.
+        The caller has the right to write. It is as safe as a step when this returns.
         """
         names = ", ".join(field["name"] for field in fields)
         self._needs_spark(f"to add {names}", why_spark(fields))
@@ -357,7 +357,7 @@ class Log(ABC, Generic[_Head]):
 
 
 def log_of(session: Session, address: TableAddress, parse: Callable[[str], _Head]) -> Log[_Head]:
-    """Return a table as whoever opened the queue can work with it."""
+    """Return a table in the form that suits the session."""
     if isinstance(session, PlainSession) and session.tables is not None:
         return session.tables.log(session, address, parse)
     name = "FileLog" if isinstance(session, PlainSession) else "SparkLog"

@@ -1,8 +1,8 @@
 """Small files of a log made fewer, and rows taken out of it, while others go on committing.
 
 Files are read and written before the right to write is taken, which is held for the commit alone.
-Who reads the table finds the same rows before it and after it; of whoever is killed in between a
-file is left that no commit names (:mod:`~spark_queue.delta.tables.sweeping`).
+Who reads the table finds the same rows before it and after it; if the process is killed in between,
+a file is left that no commit names (:mod:`~spark_queue.delta.tables.sweeping`).
 """
 
 from __future__ import annotations

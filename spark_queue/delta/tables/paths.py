@@ -89,7 +89,7 @@ def _are_local(session: Session) -> bool:
         with tempfile.NamedTemporaryFile(prefix="spark-queue-") as file:
             try:
                 found = session.read.schema("value string").text(file.name).inputFiles()
-            except Exception:  # noqa: BLE001 - whatever it is, there is no such file there
+            except Exception:  # noqa: BLE001 - any error means that there is no such file
                 found = []
         known = _local[session] = any(name.startswith(_SCHEME) for name in found)
     return known

@@ -24,7 +24,7 @@ def resting(directory: Path, *, timeout: float = _PATIENCE) -> Iterator[bool]:
     directory : Path
         Where the table is.
     timeout : float
-        How many seconds to wait for whoever does.
+        How many seconds to wait for the writer.
 
     Raises
     ------

@@ -87,7 +87,7 @@ def opened(directory: Path) -> DeltaTable:
 
 @contextmanager
 def telling(directory: Path) -> Iterator[None]:
-    """Tell whatever deltalake raises about a table as an error of this library; as :func:`opened`.
+    """Turn errors of deltalake about a table into errors of this library; as :func:`opened`.
 
     It raises errors of its own, of Python and of Arrow, most of which do not name the file.
     """

@@ -20,7 +20,7 @@ SLACK = 1e-9
 class Stretch:
     """How the stored tags of a weighted key map to turns.
 
-    A key's tags count its own cost, whatever its weight. At one priority, a tag ``t`` is the turn
+    A key's tags count its own cost, at any weight. At one priority, a tag ``t`` is the turn
     ``turn + (t - tag) / weight``: when a weight changes, tags and turns are pinned together where
     the pointer stands, so what waits moves at once and what was served stays.
     """
@@ -86,11 +86,11 @@ class Settings:
         return UNWEIGHTED if fair_key is None else self.stretches.get(fair_key, UNWEIGHTED)
 
     def least_tag(self, priority: int, turn: float) -> float:
-        """Return a bound below the stored tags that a turn of a priority has, whatever the key."""
+        """Return a bound below the stored tags of all keys at a turn of a priority."""
         return min(_slack(tag, -1) for tag in self._tags_of(priority, turn))
 
     def highest_tag(self, priority: int, turn: float) -> float:
-        """Return a bound above the stored tags that a turn of a priority has, whatever the key."""
+        """Return a bound above the stored tags of all keys at a turn of a priority."""
         return max(_slack(tag, 1) for tag in self._tags_of(priority, turn))
 
     def _tags_of(self, priority: int, turn: float) -> list[float]:

@@ -301,10 +301,10 @@ class SparkLog(FileLog[_Head]):
             directory = self.find_directory()
             if directory is not None:
                 return newest_token(directory)
-            # A fraction of a read of the table, which would have to list the table's files anew.
+            # A fraction of a read of the table, which would have to list the table's files again.
             newest = self.spark.sql(f"DESCRIBE HISTORY {self.address.sql()} LIMIT 1")
             row = newest.select("userMetadata").head()
-        except Exception:  # noqa: BLE001 - the step is committed or not, whatever this says
+        except Exception:  # noqa: BLE001 - this does not change the commit
             return None
         return None if row is None else row[0]
 

@@ -1,7 +1,7 @@
 """Files in a table's directories that no commit names: left by who was killed, or read no more.
 
-Whoever writes has the right to write from its first file to its commit, or, who merges, that to
-tidy up. So what is there, and in no commit, while both are held is nobody's. How old a file is
+A writer has the right to write from its first file to its commit; a merger has the right to tidy
+up. So a file that is in no commit while both are held is nobody's. How old a file is
 only has to tell what other programs may be writing.
 """
 
@@ -57,7 +57,7 @@ def sweep(directory: Path, ages: Ages | None = None) -> int:
     ages : Ages, optional
         How old it has to be.
     """
-    # What is looked for is there before the lock is taken: whoever wrote it then is done by then.
+    # The files are there before the lock is taken: their writers are done by then.
     ages = ages or Ages()
     found = [*_left(directory, ages), *_drafts(directory, ages), *_shadows(directory)]
     if not found:

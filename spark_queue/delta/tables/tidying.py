@@ -1,6 +1,6 @@
 """A log kept short beside those who work with it: summed up, its small files merged, swept.
 
-Whoever commits asks for it, once in a hundred commits, and goes on; the thread of its process does
+A writer asks for it, once in a hundred commits, and goes on; the thread of its process does
 it (:mod:`~spark_queue.delta.tables.chores`). Of several processes one does it at a time.
 """
 
@@ -17,7 +17,7 @@ from spark_queue.delta.tables.merging import merging
 from spark_queue.delta.tables.resting import resting
 from spark_queue.delta.tables.sweeping import Ages, sweep
 
-#: Files from which on they are merged: each costs whoever opens the table a millisecond.
+#: Files from which on they are merged: each adds a millisecond to the opening of the table.
 MANY = 500
 
 
@@ -57,7 +57,7 @@ def _due(directory: Path) -> Iterator[int]:
         yield 0
         log = LocalLog(directory)
         yield 0
-        # Whoever found it due may have been the second.
+        # Another process may have done it since it was found due.
         if not log.is_plain() or not log.sum_up():
             return
         yield 0

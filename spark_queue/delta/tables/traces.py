@@ -93,7 +93,7 @@ def cut_at(directory: Path, version: int) -> Trace:
 
 def note(directory: Path, version: int) -> None:
     """Write down the newest version of a table, for commits that leave no checksum."""
-    # The commit stands, whatever comes of this. All notes are of one length, and written over.
+    # The commit stands, even if this fails. All notes are of one length, and written over.
     with suppress(OSError):
         file = os.open(directory / _NOTE, os.O_WRONLY | os.O_CREAT, 0o666)
         try:
@@ -175,7 +175,7 @@ def _missing(log: Path, names: list[str], noted: list[str]) -> tuple[str, str]:
     found = [(match["version"], name) for name in names if (match := _VERSION.fullmatch(name))]
     version, named_by = max([*found, *((version, _NOTE) for version in noted)], default=("", ""))
     newest = f"{version}.json"
-    # Whoever commits meanwhile may have made it since the names were read.
+    # Another commit may have made it since the names were read.
     is_gone = bool(version) and newest not in names and not (log / newest).exists()
     return (newest, named_by) if is_gone else ("", _ANOTHER)
 

@@ -1,7 +1,7 @@
 """The right to write to a table on this machine's disk, held for a step.
 
-Whoever waits for it first takes the gate, then the turn, and then gives the gate up. So who makes
-step after step finds the gate taken, and comes after those who wait. Threads pass two such locks in
+The first waiter takes the gate, then the turn, and then gives the gate up. So a busy writer queues
+behind the waiters. Threads pass two such locks in
 this process, then one of them passes two such files among processes. Who finds nobody pays some
 microseconds. Who was killed while Spark wrote leaves its JVM behind (:mod:`jvms`): that is waited
 for, too.
@@ -60,7 +60,7 @@ class _Wait:
             raise self._refusal()
 
     def for_gate(self, file: LockFile, path: str) -> None:
-        """Wait among many, who all look equally often; save for whoever has little time left."""
+        """Wait among many, who all look equally often unless they have little time left."""
         self._poll(file, path, lambda: self._among_many() * random.uniform(0.5, 1.5))  # noqa: S311
 
     def for_turn(self, file: LockFile, path: str) -> None:
@@ -108,7 +108,7 @@ class _Turnstile:
         return self._turn_file.is_held(f"{directory}/{_TURN}")
 
     def enter(self, wait: _Wait) -> None:
-        """Wait for the turn among threads, then among processes; :meth:`leave` whatever happens."""
+        """Wait for the turn among threads, then among processes; always :meth:`leave` after it."""
         wait.for_thread(self._gate)
         wait.for_thread(self._turn)
         _release(self._gate)
@@ -132,7 +132,7 @@ class _Turnstile:
         _release(self._gate)
 
     def leave_behind(self, jvm: bytes) -> None:
-        """Name the JVM that will write, for whoever comes after a kill in this turn."""
+        """Name the JVM that will write, for the next writer after a kill in this turn."""
         self._has_jvm = True
         # On a full disk nobody waits for it, either.
         with suppress(OSError):
@@ -198,7 +198,7 @@ def holding(name: str, directory: Path | None, *, timeout: float = DEFAULT) -> I
         try:
             turnstile.leave()
         except BaseException:
-            # Whoever is interrupted even here leaves nothing behind, either.
+            # An interrupt even here leaves nothing behind, either.
             turnstile.leave()
             raise
 

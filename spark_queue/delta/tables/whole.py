@@ -1,7 +1,7 @@
 """Whether a log is all that was written to it: against memory, its own files, and the other log.
 
 A log from which commits were taken, or that was set back, looks like a shorter one, and a step on
-top of that would give numbers a second time. So whatever names more than is there is asked before
+top of that would give numbers a second time. So every record that names more is read before
 something is written.
 """
 

@@ -25,7 +25,7 @@ def add_columns(directory: Path, table: DeltaTable, fields: Sequence[Mapping[str
     directory : Path
         Where it is.
     table : deltalake.DeltaTable
-        The table as it is now. Whoever calls has the right to write to it.
+        The table as it is now. The caller has the right to write to it.
     fields : sequence of mapping
         The columns, as Spark writes a schema in JSON.
 

@@ -1,4 +1,4 @@
-"""What whoever opened a queue asks for: settings of a session, with Spark or without."""
+"""Settings of an opened queue, with Spark or without."""
 
 from __future__ import annotations
 

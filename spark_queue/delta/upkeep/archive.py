@@ -25,7 +25,7 @@ def add(rows: DataFrame, queue: str, name: str, generation: int, to: str) -> Non
     generation : int
         The number of the generation.
     to : str
-        The table; whatever contains a ``/`` is a path.
+        The table; a text with a ``/`` is a path.
     """
     kept = rows.select(
         *user_columns(rows), "_seq", "_enqueued_at", "_origin", F.lit(queue).alias("_queue")

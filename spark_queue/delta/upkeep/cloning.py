@@ -3,7 +3,7 @@
 The clone has the items, states, positions and settings of a queue as of one instant, and shares its
 files as long as neither rewrites them; from then on the two know nothing of each other. Nothing of
 a clone may reach what belongs to the original: so in its first steps, before anybody can see it,
-all claims are given back (whoever settles a claim of a holder that is gone asks the output of the
+all claims are given back (to settle a claim of a dead holder asks the output of the
 claim, and shuts the holder out there), no front holds it, and no reader sends items on.
 """
 
@@ -61,7 +61,7 @@ def clone(store: Store, to: str) -> Store:
     if begun.exists() or begun.queue.exists():
         raise QueueExistsError(begun.name)
     source, target = _home(store), _home(begun)
-    # What was looked at before there was anything is seen anew.
+    # What was looked at before there was anything is looked at again.
     made = Store.of(store.session, begun.handle.address, store.clock)
     if source is not None and target is not None:
         _on_disk(store, source, target)

@@ -12,7 +12,7 @@ from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.upkeep import standstill
 from spark_queue.delta.upkeep.standstill import Seen
 
-#: Items that were found, whoever reads the tables.
+#: Items that were found, by Spark or without.
 _Found = TypeVar("_Found")
 
 
@@ -32,7 +32,7 @@ class Purge(Protocol[_Found]):
         """Leave out the items that were enqueued again from one that stays."""
 
     def kept(self, found: _Found) -> tuple[_Found, int]:
-        """Return items as they are now, whatever comes, and how many there are."""
+        """Return items as they are now, for good, and how many there are."""
 
     def remove(self, reader: Store, which: LogName, found: _Found) -> None:
         """Take items out of a log."""

@@ -1,4 +1,4 @@
-"""The upkeep of one reader, whoever reads the tables: its order stands here."""
+"""Order of the upkeep of one reader."""
 
 from __future__ import annotations
 

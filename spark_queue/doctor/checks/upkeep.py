@@ -32,7 +32,7 @@ class _Due:
 
 
 def checkpoint_due(subject: Subject) -> Iterator[Finding]:
-    """Find status logs with many rows since their checkpoint, which whoever begins has to read."""
+    """Find status logs with many rows since their checkpoint, which a new process has to read."""
     for reader in subject.readers:
         rows = reader.head.log_rows
         if rows > subject.limits.checkpoint_rows:
@@ -52,7 +52,7 @@ def _first_step_since(subject: Subject, reader: Seen) -> datetime | None:
 
 
 def commits_unsummed(subject: Subject) -> Iterator[Finding]:
-    """Find tables whose commits nobody sums up: each is read by whoever opens them."""
+    """Find tables whose commits nobody sums up: every new process reads each of them."""
     late = []
     for table in subject.tables:
         count, interval = table.unsummed()

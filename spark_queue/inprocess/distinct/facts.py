@@ -34,9 +34,9 @@ class History:
 
 
 class LiveEntry(Generic[T]):
-    """An element that is here, and where: whatever wants to know about it asks this."""
+    """An element that is here, and its place."""
 
-    # Whoever makes one sets them all: an `__init__` would cost a tenth of an add and a take.
+    # Its maker sets them all: an `__init__` would cost a tenth of an add and a take.
     __slots__ = ("facts", "item", "take")
 
     item: T

@@ -32,7 +32,7 @@ class DistinctQueue(Generic[T]):
     once it is done it is forgotten, and an equal one may be added. A take is a scope. When it ends
     without an error its elements are done; when an exception leaves it they have failed, and when
     anything else does, such as ``KeyboardInterrupt`` or a cancelled coroutine, they were not tried.
-    What is not done returns to its original place, in whatever order scopes end. See
+    What is not done returns to its original place, in any order of the scopes' ends. See
     ``docs/distinct-queue.md``.
 
     Who waits is served first come, first served, and gets all at once that it may have. No wake-up

@@ -1,6 +1,6 @@
 """State of a distinct queue: its elements, and those who wait for them.
 
-The order of service is ``returned``, by place, and then ``fresh``: whatever was ever taken stood
+The order of service is ``returned``, by place, and then ``fresh``: all that was ever taken stood
 before everything that was not. So an element needs no place until it is taken, and a return costs
 the logarithm of how many have returned. An element is in one of these two or held by a take, and
 its entry says which; ``live`` is only the index that tells equal elements. So an element that
@@ -33,7 +33,7 @@ T = TypeVar("T")
 class DistinctState(Generic[T]):
     """The state of a distinct queue under its one lock, for fronts of any kind.
 
-    A taker waits only while nothing is queued: whoever brings an element serves those who wait in
+    A taker waits only while nothing is queued: an arrival serves the waiters in
     the same step, so that nobody waits for what is there.
 
     Attributes

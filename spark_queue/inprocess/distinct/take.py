@@ -48,7 +48,7 @@ class Batch(list[T]):
         return self.held if self.entry is None else (self.entry,)
 
     def ack(self, item: T) -> None:
-        """Settle an element as done: it leaves the queue now, whatever becomes of the others.
+        """Settle an element as done: it leaves the queue now, apart from the others.
 
         Raises
         ------

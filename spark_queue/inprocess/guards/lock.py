@@ -1,4 +1,4 @@
-"""Locks by name within one process, for threads and coroutines, held by whoever has the token."""
+"""Named locks of one process, for threads and coroutines, held by token."""
 
 from __future__ import annotations
 

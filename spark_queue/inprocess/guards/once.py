@@ -33,8 +33,8 @@ class _Attempt(Generic[R]):
 class OnceGuard(Generic[R]):
     """Makes a value when it is first asked for, and keeps it.
 
-    Whoever asks while it is being made waits for the same attempt. One that fails is tried again,
-    so often; then all who wait get the last error, and the next to ask starts afresh.
+    Callers that ask while it is being made wait for the same attempt. One that fails is tried
+    again, so often; then all who wait get the last error, and the next to ask starts afresh.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class OnceGuard(Generic[R]):
         self._make = make
         self._max_retries = max_retries
         self._broker = QueueBroker(1, timer=timer)
-        # Guards what follows and the callers of every attempt: whoever takes a caller out settles
+        # Guards what follows and the callers of every attempt: a thread that takes one out settles
         # it. There is a value, or an attempt, or neither.
         self._lock = threading.Lock()
         self._value: tuple[R] | None = None

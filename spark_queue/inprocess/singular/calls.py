@@ -15,7 +15,7 @@ class PendingCalls(Generic[S]):
     """What a handler must remember until the reply to an outgoing call comes.
 
     A handler must not wait for the outside: it would stop its queue. It stores what it needs under
-    a correlation id, sends the id out, and returns; whoever receives the reply submits it to the
+    a correlation id, sends the id out, and returns; the receiver of the reply submits it to the
     same queue, whose handler ends the call. All of it happens in the handler, so there is no lock.
 
     Examples

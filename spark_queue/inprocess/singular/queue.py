@@ -35,7 +35,7 @@ class SingularUpdateQueue(Generic[T, R]):
 
     An exception of the handler is the reply, and the next request is served. Anything worse
     (``SystemExit``, ``KeyboardInterrupt``) is the reply too, and stops the queue: what is left
-    fails. Whatever happens, every future resolves. Callbacks follow :mod:`concurrent.futures`: one
+    fails. Every future resolves, in any case. Callbacks follow :mod:`concurrent.futures`: one
     that is added in time runs on the worker, and a slow one holds the queue up.
 
     Parameters

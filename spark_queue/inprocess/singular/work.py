@@ -1,4 +1,4 @@
-"""Work of a queue on one request, whatever drives it: a thread, a pool, a loop."""
+"""Work of a queue on one request, driven by a thread, a pool or a loop."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class RequestWork(Generic[T, R]):
     def after_fork(self) -> None:
         """Refuse requests once the queue was started: its worker, and its state, are the parent's.
 
-        Whoever got a future before the fork gets no reply by it in the child.
+        A future of before the fork gets no reply in the child.
         """
         why = f"queue {self.name!r} was started before this process was forked: make one here"
         self.line.after_fork(why if self.started else None)

@@ -70,7 +70,7 @@ class GroupCommit(Generic[T]):
     receipts : list of Receipt
         Futures that wait for the group.
     commit : callable
-        What the writer thread does when a group is due; set by whoever does it.
+        What the writer thread does when a group is due; set by its owner.
     """
 
     def __init__(self, state: QueueState[T], options: QueueOptions) -> None:

@@ -1,6 +1,6 @@
 """Line of one reader: the items that it has done, those that are open, and the next one.
 
-Items come in the order of their ids, whatever happened to them before. Below the ``cursor`` every
+Items come in the order of their ids, also those that come back. Below the ``cursor`` every
 item was taken once: it is done, open, away (on its way out), stuck, or back. From the cursor on
 none was. Every item up to the ``head`` is done, and ``done`` holds those that are behind it.
 """

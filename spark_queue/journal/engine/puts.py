@@ -116,7 +116,7 @@ class Puts(Generic[T]):
         return self.place(entry, durability)
 
     def admit(self, entry: Entry[T], exempt: ReaderLine[T] | None = None) -> None:
-        """Find out whether every reader takes an item, save for an exempt one. Under the lock.
+        """Find out whether every reader takes an item, except for an exempt one. Under the lock.
 
         Raises
         ------
@@ -170,7 +170,7 @@ class Puts(Generic[T]):
     def ask_room(self, ticket: Ticket[Receipt], patience: float | None) -> Receipt | None:
         """Put what a ticket offers, or join the line for room and return ``None``.
 
-        Whoever makes room puts the item, so that producers keep their order.
+        The thread that makes room puts the item, so that producers keep their order.
 
         Raises
         ------

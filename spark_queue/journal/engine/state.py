@@ -1,8 +1,8 @@
 """State of a journaled queue under its one lock, where producers, readers and the writer meet.
 
-Nothing foreign runs while the lock is held, save for the clock, the timer and ``is_held``, which
+Nothing foreign runs while the lock is held but the clock, the timer and ``is_held``, which
 are quick. What an item's way out needs besides (hooks, other queues) is a hand-off: noted under
-the lock, and run without it by whoever noted it, before the call returns.
+the lock, and run without it by the same thread, before the call returns.
 """
 
 from __future__ import annotations

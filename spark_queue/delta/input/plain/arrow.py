@@ -9,7 +9,7 @@ import pyarrow as pa
 from spark_queue.delta.input.kinds import Field, Kind
 from spark_queue.errors import SparkNeededError
 
-#: The instant that a timestamp is, whatever the zone.
+#: The instant that a timestamp is, in any zone.
 INSTANT = pa.timestamp("us", "UTC")
 
 _TYPES = {

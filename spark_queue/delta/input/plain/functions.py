@@ -149,7 +149,7 @@ def _cast(call: Node, values: list[pa.Array]) -> pa.Array:
 
 
 def _is_wide(call: Node) -> bool:
-    """Tell whether whatever is cast fits into what it is cast to."""
+    """Tell whether every value fits into the type of the cast."""
     return call.value == "string" or (call.value in ("bigint", "long") and call.of[0].letter != "t")
 
 
