@@ -1,4 +1,4 @@
-"""What a caller may hand in, checked before anything is read or written."""
+"""Checks of a caller's arguments, before anything is read or written."""
 
 from __future__ import annotations
 

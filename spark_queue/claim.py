@@ -1,4 +1,4 @@
-"""What a claim gives its holder: the items, and the ways to settle them."""
+"""Claim: the items of a holder, and the ways to settle them."""
 
 from __future__ import annotations
 

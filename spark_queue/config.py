@@ -1,4 +1,4 @@
-"""What a queue is (keys, scope) and how it behaves (limits, retry, weights)."""
+"""Configuration of a queue: keys, scope, limits, retries, weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much memory the driver of a local session may take: a share of what the machine has."""
+"""Share of this machine's memory for a local session's driver."""
 
 from __future__ import annotations
 

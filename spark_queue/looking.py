@@ -1,4 +1,4 @@
-"""What can be seen of a queue: frames and frozen facts, now or at an earlier step."""
+"""Views of a queue: frames and frozen facts, by step."""
 
 from __future__ import annotations
 

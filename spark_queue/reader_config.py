@@ -1,4 +1,4 @@
-"""How one reader of a queue behaves: its limits, and where what it cannot keep goes."""
+"""Configuration of a reader: limits, and where its overflow goes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the operations of a queue answer: frozen records that show themselves in a notebook."""
+"""Results of a queue's operations: frozen records, shown well in notebooks."""
 
 from __future__ import annotations
 

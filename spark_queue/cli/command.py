@@ -1,4 +1,4 @@
-"""What all commands are made by: a function of a scope, and options that it shares with others."""
+"""Base of all commands: a function of a scope, with shared options."""
 
 from __future__ import annotations
 

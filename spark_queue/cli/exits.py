@@ -1,4 +1,4 @@
-"""What the exit code of a command means, and which error leads to which."""
+"""Exit codes of commands, and the errors that lead to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who decides the steps that this process cannot decide by itself."""
+"""Planner of the steps that this process cannot decide itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of the items of a lease, and what a settle of that would write."""
+"""Verdicts on the items of a lease, and their settle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a check has found, and what all of them come to."""
+"""Finding of a check, and the sum of all findings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a report says of a reader, as far as checks go by it: its panels, each asked once."""
+"""Panels of a reader's report, each read once for all checks."""
 
 from __future__ import annotations
 

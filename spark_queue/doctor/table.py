@@ -1,4 +1,4 @@
-"""What checks ask of a table of a queue, wherever that is."""
+"""Facts about a queue's table, local or not, for checks."""
 
 from __future__ import annotations
 

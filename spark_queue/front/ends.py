@@ -1,4 +1,4 @@
-"""What a front needs of the queue that it is over, with a session of Spark or without one."""
+"""Needs of a front of its queue, with Spark or without."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of a file once it was read. Plain Python: it runs on executors."""
+"""Facts of a file that was read. Plain Python: it runs on executors."""
 
 from __future__ import annotations
 

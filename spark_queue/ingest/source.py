@@ -1,4 +1,4 @@
-"""What a Python source declares: its encoding, functions and classes."""
+"""Declarations of a Python source: its encoding, functions and classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run of the main job did, in all and per tenant."""
+"""Summary of the main job's run, in all and per tenant."""
 
 from __future__ import annotations
 

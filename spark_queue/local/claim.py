@@ -1,4 +1,4 @@
-"""What a claim gives a holder without Spark: the items as rows, and the ways to settle them."""
+"""Claim without Spark: the items as rows, ways to settle them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much is where in a queue, counted without Spark as :mod:`spark_queue.delta.views.inspect`."""
+"""Counts of a queue without Spark, as :mod:`spark_queue.delta.views.inspect`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What rooms of the library do with a queue that is open without Spark, and its users do not."""
+"""Internal access to a queue that is open without Spark."""
 
 from __future__ import annotations
 

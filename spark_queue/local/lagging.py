@@ -1,4 +1,4 @@
-"""How far a reader is behind its queue, told without Spark."""
+"""Lag of a reader behind its queue, without Spark."""
 
 from __future__ import annotations
 

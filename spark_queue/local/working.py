@@ -1,4 +1,4 @@
-"""What a worker does with a queue without Spark: have a handler run on one claim after another."""
+"""Worker without Spark: a handler over one claim after another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs on an executor: a handler over the items of one partition, in their order.
+"""Handler on an executor, over one partition's items in order.
 
 A handler runs once for a lease. Should Spark run a task again, the items of the second attempt
 get no outcome: whether the first one worked on them is not known, so their lease runs out and they

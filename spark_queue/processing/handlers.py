@@ -1,4 +1,4 @@
-"""What a handler is: a callable that gets an item, or a table of them."""
+"""Handlers: callables for one item, or for a table of items."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a worker learns of its handler: that workers die of it, that it gives rows unasked."""
+"""Knowledge of a handler: it kills workers, or returns unasked rows."""
 
 from __future__ import annotations
 

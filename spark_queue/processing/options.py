@@ -1,4 +1,4 @@
-"""What processing is asked for: the options of a handler, and what they mean for one queue."""
+"""Options of processing, and their meaning for one queue."""
 
 from __future__ import annotations
 

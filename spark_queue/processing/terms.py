@@ -1,4 +1,4 @@
-"""What processing is asked for, with Spark or without: a handler, and what its claims ask for."""
+"""Terms of processing, with Spark or without: a handler and its claims."""
 
 from __future__ import annotations
 

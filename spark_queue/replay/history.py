@@ -1,4 +1,4 @@
-"""What a queue has worked off, by its logs: what came when, and how long it was worked on."""
+"""History of a queue's work, from its logs: arrivals and durations."""
 
 from __future__ import annotations
 

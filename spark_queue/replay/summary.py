@@ -1,4 +1,4 @@
-"""What a replay tells: how long each user waited, in each order, side by side."""
+"""Summary of a replay: each user's wait, by order of service."""
 
 from __future__ import annotations
 

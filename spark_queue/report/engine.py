@@ -1,4 +1,4 @@
-"""Who answers the texts of the panels."""
+"""Interface of the engines that answer the panels' texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a report says: frozen rows, a class for each panel."""
+"""Frozen rows of a report, a class for each panel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What operators did: rows of settings, read as what changed, and ends that they made."""
+"""Acts of operators: changed settings, and ends that they made."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""What one claim does to the state: it ends what has ended, and leases what comes next.
+"""Effects of a claim on the state: ends, and new leases.
 
-Or what it would do: a claim that counts only once it is written is proposed first, and
-leaves no trace.
+A claim that counts only once it is written is proposed first, and leaves no trace.
 """
 
 from __future__ import annotations

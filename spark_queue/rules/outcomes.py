@@ -1,4 +1,4 @@
-"""What an outcome makes of an item: done, dead, or back in its place, perhaps later."""
+"""Effects of an outcome on an item: done, dead, or back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may ask: checked before anything is read, and said with every answer."""
+"""Access control of the pages, before anything is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where pages are: the one place that knows."""
+"""Addresses of the pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What pages say: the panels of a report, with links from one to the other."""
+"""Contents of the pages: a report's panels, linked to each other."""
 
 from __future__ import annotations
 

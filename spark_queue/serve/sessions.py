@@ -1,4 +1,4 @@
-"""Who has signed in: with the token that was printed at the start, under a name of their own."""
+"""Signed-in sessions: the token printed at the start, and a name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operator may do, and what it would be about: told first, done when it is confirmed."""
+"""Verbs of an operator, with a preview before they are confirmed."""
 
 from __future__ import annotations
 

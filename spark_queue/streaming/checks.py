@@ -1,4 +1,4 @@
-"""What is refused before a query starts."""
+"""Checks before a query starts."""
 
 from __future__ import annotations
 

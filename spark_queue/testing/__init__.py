@@ -1,4 +1,4 @@
-"""What tests of programs that use a queue need: a queue in memory, a clock by hand, assertions.
+"""Kit for tests of programs: queue in memory, manual clock, assertions.
 
 Nothing of it needs Spark, a disk, or a test framework; with pytest there are fixtures, too
 (:mod:`spark_queue.testing.plugin`). The names load what they need when they are first used.

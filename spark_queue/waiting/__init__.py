@@ -1,1 +1,1 @@
-"""What queues in a process share: lines of waiters, timers, futures, aborts."""
+"""Shared parts of in-process queues: lines of waiters, timers, futures, aborts."""

@@ -1,1 +1,1 @@
-"""Who answers a command: Spark, or this process where the queue is on its disk."""
+"""Engines of the commands: Spark, or this process."""

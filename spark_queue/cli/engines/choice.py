@@ -1,4 +1,4 @@
-"""Which engine a command gets."""
+"""Choice of the engine of a command."""
 
 from __future__ import annotations
 

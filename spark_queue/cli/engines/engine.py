@@ -1,4 +1,4 @@
-"""What an engine does for the commands: the same plain data, whichever it is."""
+"""Interface of the engines, which answer commands with plain data."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What commands print: for people at 80 columns, for machines as JSON."""
+"""Output of commands: text of 80 columns, or JSON."""

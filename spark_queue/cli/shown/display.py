@@ -1,4 +1,4 @@
-"""What a command shows: tables for people, or JSON for programs."""
+"""Display of a command: tables for people, or JSON for programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a command is, on standard error, where somebody watches."""
+"""Progress of a command, on standard error of a terminal."""
 
 from __future__ import annotations
 

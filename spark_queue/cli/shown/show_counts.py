@@ -1,4 +1,4 @@
-"""What people see of counts: of a queue, of its readers, of what a command did."""
+"""Counts as text: of a queue, its readers, or a command."""
 
 from __future__ import annotations
 

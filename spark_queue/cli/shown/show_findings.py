@@ -1,4 +1,4 @@
-"""What people see of findings: how bad, what, since when, and the command to paste."""
+"""Findings as text: severity, subject, time, and the command to paste."""
 
 from __future__ import annotations
 

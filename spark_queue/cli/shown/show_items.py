@@ -1,4 +1,4 @@
-"""What people see of items: in which state they are, why they died, what happened to one."""
+"""Items as text: their states, causes of death, and history."""
 
 from __future__ import annotations
 

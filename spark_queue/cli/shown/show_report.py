@@ -1,4 +1,4 @@
-"""What people see of a report in a terminal."""
+"""A report as text for a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How numbers, times and items are said to people: with their units, and short."""
+"""Numbers, times and items in short words, with their units."""
 
 from __future__ import annotations
 

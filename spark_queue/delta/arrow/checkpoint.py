@@ -1,4 +1,4 @@
-"""What a checkpoint of the status log keeps, by columns: the rows that Spark's plan would write.
+"""Rows of a status log's checkpoint, in Arrow, as Spark writes them.
 
 It is written down in two passes, so that of what is over no more than a few columns are in memory:
 the first finds which row of which item is its newest and still counts, the second reads those. The

@@ -1,4 +1,4 @@
-"""What time alone lets run, as :mod:`spark_queue.delta.plans.coming` finds it."""
+"""Delays and leases that end by time alone, in Arrow."""
 
 from __future__ import annotations
 

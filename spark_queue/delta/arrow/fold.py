@@ -1,4 +1,4 @@
-"""What the rows of a status log since its checkpoint say, by columns."""
+"""Fold of a status log since its checkpoint, in Arrow."""
 
 from __future__ import annotations
 

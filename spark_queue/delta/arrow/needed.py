@@ -1,4 +1,4 @@
-"""Which items a reader is not done with, by columns."""
+"""Items that a reader still needs, in Arrow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a queue looks like, one row an item, by columns: as Spark's ``status`` shows it."""
+"""Rows of ``status``, one an item, in Arrow."""
 
 from __future__ import annotations
 

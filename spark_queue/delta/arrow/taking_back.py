@@ -1,4 +1,4 @@
-"""What a step did, and the items that it ended: found in the files, to be taken back.
+"""A past step and the items it ended, in Arrow, for undo.
 
 As :mod:`spark_queue.delta.plans.taking_back` finds them.
 """

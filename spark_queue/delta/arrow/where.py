@@ -1,4 +1,4 @@
-"""Which items an operator means: values of columns, an expression of Arrow, or plain SQL."""
+"""Items that an operator selects: by values, Arrow, or plain SQL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operator does to a queue: create, configure, pause, cancel, redrive, purge."""
+"""Commands of an operator: create, configure, pause, cancel, redrive, purge."""
 
 from __future__ import annotations
 

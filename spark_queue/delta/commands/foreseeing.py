@@ -1,4 +1,4 @@
-"""What a change of an operator's would be about: counted and shown, and nothing is written."""
+"""Dry runs of an operator's commands: counted, shown, not written."""
 
 from __future__ import annotations
 

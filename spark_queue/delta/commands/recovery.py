@@ -1,4 +1,4 @@
-"""What to do about claims whose holder is gone."""
+"""Recovery of claims whose holder is gone."""
 
 from __future__ import annotations
 

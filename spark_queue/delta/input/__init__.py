@@ -1,1 +1,1 @@
-"""What a user's rows must look like, and the keys, texts and sizes that are computed from them."""
+"""Checks of a user's rows, and their keys, texts and sizes."""

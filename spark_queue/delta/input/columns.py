@@ -1,4 +1,4 @@
-"""What a user's frame must look like, and the keys that are computed from it."""
+"""Checks of a user's frame, and the keys computed from it."""
 
 from __future__ import annotations
 

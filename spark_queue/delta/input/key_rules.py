@@ -1,4 +1,4 @@
-"""Which keys a configuration has, and whether each has one text, in every session."""
+"""Keys of a configuration, with one text each in every session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the columns of a user may be called, and which types they may not have."""
+"""Allowed names and types of a user's columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an expression may use to mean the same in every session, at any time.
+"""Functions of expressions that mean the same in every session.
 
 It is a list of what is known to be safe, so that a function of a later release of Spark is
 refused until somebody has looked at it. Types are letters, so that the arguments of a call make a

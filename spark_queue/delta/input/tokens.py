@@ -1,4 +1,4 @@
-"""What the expression of a key is written with: names, texts, numbers and signs."""
+"""Tokens of a key's expression: names, texts, numbers and signs."""
 
 from __future__ import annotations
 

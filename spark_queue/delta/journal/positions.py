@@ -1,4 +1,4 @@
-"""Where the readers of a queue are, as a front that takes it over has to know."""
+"""Positions of a queue's readers, for a front that takes over."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What Spark decides: the rules of a queue as plans over its logs."""
+"""Rules of a queue as Spark plans over its logs."""

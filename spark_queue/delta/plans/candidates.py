@@ -1,4 +1,4 @@
-"""What comes next: the items that may run, in the order of service, and those that are over."""
+"""Candidates of a claim, in service order, and expired items."""
 
 from __future__ import annotations
 

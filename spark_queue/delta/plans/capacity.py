@@ -1,4 +1,4 @@
-"""How much more the readers of a queue take: an enqueue never goes beyond it."""
+"""Capacity left for the readers of a queue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a checkpoint of the status log keeps, as Spark folds it."""
+"""Rows of a status log's checkpoint, folded by Spark."""
 
 from __future__ import annotations
 

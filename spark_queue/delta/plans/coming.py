@@ -1,4 +1,4 @@
-"""What time alone lets run, as Spark finds it: delays and leases, and when the first end."""
+"""Delays and leases that end by time alone, by Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who holds a dedup key: the rule of the distinct queue, asked of the logs."""
+"""Holders of dedup keys, by the rule of the distinct queue."""
 
 from __future__ import annotations
 

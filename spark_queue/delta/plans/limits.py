@@ -1,4 +1,4 @@
-"""What the configuration of a reader means for its items."""
+"""Limits of a reader's items, by its configuration."""
 
 from __future__ import annotations
 

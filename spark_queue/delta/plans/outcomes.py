@@ -1,4 +1,4 @@
-"""What a holder says of single items, as a frame."""
+"""Outcomes of single items from their holder, as a frame."""
 
 from __future__ import annotations
 

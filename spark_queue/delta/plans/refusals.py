@@ -1,4 +1,4 @@
-"""Which rows of a frame are not enqueued: duplicates, and those for which a reader has no room."""
+"""Refused rows of a frame: duplicates, and rows without room."""
 
 from __future__ import annotations
 

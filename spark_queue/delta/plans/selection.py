@@ -1,4 +1,4 @@
-"""Who is leased: the items that may start, in their order of service, as far as there are slots."""
+"""Selection of the items that a claim leases."""
 
 from __future__ import annotations
 

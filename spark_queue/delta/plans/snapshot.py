@@ -1,4 +1,4 @@
-"""What a queue looks like at a step: one row an item, its history, and counts.
+"""Items of a queue at a step, their history, and counts.
 
 Views read whole logs; claims never do.
 """

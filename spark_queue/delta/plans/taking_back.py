@@ -1,4 +1,4 @@
-"""What a step did, and the items that it ended: found in the logs, to be taken back."""
+"""A past step and the items it ended, for undo."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a replica is made of, from the newest checkpoint on.
+"""Contents of a replica, from the newest checkpoint on.
 
 However many items have finished, what counts are the rows of the checkpoint and of the steps since,
 and the items that the order had yet to reach then, or that came later. Files without such rows are

@@ -1,4 +1,4 @@
-"""Who waits in the tables with others of a group, or of a line, in the order of their seqs.
+"""Waiting items of a group or a line, in seq order.
 
 The order of the places does not say who of them is served first: members of a group run in the
 order in which they entered, and where one of a line is overdue, so do its items.

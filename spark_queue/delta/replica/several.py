@@ -1,4 +1,4 @@
-"""What new items of a queue are measured against where it has several readers."""
+"""Tags and limits of new items for several readers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the two logs say of the items of a queue, for one of its readers, as of a step of each.
+"""State of a queue's items, for one reader, as of a step.
 
 Nothing is decided here. Rows of every process are applied as facts, so that a step which was
 lost, or that came to nothing, leaves no trace.

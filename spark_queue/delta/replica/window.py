@@ -1,4 +1,4 @@
-"""What of a queue is not in memory: the items that wait, untouched, further back than a horizon.
+"""Untouched items behind a horizon, which are not in memory.
 
 An item that waits and was never touched lies in the item log, at its place in the order of
 service. Up to the horizon all of them are among the items of a replica; the next ones are at hand

@@ -1,1 +1,1 @@
-"""What a step works with: the logs, what this process knows of them, and who may write."""
+"""Logs of a queue, memory of them, and the right to write."""

@@ -1,4 +1,4 @@
-"""What the tables have of a queue beyond what is in memory, read from their files.
+"""Items beyond those in memory, read from the tables' files.
 
 The statistics of the files, and of the row groups in them, say where the next turns are, so that
 the size of what waits behind them does not matter.

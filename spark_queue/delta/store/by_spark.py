@@ -1,4 +1,4 @@
-"""What only a session of Spark says of the two logs of a queue: frames of their rows."""
+"""Frames of both logs of a queue, by a session of Spark."""
 
 from __future__ import annotations
 

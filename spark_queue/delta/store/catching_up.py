@@ -1,4 +1,4 @@
-"""What this process knows of a queue, brought up to what its tables have now.
+"""Catch-up of a process with the tables of a queue.
 
 The commits of all processes since then are read: the rows of a step are applied to the replicas
 as they are to those of the process that made it. On this machine's disk the rows are those of the

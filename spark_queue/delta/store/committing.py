@@ -1,4 +1,4 @@
-"""How a step is committed: by which lane, and what this process knows after it."""
+"""Commit of a step, and the memory of it."""
 
 from __future__ import annotations
 

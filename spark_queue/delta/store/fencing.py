@@ -1,8 +1,8 @@
-"""Who holds a queue for itself: a front, which answers from memory and writes in groups.
+"""Exclusive hold of a queue by a front.
 
-While it does, nobody else writes to the queue: each step carries its holder, and one that would
-follow upon a step of another's is refused. A holder is over when it says so; when its process has
-ended, which is told on a disk of this machine; or elsewhere when its time runs out.
+While a front holds the queue, nobody else writes to it: each step carries its holder, and one that
+would follow upon a step of another's is refused. A hold is over when it says so; when its process
+has ended, which is told on a disk of this machine; or elsewhere when its time runs out.
 """
 
 from __future__ import annotations

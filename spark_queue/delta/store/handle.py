@@ -1,4 +1,4 @@
-"""What the stores of all readers of a queue share, as long as one handle of it is in use."""
+"""Shared parts of the stores of one handle."""
 
 from __future__ import annotations
 

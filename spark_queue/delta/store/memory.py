@@ -1,4 +1,4 @@
-"""What a process remembers of the queues it works with, so that a step need not read it again."""
+"""Memory of a process about its queues, which saves reads."""
 
 from __future__ import annotations
 

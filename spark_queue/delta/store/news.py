@@ -1,4 +1,4 @@
-"""Whether others have written to a queue since somebody looked at it, and waiting for that.
+"""Wait for steps of others.
 
 On this machine's disk every step is a file whose name is known before it is there: the commit after
 the newest one. To ask for it costs microseconds, for any writer, and needs nothing of the system

@@ -1,4 +1,4 @@
-"""Where a queue is, and which one is there."""
+"""Place of a queue, and the identity of the queue there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether small steps of a queue are decided in this process, and the replica for that."""
+"""Choice of steps decided in this process, and their replica."""
 
 from __future__ import annotations
 

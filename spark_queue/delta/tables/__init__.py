@@ -1,1 +1,1 @@
-"""How the logs of a queue are written and read, step by step: by Spark, or natively."""
+"""Logs of a queue, written by Spark, or natively."""

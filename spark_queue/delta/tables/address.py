@@ -1,4 +1,4 @@
-"""Where a queue's tables are: a path, or a table name in a catalog."""
+"""Address of a queue's tables: a path, or a catalog's name."""
 
 from __future__ import annotations
 

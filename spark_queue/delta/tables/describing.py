@@ -1,4 +1,4 @@
-"""What jobs of Spark are for, in the words of its own displays."""
+"""Descriptions of Spark jobs, for Spark's own displays."""
 
 from __future__ import annotations
 

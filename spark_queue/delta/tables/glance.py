@@ -1,4 +1,4 @@
-"""What the log of a table on this machine's disk says, seen without a query.
+"""Look at a local table's log without a query.
 
 To open a queue takes a handful of single rows: its newest heads and its settings. Spark plans a
 query for each. Here the files that have them are found by their statistics, in the table as it is

@@ -1,4 +1,4 @@
-"""What the columns of the queue are to Spark."""
+"""Spark types of a queue's columns."""
 
 from __future__ import annotations
 

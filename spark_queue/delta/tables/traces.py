@@ -1,4 +1,4 @@
-"""What the files of a table's log name, on this machine's disk: the newest step, and what is gone.
+"""Newest step, and missing files, of a local table's log.
 
 A reader of the table sees only what is there. That something was there is told by what is left: a
 checksum of a commit that is gone, or the transaction of a step whose rows are gone.

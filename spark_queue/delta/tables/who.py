@@ -1,4 +1,4 @@
-"""Who does something to a queue: the user of this process, and the machine."""
+"""User of this process, and its machine."""
 
 from __future__ import annotations
 

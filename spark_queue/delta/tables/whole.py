@@ -1,4 +1,4 @@
-"""Whether a log is all that was written to it: against memory, its own files, and the other log.
+"""Completeness of a log: against memory, its files, the other log.
 
 A log from which commits were taken, or that was set back, looks like a shorter one, and a step on
 top of that would give numbers a second time. So every record that names more is read before

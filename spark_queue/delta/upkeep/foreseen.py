@@ -1,4 +1,4 @@
-"""What the upkeep of a queue would end or drop now: found as it would be, and left as it is."""
+"""Dry run of the upkeep of a queue."""
 
 from __future__ import annotations
 

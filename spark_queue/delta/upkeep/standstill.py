@@ -1,7 +1,7 @@
-"""What takes items away for good: what it has found is looked at again while nobody makes a step.
+"""Removal of items for good, checked again while no step is made.
 
-To find it takes long, and others go on meanwhile: a reader may make an item ready again that was
-over. So who removes items first notes how far the logs are, and asks, once nobody can make a step
+To find such items takes long, and others go on meanwhile: a reader may make an item ready again
+that was over. So a removal first notes how far the logs are, and asks, once nobody can make a step
 any more, what has come back since then.
 """
 

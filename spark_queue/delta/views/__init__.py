@@ -1,1 +1,1 @@
-"""What is looked at: items, counts, lags and reasons."""
+"""Views of a queue: items, counts, lags and reasons."""

@@ -1,4 +1,4 @@
-"""How far a reader is behind its queue."""
+"""Lag of a reader behind its queue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What still waits in a queue of which a claim gets nothing, and why."""
+"""Waiting items of an empty claim, and their reasons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a queue gives out its items: the pause, a front that is gone, the format, the session."""
+"""Checks of service: the pause, a lost front, format, session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether what the tables say can be believed: commits, files, positions, rows, clocks."""
+"""Checks of trust: commits, files, positions, rows, clocks."""
 
 from __future__ import annotations
 

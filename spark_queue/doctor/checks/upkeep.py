@@ -1,4 +1,4 @@
-"""What upkeep is due: checkpoints, files that could be fewer, items that nobody needs any more."""
+"""Checks of upkeep: checkpoints, small files, items past their retention."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What is under the one lock of a journaled queue, and the thread that writes it down."""
+"""State of a journaled queue under one lock, and its writer thread."""

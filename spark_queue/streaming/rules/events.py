@@ -1,4 +1,4 @@
-"""What one bucket of keys remembers, and what it answers to events: the rules, without Spark.
+"""State of one bucket of keys, and its answers to events.
 
 Each of these embeds the rule of the in-memory scheduler, and can be written down as plain data and
 read back. What comes out depends on the events and their order, not on how they were cut into

@@ -1,4 +1,4 @@
-"""What an expression may use where there is no Spark: what is known to be the same to the last bit.
+"""Functions of expressions without Spark, equal to the last bit.
 
 It is less than :mod:`spark_queue.delta.input.signatures` lists. What goes by tables of Unicode
 (``lower``) or by Java's regular expressions is Spark's alone; so is what was not looked at.

@@ -1,4 +1,4 @@
-"""How many bytes the values of items count, known without Spark."""
+"""Sizes of the values of items, without Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many bytes rows count without Spark, as :mod:`spark_queue.delta.input.sizes` counts them."""
+"""Sizes of rows without Spark, equal to :mod:`spark_queue.delta.input.sizes`."""
 
 from __future__ import annotations
 
