@@ -85,7 +85,8 @@ def _participles(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def _is_property(function: _Function) -> bool:
-    return any(isinstance(d, ast.Name) and d.id == "property" for d in function.decorator_list)
+    kinds = ("property", "cached_property")
+    return any(isinstance(d, ast.Name) and d.id in kinds for d in function.decorator_list)
 
 
 def _docstrings(tree: ast.Module) -> Iterator[tuple[_Documented, str]]:

@@ -73,7 +73,7 @@ def looks() -> Iterator[Figure]:
         filled = Filled(root, 100_000)
         moved = filled.move(0.5, fails=1.0, ends=False)
         queue = filled.queue
-        look, work = reading.followed(handles.store_of(queue)), []
+        look, work = reading.follow(handles.store_of(queue)), []
         console = Console(width=120, file=open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
         for _ in range(_LOOKS + 1):
             filled.enter_next()
@@ -107,7 +107,7 @@ def pages() -> Iterator[Figure]:
 
 def _browser(queue: LocalQueue) -> TestClient:
     def opener(_name: str, _reader: str | None) -> Opened:
-        return Opened(look=reading.followed(handles.store_of(queue)), operate=queue)
+        return Opened(look=reading.follow(handles.store_of(queue)), operate=queue)
 
     app = Site(board=Board([queue.name], opener)).app(LOOPBACK)
     return TestClient(app, base_url="http://127.0.0.1")

@@ -14,7 +14,7 @@ from typer import Argument, Option
 
 from spark_queue.acting import acting_as
 from spark_queue.cli.engines.choice import Choice
-from spark_queue.cli.scope import scoped
+from spark_queue.cli.scope import open_scope
 from spark_queue.delta.tables import who
 from spark_queue.wording import visible
 
@@ -56,11 +56,11 @@ def operating(body: Callable[..., None]) -> Callable[..., None]:
     name = body.__name__
 
     @wraps(body)
-    def signed(*args: Any, **options: Any) -> None:
+    def sign(*args: Any, **options: Any) -> None:
         with acting_as(f"{visible(who.whoami())[:_LONGEST_NAME]} by spark-queue {name}"):
             body(*args, **options)
 
-    return _command(signed)
+    return _command(sign)
 
 
 def looking(body: Callable[..., None]) -> Callable[..., None]:
@@ -80,7 +80,7 @@ def _command(body: Callable[..., None], *, looks: bool = False) -> Callable[...,
     ) -> None:
         for name, kind in groups.items():
             options[name] = kind(**{field.name: options.pop(field.name) for field in fields(kind)})
-        with scoped(ctx.obj, json=json, verbose=verbose, engine=engine) as scope:
+        with open_scope(ctx.obj, json=json, verbose=verbose, engine=engine) as scope:
             scope.run(lambda: body(scope, **options), looks=looks)
 
     shown = [

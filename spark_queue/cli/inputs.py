@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from spark_queue.cli.shown.formats import Format, misfits
-from spark_queue.cli.shown.words import VALUE_CHARS, clipped
+from spark_queue.cli.shown.words import VALUE_CHARS, clip
 from spark_queue.delta.tables.schema import OPTIONAL_COLUMNS
 from spark_queue.delta.tables.spark_types import struct_of
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError, SparkQueueError
@@ -47,7 +47,9 @@ def read_files(spark: SparkSession, path: str, kind: Format, schema: StructType)
 
 
 @contextmanager
-def explained(spark: SparkSession, path: str, kind: Format, schema: StructType) -> Iterator[None]:
+def explain_misfits(
+    spark: SparkSession, path: str, kind: Format, schema: StructType
+) -> Iterator[None]:
     """Name the value that does not fit, where reading files fails in the block.
 
     Raises
@@ -74,7 +76,7 @@ def _raise_misfit(
     row = _load(reader, path, kind).where(F.col(_RECORD).isNotNull()).first()
     if row is None:
         return
-    record = clipped(row[_RECORD].strip(), VALUE_CHARS)
+    record = clip(row[_RECORD].strip(), VALUE_CHARS)
     wrong = misfits(kind, schema.names, row[_RECORD], row.asDict())
     if not wrong:
         raise InvalidArgumentError(
@@ -83,7 +85,7 @@ def _raise_misfit(
     column, value = next(iter(wrong.items()))
     kind_of_it = schema[column].dataType.simpleString()
     raise SchemaMismatchError(
-        column, f"is {kind_of_it} in the queue, and {clipped(value)!r} in the record {record!r}"
+        column, f"is {kind_of_it} in the queue, and {clip(value)!r} in the record {record!r}"
     ) from cause
 
 

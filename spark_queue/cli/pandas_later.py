@@ -30,7 +30,7 @@ def leave_out() -> bool:
     hidden: Any = _Hidden()
     sys.meta_path.insert(0, hidden)
     try:
-        _converted()
+        _convert()
     finally:
         sys.meta_path.remove(hidden)
     return True
@@ -39,10 +39,10 @@ def leave_out() -> bool:
 def bring_back() -> None:
     """Have Arrow know pandas, where it is installed."""
     if find_spec("pandas") is not None:
-        _converted().to_pandas()
+        _convert().to_pandas()
 
 
-def _converted() -> Any:
+def _convert() -> Any:
     import pyarrow as pa  # noqa: PLC0415 - help works without it
 
     return pa.array([None])

@@ -154,10 +154,10 @@ class Scope:
             return "in_process"
         return "in_process" if self._choice is Choice.LOCAL else "by_spark"
 
-    def opened(self, name: str, reader: str | None = None) -> tuple[Engine, AnyQueue]:
+    def open_queue(self, name: str, reader: str | None = None) -> tuple[Engine, AnyQueue]:
         """Open a queue as its default reader or another one sees it; say who answers for it."""
         engine = self.engine(name)
-        return engine, engine.opened(self, name, reader)
+        return engine, engine.open_queue(self, name, reader)
 
     @cached_property
     def spark(self) -> SparkSession:
@@ -175,10 +175,10 @@ class Scope:
         make = self._sessions or _local
         session = make(self.display.verbose)
         if not self.display.verbose:
-            self._while_open.enter_context(hushed())
+            self._while_open.enter_context(hush_pyspark())
         return session
 
-    def placed(self, name: str) -> str:
+    def locate(self, name: str) -> str:
         """Return the path or table name that a queue or an output has for the library.
 
         A path is taken from the working directory. So is a plain name where the session's catalog
@@ -195,7 +195,7 @@ class Scope:
         """Open a queue; the listener is told of every step."""
         from spark_queue.queue import DeltaQueue  # noqa: PLC0415 - help works without Spark
 
-        return DeltaQueue.open(self.spark, self.placed(name), listener=listener)
+        return DeltaQueue.open(self.spark, self.locate(name), listener=listener)
 
     def reading(self, name: str, reader: str | None) -> DeltaQueue | Reader:
         """Open a queue as one of its readers sees it."""
@@ -218,7 +218,7 @@ class Scope:
 
 
 @contextmanager
-def hushed() -> Iterator[None]:
+def hush_pyspark() -> Iterator[None]:
     """Keep PySpark from printing each error that it raises: the command says it in a line."""
     from pyspark.logger import PySparkLogger  # noqa: PLC0415 - help works without Spark
 
@@ -233,7 +233,7 @@ def hushed() -> Iterator[None]:
 
 
 @contextmanager
-def scoped(
+def open_scope(
     sessions: Sessions | None, *, json: bool, verbose: bool, engine: Choice = Choice.AUTO
 ) -> Iterator[Scope]:
     """Run the body of a command, and turn its errors into a line and an exit code."""

@@ -27,11 +27,11 @@ def examine(store: Store, limits: Thresholds | None = None) -> Checkup:
     QueueNotFoundError
         When there is no queue.
     """
-    subject = Subject(store, _required(limits))
+    subject = Subject(store, _require_thresholds(limits))
     findings: list[Finding] = []
     unchecked: dict[str, str] = {}
     for name, check in CHECKS.items():
-        found, why = _made(check, subject)
+        found, why = _run_check(check, subject)
         findings += found
         if why:
             unchecked[name] = why
@@ -45,7 +45,7 @@ def examine(store: Store, limits: Thresholds | None = None) -> Checkup:
     )
 
 
-def _made(check: Check, subject: Subject) -> tuple[list[Finding], str]:
+def _run_check(check: Check, subject: Subject) -> tuple[list[Finding], str]:
     """Make a check; return what it finds, or why it cannot be made."""
     try:
         return list(check(subject)), ""
@@ -59,7 +59,7 @@ def _made(check: Check, subject: Subject) -> tuple[list[Finding], str]:
         return [], f"{type(exc).__name__}: {line_of(exc)}"
 
 
-def _required(limits: object) -> Thresholds:
+def _require_thresholds(limits: object) -> Thresholds:
     if limits is None:
         return Thresholds()
     if not isinstance(limits, Thresholds):

@@ -34,7 +34,7 @@ _FEW = 20
 class TableFar(LoggedTable):
     """See :class:`~spark_queue.doctor.table.Table`, as of all that follows."""
 
-    def written(self) -> Sequence[Written]:
+    def newest_commits(self) -> Sequence[Written]:
         """See :class:`Table`."""
         history = self.store.spark.sql(f"DESCRIBE HISTORY {self.place} LIMIT {RECENT}")
         rows = history.select("version", "timestamp", "operation", "userMetadata").collect()
@@ -84,15 +84,15 @@ class TableFar(LoggedTable):
         some = others.groupBy("_step").count().orderBy("_step").limit(_FEW + 1).collect()
         unknown = [row["_step"] for row in some if row["_step"] is not None]
         where = where_of(unknown, has_none=len(unknown) < len(some))
-        twice = self._repeated() if self.which == "queue" else 0
+        twice = self._count_repeated() if self.which == "queue" else 0
         return Strangers(count=(others.count() if some else 0) + twice, where=where)
 
-    def _repeated(self) -> int:
+    def _count_repeated(self) -> int:
         items = self._rows().where(F.col("_kind") == ITEM)
         (row,) = items.select(F.count("_seq") - F.count_distinct("_seq")).collect()
         return int(row[0])
 
-    def unsummed(self) -> tuple[int, int]:
+    def count_unsummed(self) -> tuple[int, int]:
         """See :class:`Table`: Spark sums up what it commits."""
         return 0, 1
 

@@ -45,7 +45,7 @@ class TableHere(LoggedTable):
             raise SparkNeededError(f"to look at {self.store.name!r}", "it is on no disk")
         return found
 
-    def written(self) -> Sequence[Written]:
+    def newest_commits(self) -> Sequence[Written]:
         """See :class:`Table`."""
         directory = self._directory
         newest = newest_version(directory, None)
@@ -54,7 +54,7 @@ class TableHere(LoggedTable):
         first = max(0, newest - RECENT + 1)
         at_hand = [at for at in range(first, newest + 1) if commit_path(directory, at).exists()]
         live = {file.path for file in self._files}
-        return [_written(directory, version, live) for version in at_hand]
+        return [_read_commit(directory, version, live) for version in at_hand]
 
     def _meta(self, kind: str, since: int, *columns: str) -> list[dict[str, Any]]:
         """Return the rows of a kind in the lane of heads, from a step on, in order."""
@@ -73,7 +73,7 @@ class TableHere(LoggedTable):
             count=len(self._files),
             could_be=len(self._files) - len(small) + len(groups),
             since=min((at for file in small if (at := self._written_at(file))), default=None),
-            gone=list(self._gone()),
+            gone=list(self._missing_files()),
         )
 
     def size(self) -> int:
@@ -92,7 +92,7 @@ class TableHere(LoggedTable):
         except FileNotFoundError:
             return None
 
-    def _gone(self) -> Iterator[str]:
+    def _missing_files(self) -> Iterator[str]:
         for file in self._files:
             path = self._path(file)
             if not path.exists():
@@ -109,14 +109,14 @@ class TableHere(LoggedTable):
         steps = rows.filter(pc.equal(rows["_kind"], HEAD))["_step"].combine_chunks()
         is_of_a_step = pc.is_in(rows["_step"], value_set=steps)
         others = rows.filter(pc.invert(is_of_a_step))["_step"]
-        twice = _repeated(rows) if self.which == "queue" else 0
+        twice = _count_repeated(rows) if self.which == "queue" else 0
         unknown = [step for step in pc.unique(others).to_pylist() if step is not None]
         return Strangers(
             count=len(others) + twice,
             where=where_of(unknown, has_none=others.null_count > 0),
         )
 
-    def unsummed(self) -> tuple[int, int]:
+    def count_unsummed(self) -> tuple[int, int]:
         """See :class:`Table`."""
         newest = newest_version(self._directory, None) or 0
         interval = self.log.interval if isinstance(self.log, LocalLog) else 1
@@ -127,7 +127,7 @@ class TableHere(LoggedTable):
         return self.log.files()
 
 
-def _written(directory: Path, version: int, live: Collection[str]) -> Written:
+def _read_commit(directory: Path, version: int, live: Collection[str]) -> Written:
     commit = commit_at(directory, version, APP_ID)
     return Written(
         version=version,
@@ -142,7 +142,7 @@ def _moment(path: Path) -> datetime:
     return datetime.fromtimestamp(path.stat().st_mtime, timezone.utc)
 
 
-def _repeated(rows: pa.Table) -> int:
+def _count_repeated(rows: pa.Table) -> int:
     """Return how many rows of items have the number of another."""
     seqs = rows.filter(pc.equal(rows["_kind"], ITEM))["_seq"]
     return len(seqs) - int(pc.count_distinct(seqs, mode="all").as_py())

@@ -20,7 +20,7 @@ def span(length: timedelta) -> str:
     return f"{seconds:.3g} s"
 
 
-def listed(names: Sequence[str]) -> str:
+def list_names(names: Sequence[str]) -> str:
     """Name the first of some things, and say how many more there are."""
     rest = len(names) - _NAMED
     return ", ".join(names[:_NAMED]) + (f" and {rest:,} more" if rest > 0 else "")

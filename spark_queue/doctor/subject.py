@@ -64,7 +64,7 @@ class Subject:
     @cached_property
     def readers(self) -> list[Seen]:
         """The readers that claim, whose positions are there."""
-        return [self._seen(reader) for reader in self._claiming if not is_lost(reader)]
+        return [self._see(reader) for reader in self._claiming if not is_lost(reader)]
 
     @property
     def format(self) -> int:
@@ -83,7 +83,7 @@ class Subject:
         facts = self.store.queue_head().readers
         return [self.store.of_reader(number) for number in facts if not facts[number].streams]
 
-    def _seen(self, reader: Store) -> Seen:
+    def _see(self, reader: Store) -> Seen:
         head = reader.status_head()
         return Seen(reader, reader.registered(), head, reader.settings(head))
 

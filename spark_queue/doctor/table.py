@@ -94,13 +94,13 @@ class Table(Protocol):
     def place(self) -> str:
         """The table as SQL names it."""
 
-    def written(self) -> Sequence[Written]:
+    def newest_commits(self) -> Sequence[Written]:
         """Return the newest commits that are still there, oldest first."""
 
-    def logged(self, since: int) -> Sequence[Logged]:
+    def heads_since(self, since: int) -> Sequence[Logged]:
         """Return the heads of the steps from one on, in their order."""
 
-    def configured(self) -> Sequence[Configured]:
+    def configurations(self) -> Sequence[Configured]:
         """Return the configurations of a status log, in their order."""
 
     def files(self) -> Files:
@@ -112,7 +112,7 @@ class Table(Protocol):
     def strangers(self) -> Strangers:
         """Return the rows that are of no step."""
 
-    def unsummed(self) -> tuple[int, int]:
+    def count_unsummed(self) -> tuple[int, int]:
         """Return how many commits nobody has summed up, and after how many somebody should."""
 
 
@@ -134,7 +134,7 @@ class LoggedTable(ABC):
         """See :class:`Table`."""
         return self.steps.address.sql()
 
-    def logged(self, since: int) -> Sequence[Logged]:
+    def heads_since(self, since: int) -> Sequence[Logged]:
         """See :class:`Table`."""
         heads = [self.steps.parse(row["_body"]) for row in self._meta(HEAD, since)]
         return [
@@ -142,7 +142,7 @@ class LoggedTable(ABC):
             for head in heads
         ]
 
-    def configured(self) -> Sequence[Configured]:
+    def configurations(self) -> Sequence[Configured]:
         """See :class:`Table`."""
         return [
             Configured(

@@ -14,7 +14,7 @@ from spark_queue.checks import require_kind
 from spark_queue.errors import InvalidArgumentError, Reject
 from spark_queue.ingest.source import Definitions, declared_encoding, is_python, names
 from spark_queue.ingest.text import TextScan
-from spark_queue.ingest.tree import located, micros, modified_micros
+from spark_queue.ingest.tree import locate, micros, modified_micros
 from spark_queue.wording import shorten
 
 #: The columns of the output, one row a file.
@@ -61,7 +61,7 @@ def file_facts(item: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(item.get("path"), str):
         raise InvalidArgumentError(f"item is {shorten(item)}: it has no path")
     try:
-        with _open_regular(located(item["path"])) as file:
+        with _open_regular(locate(item["path"])) as file:
             read = _read(file, item)
     except OSError as exc:
         raise Reject(f"cannot be read: {type(exc).__name__}: {exc.strerror or exc}") from exc
@@ -108,11 +108,11 @@ def _read(file: IO[bytes], item: Mapping[str, Any]) -> dict[str, Any]:
         "sha256": digest.hexdigest(),
         "encoding": scan.encoding,
         "lines": scan.lines,
-        **_defined(source),
+        **_read_definitions(source),
     }
 
 
-def _defined(source: bytes | None) -> dict[str, Any]:
+def _read_definitions(source: bytes | None) -> dict[str, Any]:
     if source is None:
         return {"functions": None, "classes": None, "parse_error": None}
     if len(source) > _LONGEST_SOURCE:

@@ -17,7 +17,7 @@ from spark_queue import checks
 from spark_queue.clock import SystemClock
 from spark_queue.ingest.discovery import FILE_CONFIG, FILE_SCHEMA, file_rows
 from spark_queue.ingest.facts import FACTS_SCHEMA, file_facts
-from spark_queue.ingest.summary import IngestSummary, by_type, summarised
+from spark_queue.ingest.summary import IngestSummary, by_type, summarise
 from spark_queue.ingest.tree import walk
 from spark_queue.looking import store_of
 from spark_queue.processing.loop import ProcessResult
@@ -114,12 +114,12 @@ def ingest(
     tell(Progress(phase="discover"))
     files = list(walk(source, exclude=exclude, follow_links=follow_links))
     tell(Progress(phase="enqueue"))
-    files_queue = _opened(spark, queue)
+    files_queue = _open_queue(spark, queue)
     entered = files_queue.enqueue(file_rows(spark, files), order_by="path")
-    total = _unfinished(files_queue)
+    total = _count_unfinished(files_queue)
     tell(Progress(phase="process", total=total))
 
-    def settled(result: ProcessResult) -> None:
+    def show(result: ProcessResult) -> None:
         tell(Progress(phase="process", done=result.acked + result.dead, total=total))
 
     done = files_queue.process(
@@ -129,13 +129,13 @@ def ingest(
         output=output,
         time_limit=time_limit,
         stop=stop,
-        on_claim=settled,
+        on_claim=show,
     )
     tell(Progress(phase="summarise", done=done.acked + done.dead, total=total))
     discovered = Counter(file.tenant for file in files)
-    new = inserted(entered, discovered)
+    new = count_inserted(entered, discovered)
     states = known_states(done, total, new, discovered)
-    return summarised(
+    return summarise(
         discovered=discovered,
         inserted=new,
         states=_states(files_queue, started_at) if states is None else states,
@@ -145,18 +145,18 @@ def ingest(
     )
 
 
-def _opened(spark: SparkSession, queue: str) -> DeltaQueue:
+def _open_queue(spark: SparkSession, queue: str) -> DeltaQueue:
     if DeltaQueue.exists(spark, queue):
         return DeltaQueue.open(spark, queue)
     return DeltaQueue.create(spark, queue, FILE_SCHEMA, FILE_CONFIG)
 
 
-def _unfinished(queue: DeltaQueue) -> int:
+def _count_unfinished(queue: DeltaQueue) -> int:
     """Return how many items are not finished, from the heads of the two logs."""
     return store_of(queue).outstanding(store_of(queue).status_head())
 
 
-def inserted(entered: EnqueueResult, discovered: Mapping[str, int]) -> Mapping[str, int]:
+def count_inserted(entered: EnqueueResult, discovered: Mapping[str, int]) -> Mapping[str, int]:
     """Return how many files of each tenant were new; the log is asked only where some were not."""
     if entered.inserted == 0:
         return {}

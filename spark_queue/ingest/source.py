@@ -66,7 +66,7 @@ def names(source: bytes) -> Definitions:
     try:
         with _without_collections(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return _defined(ast.parse(source))
+            return _find_definitions(ast.parse(source))
     except SyntaxError as exc:
         place = f"line {exc.lineno}: " if exc.lineno else ""
         return Definitions(error=_printable(f"{place}{exc.msg}"))
@@ -87,7 +87,7 @@ def _without_collections() -> Iterator[None]:
         gc.enable()
 
 
-def _defined(module: ast.Module) -> Definitions:
+def _find_definitions(module: ast.Module) -> Definitions:
     functions: list[str] = []
     classes: list[str] = []
     # A stack of our own: sources may be nested deeper than Python's.

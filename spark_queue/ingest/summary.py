@@ -93,7 +93,7 @@ def by_type(files: Iterable[FoundFile]) -> list[TypeSummary]:
     return sorted(types, key=lambda one: (-one.files, one.media_type or ""))
 
 
-def summarised(
+def summarise(
     *,
     discovered: FileCounts,
     inserted: FileCounts,

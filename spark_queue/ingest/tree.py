@@ -86,11 +86,11 @@ def walk(
         if by_link and identity in read:
             continue
         read.add(identity)
-        for path, kind in _listed(directory):
+        for path, kind in _list_directory(directory):
             if path != directory and is_excluded(_below(root, path)):
                 continue
             if kind == "file":
-                yield _found(root, path)
+                yield _found_file(root, path)
             elif kind == "directory" and not by_link:
                 real.append(path)
             elif kind == "directory" or follow_links:
@@ -107,7 +107,7 @@ def micros(at: datetime) -> int:
     return (at - _EPOCH) // _MICROSECOND
 
 
-def located(path: str) -> str:
+def locate(path: str) -> str:
     """Return the path that the operating system knows for one of :class:`FoundFile`."""
     if os.path.lexists(path) or not _ESCAPED.search(path):
         return path
@@ -151,7 +151,7 @@ def _any_of(patterns: Iterable[str]) -> re.Pattern[str]:
     return re.compile("|".join(translate(pattern) for pattern in patterns) or r"(?!)")
 
 
-def _listed(directory: str) -> list[tuple[str, _Kind]]:
+def _list_directory(directory: str) -> list[tuple[str, _Kind]]:
     """Return the entries of a directory, or where it is barred itself, as what cannot be read."""
     try:
         with os.scandir(directory) as entries:
@@ -178,7 +178,7 @@ def _identity(directory: str) -> tuple[int, int]:
     return facts.st_dev, facts.st_ino
 
 
-def _found(root: str, path: str) -> FoundFile:
+def _found_file(root: str, path: str) -> FoundFile:
     facts = _facts(path)
     below = _below(root, path).split(os.sep)
     is_directory = facts is not None and stat.S_ISDIR(facts.st_mode)

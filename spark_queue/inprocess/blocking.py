@@ -13,7 +13,7 @@ from typing import Generic, TypeVar, get_args
 from spark_queue import checks
 from spark_queue.errors import QueueShutDownError
 from spark_queue.reader_config import FullPolicy
-from spark_queue.waiting.aio import taken
+from spark_queue.waiting.aio import take_result
 from spark_queue.waiting.limits import limit_of
 from spark_queue.waiting.nothing import nothing_came
 from spark_queue.waiting.timer import SHARED_TIMER, Timeout, Timer, seconds
@@ -299,4 +299,4 @@ class AioBlockingQueue(Generic[T]):
         A wait that is cancelled, or that ends with its loop, takes nothing: an item that came at
         the last moment goes back to the head.
         """
-        return await taken(self._queue.get_future(timeout), self._queue.withdraw)
+        return await take_result(self._queue.get_future(timeout), self._queue.withdraw)

@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar
 from spark_queue import checks
 from spark_queue.clock import Clock, require_clock
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.waiting.aio import resolved
+from spark_queue.waiting.aio import resolve
 from spark_queue.wording import shorten
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -291,7 +291,7 @@ def _suspending(
         with scope(key(*args, **kwargs)) as acquired:
             if acquired:
                 return await handler(*args, **kwargs)
-        return await resolved(default_result(*args, **kwargs))
+        return await resolve(default_result(*args, **kwargs))
 
     return run
 

@@ -144,7 +144,7 @@ class Metrics:
 
         def observe(_options: CallbackOptions) -> Iterable[Observation]:
             for watched in tuple(self._watched):
-                for one in watched.seen().get(metric, ()):
+                for one in watched.samples().get(metric, ()):
                     yield Observation(one.value, one.labels)
 
         return observe
@@ -159,15 +159,15 @@ class _Watched:
         self._until = float("-inf")
         self._seen: Mapping[Metric, list[Sample]] = {}
 
-    def seen(self) -> Mapping[Metric, list[Sample]]:
+    def samples(self) -> Mapping[Metric, list[Sample]]:
         """Return the samples of each metric; none where the queue cannot be looked at."""
         with self._lock:
             if self._clock() >= self._until:
-                self._seen = self._looked()
+                self._seen = self._read_samples()
                 self._until = self._clock() + self._every
             return self._seen
 
-    def _looked(self) -> Mapping[Metric, list[Sample]]:
+    def _read_samples(self) -> Mapping[Metric, list[Sample]]:
         found: dict[Metric, list[Sample]] = {}
         try:
             for one in self._looker.samples():

@@ -18,7 +18,7 @@ from spark_queue.doctor.registry import CHECKS
 from spark_queue.metrics import instruments as named
 from spark_queue.metrics.instruments import NO_KEY, REST, Metric
 from spark_queue.report.model import Report, Tenant
-from spark_queue.report.reading import engines_of, followed
+from spark_queue.report.reading import engines_of, follow
 from spark_queue.results import Liveness
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class Looker:
                 found += _of_unread(reader)
                 continue
             if reader.reader not in self._reports:
-                self._reports[reader.reader] = followed(reader, self._window, self._engines)
+                self._reports[reader.reader] = follow(reader, self._window, self._engines)
             found += _of_reader(reader, self._reports[reader.reader](), self._keys)
         return found
 
@@ -195,7 +195,7 @@ def _of_keys(report: Report, labels: Mapping[str, str], keys: int) -> Iterator[S
     """Tell of the first keys one by one, and of all others what is left of the whole."""
     told = report.tenants[:keys]
     for tenant in told:
-        here = {**labels, "key": _called(tenant.fair_key)}
+        here = {**labels, "key": _key_label(tenant.fair_key)}
         yield Sample(named.KEY_DEPTH, tenant.ready, {**here, "state": "ready"})
         yield Sample(named.KEY_DEPTH, tenant.claimed, {**here, "state": "claimed"})
         yield Sample(named.KEY_FAILURES, tenant.failures, here)
@@ -209,7 +209,7 @@ def _of_keys(report: Report, labels: Mapping[str, str], keys: int) -> Iterator[S
         yield from _of_the_rest(report, told, {**labels, "key": REST})
 
 
-def _called(key: str | None) -> str:
+def _key_label(key: str | None) -> str:
     """Return the label of a key; one that is called as ours are gets a backslash before that."""
     if key is None:
         return NO_KEY

@@ -41,7 +41,7 @@ def private(name: str) -> str:
     return PRIVATE + name
 
 
-def quoted(name: str) -> Column:
+def plain_column(name: str) -> Column:
     """Return the column of a name, in which nothing is syntax."""
     escaped = name.replace("`", "``")
     return F.col(f"`{escaped}`")
@@ -49,7 +49,7 @@ def quoted(name: str) -> Column:
 
 def all_columns(df: DataFrame) -> list[Column]:
     """Return the columns of a frame."""
-    return [quoted(name) for name in df.columns]
+    return [plain_column(name) for name in df.columns]
 
 
 def require_frame(what: str, df: object) -> None:
@@ -90,7 +90,7 @@ def require_batch(what: str, df: object) -> None:
         )
 
 
-def listed(df: DataFrame, what: str, given: Columns | None) -> list[Column]:
+def resolve_columns(df: DataFrame, what: str, given: Columns | None) -> list[Column]:
     """Return the columns that an argument names.
 
     Raises
@@ -118,7 +118,7 @@ def one(df: DataFrame, what: str, given: str | Column) -> Column:
     if not isinstance(given, str):
         raise InvalidArgumentError(f"{what} is {given!r}: name one column")
     if has(df, given):
-        return quoted(given)
+        return plain_column(given)
     if has(df, given.split(".")[0]):
         return F.col(given)
     raise InvalidArgumentError(
@@ -134,7 +134,7 @@ def fields_of(df: DataFrame, what: str, columns: Sequence[Column]) -> list[Struc
     InvalidArgumentError
         When one cannot be computed of the frame's rows, each by itself.
     """
-    found = _analyzed(what, lambda: df.select("*", *columns))
+    found = _analyze(what, lambda: df.select("*", *columns))
     return found.fields[-len(columns) :]
 
 
@@ -146,11 +146,11 @@ def keys_of(
     Raises
     ------
     InvalidArgumentError
-        As :func:`listed` and :func:`fields_of`.
+        As :func:`resolve_columns` and :func:`fields_of`.
     SchemaMismatchError
         When a type has more than one equality, or none; it names the column.
     """
-    columns = listed(df, what, given)
+    columns = resolve_columns(df, what, given)
     fields = fields_of(df, what, columns)
     for field in fields:
         _require_equality(field)
@@ -163,10 +163,10 @@ def order_of(df: DataFrame, given: Columns | None) -> list[Column]:
     Raises
     ------
     InvalidArgumentError
-        As :func:`listed`, or when rows cannot be ordered by one.
+        As :func:`resolve_columns`, or when rows cannot be ordered by one.
     """
-    columns = listed(df, "order_by", given)
-    _analyzed("order_by", lambda: df.sort(*columns))
+    columns = resolve_columns(df, "order_by", given)
+    _analyze("order_by", lambda: df.sort(*columns))
     return columns
 
 
@@ -185,7 +185,7 @@ def require_ascending(df: DataFrame, order: Sequence[Column]) -> None:
             )
 
 
-def carried(
+def add_key_columns(
     df: DataFrame, what: str, given: Columns
 ) -> tuple[DataFrame, list[str], list[StructField]]:
     """Add the columns of a key under private names; return these, and what the columns are."""
@@ -194,7 +194,7 @@ def carried(
     return df.withColumns(named), list(named), fields
 
 
-def known(keys: Sequence[Column]) -> Column:
+def is_complete(keys: Sequence[Column]) -> Column:
     """Tell whether a key is one: none of its parts is null."""
     return all_of(key.isNotNull() for key in keys)
 
@@ -283,7 +283,7 @@ def require_shares(weights: Mapping[str, float] | None, keys: int) -> None:
         raise InvalidArgumentError("weights name keys of one column; the key has several")
 
 
-def _analyzed(what: str, make: Callable[[], DataFrame]) -> StructType:
+def _analyze(what: str, make: Callable[[], DataFrame]) -> StructType:
     try:
         return make().schema
     except AnalysisException as exc:

@@ -12,19 +12,19 @@ from pyspark.sql.types import StructField
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.operators.columns import (
     Columns,
+    add_key_columns,
     all_columns,
     all_of,
-    carried,
     fields_of,
     has,
-    known,
-    listed,
+    is_complete,
     order_of,
+    plain_column,
     private,
-    quoted,
     require_batch,
     require_beside,
     require_free,
+    resolve_columns,
 )
 
 _PLACE = private("place")
@@ -88,7 +88,7 @@ def distinct(
     asking = _Asking.of(df, key, order_by)
     rows = asking.rows
     if in_flight is not None:
-        held = _held(asking, in_flight)
+        held = _keys_in_flight(asking, in_flight)
         rows = rows.join(held, asking.is_held(), "left_anti")
     first = rows.withColumn(_PLACE, F.row_number().over(asking.line()))
     return first.where(F.col(_PLACE) == 1).select(*asking.columns)
@@ -131,7 +131,7 @@ def distinct_refused(
     asking = _Asking.of(df, key, order_by)
     if winner is None:
         winner = _names_only(order_by)
-    told = listed(df, "winner", winner)
+    told = resolve_columns(df, "winner", winner)
     fields = fields_of(df, "winner", told)
     told = [column.alias(field.name) for column, field in zip(told, fields, strict=True)]
     first = F.first(F.struct(*told)).over(asking.line())
@@ -142,7 +142,7 @@ def distinct_refused(
         lost_to = F.struct(F.lit(False).alias("in_flight"), F.col(private("first")).alias("winner"))
         refused = rows.where(F.col(_PLACE) > 1)
         return refused.select(*asking.columns, lost_to.alias(LOST_TO))
-    held = _held(asking, in_flight, fields)
+    held = _keys_in_flight(asking, in_flight, fields)
     joined = rows.join(held, asking.is_held(), "left")
     is_held = F.col(_HELD).isNotNull()
     holder = F.when(is_held, F.col(_HELD)["row"]).otherwise(F.col(private("first")))
@@ -164,10 +164,12 @@ class _Asking:
     @classmethod
     def of(cls, df: DataFrame, key: Columns, order_by: Columns | None) -> _Asking:
         require_batch("the frame", df)
-        rows, keys, fields = carried(df, "key", key)
+        rows, keys, fields = add_key_columns(df, "key", key)
         order = [F.lit(0)] if order_by is None else order_of(df, order_by)
         # A row without a key stands in a line of its own, wherever it lies.
-        alone = F.when(~known([F.col(name) for name in keys]), F.monotonically_increasing_id())
+        alone = F.when(
+            ~is_complete([F.col(name) for name in keys]), F.monotonically_increasing_id()
+        )
         return cls(rows.withColumn(_ALONE, alone), all_columns(df), keys, fields, order)
 
     def line(self) -> WindowSpec:
@@ -188,12 +190,12 @@ def _names_only(order_by: Columns) -> list[str]:
     return names
 
 
-def _held(
+def _keys_in_flight(
     asking: _Asking, in_flight: DataFrame, told: Sequence[StructField] | None = None
 ) -> DataFrame:
     """Return the keys in flight; once each, with one row of each, where something is told of it."""
     require_beside("in_flight", in_flight, asking.fields)
-    keys = [quoted(field.name).alias(_held_name(n)) for n, field in enumerate(asking.fields)]
+    keys = [plain_column(field.name).alias(_held_name(n)) for n, field in enumerate(asking.fields)]
     if told is None:
         return in_flight.select(*keys)
     row = F.struct(*[_if_there(in_flight, field).alias(field.name) for field in told])
@@ -205,7 +207,7 @@ def _held(
 
 def _if_there(df: DataFrame, field: StructField) -> Column:
     if has(df, field.name):
-        return quoted(field.name)
+        return plain_column(field.name)
     return F.lit(None).cast(field.dataType)
 
 

@@ -23,23 +23,23 @@ from spark_queue.errors import InvalidArgumentError
 from spark_queue.operators import running
 from spark_queue.operators.columns import (
     Columns,
+    add_key_columns,
     all_columns,
     all_of,
-    carried,
     field_named,
     fields_of,
     keys_of,
-    listed,
     one,
     order_of,
+    plain_column,
     private,
-    quoted,
     require_ascending,
     require_batch,
     require_beside,
     require_free,
     require_number,
     require_shares,
+    resolve_columns,
 )
 
 #: The column that :func:`fair_rank` adds.
@@ -133,7 +133,7 @@ def fair_rank(
     >>> waiting.transform(fair_order, "tenant", order_by="at").collect()  # doctest: +SKIP
     [Row(tenant='big', at=1), Row(tenant='small', at=3), Row(tenant='big', at=2)]
     """
-    return _ranked(df, key, order_by, weights, cost, resume, skewed=skewed)
+    return _add_rounds(df, key, order_by, weights, cost, resume, skewed=skewed)
 
 
 def fair_order(
@@ -158,7 +158,7 @@ def fair_order(
     ranked = fair_rank(
         df, key, order_by=order_by, weights=weights, cost=cost, resume=resume, skewed=skewed
     )
-    return ranked.orderBy(ROUND, *listed(df, "order_by", order_by)).drop(ROUND)
+    return ranked.orderBy(ROUND, *resolve_columns(df, "order_by", order_by)).drop(ROUND)
 
 
 def fair_take(
@@ -186,8 +186,8 @@ def fair_take(
     a key with most of the rows costs no more than others.
     """
     require_count("n", n, most=MOST)
-    ranked = _ranked(df, key, order_by, weights, cost, resume, nearest=n)
-    return ranked.orderBy(ROUND, *listed(df, "order_by", order_by)).limit(n)
+    ranked = _add_rounds(df, key, order_by, weights, cost, resume, nearest=n)
+    return ranked.orderBy(ROUND, *resolve_columns(df, "order_by", order_by)).limit(n)
 
 
 def starts_at(current: Column, last: Column) -> Column:
@@ -212,7 +212,7 @@ def price_of(df: DataFrame, what: str, cost: str | Column) -> Column:
     return F.when(is_one, given).otherwise(wrong.cast("double"))
 
 
-def _ranked(
+def _add_rounds(
     df: DataFrame,
     key: Columns,
     order_by: Columns,
@@ -229,7 +229,7 @@ def _ranked(
     require_flag("skewed", skewed)
     resume = Resume() if resume is None else resume
     order = order_of(df, order_by)
-    rows, keys, fields = carried(df, "key", key)
+    rows, keys, fields = add_key_columns(df, "key", key)
     require_shares(weights, len(keys))
     _require_resumable(resume, fields)
     price = None if cost is None else price_of(df, "cost", cost)
@@ -284,7 +284,7 @@ def _with_start(
     current = F.lit(float(resume.current))
     if resume.last is None:
         return rows.withColumn(_LAST, current)
-    ours = [quoted(f.name).alias(private(f"known_{n}")) for n, f in enumerate(fields)]
+    ours = [plain_column(f.name).alias(private(f"known_{n}")) for n, f in enumerate(fields)]
     # The ends of several frames may be united as they are: of each key the last one counts.
     known = resume.last.groupBy(*ours).agg(F.max(F.col(ROUND).cast("double")).alias(_LAST))
     same = all_of(

@@ -61,7 +61,7 @@ def in_parts(
     """
     # Compared in parts, sorted as it is: a struct is compared field by field, and sorts slowly.
     at = order[0] if len(order) == 1 else F.struct(*order)
-    parted = _parted(df.withColumn(_AT, at), line)
+    parted = _number_parts(df.withColumn(_AT, at), line)
     totals = _totals(parted, line, amount)
     within = parted.drop(_AT).withColumn(name, along([*line, _PART], order, amount))
     same = _same_line(line) & (F.col(_PART) == F.col(private("the_part")))
@@ -91,7 +91,7 @@ def _cuts(placed: DataFrame, line: Sequence[str]) -> DataFrame:
     return cuts.select(*names, _CUTS)
 
 
-def _parted(placed: DataFrame, line: Sequence[str]) -> DataFrame:
+def _number_parts(placed: DataFrame, line: Sequence[str]) -> DataFrame:
     """Add the number of the part that each row is in: how many cuts are at or before it."""
     rows = placed.join(F.broadcast(_cuts(placed, line)), _same_line(line), "left")
     rows = rows.drop(*[private(f"the_{column}") for column in line]).withColumn(_PART, F.lit(0))

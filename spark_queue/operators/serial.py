@@ -13,11 +13,11 @@ from spark_queue.config import OnFailure
 from spark_queue.operators.columns import (
     Columns,
     all_columns,
+    is_complete,
     keys_of,
-    known,
     order_of,
+    plain_column,
     private,
-    quoted,
     require_batch,
     require_beside,
 )
@@ -158,7 +158,7 @@ def _starting(
     busy = None
     if active is not None:
         require_beside("active", active, fields)
-        held = _group_of([quoted(field.name) for field in fields])
+        held = _group_of([plain_column(field.name) for field in fields])
         busy = active.select(held.alias(_NAMES.group))
     found = may_start(waiting, busy, limit=limit, run=run, order=order, names=_NAMES)
     return found.select(*all_columns(df))
@@ -169,7 +169,7 @@ def _group_of(keys: Sequence[Column]) -> Column:
     if len(keys) == 1:
         return keys[0]
     parts = F.struct(*[key.alias(f"part_{n}") for n, key in enumerate(keys)])
-    return F.when(known(keys), parts)
+    return F.when(is_complete(keys), parts)
 
 
 def may_start(

@@ -28,7 +28,7 @@ def on_time(eligible: DataFrame) -> DataFrame:
     return eligible.withColumn("_turn", F.col("_tag_turn"))
 
 
-def reassigned(eligible: DataFrame, limit: int) -> DataFrame:
+def reassign_turns(eligible: DataFrame, limit: int) -> DataFrame:
     """Give the items of lines that have overdue ones their turns.
 
     A line's slots are the tags of its items that are on time, and one further turn a round for

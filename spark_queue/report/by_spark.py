@@ -63,14 +63,14 @@ class SparkEngine(Engine):
         self._made.append(self._prefix + name)
 
     def _define(self, name: str, text: str, *, is_kept: bool) -> None:
-        frame = self._spark.sql(texts.prefixed(text, self._prefix))
+        frame = self._spark.sql(texts.replace_prefix(text, self._prefix))
         if is_kept:
             frame = frame.persist()
             self._kept.append(frame)
         self._name(name, frame)
 
-    def _asked(self, text: str) -> list[Answer]:
-        rows = self._spark.sql(texts.prefixed(text, self._prefix)).collect()
+    def _ask(self, text: str) -> list[Answer]:
+        rows = self._spark.sql(texts.replace_prefix(text, self._prefix)).collect()
         return [{name: _utc(value) for name, value in row.asDict().items()} for row in rows]
 
     def close(self) -> None:
@@ -84,7 +84,7 @@ class SparkEngine(Engine):
 class SparkLogs(Engines):
     """The logs of a queue, wherever they are."""
 
-    def entered(self, store: Store, seq: int) -> Answer | None:
+    def find_entry(self, store: Store, seq: int) -> Answer | None:
         """See :class:`Engines`."""
         is_meant = (F.col("_seq") == seq) & F.col("_kind").isin(ITEM, REFUSED)
         columns = [F.col(f"`{name}`") for name in (*store.user_columns(), *ENTERED)]

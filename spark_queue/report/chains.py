@@ -161,7 +161,7 @@ def _end(link: Link, now: datetime) -> str:
     """Say of an item what it does, or waits for, that is no other item."""
     why = link.why
     ends = "" if why.until is None else f" in {lasting((why.until - now).total_seconds())}"
-    failed = _failed(link)
+    failed = _failure_text(link)
     if why.reason == "leased" and link.liveness is Liveness.GONE:
         return f"was in the hands of {link.worker}, which is gone; the next claim takes it over"
     texts: dict[Reason, str] = {
@@ -179,7 +179,7 @@ def _end(link: Link, now: datetime) -> str:
     return texts.get(why.reason, why.detail)
 
 
-def _failed(link: Link) -> str:
+def _failure_text(link: Link) -> str:
     if link.state not in (READY, CLAIMED):
         return ""
     said = [f"failed {_times(link.failures)}{_with(link.error)}"] if link.failures else []

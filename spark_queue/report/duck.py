@@ -78,7 +78,7 @@ class DuckEngine(Engine):
     def __init__(self, queue_log: pa.Table, status_log: pa.Table, asked: Asked) -> None:
         super().__init__()
         spilled = tempfile.mkdtemp(prefix="spark-queue-")
-        self._connection = connected(spilled)
+        self._connection = connect(spilled)
         owner = Owner("a report")
         self._closing = weakref.finalize(self, _close, self._connection, spilled, owner)
         self._show(queue_log, status_log)
@@ -101,8 +101,8 @@ class DuckEngine(Engine):
         self._show(queue_log, status_log, prefix="sq_new_")
         self._connection.execute("CREATE OR REPLACE TEMP VIEW sq_new_asked AS FROM sq_asked")
         for kept in self._views.intersection(texts.BY_ITEMS):
-            for name in texts.needed(kept):
-                text = texts.prefixed(texts.text_of(name), "sq_new_")
+            for name in texts.required_views(kept):
+                text = texts.replace_prefix(texts.text_of(name), "sq_new_")
                 self._connection.execute(f"CREATE OR REPLACE TEMP VIEW sq_new_{name} AS {text}")
             self._replace(kept, texts.BY_ITEMS[kept])
 
@@ -122,7 +122,7 @@ class DuckEngine(Engine):
         kind = "TABLE" if is_kept else "VIEW"
         self._connection.execute(f"CREATE TEMP {kind} sq_{name} AS {text}")
 
-    def _asked(self, text: str) -> list[Answer]:
+    def _ask(self, text: str) -> list[Answer]:
         return rows_in_utc(self._connection.sql(text).to_arrow_table())
 
     def close(self) -> None:
@@ -140,7 +140,7 @@ def _close(connection: DuckDBPyConnection, spilled: str, owner: Owner) -> None:
     shutil.rmtree(spilled, ignore_errors=True)
 
 
-def connected(spilled: str) -> DuckDBPyConnection:
+def connect(spilled: str) -> DuckDBPyConnection:
     """Return an empty database that knows the words of the texts; what does not fit is spilled."""
     import duckdb  # noqa: PLC0415 - takes a while
 
@@ -203,12 +203,12 @@ class KeptRows:
         """
         log = log_of(store, self._which)
         try:
-            return self._looked(log)
+            return self._look(log)
         except OSError:
             # Merged meanwhile: the rows are in other files.
-            return self._looked(log)
+            return self._look(log)
 
-    def _looked(self, log: Log[Any]) -> dict[str, pa.Table]:
+    def _look(self, log: Log[Any]) -> dict[str, pa.Table]:
         files = {file.path: file for file in self._files(log)}
         kept = {path: rows for path, rows in self._kept.items() if path in files}
         for path, file in files.items():
@@ -268,7 +268,7 @@ class ArrowLogs(Engines):
         self._moves: dict[int, KeptRows] = {}
         self._settings: dict[int, KeptRows] = {}
 
-    def entered(self, store: Store, seq: int) -> Answer | None:
+    def find_entry(self, store: Store, seq: int) -> Answer | None:
         """See :class:`Engines`."""
         one = pa.chunked_array([pa.array([seq], pa.int64())])
         columns = [*store.user_columns(), *ENTERED]
@@ -301,7 +301,7 @@ class ArrowLogs(Engines):
             # Read last: all items that a transition names have entered by then.
             items = self._items.rows(store)
             if ends.queue_step is None:
-                yield self._kept(store.reader, items, log, asked)
+                yield self._keep_engine(store.reader, items, log, asked)
                 return
             cut = _up_to(items, ends.queue_step), _up_to(log, ends.head.step)
             with closing(DuckEngine(*cut, asked)) as engine:
@@ -313,7 +313,7 @@ class ArrowLogs(Engines):
             for gone in kept.keys() - readers:
                 del kept[gone]
 
-    def _kept(self, reader: int, items: _Rows, log: _Rows, asked: Asked) -> DuckEngine:
+    def _keep_engine(self, reader: int, items: _Rows, log: _Rows, asked: Asked) -> DuckEngine:
         known = self._engines.pop(reader, None)
         if known is None or not known.goes_on(items, log, asked):
             known = KeptEngine(items, log, asked)

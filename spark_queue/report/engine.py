@@ -45,7 +45,7 @@ class Engine(ABC):
         """Return the rows of a view, in its order; or so many of the first by ``seq``."""
         self._have(view)
         some = "" if first is None else f" ORDER BY seq LIMIT {first}"
-        found = self._asked(f"SELECT * FROM sq_{view} WHERE {where}{some}")  # noqa: S608 - our own
+        found = self._ask(f"SELECT * FROM sq_{view} WHERE {where}{some}")  # noqa: S608 - our own
         for row in found:
             if "moment" in row:
                 # A word that not every SQL lets a column have.
@@ -55,11 +55,11 @@ class Engine(ABC):
     def count(self, view: str, where: str) -> int:
         """Return how many rows of a view there are."""
         self._have(view)
-        (row,) = self._asked(f"SELECT count(*) AS items FROM sq_{view} WHERE {where}")  # noqa: S608 - as above
+        (row,) = self._ask(f"SELECT count(*) AS items FROM sq_{view} WHERE {where}")  # noqa: S608 - as above
         return int(row["items"])
 
     def _have(self, view: str) -> None:
-        for name in texts.needed(view):
+        for name in texts.required_views(view):
             if name not in self._views:
                 self._define(name, texts.text_of(name), is_kept=name in texts.SHARED)
                 self._views.add(name)
@@ -69,7 +69,7 @@ class Engine(ABC):
         """Make a view; one that is kept is worked out at most once."""
 
     @abstractmethod
-    def _asked(self, text: str) -> list[Answer]:
+    def _ask(self, text: str) -> list[Answer]:
         """Answer a query over the views."""
 
     @abstractmethod
@@ -89,7 +89,7 @@ class Engines(ABC):
     """Makes engines over the logs of one queue."""
 
     @abstractmethod
-    def entered(self, store: Store, seq: int) -> Answer | None:
+    def find_entry(self, store: Store, seq: int) -> Answer | None:
         """Return the row by which an item entered, or was refused; ``None`` where there is none.
 
         It has the user's columns, and :data:`~spark_queue.report.entry.ENTERED`.

@@ -40,7 +40,7 @@ class ItemEntry:
 
 def read_entry(store: Store, engines: Engines, engine: Engine, seq: int) -> ItemEntry | None:
     """Read what an item is; ``None`` where there is none."""
-    row = engines.entered(store, seq)
+    row = engines.find_entry(store, seq)
     if row is None:
         return None
     # What was refused stands nowhere.

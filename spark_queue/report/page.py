@@ -49,7 +49,7 @@ def item_page(item: ItemReport) -> str:
 
 def fragment(report: Report) -> str:
     """Return what a notebook shows."""
-    return _styled(heading(sheets.headline(report)) + panels(report))
+    return _add_style(heading(sheets.headline(report)) + panels(report))
 
 
 def no_links(_sheet: str, _row: int, _head: str) -> Sequence[str]:
@@ -80,18 +80,20 @@ def _commands(texts: Sequence[str]) -> str:
 
 def item_fragment(item: ItemReport) -> str:
     """Return what a notebook shows of one item."""
-    return _styled(heading(f"Item {item.seq} of {sheets.headline(item)}") + item_panels(item))
+    return _add_style(heading(f"Item {item.seq} of {sheets.headline(item)}") + item_panels(item))
 
 
 def item_panels(item: ItemReport, link: Callable[[int], str] = lambda _seq: "") -> str:
     """Return what there is to say of an item, without its style; others lead to their pages."""
-    why = "".join(f"<li>{_named(one.seq, link)}: {in_html(one.detail)}</li>" for one in item.chain)
+    why = "".join(
+        f"<li>{_item_link(one.seq, link)}: {in_html(one.detail)}</li>" for one in item.chain
+    )
     chain = f"<p><b>{in_html(item.text)}</b></p><ul>{why}</ul>"
     return chain + table(sheets.entry(item)) + table(sheets.history(item))
 
 
-def _named(seq: int, link: Callable[[int], str]) -> str:
-    return _linked(f"item {seq}", [link(seq)] if link(seq) else [])
+def _item_link(seq: int, link: Callable[[int], str]) -> str:
+    return _link(f"item {seq}", [link(seq)] if link(seq) else [])
 
 
 def _document(title: str, body: str) -> str:
@@ -103,7 +105,7 @@ def _document(title: str, body: str) -> str:
     )
 
 
-def _styled(body: str) -> str:
+def _add_style(body: str) -> str:
     return f'<style>{STYLE}</style><div class="sq">{body}</div>'
 
 
@@ -133,10 +135,10 @@ def _cells(
     tag: str, texts: Sequence[str], kinds: Sequence[str], hrefs: Sequence[Sequence[str]] = ()
 ) -> str:
     cells = zip(texts, kinds, hrefs or [()] * len(texts), strict=True)
-    return "".join(f'<{tag} class="{kind}">{_linked(text, to)}</{tag}>' for text, kind, to in cells)
+    return "".join(f'<{tag} class="{kind}">{_link(text, to)}</{tag}>' for text, kind, to in cells)
 
 
-def _linked(text: str, hrefs: Sequence[str]) -> str:
+def _link(text: str, hrefs: Sequence[str]) -> str:
     """Return a text that leads to a page, or whose words lead to one each."""
     if not hrefs:
         return in_html(text)

@@ -179,7 +179,7 @@ def _line_of(by: Shared, store: Store, row: dict[str, Any], now: datetime) -> _L
     return Tenant(**row) if by == "tenant" else holders.held_group(row, directory, now)
 
 
-def followed(store: Store, window: timedelta = HOUR, engines: Engines | None = None) -> Followed:
+def follow(store: Store, window: timedelta = HOUR, engines: Engines | None = None) -> Followed:
     """Return what reads a report whenever it is called, and pages of it."""
     return Followed(store, window, engines)
 
@@ -281,7 +281,7 @@ def asked_of(store: Store, ends: Ends, window: timedelta, at: datetime | None = 
         The instant; by default that of the steps, or now.
     """
     now = (at or ends.at or store.clock.now()).astimezone(timezone.utc)
-    settings, facts = store.settings(ends.head), _registered(store, ends)
+    settings, facts = store.settings(ends.head), _reader_facts(store, ends)
     age = ReaderConfig.from_dict(facts.config).max_age
     return Asked(
         now=now,
@@ -301,7 +301,7 @@ def _queue_head(store: Store, ends: Ends) -> QueueHead:
     return store.queue_head() if ends.queue_head is None else ends.queue_head
 
 
-def _registered(store: Store, ends: Ends) -> Registered:
+def _reader_facts(store: Store, ends: Ends) -> Registered:
     """Return what was known of a reader; as it is now where it was not known by then."""
     then = {} if ends.queue_head is None else ends.queue_head.readers
     return then.get(store.reader) or store.registered()
@@ -355,7 +355,7 @@ def _readers(
         if number not in known:
             continue
         if facts.streams or not other.is_prepared():
-            yield _untouched(then, facts)
+            yield _untouched_line(then, facts)
         elif number == store.reader:
             yield _line(other, engine, ends, asked)
         else:
@@ -370,7 +370,7 @@ def _other(store: Store, engines: Engines, ends: Ends, asked: Asked) -> Iterator
             yield _line(store, engine, then, about)
 
 
-def _untouched(queue: QueueHead, facts: Registered) -> ReaderLine:
+def _untouched_line(queue: QueueHead, facts: Registered) -> ReaderLine:
     return ReaderLine(
         reader=facts.name,
         streams=facts.streams,
@@ -385,7 +385,7 @@ def _untouched(queue: QueueHead, facts: Registered) -> ReaderLine:
 
 
 def _line(store: Store, engine: Engine, ends: Ends, asked: Asked) -> ReaderLine:
-    facts, (row,) = _registered(store, ends), engine.rows("behind")
+    facts, (row,) = _reader_facts(store, ends), engine.rows("behind")
     first, at = row.pop("first_step"), ends.head.at
     last = _queue_head(store, ends).step
     return ReaderLine(

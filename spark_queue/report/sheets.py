@@ -240,7 +240,7 @@ def _overview(report: Report) -> Sheet:
         if count or name in always
     ]
     entered = f"{seen.enqueued_in_window:,} in {window}{_rate(seen.enqueued_per_second)}"
-    rows += [("enqueued", "", entered), ("done in", "", _left(seen))]
+    rows += [("enqueued", "", entered), ("done in", "", _time_left(seen))]
     return Sheet(
         name="overview",
         title="Overview",
@@ -269,7 +269,7 @@ def _rate(per_second: float | None) -> str:
     return "" if per_second is None else f", {per_second:,.2f} a second"
 
 
-def _left(seen: Overview) -> str:
+def _time_left(seen: Overview) -> str:
     if seen.time_left is None:
         return "never at this pace: what is open does not become less"
     return f"{duration(seen.time_left)} at this pace" if seen.time_left else "nothing is open"

@@ -72,13 +72,13 @@ def text_of(view: str) -> str:
 
 
 @cache
-def needed(view: str) -> tuple[str, ...]:
+def required_views(view: str) -> tuple[str, ...]:
     """Return the views that a view is made of, directly or not, in order; the last is itself."""
     named = set(re.findall(r"\bsq_([a-z_]+)", text_of(view)))
-    found = {other for one in VIEWS if one in named for other in needed(one)} | {view}
+    found = {other for one in VIEWS if one in named for other in required_views(one)} | {view}
     return tuple(one for one in VIEWS if one in found)
 
 
-def prefixed(text: str, prefix: str) -> str:
+def replace_prefix(text: str, prefix: str) -> str:
     """Return a text over views whose names begin in another way than ``sq_``."""
     return _NAME.sub(prefix, text)

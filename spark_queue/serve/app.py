@@ -72,25 +72,25 @@ class Site:
     def app(self, hosts: Iterable[str]) -> Guard:
         """Return what answers requests, by these names of the machine."""
         reads = [
-            Route("/", self._shown(self._board)),
-            Route("/queues/{seat}", self._shown(self._queue)),
-            Route("/queues/{seat}/items/{seq}", self._shown(self._item)),
+            Route("/", self._get(self._board)),
+            Route("/queues/{seat}", self._get(self._queue)),
+            Route("/queues/{seat}/items/{seq}", self._get(self._item)),
         ]
         acts = [
-            Route("/queues/{seat}/act/{verb}", self._shown(self._form)),
-            Route("/queues/{seat}/act/{verb}", self._posted(self._acted), methods=["POST"]),
+            Route("/queues/{seat}/act/{verb}", self._get(self._form)),
+            Route("/queues/{seat}/act/{verb}", self._post(self._act), methods=["POST"]),
         ]
         signs = [
             Route("/sign-in", self._sign_in_form),
-            Route("/sign-in", self._posted(self._signed_in), methods=["POST"]),
+            Route("/sign-in", self._post(self._signed_in), methods=["POST"]),
         ]
-        last = [Route("/queues/{seat}/{panel}/{digest}", self._shown(self._shared))]
+        last = [Route("/queues/{seat}/{panel}/{digest}", self._get(self._shared_page))]
         routes = [*_FILES, *reads, *(acts if self.acts else []), *(signs if self.sessions else [])]
-        errors = {SparkQueueError: _wrong, OSError: _wrong, HTTPException: _refused}
+        errors = {SparkQueueError: _wrong, OSError: _wrong, HTTPException: _refuse}
         app = Starlette(routes=[*routes, *last], exception_handlers=errors)
         return Guard(app, hosts, self.sessions.is_at) if self.sessions else Guard(app, hosts)
 
-    def _shown(self, show: Callable[[Request], Response]) -> Callable[[Request], Response]:
+    def _get(self, show: Callable[[Request], Response]) -> Callable[[Request], Response]:
         """Return what answers a GET: who must sign in, and has not, is asked to."""
 
         def answer(request: Request) -> Response:
@@ -100,7 +100,7 @@ class Site:
 
         return answer
 
-    def _posted(self, act: Callable[[Request, Form], Response]) -> Callable[[Request], object]:
+    def _post(self, act: Callable[[Request, Form], Response]) -> Callable[[Request], object]:
         """Return what answers a POST, given its fields."""
 
         async def answer(request: Request) -> Response:
@@ -157,14 +157,14 @@ class Site:
         seq = _number(request.path_params["seq"])
         return self._page(request, pages.item(seat, base, seq, _age(request)))
 
-    def _shared(self, request: Request) -> Response:
+    def _shared_page(self, request: Request) -> Response:
         by = _SHARED.get(request.path_params["panel"])
         if by is None:
             raise HTTPException(HTTPStatus.NOT_FOUND)
         seat, base = self._seat(request)
         digest = request.path_params["digest"]
         verbs = tuple(VERBS) if self.acts else ()
-        return self._page(request, pages.shared(seat, base, by, digest, _age(request), verbs))
+        return self._page(request, pages.shared_page(seat, base, by, digest, _age(request), verbs))
 
     def _sign_in_form(self, request: Request) -> Response:
         return self._asked_in(request.query_params.get("next", "/"))
@@ -205,7 +205,7 @@ class Site:
             Field(
                 name=one.name, label=one.label, value=request.query_params.get(one.name, one.value)
             )
-            for one in verb.fields(seat.opened().operate.config)
+            for one in verb.fields(seat.open().operate.config)
         ]
         values = {
             "title": f"{name} {seat.name}",
@@ -215,7 +215,7 @@ class Site:
         }
         return HTMLResponse(Page(template="form.html", values=values).html())
 
-    def _acted(self, request: Request, form: Form) -> Response:
+    def _act(self, request: Request, form: Form) -> Response:
         """Say what would be done, or do it: if that was confirmed, and is no more than was said."""
         session = self._session(request)
         if session is None or not session.owns(form.pop("csrf", "")):
@@ -227,7 +227,7 @@ class Site:
         if confirmed is None or (plan.is_bounded and plan.items > _number(confirmed)):
             return _confirmation(session, seat, base, name, plan, form, is_again=bool(confirmed))
         with acting_as(session.operator):
-            session.said = str(seat.operated(plan.do))
+            session.said = str(seat.operate(plan.do))
         return RedirectResponse(base, HTTPStatus.SEE_OTHER)
 
 
@@ -235,7 +235,7 @@ def _confirmation(
     session: Session, seat: Watched, base: str, name: str, plan: Plan, form: Form, *, is_again: bool
 ) -> Response:
     changed = "There are more items than were confirmed: look again." if is_again else ""
-    known = {field.name for field in VERBS[name].fields(seat.opened().operate.config)}
+    known = {field.name for field in VERBS[name].fields(seat.open().operate.config)}
     values = {
         "title": f"{name} {seat.name}",
         "verb": name,
@@ -293,7 +293,7 @@ def _wrong(_request: Request, exc: Exception) -> Response:
     return HTMLResponse(pages.wrong("That did not work", str(exc)).html(), status)
 
 
-def _refused(_request: Request, exc: Exception) -> Response:
+def _refuse(_request: Request, exc: Exception) -> Response:
     assert isinstance(exc, HTTPException)  # noqa: S101 - registered for no other
     said = "There is no such page." if exc.status_code == HTTPStatus.NOT_FOUND else exc.detail
     return HTMLResponse(pages.wrong("That did not work", said).html(), exc.status_code)

@@ -65,17 +65,17 @@ class Guard:
                 await self._app(scope, receive, send)
             return
 
-        async def told(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 MutableHeaders(scope=message).update(HEADERS)
             await send(message)
 
         at = scope.get("server")
-        why = self._refused(scope["method"], Headers(scope=scope), at[0] if at else "")
+        why = self._refusal(scope["method"], Headers(scope=scope), at[0] if at else "")
         answers = self._app if why is None else PlainTextResponse(why, status_code=403)
-        await answers(scope, receive, told)
+        await answers(scope, receive, send_with_headers)
 
-    def _refused(self, method: str, headers: Headers, address: str) -> str | None:
+    def _refusal(self, method: str, headers: Headers, address: str) -> str | None:
         host = headers.get("host", "")
         name = _name_of(f"//{host}")
         # No other site has its name lead here by naming the very address that was reached.

@@ -22,7 +22,7 @@ def item(base: str, seq: int) -> str:
     return f"{base}/items/{seq}"
 
 
-def shared(base: str, by: Shared, text: str | None) -> str:
+def shared_page(base: str, by: Shared, text: str | None) -> str:
     """Return the page of a tenant, a group or an error."""
     return f"{base}/{by}s/{id_of(text)}"
 
@@ -35,12 +35,12 @@ def act(base: str, verb: str, **fields: str) -> str:
 def of_report(base: str, number: int, report: Report) -> Links:
     """Return where the cells of a report's panels lead."""
     leads: Mapping[tuple[str, str], Callable[[Any], Sequence[str]]] = {
-        ("errors", "error"): lambda line: [shared(base, "error", line.wording)],
+        ("errors", "error"): lambda line: [shared_page(base, "error", line.wording)],
         ("errors", "such as"): lambda line: [item(base, seq) for seq in line.samples],
         ("tenants", "tenant"): lambda line: (
-            [] if line.idle else [shared(base, "tenant", line.fair_key)]
+            [] if line.idle else [shared_page(base, "tenant", line.fair_key)]
         ),
-        ("groups", "group"): lambda line: [shared(base, "group", line.group_key)],
+        ("groups", "group"): lambda line: [shared_page(base, "group", line.group_key)],
         ("groups", "item"): lambda line: [item(base, line.head)],
         ("readers", "reader"): lambda line: [] if line.streams else [base_of(number, line.reader)],
     }

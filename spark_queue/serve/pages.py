@@ -120,7 +120,7 @@ def item(seat: Watched, base: str, seq: int, most_age: float) -> Page | None:
     return _panels(f"Item {seq} of {sheets.headline(found)}", parts, (), _trail(seat, base))
 
 
-def shared(
+def shared_page(
     seat: Watched, base: str, by: Shared, digest: str, most_age: float, verbs: Sequence[str]
 ) -> Page | None:
     """Return the page of a tenant, a group or an error; ``None`` where there is none."""
@@ -135,7 +135,7 @@ def shared(
     items = sheets.items(lines, report.as_of, more=more)
     parts.append(page.table(items, links.of_items(base, [line.seq for line in lines])))
     actions = list(_redrive(base, about)) if "redrive" in verbs else []
-    title = f"{called} {_clipped(name)} of {sheets.headline(report)}"
+    title = f"{called} {_clip(name)} of {sheets.headline(report)}"
     return _panels(title, parts, actions, _trail(seat, base))
 
 
@@ -188,11 +188,11 @@ def sample(rows: Sequence[Mapping[str, Any]]) -> Markup:
     if not rows:
         return Markup()
     heads = tuple((name, "fold") for name in rows[0])
-    texts = tuple(tuple(_clipped(value) for value in row.values()) for row in rows)
+    texts = tuple(tuple(_clip(value) for value in row.values()) for row in rows)
     sheet = Sheet(name="sample", title="The first of them", heads=heads, rows=texts)
     return Markup(page.table(sheet))  # noqa: S704 - escaped there
 
 
-def _clipped(value: object) -> str:
+def _clip(value: object) -> str:
     text = "(none)" if value is None else visible(str(value))
     return text if len(text) <= _LONGEST else text[:_LONGEST] + "..."

@@ -64,7 +64,7 @@ def _resume(seat: Watched, _asked: Mapping[str, str]) -> Plan:
 
 def _cancel(seat: Watched, asked: Mapping[str, str]) -> Plan:
     where = _where(asked)
-    found = seat.opened().operate.cancel(where, dry_run=True)
+    found = seat.open().operate.cancel(where, dry_run=True)
 
     def do(queue: Operable) -> str:
         done = queue.cancel(where)
@@ -75,7 +75,7 @@ def _cancel(seat: Watched, asked: Mapping[str, str]) -> Plan:
 
 def _redrive(seat: Watched, asked: Mapping[str, str]) -> Plan:
     where = _where(asked)
-    found = seat.opened().operate.redrive(where, dry_run=True)
+    found = seat.open().operate.redrive(where, dry_run=True)
 
     def do(queue: Operable) -> str:
         done = queue.redrive(where)
@@ -121,8 +121,8 @@ def _text(value: object) -> str:
 
 
 def _configure(seat: Watched, asked: Mapping[str, str]) -> Plan:
-    before = seat.opened().operate.config
-    settings = _changed(before, asked)
+    before = seat.open().operate.config
+    settings = _changes(before, asked)
     if not settings:
         raise InvalidArgumentError("nothing is changed: every setting is as it was")
     old, new = before.to_dict(), before.changed(**settings).to_dict()
@@ -136,7 +136,7 @@ def _configure(seat: Watched, asked: Mapping[str, str]) -> Plan:
     )
 
 
-def _changed(before: QueueConfig, asked: Mapping[str, str]) -> dict[str, Any]:
+def _changes(before: QueueConfig, asked: Mapping[str, str]) -> dict[str, Any]:
     """Return the settings that a form changes: what is left as it was is not set."""
     shown = {one.name: one.value for one in _settings(before)}
     typed = {name: text.strip() for name, text in asked.items() if name in shown}

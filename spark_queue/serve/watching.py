@@ -97,7 +97,7 @@ class Watched:
     _opened: Opened | None = None
     _answers: dict[object, _Answer] = field(default_factory=dict)
 
-    def opened(self) -> Opened:
+    def open(self) -> Opened:
         """Return the queue, opened when it is asked for first.
 
         Raises
@@ -127,9 +127,9 @@ class Watched:
         )
         return found
 
-    def operated(self, do: Callable[[Operable], Any]) -> Any:
+    def operate(self, do: Callable[[Operable], Any]) -> Any:
         """Return what somebody has done to the queue; the next look sees it."""
-        operate = self.opened().operate
+        operate = self.open().operate
         try:
             return do(operate)
         finally:
@@ -151,7 +151,7 @@ class Watched:
 
     def _read(self, read: Callable[[Followed], Any]) -> Any:
         try:
-            return read(self.opened().look)
+            return read(self.open().look)
         except QueueNotFoundError:
             # One that is made in its place is another: it is opened again.
             self._opened = None
@@ -197,7 +197,7 @@ class Board:
             found = Watched(number, name, reader, self._opener)
             if reader != self._reader:
                 # One that is not there takes no place.
-                found.opened()
+                found.open()
             with self._lock:
                 found = self._seats.setdefault((number, reader), found)
         return found

@@ -27,8 +27,8 @@ from spark_queue.operators.columns import (
     Columns,
     all_columns,
     fields_of,
+    is_complete,
     keys_of,
-    known,
     one,
 )
 from spark_queue.streaming import checks
@@ -104,7 +104,7 @@ class Stream:
         whole = F.to_json(parts, {"ignoreNullFields": "false"})
         if self.null_is_a_key:
             return whole
-        return F.when(known(keys), whole)
+        return F.when(is_complete(keys), whole)
 
     def _whole(self, what: str, given: str | Column | None) -> Column:
         """Return a sequence as a whole number, of microseconds where it is a time."""

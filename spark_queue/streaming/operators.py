@@ -19,7 +19,7 @@ from spark_queue.operators.columns import (
     has,
     keys_of,
     one,
-    quoted,
+    plain_column,
     require_free,
     require_number,
     require_shares,
@@ -341,7 +341,7 @@ def _require_query(buckets: object, checkpoint: object, **frames: DataFrame | No
 def _run_of(completions: DataFrame) -> Column | None:
     if not has(completions, RUN):
         return None
-    run = quoted(RUN)
+    run = plain_column(RUN)
     require_number("run of completions", fields_of(completions, "run", [run])[0].dataType)
     return run
 
@@ -349,7 +349,7 @@ def _run_of(completions: DataFrame) -> Column | None:
 def _outcome_of(completions: DataFrame) -> Column | None:
     if not has(completions, _OUTCOME):
         return None
-    outcome = quoted(_OUTCOME)
+    outcome = plain_column(_OUTCOME)
     (field,) = fields_of(completions, _OUTCOME, [outcome])
     if not isinstance(field.dataType, StringType):
         raise SchemaMismatchError(

@@ -21,11 +21,11 @@ async def outcome(future: Future[T]) -> T:
     A cancelled wait leaves the future as it is: what becomes of it is the caller's business.
     """
     if not future.done():
-        await _settled(future)
+        await _wait_for(future)
     return future.result()
 
 
-async def taken(future: Future[T], withdraw: Callable[[Future[T]], object]) -> T:
+async def take_result(future: Future[T], withdraw: Callable[[Future[T]], object]) -> T:
     """Wait for a future of something that is given to one only, and return it.
 
     However the wait ends otherwise, by a cancel, by the end of the coroutine or by that of its
@@ -36,7 +36,7 @@ async def taken(future: Future[T], withdraw: Callable[[Future[T]], object]) -> T
     calls = end_of(asyncio.get_running_loop()).calls
     calls[future] = withdraw
     try:
-        await _settled(future)
+        await _wait_for(future)
         result = future.result()
     except BaseException:
         if calls.pop(future, None) is not None:
@@ -46,12 +46,12 @@ async def taken(future: Future[T], withdraw: Callable[[Future[T]], object]) -> T
     return result
 
 
-async def resolved(value: Any) -> Any:
+async def resolve(value: Any) -> Any:
     """Return a value, or what comes of it where it is to be awaited."""
     return await value if inspect.isawaitable(value) else value
 
 
-async def _settled(future: Future[Any]) -> None:
+async def _wait_for(future: Future[Any]) -> None:
     loop = asyncio.get_running_loop()
     bell: asyncio.Future[None] = loop.create_future()
 

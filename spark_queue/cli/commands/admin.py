@@ -81,14 +81,14 @@ def _scope(text: str | None) -> str | float | None:
 @operating
 def pause(scope: Scope, name: Name, reader: ReaderOption = None) -> None:
     """Stop giving out items; what is claimed goes on."""
-    step = scope.opened(name, reader)[1].pause()
+    step = scope.open_queue(name, reader)[1].pause()
     scope.display.show({"paused": True, "step": step}, f"paused from step {step} on")
 
 
 @operating
 def resume(scope: Scope, name: Name, reader: ReaderOption = None) -> None:
     """Give out items again."""
-    step = scope.opened(name, reader)[1].resume()
+    step = scope.open_queue(name, reader)[1].resume()
     scope.display.show({"paused": False, "step": step}, f"resumed from step {step} on")
 
 
@@ -102,7 +102,7 @@ def drop(
 ) -> None:
     """Remove a queue and everything in it."""
     engine = scope.engine(name)
-    place = engine.placed(scope, name)
+    place = engine.locate(scope, name)
     if dry_run:
         show_affected(scope.display, "dropped", engine.droppable(scope, place), dry_run=True)
         return
@@ -153,7 +153,7 @@ def clone(
     """
     engine = scope.engine(name)
     made = engine.clone(scope, name, to)
-    shown = {"clone": made.name, "of": engine.placed(scope, name)}
+    shown = {"clone": made.name, "of": engine.locate(scope, name)}
     scope.display.show(shown, f"cloned {shown['of']} as {shown['clone']}")
 
 
@@ -174,4 +174,4 @@ def maintain(
         show_affected(scope.display, "ended or dropped", found, dry_run=True)
         return
     done = plain(scope.engine(name).maintain(scope, name, kept_for))
-    scope.display.show(done, *show_counts.maintained(done))
+    scope.display.show(done, *show_counts.render_maintenance(done))

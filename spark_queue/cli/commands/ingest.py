@@ -57,7 +57,7 @@ def ingest(
         spark = scope.spark
         from spark_queue.ingest import ingest as run  # noqa: PLC0415 - as above, after Spark
 
-        files_queue, facts = scope.placed(queue), scope.placed(output)
+        files_queue, facts = scope.locate(queue), scope.locate(output)
         done = scope.interruptible(
             lambda stop: run(
                 spark,

@@ -70,7 +70,7 @@ class RunOptions:
 
     def arguments(self, scope: Scope, *, is_here: bool = False) -> dict[str, Any]:
         """Return them as arguments of ``process``."""
-        placed = local_path if is_here else scope.placed
+        placed = local_path if is_here else scope.locate
         output = None if self.output is None else placed(self.output)
         return {**asdict(self), "per": self.per.value, "output": output}
 
@@ -101,10 +101,10 @@ def enqueue(
         order_by=order_by,
         on_duplicate="skip" if on_duplicate is Duplicates.SKIP else "raise",
     )
-    engine, queue = scope.opened(name)
+    engine, queue = scope.open_queue(name)
     done = engine.enqueue(scope, queue, source)
     counts = {"step": done.step, "inserted": done.inserted, "duplicates": done.duplicates}
-    scope.display.show(counts, *show_counts.enqueued(counts))
+    scope.display.show(counts, *show_counts.render_enqueue(counts))
 
 
 @command
@@ -136,7 +136,7 @@ def process(
     """
     function = load_handler(handler)
     is_here = scope.runs_here(name)
-    queue = scope.opened(name, reader)[1] if is_here else scope.reading(name, reader)
+    queue = scope.open_queue(name, reader)[1] if is_here else scope.reading(name, reader)
     options = how.arguments(scope, is_here=is_here)
     with claim_progress(scope.display, lambda: outstanding(queue), each=each_claim) as tell:
 
@@ -153,7 +153,7 @@ def process(
 
         # Without Spark it hears signals by itself.
         done = work(None) if is_here else scope.interruptible(work)
-    scope.display.show(done, *show_counts.processed(plain(done)))
+    scope.display.show(done, *show_counts.render_process(plain(done)))
 
 
 def outstanding(queue: AnyQueue) -> int:
@@ -178,7 +178,7 @@ def redrive(
     dry_run: DryRun = False,
 ) -> None:
     """Enqueue dead, expired or cancelled items again, once; by default all dead ones."""
-    count = scope.opened(name, reader)[1].redrive(where, dry_run=dry_run, again=again)
+    count = scope.open_queue(name, reader)[1].redrive(where, dry_run=dry_run, again=again)
     show_affected(scope.display, "redriven", count, dry_run=dry_run)
 
 
@@ -192,14 +192,14 @@ def cancel(
     dry_run: DryRun = False,
 ) -> None:
     """End items that are ready or claimed."""
-    count = scope.opened(name, reader)[1].cancel(where, dry_run=dry_run)
+    count = scope.open_queue(name, reader)[1].cancel(where, dry_run=dry_run)
     show_affected(scope.display, "cancelled", count, dry_run=dry_run)
 
 
 @command
 def purge(scope: Scope, name: Name, where: _Where, *, dry_run: DryRun = False) -> None:
     """Remove finished items and their history for good."""
-    queue = cast("DeltaQueue | LocalQueue", scope.opened(name)[1])
+    queue = cast("DeltaQueue | LocalQueue", scope.open_queue(name)[1])
     count = queue.purge(where, dry_run=dry_run)
     show_affected(scope.display, "purged", count, dry_run=dry_run)
 
@@ -218,7 +218,7 @@ def undo(
     Cancelled items come back as new ones that name the old, at their places; one whose key was
     taken since does not. Done twice it is done once.
     """
-    done = plain(scope.opened(name, reader)[1].undo(step, dry_run=dry_run))
+    done = plain(scope.open_queue(name, reader)[1].undo(step, dry_run=dry_run))
     scope.display.show({**done, "dry_run": dry_run}, *show_counts.undone(done, dry_run=dry_run))
 
 
@@ -270,4 +270,4 @@ def show_affected(display: Display, what: str, count: Affected, *, dry_run: bool
         display.show({**told, "step": count.step}, f"{count:,} item(s) {what}{written}")
         return
     told |= {"states": count.states, "becomes": count.becomes, "sample": plain(count.sample)}
-    display.show(told, *show_items.affected(what, told))
+    display.show(told, *show_items.render_affected(what, told))

@@ -32,7 +32,7 @@ def metrics(
     from spark_queue.metrics import reading  # noqa: PLC0415
     from spark_queue.metrics import textfile as written  # noqa: PLC0415
 
-    queue = cast("AnyQueue", scope.opened(name)[1])
+    queue = cast("AnyQueue", scope.open_queue(name)[1])
     found = reading.samples(queue, keys=keys, window=timedelta(seconds=window))
     if textfile is None:
         plain = [

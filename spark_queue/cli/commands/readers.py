@@ -99,4 +99,4 @@ def drop_reader(scope: Scope, name: Name, reader: _Who, *, dry_run: DryRun = Fal
 
 
 def _registry(scope: Scope, name: str) -> DeltaQueue | LocalQueue:
-    return cast("DeltaQueue | LocalQueue", scope.opened(name)[1])
+    return cast("DeltaQueue | LocalQueue", scope.open_queue(name)[1])

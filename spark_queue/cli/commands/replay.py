@@ -80,11 +80,11 @@ def _rehearse(
 ) -> None:
     from spark_queue.replay import history, rehearse  # noqa: PLC0415 - help is quick
 
-    queue = scope.opened(name, reader)[1]
+    queue = scope.open_queue(name, reader)[1]
     past = history(queue)
     settings = changes(past.config, asked)
     done = rehearse(past, workers=servers, **settings)
-    scope.display.show(done, *show_counts.rehearsed(plain(done), shown))
+    scope.display.show(done, *show_counts.render_rehearsal(plain(done), shown))
 
 
 def _trace(

@@ -47,7 +47,7 @@ def report(
     """Say what waits and why, what fails and since when, who holds what, and who did what."""
     if open and html is None:
         raise InvalidArgumentError("open needs a page to show: name its file with --html")
-    queue, past = scope.opened(name, reader)[1], read_as_of(as_of)
+    queue, past = scope.open_queue(name, reader)[1], read_as_of(as_of)
     shown: Report | ItemReport
     if item is None:
         shown = queue.report(past, timedelta(seconds=window))
@@ -76,20 +76,20 @@ def top(
     reader: ReaderOption = None,
 ) -> None:
     """Show a queue as it changes; with --json an object on a line for each look."""
-    engine, queue = scope.opened(name, reader)
+    engine, queue = scope.open_queue(name, reader)
     look = engine.reports(queue, timedelta(seconds=window))
     # An interrupt is the usual end of it.
     with suppress(KeyboardInterrupt):
         if scope.display.json:
-            _repeated(lambda: scope.display.line(look().as_dict()), every, looks)
+            _repeat(lambda: scope.display.line(look().as_dict()), every, looks)
             return
         with Live(console=SafeConsole(), auto_refresh=False) as live:
-            _repeated(
+            _repeat(
                 lambda: live.update(Group(*show_report.live(look())), refresh=True), every, looks
             )
 
 
-def _repeated(show: Callable[[], None], every: float, looks: int | None) -> None:
+def _repeat(show: Callable[[], None], every: float, looks: int | None) -> None:
     """Show something so many times, or until it is interrupted."""
     seen = 0
     while looks is None or seen < looks:

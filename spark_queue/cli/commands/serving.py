@@ -61,7 +61,7 @@ def serve(
 
     board = Board(names, _opener(scope, timedelta(seconds=window)), reader)
     # One that cannot be opened is served as the others are: its pages say why, until it is mended.
-    failed = scope.run_each({seat.name: seat.opened for seat in board})
+    failed = scope.run_each({seat.name: seat.open for seat in board})
     # Others on this machine's network may look only if they know the token.
     is_private, token = host not in LOOPBACK, secrets.token_urlsafe(24)
     sessions = Sessions(token, _name(operator)) if allow_actions or is_private else None
@@ -99,12 +99,12 @@ def _opener(scope: Scope, window: timedelta) -> Opener:
 
     looks: dict[str, Followed] = {}
 
-    def opened(name: str, reader: str | None) -> Opened:
-        engine, queue = scope.opened(name, reader)
+    def open_queue(name: str, reader: str | None) -> Opened:
+        engine, queue = scope.open_queue(name, reader)
         looks[name] = engine.reports(queue, window, looks.get(name))
         return Opened(look=looks[name], operate=queue)
 
-    return opened
+    return open_queue
 
 
 def _name(operator: str | None) -> str:

@@ -69,7 +69,7 @@ def configure(
     asked = {**({} if config is None else read_mapping(config)), **given(live.settings())}
     if not asked:
         raise InvalidArgumentError("no setting is given; name one, as in --lease 60")
-    _, queue = scope.opened(name, reader)
+    _, queue = scope.open_queue(name, reader)
     before = queue.config
     settings = changes(before, asked)
     step = queue.configure(**settings)
@@ -82,7 +82,7 @@ def configure(
 @looking
 def config(scope: Scope, name: Name, reader: ReaderOption = None) -> None:
     """Show the configuration of a queue, as a file that create and configure read."""
-    engine, queue = scope.opened(name, reader)
+    engine, queue = scope.open_queue(name, reader)
     columns, found = engine.columns(queue), queue.config.to_dict()
     shown = {"queue": queue.name, "schema": columns, "paused": queue.paused, "config": found}
     scope.display.show(shown, *config_text(queue.name, columns, found).split("\n"))

@@ -31,7 +31,7 @@ def status(
 ) -> None:
     """Show how many items are in which state, and the first of them, what went wrong first."""
     past = read_as_of(as_of)
-    engine, queue = scope.opened(name, reader)
+    engine, queue = scope.open_queue(name, reader)
     at, seen = engine.status(queue, past, where, limit)
     paused = past is None and queue.paused
     shown = {"queue": queue.name, "at": at.isoformat(), "paused": paused, **seen}
@@ -48,7 +48,7 @@ def stats(
 ) -> None:
     """Show counts per state and per key, waiting times, and the age of the oldest item."""
     past = read_as_of(as_of)
-    engine, queue = scope.opened(name, reader)
+    engine, queue = scope.open_queue(name, reader)
     shown = engine.stats(queue, past, limit)
     scope.display.show(shown, *show_counts.stats(shown))
 
@@ -64,7 +64,7 @@ def dead(
 ) -> None:
     """Show the dead letters: items that failed for good, with their last error."""
     past = read_as_of(as_of)
-    engine, queue = scope.opened(name, reader)
+    engine, queue = scope.open_queue(name, reader)
     count, letters = engine.dead(queue, past, where, limit)
     shown = {"queue": queue.name, "count": count, "items": letters}
     scope.display.show(shown, *show_items.dead(shown, where))
@@ -73,14 +73,14 @@ def dead(
 @looking
 def explain(scope: Scope, name: Name, seq: _Seq, reader: ReaderOption = None) -> None:
     """Say why an item is not running."""
-    shown = plain(scope.opened(name, reader)[1].explain(seq))
+    shown = plain(scope.open_queue(name, reader)[1].explain(seq))
     scope.display.show(shown, *show_items.explanation(shown))
 
 
 @looking
 def history(scope: Scope, name: Name, seq: _Seq, reader: ReaderOption = None) -> None:
     """Show what happened to an item, oldest first."""
-    queue = scope.opened(name, reader)[1]
+    queue = scope.open_queue(name, reader)[1]
     found = plain(queue.history(seq))
     if not found:
         raise InvalidArgumentError(f"seq is {seq}: queue {queue.name!r} has no such item")

@@ -34,17 +34,17 @@ if TYPE_CHECKING:
 
 def create(scope: Scope, name: str, schema: str, config: QueueConfig) -> str:
     """See :class:`~spark_queue.cli.engines.engine.Engine`, as of all that follows."""
-    return DeltaQueue.create(scope.spark, placed(scope, name), schema, config).name
+    return DeltaQueue.create(scope.spark, locate(scope, name), schema, config).name
 
 
-def opened(scope: Scope, name: str, reader: str | None) -> AnyQueue:
+def open_queue(scope: Scope, name: str, reader: str | None) -> AnyQueue:
     """See :class:`Engine`."""
     return scope.reading(name, reader)
 
 
-def placed(scope: Scope, name: str) -> str:
+def locate(scope: Scope, name: str) -> str:
     """See :class:`Engine`."""
-    return scope.placed(name)
+    return scope.locate(name)
 
 
 def drop(scope: Scope, place: str) -> None:
@@ -59,7 +59,7 @@ def droppable(scope: Scope, place: str) -> Affected:
 
 def clone(scope: Scope, name: str, to: str) -> AnyQueue:
     """See :class:`Engine`."""
-    return scope.queue(name).clone(scope.placed(to))
+    return scope.queue(name).clone(scope.locate(to))
 
 
 def maintain(scope: Scope, name: str, retention: timedelta | None) -> Maintained:
@@ -84,7 +84,7 @@ def maintainable(scope: Scope, name: str, retention: timedelta | None) -> Affect
 
 def examine(scope: Scope, name: str, limits: Thresholds) -> Checkup:
     """See :class:`Engine`."""
-    address = QueueAddress(placed(scope, name))
+    address = QueueAddress(locate(scope, name))
     return examination.examine(Store.of(scope.spark, address, SystemClock()), limits)
 
 
@@ -96,14 +96,14 @@ def enqueue(scope: Scope, queue: AnyQueue, source: Source) -> EnqueueResult:
         frame = scope.spark.read.table(str(source.table))
     else:
         found = (scope.spark, absolute(source.files), source.kind, into.schema)
-        frame, explained = inputs.read_files(*found), inputs.explained(*found)
+        frame, explained = inputs.read_files(*found), inputs.explain_misfits(*found)
     with explained:
         return into.enqueue(frame, source.order_by, on_duplicate=source.on_duplicate)
 
 
 def columns(queue: AnyQueue) -> str:
     """See :class:`Engine`."""
-    fields = _seen(queue).schema.fields
+    fields = _as_queue(queue).schema.fields
     return ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in fields)
 
 
@@ -111,15 +111,15 @@ def status(
     queue: AnyQueue, past: Past, where: str | None, limit: int
 ) -> tuple[datetime, dict[str, Any]]:
     """See :class:`Engine`."""
-    seen = _seen(queue)
+    seen = _as_queue(queue)
     at = seen.instant_of(past) if isinstance(past, int) else past or SystemClock().now()
     at = at.astimezone(timezone.utc)
     items = matching(seen.status(past), where)
     first = _first(items, at).select(*seen.schema.names, *SHOWN)
-    return at, {**_counted(items, at), "items": rows(first, limit)}
+    return at, {**_count(items, at), "items": rows(first, limit)}
 
 
-def _counted(items: DataFrame, at: datetime) -> dict[str, Any]:
+def _count(items: DataFrame, at: datetime) -> dict[str, Any]:
     """Count items per state, and those of which there is more to say."""
     notes = _notes(at)
     counted = items.groupBy("_state").agg(
@@ -160,7 +160,7 @@ def dead(
     queue: AnyQueue, past: Past, where: str | None, limit: int
 ) -> tuple[int, list[dict[str, Any]]]:
     """See :class:`Engine`."""
-    seen = _seen(queue)
+    seen = _as_queue(queue)
     letters = matching(seen.dead(past), where)
     shown = letters.select(*seen.schema.names, *LETTER).orderBy("_seq")
     return letters.count(), rows(shown, limit)
@@ -168,7 +168,7 @@ def dead(
 
 def stats(queue: AnyQueue, past: Past, limit: int) -> dict[str, Any]:
     """See :class:`Engine`."""
-    found = _seen(queue).stats(past)
+    found = _as_queue(queue).stats(past)
     counts = {name: plain(getattr(found, name)) for name in found.__dataclass_fields__}
     return {**counts, "per_key": rows(_worst(found.per_key), limit)}
 
@@ -180,7 +180,7 @@ def _worst(per_key: DataFrame) -> DataFrame:
 
 def reports(queue: AnyQueue, window: timedelta, like: Followed | None = None) -> Followed:
     """See :class:`Engine`."""
-    return reading.followed(store_of(_seen(queue)), window, like.engines if like else None)
+    return reading.follow(store_of(_as_queue(queue)), window, like.engines if like else None)
 
 
 def matching(items: DataFrame, where: str | None) -> DataFrame:
@@ -194,5 +194,5 @@ def matching(items: DataFrame, where: str | None) -> DataFrame:
     return items if where is None else chosen(items, where)
 
 
-def _seen(queue: AnyQueue) -> DeltaQueue | Reader:
+def _as_queue(queue: AnyQueue) -> DeltaQueue | Reader:
     return cast("DeltaQueue | Reader", queue)

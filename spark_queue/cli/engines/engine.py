@@ -64,7 +64,7 @@ class Engine(Protocol):
     def create(self, scope: Scope, name: str, schema: str, config: QueueConfig) -> str:
         """Make a queue, and return its name as the library has it."""
 
-    def opened(self, scope: Scope, name: str, reader: str | None) -> AnyQueue:
+    def open_queue(self, scope: Scope, name: str, reader: str | None) -> AnyQueue:
         """Open a queue, as its default reader sees it or as one that is registered."""
 
     def drop(self, scope: Scope, place: str) -> None:
@@ -91,7 +91,7 @@ class Engine(Protocol):
     def examine(self, scope: Scope, name: str, limits: Thresholds) -> Checkup:
         """Look for what is wrong with a queue, also with one that does not open."""
 
-    def placed(self, scope: Scope, name: str) -> str:
+    def locate(self, scope: Scope, name: str) -> str:
         """Return the name or path of a queue as the library has it."""
 
     def enqueue(self, scope: Scope, queue: AnyQueue, source: Source) -> EnqueueResult:

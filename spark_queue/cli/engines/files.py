@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from spark_queue.cli.engines import choice
 from spark_queue.cli.shown.formats import Format
-from spark_queue.cli.shown.words import clipped
+from spark_queue.cli.shown.words import clip
 from spark_queue.delta.input.kinds import Field
 from spark_queue.delta.input.plain.arrow import type_of
 from spark_queue.delta.input.plain.rows import OPTIONAL_COLUMNS
@@ -127,7 +127,7 @@ def _json_object(files: str, line: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        _leave(files, f"{clipped(line)!r} is no plain JSON object")
+        _leave(files, f"{clip(line)!r} is no plain JSON object")
     return found
 
 
@@ -168,7 +168,7 @@ def _cells(files: str, line: str) -> list[str | None]:
         if not comma:
             return cells
         at = match.end()
-    return _leave(files, f"how {clipped(line)!r} is quoted, or blank, is for Spark to read")
+    return _leave(files, f"how {clip(line)!r} is quoted, or blank, is for Spark to read")
 
 
 def _are_alike(names: Sequence[str]) -> bool:
@@ -201,7 +201,7 @@ def _column(
         try:
             found.append(None if value is None else convert(value, kind))
         except (ValueError, OverflowError):
-            shown = clipped(str(value))
+            shown = clip(str(value))
             _leave(files, f"column {column.name!r} is {kind} in the queue, and {shown!r} in them")
     try:
         return pa.array(found, type_of(column))

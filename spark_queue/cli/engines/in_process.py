@@ -54,14 +54,14 @@ def create(scope: Scope, name: str, schema: str, config: QueueConfig) -> str:
         raise
 
 
-def opened(scope: Scope, name: str, reader: str | None) -> AnyQueue:
+def open_queue(scope: Scope, name: str, reader: str | None) -> AnyQueue:
     """See :class:`Engine`."""
     del scope
     queue = LocalQueue.open(local_path(name))
     return queue if reader is None else queue.open_reader(reader)
 
 
-def placed(scope: Scope, name: str) -> str:
+def locate(scope: Scope, name: str) -> str:
     """See :class:`Engine`."""
     del scope
     return local_path(name)
@@ -143,10 +143,10 @@ def status(
     store = handles.store_of(_local(queue))
     ends = ends_at(store, past)
     at = (ends.at or SystemClock().now()).astimezone(timezone.utc)
-    found = _meant(store, views.standing(store, ends, _MOST), ends, where)
+    found = _select(store, views.standing(store, ends, _MOST), ends, where)
     notes = _notes(found, at)
     counts = {name: pc.sum(told).as_py() or 0 for name, told in notes.items()}
-    first = found.take(pc.sort_indices(_placed(found, notes), sort_keys=_BY_PLACE)[:limit])
+    first = found.take(pc.sort_indices(_sort(found, notes), sort_keys=_BY_PLACE)[:limit])
     own = _rows(views.values(store, first["_seq"]))
     shown = [{**mine, **row} for mine, row in zip(own, _rows(first.select(SHOWN)), strict=True)]
     return at, {"states": _states(found), **counts, "items": shown}
@@ -174,7 +174,7 @@ def _notes(found: pa.Table, at: datetime) -> dict[str, pa.ChunkedArray]:
     }
 
 
-def _placed(found: pa.Table, notes: dict[str, pa.ChunkedArray]) -> pa.Table:
+def _sort(found: pa.Table, notes: dict[str, pa.ChunkedArray]) -> pa.Table:
     """Give items their places: what went wrong, what may, what goes on, what is over."""
     state = found["_state"]
     place = pa.chunked_array([pa.repeat(pa.scalar(7), found.num_rows)])
@@ -198,7 +198,7 @@ def dead(
     """See :class:`Engine`."""
     store = handles.store_of(_local(queue))
     ends = ends_at(store, past)
-    found = _meant(store, views.standing(store, ends, _MOST), ends, where)
+    found = _select(store, views.standing(store, ends, _MOST), ends, where)
     letters = found.filter(pc.equal(found["_state"], DEAD))
     first = letters.slice(0, limit)
     first = first.append_column("_successor", views.successors(store, ends, first["_seq"]))
@@ -230,7 +230,7 @@ def _worst(keys: pa.Table) -> pa.Array:
 
 def reports(queue: AnyQueue, window: timedelta, like: Followed | None = None) -> Followed:
     """See :class:`Engine`."""
-    return reading.followed(handles.store_of(_local(queue)), window, like.engines if like else None)
+    return reading.follow(handles.store_of(_local(queue)), window, like.engines if like else None)
 
 
 def _rows(table: pa.Table) -> Sequence[dict[str, Any]]:
@@ -238,7 +238,7 @@ def _rows(table: pa.Table) -> Sequence[dict[str, Any]]:
     return [plain(row) for row in table.to_pylist()]
 
 
-def _meant(store: Store, found: pa.Table, ends: Ends, where: str | None) -> pa.Table:
+def _select(store: Store, found: pa.Table, ends: Ends, where: str | None) -> pa.Table:
     """Return the items that a condition means, of those that stand in a queue."""
     if where is None:
         return found

@@ -44,7 +44,7 @@ SETTLED = ("acked", "failed", "released", "dead")
 @contextmanager
 def progress_bar(display: Display) -> Iterator[Callable[[Step], None]]:
     """Show a bar while the block runs; nothing with ``--json`` or where nobody watches."""
-    with _shown(display, BarColumn(), MofNCompleteColumn()) as progress:
+    with _progress_bar(display, BarColumn(), MofNCompleteColumn()) as progress:
         task = progress.add_task("starting Spark", total=None)
 
         def update(step: Step) -> None:
@@ -73,18 +73,18 @@ def claim_progress(
     each : bool
         Also print the result of each claim on standard output: a JSON object with ``--json``.
     """
-    with _shown(display) as progress:
+    with _progress_bar(display) as progress:
         total = 0 if progress.disable else count()
         task = progress.add_task(standing(None, total, 0.0), total=total or None)
         started, before = time.monotonic(), dict.fromkeys(SETTLED, 0)
 
-        def settled(result: ProcessResult) -> None:
+        def show(result: ProcessResult) -> None:
             if each:
                 _tell(display, _of_claim(result, before))
             said = standing(result, total, time.monotonic() - started)
             progress.update(task, description=said, completed=result.acked + result.dead)
 
-        yield settled
+        yield show
 
 
 def standing(result: ProcessResult | None, total: int, seconds: float) -> str:
@@ -128,7 +128,7 @@ def _tell(display: Display, claim: dict[str, Any]) -> None:
         sys.stdout.flush()
 
 
-def _shown(display: Display, *columns: ProgressColumn) -> Progress:
+def _progress_bar(display: Display, *columns: ProgressColumn) -> Progress:
     console = SafeConsole(stderr=True)
     return Progress(
         SpinnerColumn(),

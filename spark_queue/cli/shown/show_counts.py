@@ -73,7 +73,7 @@ def readers(data: Plain) -> list[RenderableType]:
     return [table]
 
 
-def enqueued(data: Plain) -> list[RenderableType]:
+def render_enqueue(data: Plain) -> list[RenderableType]:
     """Show what an enqueue did."""
     lines = []
     if data["duplicates"]:
@@ -81,7 +81,7 @@ def enqueued(data: Plain) -> list[RenderableType]:
     return [*lines, f"{words.plural(data['inserted'], 'item')} enqueued, step {data['step']}"]
 
 
-def processed(data: Plain) -> list[RenderableType]:
+def render_process(data: Plain) -> list[RenderableType]:
     """Show what processing did: what went wrong first, and why it ended."""
     rate = _rate(data)
     done = words.plural(data["acked"], "item")
@@ -140,7 +140,7 @@ def undone(data: Plain, *, dry_run: bool = False) -> list[RenderableType]:
     return [*lines]
 
 
-def rehearsed(data: Plain, count: int) -> list[RenderableType]:
+def render_rehearsal(data: Plain, count: int) -> list[RenderableType]:
     """Show what keys waited, and would have: those first that would wait longest."""
     tenants = sorted(data["tenants"], key=_longest)
     figures = {f"{which}\n{name}": "right" for which in ("was", "before", "after") for name in _P}
@@ -181,7 +181,7 @@ def _longest(tenant: Plain) -> tuple[float, str]:
 SHOWN_HOLDERS = 10
 
 
-def maintained(data: Plain) -> list[RenderableType]:
+def render_maintenance(data: Plain) -> list[RenderableType]:
     """Show what maintenance did."""
     dropped = words.plural(data["dropped_items"], "item")
     return [

@@ -33,8 +33,8 @@ def _checkup(data: Plain) -> Iterator[str]:
         yield from _finding(finding)
     for why in dict.fromkeys(left.values()):
         names = ", ".join(name for name, said in left.items() if said == why)
-        yield from _wrapped(f"not checked: {names}", 2)
-        yield from _wrapped(why, 4)
+        yield from _wrap(f"not checked: {names}", 2)
+        yield from _wrap(why, 4)
 
 
 def _storage(data: Plain) -> str:
@@ -44,7 +44,7 @@ def _storage(data: Plain) -> str:
     return f"{words.size(data['size'])} on disk{free}; format {data['format']}{due * is_due}"
 
 
-def _wrapped(text: str, indent: int) -> list[str]:
+def _wrap(text: str, indent: int) -> list[str]:
     """Break a sentence into lines of a terminal; no word of it, which may be a path."""
     before = " " * indent
     return wrap(
@@ -61,7 +61,7 @@ def _finding(data: Plain) -> Iterator[str]:
     since = f", since {words.instant(data['since'])}" if data["since"] else ""
     reader = f", reader {data['reader']}" if data["reader"] else ""
     yield f"  {data['severity']}: {data['id']}{reader}{since}"
-    yield from _wrapped(data["what"], 4)
+    yield from _wrap(data["what"], 4)
     if data["command"]:
         yield f"    {_prompt(data['command'])} {data['command']}"
 

@@ -27,16 +27,16 @@ def status(data: Plain) -> list[RenderableType]:
     """Show counts per state with what is wrong first, and items."""
     total = sum(data["states"].values())
     if total == 0:
-        return [*_paused(data), f"no items in {data['queue']}"]
+        return [*_pause_line(data), f"no items in {data['queue']}"]
     shown = data["items"]
-    lines: list[RenderableType] = [*_paused(data), _state_table(data)]
+    lines: list[RenderableType] = [*_pause_line(data), _state_table(data)]
     if shown:
         first = "" if len(shown) == total else f"the first {len(shown):,} of "
         lines += ["", f"{first}{words.plural(total, 'item')}:", _item_table(shown, data["at"])]
     return lines
 
 
-def _paused(data: Plain) -> list[RenderableType]:
+def _pause_line(data: Plain) -> list[RenderableType]:
     return [f"PAUSED: claims of {data['queue']} get nothing; resume it"] if data["paused"] else []
 
 
@@ -104,18 +104,18 @@ def _letter(row: Plain) -> list[RenderableType]:
     return [
         "",
         head,
-        _indented(words.error(row) or "no error is known"),
-        _indented(words.item(row)),
+        _indent(words.error(row) or "no error is known"),
+        _indent(words.item(row)),
     ]
 
 
-def _indented(text: str) -> Padding:
+def _indent(text: str) -> Padding:
     folded = text_of(text)
     folded.overflow = "fold"
     return Padding(folded, (0, 0, 0, 4))
 
 
-def affected(what: str, data: Plain) -> list[RenderableType]:
+def render_affected(what: str, data: Plain) -> list[RenderableType]:
     """Show what a change would be about: how many items in which state, and the first of them."""
     lines: list[RenderableType] = [f"{data['count']:,} item(s) would be {what}"]
     ends = [f"{count:,} {end}" for end, count in data["becomes"].items()]
@@ -160,4 +160,4 @@ def _transition(row: Plain) -> str:
 
 def explanation(data: Plain) -> list[RenderableType]:
     """Show why an item is not running."""
-    return [f"item {data['seq']}: {data['reason']}", _indented(data["detail"])]
+    return [f"item {data['seq']}: {data['reason']}", _indent(data["detail"])]

@@ -34,11 +34,11 @@ def report(shown: Report) -> list[RenderableType]:
     overview, errors, *others = sheets.sheets(shown)
     return [
         sheets.headline(shown),
-        *_titled(overview),
+        *_sheet_lines(overview),
         *_plots(shown),
-        *_titled(errors),
+        *_sheet_lines(errors),
         *sheets.redrives(shown),
-        *(part for sheet in others for part in _titled(sheet)),
+        *(part for sheet in others for part in _sheet_lines(sheet)),
         *sheets.undos(shown),
     ]
 
@@ -51,8 +51,8 @@ def item(shown: ItemReport) -> list[RenderableType]:
         head,
         shown.text,
         *chain,
-        *_titled(sheets.entry(shown)),
-        *_titled(sheets.history(shown)),
+        *_sheet_lines(sheets.entry(shown)),
+        *_sheet_lines(sheets.history(shown)),
     ]
 
 
@@ -61,7 +61,7 @@ def live(shown: Report) -> list[RenderableType]:
     chosen = [sheet for sheet in sheets.sheets(shown) if sheet.name in _LIVE and sheet.rows]
     parts: list[RenderableType] = [*map(text_of, (sheets.headline(shown), *_plots(shown)))]
     for sheet in chosen:
-        parts += map(_as_text, _titled(sheet, None if sheet.name == "overview" else FEW))
+        parts += map(_as_text, _sheet_lines(sheet, None if sheet.name == "overview" else FEW))
     return parts
 
 
@@ -82,7 +82,7 @@ def _plots(shown: Report) -> list[str]:
     return ["", *lines]
 
 
-def _titled(sheet: Sheet, most: int | None = None) -> Iterable[RenderableType]:
+def _sheet_lines(sheet: Sheet, most: int | None = None) -> Iterable[RenderableType]:
     note = f": {sheet.note}" if sheet.note else ""
     yield ""
     yield f"{sheet.title}{note}"

@@ -10,7 +10,7 @@ from typing import Any
 from spark_queue.wording import duration, plural, size, visible
 
 __all__ = [
-    "clipped",
+    "clip",
     "duration",
     "error",
     "instant",
@@ -53,10 +53,10 @@ def is_later(text: str | None, other: str) -> bool:
 def item(row: Mapping[str, Any]) -> str:
     """Return the user's own columns of an item as one text."""
     own = {name: value for name, value in row.items() if not name.startswith("_")}
-    return " ".join(f"{name}={clipped(value)}" for name, value in own.items())
+    return " ".join(f"{name}={clip(value)}" for name, value in own.items())
 
 
-def clipped(value: Any, most: int = VALUE_CHARS) -> str:
+def clip(value: Any, most: int = VALUE_CHARS) -> str:
     """Return a value as text, not longer than so many characters."""
     text = visible(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
     return text if len(text) <= most else text[: most - 1] + "…"
@@ -65,7 +65,7 @@ def clipped(value: Any, most: int = VALUE_CHARS) -> str:
 def error(row: Mapping[str, Any]) -> str:
     """Return the first line of the last error of an item."""
     lines = (row.get("_error") or "").strip().splitlines()
-    return clipped(lines[0], ERROR_CHARS) if lines else ""
+    return clip(lines[0], ERROR_CHARS) if lines else ""
 
 
 def tries(row: Mapping[str, Any]) -> str:

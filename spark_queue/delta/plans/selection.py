@@ -124,7 +124,7 @@ def _turns(eligible: DataFrame, limit: int) -> DataFrame:
     late = eligible.where("_overdue").select("_priority", "_fair_key").distinct()
     marked = tags.join_lines(eligible, late.withColumn("_late", F.lit(True)))
     on_time = turns.on_time(marked.where("_late is null"))
-    return on_time.unionByName(turns.reassigned(marked.where("_late"), limit)).drop("_late")
+    return on_time.unionByName(turns.reassign_turns(marked.where("_late"), limit)).drop("_late")
 
 
 def picked(

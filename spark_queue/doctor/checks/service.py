@@ -38,7 +38,7 @@ def paused(subject: Subject) -> Iterator[Finding]:
 def _pause(subject: Subject, reader: Seen) -> Configured | None:
     """Return the first of the newest configurations that are all paused."""
     first = None
-    for configured in subject.table_of(reader).configured():
+    for configured in subject.table_of(reader).configurations():
         if not configured.paused:
             first = None
         elif first is None:

@@ -10,7 +10,7 @@ from spark_queue.delta.store import fencing
 from spark_queue.delta.tables import lives
 from spark_queue.doctor.finding import Finding
 from spark_queue.doctor.panels import StarvingKey
-from spark_queue.doctor.phrases import listed, span
+from spark_queue.doctor.phrases import list_names, span
 from spark_queue.doctor.subject import Seen, Subject
 from spark_queue.report.model import HeldGroup
 from spark_queue.results import Liveness
@@ -55,12 +55,17 @@ def _idle_since(subject: Subject, reader: Seen) -> datetime | None:
     seen = panels.overview
     if works or seen.runnable_since is None:
         return None
-    times = (seen.runnable_since, seen.last_claim_at, seen.last_ack_at, _resumed(subject, reader))
+    times = (
+        seen.runnable_since,
+        seen.last_claim_at,
+        seen.last_ack_at,
+        _resume_time(subject, reader),
+    )
     return max(at for at in times if at is not None)
 
 
-def _resumed(subject: Subject, reader: Seen) -> datetime | None:
-    configured = subject.table_of(reader).configured()
+def _resume_time(subject: Subject, reader: Seen) -> datetime | None:
+    configured = subject.table_of(reader).configurations()
     return max(
         (now.at for was, now in pairwise(configured) if was.paused and not now.paused), default=None
     )
@@ -71,7 +76,7 @@ def _who_lives(subject: Subject) -> str:
     if directory is None:
         return "no lease is in force"
     pids = [str(pid) for pid in lives.running(directory)]
-    return f"worker process {listed(pids)} lives" if pids else "no worker lives"
+    return f"worker process {list_names(pids)} lives" if pids else "no worker lives"
 
 
 def tenant_starves(subject: Subject) -> Iterator[Finding]:
@@ -81,7 +86,9 @@ def tenant_starves(subject: Subject) -> Iterator[Finding]:
         if keys:
             first, *others = keys
             told = plural(first.turns, "turn") if first.turns else "no turn"
-            more = f"; so do {listed([_name(key.fair_key) for key in others])}" if others else ""
+            more = (
+                f"; so do {list_names([_name(key.fair_key) for key in others])}" if others else ""
+            )
             yield Finding(
                 id="tenant-starves",
                 severity="warning",
@@ -136,7 +143,9 @@ def group_starves(subject: Subject) -> Iterator[Finding]:
             first, *others = held
             error = f", failed with: {first.error[:_CHARS]}" if first.error else ""
             lost = f", was lost {first.losses} time(s)" if first.losses else ""
-            more = f"; so do {listed([repr(one.group_key) for one in others])}" if others else ""
+            more = (
+                f"; so do {list_names([repr(one.group_key) for one in others])}" if others else ""
+            )
             yield Finding(
                 id="group-starves",
                 severity="warning",

@@ -47,7 +47,7 @@ def _damage(store: Store, which: LogName, what: str) -> Finding:
     if directory is None:
         since, command = None, ""
     else:
-        since, command = _changed(directory / "_delta_log"), _set_aside(store.name, directory)
+        since, command = _last_change(directory / "_delta_log"), _set_aside(store.name, directory)
     return Finding(
         id="damaged",
         severity="error",
@@ -74,7 +74,7 @@ def _directory(store: Store, which: LogName) -> Path | None:
     return store.handle.place.directory_of(store.queue if which == "queue" else store.status)
 
 
-def _changed(log: Path) -> datetime:
+def _last_change(log: Path) -> datetime:
     """Return when somebody made or removed a commit last."""
     return datetime.fromtimestamp(log.stat().st_mtime, timezone.utc)
 
@@ -122,7 +122,7 @@ def position_gone(subject: Subject) -> Iterator[Finding]:
 def foreign_rows(subject: Subject) -> Iterator[Finding]:
     """Find rows that were put into a table by somebody else than the library."""
     for table in subject.tables:
-        foreign = [commit for commit in table.written() if commit.is_foreign]
+        foreign = [commit for commit in table.newest_commits() if commit.is_foreign]
         in_force = [commit for commit in foreign if commit.is_in_force]
         rows = table.strangers()
         # What was deleted since, or is in merged files, only its rows can tell.
@@ -147,9 +147,9 @@ def clocks_differ(subject: Subject) -> Iterator[Finding]:
     """Find steps whose times do not fit this machine's clock, their files', or each other."""
     found = []
     for table in subject.tables:
-        commits = table.written()[-_CLOCKED:]
+        commits = table.newest_commits()[-_CLOCKED:]
         first = max(1, _last_step(subject, table) - _CLOCKED + 1)
-        what = _disagreement(subject, table.logged(first), commits)
+        what = _disagreement(subject, table.heads_since(first), commits)
         if what:
             found.append((table, *what))
     if found:

@@ -47,7 +47,7 @@ def checkpoint_due(subject: Subject) -> Iterator[Finding]:
 
 
 def _first_step_since(subject: Subject, reader: Seen) -> datetime | None:
-    later = subject.table_of(reader).logged(reader.head.checkpoint.step + 1)
+    later = subject.table_of(reader).heads_since(reader.head.checkpoint.step + 1)
     return later[0].at if later else None
 
 
@@ -55,9 +55,9 @@ def commits_unsummed(subject: Subject) -> Iterator[Finding]:
     """Find tables whose commits nobody sums up: every new process reads each of them."""
     late = []
     for table in subject.tables:
-        count, interval = table.unsummed()
+        count, interval = table.count_unsummed()
         if count > _LATE * interval:
-            commits = table.written()
+            commits = table.newest_commits()
             since = commits[max(0, len(commits) - count)].at if commits else None
             late.append(
                 _Due(table, f"{count:,} commits of {_log(table)} were not summed up", since)

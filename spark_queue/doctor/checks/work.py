@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from spark_queue.doctor.finding import Finding
-from spark_queue.doctor.phrases import listed, span
+from spark_queue.doctor.phrases import list_names, span
 from spark_queue.doctor.subject import Seen, Subject
 from spark_queue.report.model import RetryPoint
 from spark_queue.report.predicates import redrive_command
@@ -28,7 +28,7 @@ def leases_overdue(subject: Subject) -> Iterator[Finding]:
             if one.liveness is Liveness.LATE and one.until and one.until <= least
         ]
         if late:
-            named = listed([one.worker_id or "nobody by name" for one in late])
+            named = list_names([one.worker_id or "nobody by name" for one in late])
             yield Finding(
                 id="leases-overdue",
                 severity="warning",
@@ -46,7 +46,7 @@ def workers_gone(subject: Subject) -> Iterator[Finding]:
         workers = subject.panels(reader).workers
         gone = [one for one in workers if one.items and one.liveness is Liveness.GONE]
         if gone:
-            named = listed([one.worker_id or "nobody by name" for one in gone])
+            named = list_names([one.worker_id or "nobody by name" for one in gone])
             items = plural(sum(one.items for one in gone), "item")
             are = "is" if len(gone) == 1 else "are"
             yield Finding(

@@ -13,7 +13,7 @@ from spark_queue import checks
 from spark_queue.inprocess.broker import QueueBroker, Turn
 from spark_queue.inprocess.broker.broker import is_coroutine_function
 from spark_queue.waiting.abort import AbortSignal
-from spark_queue.waiting.aio import resolved
+from spark_queue.waiting.aio import resolve
 from spark_queue.waiting.timer import SHARED_TIMER, Timeout, Timer
 
 A = TypeVar("A")
@@ -146,7 +146,7 @@ class BoundedGuard(Generic[A]):
     ) -> Callable[[Turn], Awaitable[Any]]:
         async def task(turn: Turn) -> Any:
             free = self._free.take()
-            resource = free[0] if free else await resolved(self._create())
+            resource = free[0] if free else await resolve(self._create())
             try:
                 return await operation(resource, turn.signal)
             finally:

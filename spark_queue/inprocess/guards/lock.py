@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from spark_queue import checks
 from spark_queue.errors import DeadlockError
 from spark_queue.inprocess.broker.scheduler import require_key
-from spark_queue.waiting.aio import taken
+from spark_queue.waiting.aio import take_result
 from spark_queue.waiting.timer import SHARED_TIMER, Timeout, Timer, seconds
 from spark_queue.waiting.waiters import LineFuture, WaiterLine
 from spark_queue.wording import shorten
@@ -203,7 +203,7 @@ class AioInProcessLock:
         """Wait for a lock and hold it, without blocking the loop."""
         if timeout is None:
             self._locks.require_other_owner(lock_id, asyncio.current_task())
-        return await taken(self._locks.acquire_future(lock_id, timeout), self._locks.withdraw)
+        return await take_result(self._locks.acquire_future(lock_id, timeout), self._locks.withdraw)
 
     @asynccontextmanager
     async def hold(self, lock_id: Hashable, timeout: Timeout = None) -> AsyncIterator[LockToken]:

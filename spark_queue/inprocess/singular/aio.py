@@ -12,7 +12,7 @@ from spark_queue.errors import QueueShutDownError
 from spark_queue.inprocess.singular.requests import Admission, Reply
 from spark_queue.inprocess.singular.waits import Wait
 from spark_queue.inprocess.singular.work import RequestWork
-from spark_queue.waiting.aio import outcome, resolved
+from spark_queue.waiting.aio import outcome, resolve
 from spark_queue.waiting.loops import end_of
 from spark_queue.waiting.timer import Timeout, seconds
 
@@ -172,7 +172,7 @@ class TaskWorker(Generic[T, R]):
         if not reply.set_running_or_notify_cancel():
             return
         try:
-            result = await resolved(self._work.handle(item))
+            result = await resolve(self._work.handle(item))
             admission = self._work.pass_on(result)
             if admission is not None:
                 await _admitted(admission)

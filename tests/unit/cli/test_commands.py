@@ -17,7 +17,7 @@ from spark_queue.errors import (
     WriterLockedError,
 )
 from spark_queue.ingest import TypeSummary
-from spark_queue.ingest.summary import summarised
+from spark_queue.ingest.summary import summarise
 from spark_queue.processing.loop import ProcessResult
 from spark_queue.results import Affected
 
@@ -230,7 +230,7 @@ def test_main_job_ends_with_what_it_did_and_what_to_try_next(
     many = [(f"text/x-{number}", 1, 10) for number in range(11)]
     rows: list[tuple[Any, ...]] = [("text/x-python", 1_234, 56_789), (None, 2, 5), *many]
     types = [TypeSummary(media_type=kind, files=n, bytes=size) for kind, n, size in rows]
-    done = summarised(
+    done = summarise(
         discovered={"": 1_250},
         inserted={"": 1_248},
         states={"acked": {"": 1_247}, "dead": {"": 1}},
@@ -238,7 +238,7 @@ def test_main_job_ends_with_what_it_did_and_what_to_try_next(
         stopped="empty",
         types=types,
     )
-    nothing = summarised(discovered={"": 5}, inserted={}, states={}, seconds=1, stopped="empty")
+    nothing = summarise(discovered={"": 5}, inserted={}, states={}, seconds=1, stopped="empty")
     answers = iter([done, nothing])
     monkeypatch.setattr("spark_queue.ingest.ingest", lambda *_, **__: next(answers))
     monkeypatch.chdir(tmp_path)

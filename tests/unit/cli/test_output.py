@@ -149,4 +149,4 @@ def test_name_is_a_table_where_tables_last(
 
     scope = Scope(Display(), lambda _verbose: _Session(catalog))  # type: ignore[arg-type,return-value]
 
-    assert scope.placed(name) == meant.format(here=tmp_path)
+    assert scope.locate(name) == meant.format(here=tmp_path)

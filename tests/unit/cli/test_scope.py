@@ -5,7 +5,7 @@ import logging
 
 from pyspark.logger import PySparkLogger
 
-from spark_queue.cli.scope import hushed
+from spark_queue.cli.scope import hush_pyspark
 
 
 def test_pyspark_does_not_print_what_the_command_will_say() -> None:
@@ -15,7 +15,7 @@ def test_pyspark_does_not_print_what_the_command_will_say() -> None:
     handler = logging.StreamHandler(screen)
     logger.addHandler(handler)
     try:
-        with hushed():
+        with hush_pyspark():
             logger.error("a typo")
         assert screen.getvalue() == ""
         logger.error("a typo")

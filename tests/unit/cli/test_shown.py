@@ -205,7 +205,7 @@ def test_processing_tells_failed_from_released() -> None:
     done = {"claims": 1, "acked": 120, "failed": 1, "released": 2, "dead": 3}
 
     ended = {"seconds": 12.4, "stopped": "empty", "waiting": {}, "until": None}
-    lines = printed(show_counts.processed({**done, **ended}))
+    lines = printed(show_counts.render_process({**done, **ended}))
 
     assert lines == [
         "3 items dead; the command dead says why",
@@ -221,7 +221,9 @@ def test_processing_says_what_still_waits() -> None:
     done = dict.fromkeys(("claims", "acked", "failed", "released", "dead"), 0)
     waits = {"waiting": {"delayed": 1_200, "held by group": 3}, "until": AFTER}
 
-    lines = printed(show_counts.processed({**done, "seconds": 0.0, "stopped": "waiting", **waits}))
+    lines = printed(
+        show_counts.render_process({**done, "seconds": 0.0, "stopped": "waiting", **waits})
+    )
 
     assert " ".join(lines[1:]) == (
         "ended: no item may run now: 1,200 delayed, 3 held by group, until 2026-11-23 11:00:00Z"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from spark_queue.ingest.run import inserted, known_states
+from spark_queue.ingest.run import count_inserted, known_states
 from spark_queue.processing.loop import ProcessResult
 
 _FOUND = {"a": 2, "b": 1}
@@ -16,7 +16,7 @@ def test_log_is_not_asked_where_all_or_none_are_new(count: int, new: dict[str, i
     """Which tenants' files were new follows from the counts of an enqueue that took all or none."""
     entered: Any = SimpleNamespace(inserted=count)
 
-    assert inserted(entered, _FOUND) == new
+    assert count_inserted(entered, _FOUND) == new
 
 
 @pytest.mark.parametrize(

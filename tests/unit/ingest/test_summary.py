@@ -2,13 +2,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from spark_queue.ingest.summary import TenantSummary, TypeSummary, by_type, summarised
+from spark_queue.ingest.summary import TenantSummary, TypeSummary, by_type, summarise
 from spark_queue.ingest.tree import walk
 
 
 def test_counts_are_put_together_per_tenant_and_in_all() -> None:
     """Each tenant has its row, also one whose files are all from an earlier run."""
-    done = summarised(
+    done = summarise(
         discovered={"a": 5, "": 1},
         inserted={"a": 2},
         states={
@@ -32,7 +32,7 @@ def test_counts_are_put_together_per_tenant_and_in_all() -> None:
 
 def test_empty_run_has_no_tenants() -> None:
     """Nothing found is a summary too."""
-    done = summarised(discovered={}, inserted={}, states={}, seconds=0.0, stopped="empty")
+    done = summarise(discovered={}, inserted={}, states={}, seconds=0.0, stopped="empty")
 
     assert (done.discovered, done.tenants) == (0, ())
 

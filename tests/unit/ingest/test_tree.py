@@ -9,7 +9,7 @@ import pytest
 
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.ingest import tree
-from spark_queue.ingest.tree import FoundFile, located, micros, modified_micros, walk
+from spark_queue.ingest.tree import FoundFile, locate, micros, modified_micros, walk
 
 
 def _below(root: Path, **options: Any) -> dict[str, FoundFile]:
@@ -152,7 +152,7 @@ def test_file_removed_during_the_walk_is_found_without_facts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file that is gone by the time it is looked at does not end the walk."""
-    monkeypatch.setattr(tree, "_listed", lambda directory: [(f"{directory}/gone", "file")])
+    monkeypatch.setattr(tree, "_list_directory", lambda directory: [(f"{directory}/gone", "file")])
 
     (file,) = walk(tmp_path)
 
@@ -170,7 +170,7 @@ def test_name_that_is_no_utf8_is_written_so_that_it_can_be_found_again(tmp_path:
     (file,) = walk(tmp_path)
 
     assert file.path.endswith("caf\\xe9")
-    assert Path(located(file.path)).read_text() == "x"
+    assert Path(locate(file.path)).read_text() == "x"
 
 
 def test_path_that_only_looks_escaped_is_left_alone(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_path_that_only_looks_escaped_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "a\\xe9"
     path.write_text("x")
 
-    assert located(str(path)) == str(path)
+    assert locate(str(path)) == str(path)
 
 
 @pytest.mark.parametrize("name", ["missing", "file"])

@@ -179,7 +179,7 @@ def test_top_shows_what_was_done_since(
         read.append(len(files))
         return rows_of(log, files, columns)
 
-    look = reading.followed(store_of(evil))
+    look = reading.follow(store_of(evil))
     assert look().overview.claimed == 1
     evil.enqueue([{"id": "9", "tenant": "b", "path": "y"}])
     evil.claim(1)

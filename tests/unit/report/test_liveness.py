@@ -19,7 +19,7 @@ from spark_queue.clock import ManualClock
 from spark_queue.local.handles import store_of
 from spark_queue.report import sheets
 from spark_queue.report.predicates import id_of
-from spark_queue.report.reading import followed
+from spark_queue.report.reading import follow
 from spark_queue.results import Liveness
 
 #: Claims an item, says how many it got, and works until it is killed.
@@ -92,7 +92,7 @@ def test_a_worker_that_was_killed_is_gone_on_every_face(
 def _require_shown_as_gone(
     queue: LocalQueue, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = followed(store_of(queue)).items("group", id_of("g"), 10)
+    told = follow(store_of(queue)).items("group", id_of("g"), 10)
     assert [one.liveness for one in told.items] == [Liveness.GONE, None]
     assert f"{name} (gone)" in sheets.items(told.items, told.as_of).rows[0]
     page = queue.report().html()

@@ -97,7 +97,7 @@ def test_a_look_says_the_same_as_a_report_that_is_read_anew(
     queue: LocalQueue, clock: ManualClock
 ) -> None:
     """Whatever has happened since the last look, nothing of what was kept is out of date."""
-    look = reading.followed(store_of(queue))
+    look = reading.follow(store_of(queue))
     look()
     for step in _STEPS:
         step(queue)
@@ -111,7 +111,7 @@ def test_looks_by_readers_of_one_queue_do_not_mix(queue: LocalQueue, clock: Manu
     """What is kept of a reader is its own, as are the ends of its items."""
     limits = ReaderConfig(max_age=timedelta(seconds=150))
     first, other = queue.reader("first"), queue.reader("other", start="beginning", config=limits)
-    looks = [reading.followed(store_of(one)) for one in (first, other)]
+    looks = [reading.follow(store_of(one)) for one in (first, other)]
     for step in (_enters, _fails, _acks):
         step(first)
         step(other)
@@ -134,7 +134,7 @@ def test_what_did_not_change_is_not_worked_out_again(
         return real(*args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(duck, "DuckEngine", counted)
-    look = reading.followed(store_of(queue))
+    look = reading.follow(store_of(queue))
     for step in (_enters, _fails, _holds):
         step(queue)
         look()
@@ -147,7 +147,7 @@ def test_databases_share_no_place_for_what_they_spill(
 ) -> None:
     """Each has a directory of its own, of a name that nobody guesses, and it is gone with it."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    looks = [reading.followed(store_of(queue)) for _ in range(2)]
+    looks = [reading.follow(store_of(queue)) for _ in range(2)]
     for look in looks:
         look()
     assert len(list(tmp_path.iterdir())) == 2
@@ -162,7 +162,7 @@ def test_a_child_of_a_fork_leaves_its_parent_what_it_spilled(
 ) -> None:
     """A look that the child forgets is still the parent's, with its directory."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    looks = [reading.followed(store_of(queue))]
+    looks = [reading.follow(store_of(queue))]
     seen = looks[0]()
 
     assert in_child(looks.clear) == "ok"
@@ -177,7 +177,7 @@ def test_whoever_looks_as_several_readers_reads_each_file_once(
     queue.reader("first")
     stores = [store_of(queue), store_of(queue.reader("other", start="beginning"))]
     engines = duck.ArrowLogs()
-    looks = [reading.followed(store, engines=engines) for store in stores]
+    looks = [reading.follow(store, engines=engines) for store in stores]
     read: list[str] = []
     real = LocalLog.rows_of
 

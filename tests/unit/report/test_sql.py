@@ -13,7 +13,7 @@ from spark_queue.config import QueueConfig, RetryPolicy
 from spark_queue.local.handles import store_of
 from spark_queue.local.queue import LocalQueue
 from spark_queue.report import publishing, texts
-from spark_queue.report.duck import connected
+from spark_queue.report.duck import connect
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -50,7 +50,7 @@ def queue(queue_path: str) -> LocalQueue:
 @pytest.fixture
 def views(queue: LocalQueue, tmp_path: Path) -> DuckDBPyConnection:
     """Make the published views over the tables of the queue."""
-    asked, store = connected(str(tmp_path)), store_of(queue)
+    asked, store = connect(str(tmp_path)), store_of(queue)
     script = (_SQL / "views.sql").read_text(encoding="utf-8")
     logs: tuple[LogName, ...] = ("queue", "status")
     for which in logs:

@@ -14,7 +14,7 @@ from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig
 from spark_queue.local.handles import store_of
 from spark_queue.local.queue import LocalQueue
-from spark_queue.report.reading import followed
+from spark_queue.report.reading import follow
 from spark_queue.serve.app import Site
 from spark_queue.serve.guard import LOOPBACK
 from spark_queue.serve.sessions import Sessions
@@ -79,7 +79,7 @@ def pages() -> Pages:
         def opener(name: str, reader: str | None) -> Opened:
             queue = known[name]
             seen = queue if reader is None else queue.open_reader(reader)
-            return Opened(look=followed(store_of(seen)), operate=seen)
+            return Opened(look=follow(store_of(seen)), operate=seen)
 
         sessions = Sessions(TOKEN, "nobody") if acts or is_private else None
         site = Site(

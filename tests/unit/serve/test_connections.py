@@ -19,7 +19,7 @@ from uvicorn import Server
 
 from spark_queue.local.handles import store_of
 from spark_queue.local.queue import LocalQueue
-from spark_queue.report.reading import followed
+from spark_queue.report.reading import follow
 from spark_queue.serve.app import Site
 from spark_queue.serve.guard import LOOPBACK, Guard
 from spark_queue.serve.limits import ConnectionLimits
@@ -69,7 +69,7 @@ def serve() -> Iterator[Serve]:
         ) -> int:
             def opened(_name: str, _reader: str | None) -> Opened:
                 wait()
-                return Opened(look=followed(store_of(queue)), operate=queue)
+                return Opened(look=follow(store_of(queue)), operate=queue)
 
             # Each is opened by itself.
             board = Board([queue.name] * 3, opened)

@@ -15,7 +15,7 @@ from spark_queue.delta.store import memory
 from spark_queue.delta.tables import instants
 from spark_queue.local.handles import store_of
 from spark_queue.local.queue import LocalQueue
-from spark_queue.report.reading import followed
+from spark_queue.report.reading import follow
 from spark_queue.serve.app import Site
 from spark_queue.serve.guard import LOOPBACK
 from spark_queue.serve.watching import Board, Opened
@@ -61,7 +61,7 @@ def _forget(queue: LocalQueue) -> None:
 
 def _opened(name: str, _reader: str | None) -> Opened:
     queue = LocalQueue.open(name)
-    return Opened(look=followed(store_of(queue)), operate=queue)
+    return Opened(look=follow(store_of(queue)), operate=queue)
 
 
 @pytest.mark.parametrize("log", ["queue", "status"])
