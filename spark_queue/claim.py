@@ -294,7 +294,7 @@ def _text_of(what: str, error: object) -> str | None:
     return None if error is None else text_of(error)
 
 
-def claimed(store: Store, request: Request, kind: type[_ClaimT]) -> _ClaimT:
+def make_claim(store: Store, request: Request, kind: type[_ClaimT]) -> _ClaimT:
     """Lease items as a request says, behind a checkpoint that is due; forward what ended."""
     if checkpoint.is_due(store.status_head(), request.limit):
         checkpoint.checkpoint(store)

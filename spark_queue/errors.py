@@ -66,7 +66,7 @@ class SparkQueueError(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         # By default a copy is made by a call with the message alone, which is no way to make most.
-        return _copied, (type(self), self.args, vars(self))
+        return _rebuild, (type(self), self.args, vars(self))
 
 
 class InvalidConfigError(SparkQueueError, ValueError):
@@ -549,7 +549,7 @@ class Reject(SparkQueueError):  # noqa: N818 - a verb, raised by users' handlers
     """Raised by a handler to send its item to the dead letters at once, without a retry."""
 
 
-def _copied(
+def _rebuild(
     kind: type[SparkQueueError], args: Sequence[object], facts: Mapping[str, Any]
 ) -> object:
     """Return an error as another process has pickled it."""

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Generic, TypeVar
 
 from spark_queue import checks
-from spark_queue.claim import Claim, claimed
+from spark_queue.claim import Claim, make_claim
 from spark_queue.delta.arrow.where import Where, require_where
 from spark_queue.delta.commands import admin, claims, foreseeing, recovery, redriving, undoing
 from spark_queue.delta.store import news
@@ -77,7 +77,7 @@ class Claimable(Configured, Generic[_ClaimT]):
         def take() -> _ClaimT:
             request = claims.request(store, limit, lease, worker_id, run, claim_id)
             recovery.recover_ended(store)
-            return claimed(store, request, self._claim_type)
+            return make_claim(store, request, self._claim_type)
 
         return news.awaited(store, take, wait)
 

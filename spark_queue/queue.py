@@ -215,7 +215,7 @@ class DeltaQueue(Registering):
         rules = EnqueueRules(on_duplicate=on_duplicate, on_full=on_full)
         require_order(order_by)
         require_frame(df)
-        main, traces = self._main, tracing.given(trace)
+        main, traces = self._main, tracing.stored_traces(trace)
         done = enqueue.enqueue(main, df, order_by=order_by, rules=rules, trace=traces)
         return EnqueueResult(
             step=done.step,

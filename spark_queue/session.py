@@ -112,9 +112,9 @@ def with_delta(conf: Mapping[str, str]) -> dict[str, str]:
     Packages and SQL extensions are lists: Delta is added to them, unless it is named there.
     """
     settings = {**_DEFAULTS, **conf}
-    settings[_PACKAGES] = _joined(conf.get(_PACKAGES, ""), delta_coordinate(), "delta-spark")
+    settings[_PACKAGES] = _join(conf.get(_PACKAGES, ""), delta_coordinate(), "delta-spark")
     extensions = "spark.sql.extensions"
-    settings[extensions] = _joined(conf.get(extensions, ""), _DEFAULTS[extensions], "io.delta")
+    settings[extensions] = _join(conf.get(extensions, ""), _DEFAULTS[extensions], "io.delta")
     return settings
 
 
@@ -184,7 +184,7 @@ def local_session(
     return session
 
 
-def _joined(given: str, ours: str, mark: str) -> str:
+def _join(given: str, ours: str, mark: str) -> str:
     if mark in given:
         return given
     return f"{given},{ours}" if given else ours

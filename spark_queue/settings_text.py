@@ -12,7 +12,7 @@ from spark_queue.errors import InvalidArgumentError, InvalidConfigError
 _COUNTS = ("max_attempts", "max_in_flight", "max_losses")
 
 
-def given(options: Mapping[str, Any]) -> dict[str, Any]:
+def read_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that were given, with counts as numbers.
 
     Raises

@@ -62,7 +62,7 @@ def enqueue_stream(
             return
         enqueue.enqueue(place, batch, order_by=order_by, rules=EnqueueRules(), batch=mark)
 
-    return _started(df, put, checkpoint, trigger, name)
+    return _start(df, put, checkpoint, trigger, name)
 
 
 def process_stream(
@@ -79,7 +79,7 @@ def process_stream(
     def work(batch: DataFrame, _number: int) -> None:
         process(batch.sparkSession, trigger)
 
-    return _started(beats, work, checkpoint, trigger, name)
+    return _start(beats, work, checkpoint, trigger, name)
 
 
 def require_query(checkpoint: object, trigger: object, name: object, *, ends: bool = False) -> None:
@@ -137,7 +137,7 @@ def _last_batch(spark: SparkSession, checkpoint: str) -> int | None:
     return None if found is None else found[0]
 
 
-def _started(
+def _start(
     df: DataFrame,
     each: Callable[[DataFrame, int], None],
     checkpoint: str,

@@ -46,10 +46,10 @@ def current() -> str | None:
     if not context.is_valid:
         return None
     parent = f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}"
-    return _joined(parent, context.trace_state.to_header())
+    return _join(parent, context.trace_state.to_header())
 
 
-def given(trace: Trace | Sequence[Trace | None] | None) -> Traces:
+def stored_traces(trace: Trace | Sequence[Trace | None] | None) -> Traces:
     """Return the trace of rows to enqueue, as it is stored.
 
     Parameters
@@ -89,7 +89,9 @@ def require_one_each(trace: Traces, rows: int, *, is_ordered: bool) -> None:
 
 
 @contextmanager
-def continued(name: str, traces: Iterable[str], attributes: Mapping[str, Any]) -> Iterator[None]:
+def continue_trace(
+    name: str, traces: Iterable[str], attributes: Mapping[str, Any]
+) -> Iterator[None]:
     """Run a scope in a span: a child of the one trace, or one with links to several.
 
     Without OpenTelemetry it is only run. What it raises is noted in the span.
@@ -142,7 +144,7 @@ def _read(trace: object) -> str | None:
         headers = {str(name).lower(): value for name, value in trace.items()}
         parent = headers.get("traceparent", "")
         # W3C: a state whose parent is not there is not looked at.
-        trace = _joined(parent, headers.get("tracestate", "")) if parent else ""
+        trace = _join(parent, headers.get("tracestate", "")) if parent else ""
     if not isinstance(trace, str):
         raise _no_trace(trace)
     if not trace:
@@ -154,7 +156,7 @@ def _read(trace: object) -> str | None:
     return trace if len(trace) <= _LONGEST else parent
 
 
-def _joined(parent: str, state: str) -> str:
+def _join(parent: str, state: str) -> str:
     return f"{parent} {state}" if state else parent
 
 

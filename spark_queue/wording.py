@@ -51,10 +51,10 @@ def visible(text: str, *, lines: bool = False) -> str:
     lines : bool
         Whether ends of lines stay; by default they are escaped, and the text is one line.
     """
-    return _UNSAFE.sub(lambda found: _escaped(found[0], lines=lines), text)
+    return _UNSAFE.sub(lambda found: _escape(found[0], lines=lines), text)
 
 
-def _escaped(sign: str, *, lines: bool) -> str:
+def _escape(sign: str, *, lines: bool) -> str:
     return sign if lines and sign == "\n" else sign.encode("unicode_escape").decode()
 
 

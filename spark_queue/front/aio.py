@@ -46,7 +46,7 @@ class AioDurableQueue:
 
     async def put(self, item: Mapping[str, Any], timeout: Timeout = None) -> PutResult:
         """Add an item as :meth:`DurableQueue.put` does; a wait for room can be cancelled."""
-        return await outcome(await self._added(item, timeout))
+        return await outcome(await self._add(item, timeout))
 
     async def put_many(
         self, items: Sequence[Mapping[str, Any]], timeout: Timeout = None
@@ -57,7 +57,7 @@ class AioDurableQueue:
         futures: list[Future[PutResult]] = []
         with suppress(queue.Full):
             for item in items:
-                futures.append(await self._added(item, timeout))  # noqa: PERF401 - as far as it came
+                futures.append(await self._add(item, timeout))  # noqa: PERF401 - as far as it came
         for future in futures:
             # Each of them tells by itself.
             with suppress(Exception):
@@ -111,7 +111,7 @@ class AioDurableQueue:
         """Close the queue as :meth:`DurableQueue.close` does."""
         await asyncio.to_thread(self._queue.close)
 
-    async def _added(self, item: Mapping[str, Any], timeout: Timeout) -> Future[PutResult]:
+    async def _add(self, item: Mapping[str, Any], timeout: Timeout) -> Future[PutResult]:
         """Return the future of an item once there was room for it."""
         patience = seconds("timeout", timeout)
         end = float("inf") if patience is None else time.monotonic() + patience

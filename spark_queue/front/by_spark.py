@@ -110,7 +110,7 @@ def is_queue(source: object) -> bool:
     return isinstance(source, DeltaQueue)
 
 
-def opened(
+def open_queue(
     spark: SparkSession, name_or_path: str, schema: StructType | str, clock: Clock | None
 ) -> Store:
     """Return the logs of a queue, which is made where it is missing."""

@@ -122,7 +122,7 @@ class Consumer:
         patience = seconds("timeout", timeout)
         while True:
             with self._naming_the_wait(patience):
-                delivery = self._looked_for() if patience == 0 else self._awaited(patience)
+                delivery = self._looked_for() if patience == 0 else self._await_item(patience)
             if self._leases.is_live(delivery.lease, delivery.seq):
                 return delivery
             self._let_go(delivery)
@@ -149,7 +149,7 @@ class Consumer:
             wait = f"within {patience:g} s" if patience else "that may run now"
             raise queue.Empty(f"queue {self._source.name!r} had no item {wait}") from None
 
-    def _awaited(self, timeout: Timeout) -> Delivery:
+    def _await_item(self, timeout: Timeout) -> Delivery:
         with self._waiting():
             self._ask()
             return self._ready.get(timeout)
@@ -221,7 +221,7 @@ class Consumer:
         self._look(poll_every.total_seconds())
         patience = min(poll_every, self._leases.rest())
         if self._ready.size():
-            patience = min(patience, self._prefetch.left())
+            patience = min(patience, self._prefetch.time_left())
         group = self._next_group(patience.total_seconds())
         with self._outcomes.busy():
             self._write(group)
@@ -231,7 +231,7 @@ class Consumer:
 
     def _give_back_unasked(self) -> None:
         """Give up what was claimed ahead, and nobody asked for in time: others may have it."""
-        if self._takers or not self._ready.size() or self._prefetch.left() > timedelta(0):
+        if self._takers or not self._ready.size() or self._prefetch.time_left() > timedelta(0):
             return
         self._prefetch.forget()
         self._is_asked = False

@@ -122,8 +122,10 @@ class DurableQueue:
         prefetch = chosen.prefetch if isinstance(chosen.prefetch, int) else None
         self._consumer = Consumer(outlet, prefetch, chosen.lease, chosen.max_group)
         producer = Producer(inlet, self._puts, on_written=self._consumer.look_again)
-        self._producing = _started("durable-queue-puts", producer.run)
-        self._consuming = _started("durable-queue-claims", self._consumer.run, chosen.poll_every)
+        self._producing = _start_thread("durable-queue-puts", producer.run)
+        self._consuming = _start_thread(
+            "durable-queue-claims", self._consumer.run, chosen.poll_every
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -275,7 +277,7 @@ def _is_learnt(prefetch: object) -> bool:
     return isinstance(prefetch, str) and prefetch == "auto"
 
 
-def _started(name: str, run: Callable[..., None], *args: object) -> threading.Thread:
+def _start_thread(name: str, run: Callable[..., None], *args: object) -> threading.Thread:
     thread = threading.Thread(target=run, args=args, name=name, daemon=True)
     thread.start()
     return thread

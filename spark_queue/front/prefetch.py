@@ -63,7 +63,7 @@ class Prefetch:
         self._size = max(1, int(min(pace, _FASTEST * self._filled, _MOST)))
         self._filled = 0
 
-    def left(self) -> timedelta:
+    def time_left(self) -> timedelta:
         """Return how long what is ready may be held without being asked for."""
         if self._filled_at is None:
             return timedelta.max

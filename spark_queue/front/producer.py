@@ -75,7 +75,7 @@ class Producer:
         left = group
         try:
             left = self._fitting(group)
-            results = self._enqueued(left) if left else []
+            results = self._enqueue(left) if left else []
             answers = list(zip(left, results, strict=True))
         except BaseException as exc:  # noqa: BLE001 - all waiters are told of any error
             for put in left:
@@ -94,7 +94,7 @@ class Producer:
                 settle(put.future.set_exception, misfit)
         return [put for put, misfit in found if misfit is None]
 
-    def _enqueued(self, group: Sequence[Put]) -> list[PutResult]:
+    def _enqueue(self, group: Sequence[Put]) -> list[PutResult]:
         traces = [put.trace for put in group]
         items = [put.item for put in group]
         told = sorted(self._into.enqueue(items, traces), key=lambda row: row[0])

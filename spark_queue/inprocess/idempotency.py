@@ -242,7 +242,7 @@ def idempotent(
 
     def wrap(handler: F) -> F:
         runs = _suspending if inspect.iscoroutinefunction(handler) else _blocking
-        scope = functools.partial(_locked, store, timeout)
+        scope = functools.partial(_lock, store, timeout)
         wrapped: Any = functools.wraps(handler)(runs(handler, key, default_result, scope))
         return wrapped  # type: ignore[no-any-return]
 
@@ -250,7 +250,7 @@ def idempotent(
 
 
 @contextmanager
-def _locked(store: IdempotencyKeyStore, timeout: timedelta | None, key: Hashable) -> Iterator[bool]:
+def _lock(store: IdempotencyKeyStore, timeout: timedelta | None, key: Hashable) -> Iterator[bool]:
     """Give whether the key was free; then accept it after the scope, or release it on an error."""
     token = store.try_lock(key, timeout)
     if token is None:

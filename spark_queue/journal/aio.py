@@ -121,7 +121,7 @@ class AioJournaledQueue(Generic[T]):
         the queue.
         """
         offer = self._puts.make_offer(item, expires_at, errors, origin, durability)
-        return await outcome(await self._accepted(offer, seconds("timeout", timeout)))
+        return await outcome(await self._accept(offer, seconds("timeout", timeout)))
 
     async def put_many(
         self,
@@ -138,10 +138,10 @@ class AioJournaledQueue(Generic[T]):
         with suppress(QueueFullError):
             for item in items:
                 offer = self._puts.make_offer(item, expires_at, durability=durability)
-                receipts.append(await self._accepted(offer, patience))
+                receipts.append(await self._accept(offer, patience))
         return len(receipts), [await outcome(receipt) for receipt in receipts]
 
-    async def _accepted(self, offer: Offer[T], patience: float | None) -> Receipt:
+    async def _accept(self, offer: Offer[T], patience: float | None) -> Receipt:
         receipt = self._puts.offer(offer)
         if receipt is None:
             receipt = await self._wait_for_room(TaskTicket(self._puts.producers, offer), patience)

@@ -17,10 +17,10 @@ def ended_by(name: str, error: BaseException | None) -> Callable[[], Exception]:
     if error is None or isinstance(error, FencedError):
         holder = "somebody else" if error is None else error.holder
         return lambda: FencedError(f"queue {name!r}", holder)
-    return lambda: _failed(name, error)
+    return lambda: _failure(name, error)
 
 
-def _failed(name: str, cause: BaseException) -> Exception:
+def _failure(name: str, cause: BaseException) -> Exception:
     error = JournalFailedError(
         f"queue {name!r} is closed, since its journal could not be written ({cause!r}): "
         "open it again, which recovers what is durable"

@@ -79,7 +79,7 @@ class MemoryStore(Generic[T]):
             self.holder += 1
             return self.holder
 
-    def recovered(self) -> Recovered:
+    def recover(self) -> Recovered:
         """Return what is here."""
         with self._lock:
             first = self.entries[0].id if self.entries else self.last_id + 1
@@ -216,7 +216,7 @@ class MemoryJournal(Generic[T]):
         """Take the journal over and return what it holds."""
         self.before("recover")
         self._number = self.store.take_over()
-        return self.store.recovered()
+        return self.store.recover()
 
     def commit(self, group: Group[T]) -> None:
         """Make a group durable.

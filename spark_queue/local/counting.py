@@ -45,8 +45,8 @@ def _per_key(items: pa.Table, refused: pa.Table, now: datetime) -> pa.Table:
     columns = {"fair_key": named["fair_key"]}
     for state in STATES:
         of_state = items.filter(pc.equal(items["_state"], state))
-        columns[state] = _counted(named, of_state["_fair_key"])
-    columns["refused"] = _counted(named, refused["_fair_key"])
+        columns[state] = _count(named, of_state["_fair_key"])
+    columns["refused"] = _count(named, refused["_fair_key"])
     waits = _seconds_between(items["_enqueued_at"], items["_first_claimed_at"])
     columns |= _waits(named, items["_fair_key"], waits)
     waiting = items.filter(pc.equal(items["_state"], READY))
@@ -58,7 +58,7 @@ def _per_key(items: pa.Table, refused: pa.Table, now: datetime) -> pa.Table:
     return pa.table(columns)
 
 
-def _counted(named: pa.Table, keys: pa.ChunkedArray) -> pa.ChunkedArray:
+def _count(named: pa.Table, keys: pa.ChunkedArray) -> pa.ChunkedArray:
     counts = pa.table({"key": keys}).group_by("key").aggregate([([], "count_all")])
     return pc.fill_null(_of_keys(named, counts), 0)
 

@@ -50,7 +50,7 @@ def lag(store: Store) -> Lag:
         age=None if oldest is None else store.clock.now() - oldest,
         steps=0 if first is None else newest.step - first + 1,
         lost=facts.lost,
-        dropped=_dropped(store),
+        dropped=_count_dropped(store),
     )
 
 
@@ -77,7 +77,7 @@ def _size(column: Field, values: pa.ChunkedArray) -> int:
     return pc.sum(pc.binary_length(values)).as_py() or 0
 
 
-def _dropped(store: Store) -> int:
+def _count_dropped(store: Store) -> int:
     moves = rows_of(store, "status", ("_state", "_error"))
     ended = moves.filter(pc.equal(moves["_state"], CANCELLED))["_error"]
     return pc.sum(pc.is_in(ended, value_set=pa.array([FULL, LAGS]))).as_py() or 0

@@ -205,7 +205,7 @@ class LocalQueue(Worked, Maintaining, ReaderRegistry["LocalReader"]):
         store = self._main
         rules = EnqueueRules(on_duplicate=on_duplicate, on_full=on_full)
         given: object = [dict(rows)] if isinstance(rows, Mapping) else rows
-        traces = tracing.given(trace)
+        traces = tracing.stored_traces(trace)
         frame = checked(store, given, order_by=order_by)
         tracing.require_one_each(traces, len(frame.rows), is_ordered=order_by is not None)
         frame = frame.traced(traces)

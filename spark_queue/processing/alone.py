@@ -32,7 +32,7 @@ from spark_queue.processing.apart import can_fork
 from spark_queue.processing.calling import columns_of, warn_of_rows
 from spark_queue.processing.continuing import Continuing
 from spark_queue.processing.crew import Crew, Using
-from spark_queue.processing.loop import ProcessResult, processed
+from spark_queue.processing.loop import ProcessResult, run_claims
 from spark_queue.processing.terms import Terms
 
 #: What results have beside their own columns.
@@ -139,17 +139,17 @@ class LocalHands:
         # What others have left is asked first, and settled by what their output has.
         return replace(self._request, output=asking.lasting_name(output), takes_lapsed=False)
 
-    def worked(self, claim: Claim) -> Verdict | None:
+    def work(self, claim: Claim) -> Verdict | None:
         """See :class:`~spark_queue.processing.loop.Hands`."""
         store = self._store
         blocks = store.settings(store.status_head()).config.on_failure == "block"
-        outcomes = self.crew.worked(_items(store, claim), blocks=blocks)
-        if self._output is not None and not _written(self._output, outcomes, claim):
+        outcomes = self.crew.work(_items(store, claim), blocks=blocks)
+        if self._output is not None and not _write(self._output, outcomes, claim):
             return None
         self._is_unasked = self._returns is None and bool(pc.any(outcomes["unasked"]).as_py())
         return _verdict(outcomes)
 
-    def settled(self, claim: Claim, done: SettledStep) -> None:
+    def after_settle(self, claim: Claim, done: SettledStep) -> None:
         """See :class:`~spark_queue.processing.loop.Hands`."""
         del claim, done
         if self._is_unasked and not self._has_warned:
@@ -168,7 +168,7 @@ def process(
 ) -> ProcessResult:
     """Claim, run and settle until the queue is empty, the time is up, or someone stops it."""
     hands = asked.hands(store)
-    run = partial(processed, store, hands, time_limit, on_claim, forever=forever)
+    run = partial(run_claims, store, hands, time_limit, on_claim, forever=forever)
     if threading.current_thread() is threading.main_thread():
         cut = hands.crew.cut.set
         return interrupts.on_a_thread(run, stop, cut=cut, again=cut)
@@ -208,7 +208,7 @@ def _items(store: Store, claim: Claim) -> pa.Table:
     return fetching.in_order(found, known, keep=fetching.HIDDEN)
 
 
-def _written(output: ResultTable, outcomes: pa.Table, claim: Claim) -> bool:
+def _write(output: ResultTable, outcomes: pa.Table, claim: Claim) -> bool:
     """Write the results of what is done; False where somebody has taken over."""
     done = pc.and_(pc.equal(outcomes["outcome"], "ack"), pc.is_valid(outcomes["result"]))
     rows = outcomes.filter(done)
@@ -227,7 +227,7 @@ def _record(outcomes: pa.Table, claim: Claim) -> ClaimRecord:
         claim_id=claim.id,
         outcomes={
             seq: (outcome, error and error[:room])
-            for seq, outcome, error in _said(
+            for seq, outcome, error in _rows_of(
                 outcomes.filter(pc.not_equal(outcomes["outcome"], "ack"))
             )
         },
@@ -236,9 +236,9 @@ def _record(outcomes: pa.Table, claim: Claim) -> ClaimRecord:
 
 
 def _verdict(outcomes: pa.Table) -> Verdict:
-    return Some({seq: (outcome, error) for seq, outcome, error in _said(outcomes)})
+    return Some({seq: (outcome, error) for seq, outcome, error in _rows_of(outcomes)})
 
 
-def _said(outcomes: pa.Table) -> Iterator[tuple[int, str, str | None]]:
+def _rows_of(outcomes: pa.Table) -> Iterator[tuple[int, str, str | None]]:
     columns = (outcomes[name].to_pylist() for name in ("_seq", "outcome", "error"))
     return zip(*columns, strict=True)

@@ -83,12 +83,12 @@ def answers(work: Callable[[], Iterable[bytes]], cut: Cut | None = None) -> Iter
     cut : threading.Event, optional
         When it is set, the child is killed, and nothing more is yielded.
     """
-    child, source, lifeline = _begun(work)
+    child, source, lifeline = _begin(work)
     ended: list[int] = []
     try:
         complete = yield from _frames(source, lambda: _has_ended(child, ended), cut)
         if not complete and not (cut is not None and cut.is_set() and not ended):
-            yield Died(_reaped(child, ended))
+            yield Died(_reap(child, ended))
     finally:
         with _beginning:
             for end in (source, lifeline):
@@ -97,10 +97,10 @@ def answers(work: Callable[[], Iterable[bytes]], cut: Cut | None = None) -> Iter
         with suppress(ProcessLookupError):
             if not ended:
                 os.kill(child, signal.SIGKILL)
-        _reaped(child, ended)
+        _reap(child, ended)
 
 
-def _begun(work: Callable[[], Iterable[bytes]]) -> tuple[int, int, int]:
+def _begin(work: Callable[[], Iterable[bytes]]) -> tuple[int, int, int]:
     """Return the pid of a child that works, where it answers, and what it lives as long as."""
     _flush()
     with _beginning:
@@ -108,7 +108,7 @@ def _begun(work: Callable[[], Iterable[bytes]]) -> tuple[int, int, int]:
         # What is to end both must not be heard by a copy of this process that is not yet a child.
         heard = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDINGS)
         try:
-            child = _forked()
+            child = _fork()
             if child == 0:
                 os.close(ours[1])
                 os.close(theirs[0])
@@ -138,7 +138,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_part_from_others)
 
 
-def _forked() -> int:
+def _fork() -> int:
     with warnings.catch_warnings():
         # A process with threads is copied without them; this one's own are of no use to the child.
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -215,19 +215,19 @@ def _read(source: int, has_ended: Callable[[], bool], cut: Cut | None) -> bytes:
 
 def _has_ended(child: int, ended: list[int]) -> bool:
     if not ended:
-        pid, status = _waited(child, os.WNOHANG)
+        pid, status = _wait_for(child, os.WNOHANG)
         if pid == child:
             ended.append(status)
     return bool(ended)
 
 
-def _reaped(child: int, ended: list[int]) -> int:
+def _reap(child: int, ended: list[int]) -> int:
     if not ended:
-        ended.append(_waited(child, 0)[1])
+        ended.append(_wait_for(child, 0)[1])
     return ended[0]
 
 
-def _waited(child: int, how: int) -> tuple[int, int]:
+def _wait_for(child: int, how: int) -> tuple[int, int]:
     """Ask how a child has ended; where nobody keeps that, it has, and nobody knows how."""
     try:
         return os.waitpid(child, how)

@@ -116,7 +116,7 @@ class Turns:
         group, columns = item
         if group is not None and group == self._stopped:
             return _back(item)
-        row = _called(self._handler, columns, self._schema)
+        row = _call(self._handler, columns, self._schema)
         self._saw(group, row["outcome"])
         return row
 
@@ -144,15 +144,15 @@ class Turns:
                     break
                 group, item = items[done]
                 if isinstance(answer, Died):
-                    found = _batch([_lost(item["_seq"], answer)], self._schema)
+                    found = _batch([_loss(item["_seq"], answer)], self._schema)
                 else:
-                    found = _received(answer)
+                    found = _from_bytes(answer)
                 self._saw(group, found.column("outcome")[0].as_py())
                 done += 1
                 yield found
 
     def _rows(self, items: Sequence[Item]) -> Iterator[bytes]:
-        return (_sent(_batch([self.run(item)], self._schema)) for item in items)
+        return (_to_bytes(_batch([self.run(item)], self._schema)) for item in items)
 
     def _saw(self, group: str | None, outcome: str) -> None:
         if self._blocks and outcome in ("nack", "lose"):
@@ -172,20 +172,20 @@ def table_apart(
     handler: BatchHandler[pa.Table], table: pa.Table, schema: pa.Schema, cut: Cut | None = None
 ) -> pa.RecordBatch:
     """Call a handler in a child. Where it dies, a single item is charged, and many are released."""
-    told = list(answers(lambda: [_sent(called_with_table(handler, table, schema))], cut))
+    told = list(answers(lambda: [_to_bytes(called_with_table(handler, table, schema))], cut))
     seqs = table.column("_seq").to_pylist()
     if not told or _is_cut(told[0], cut):
-        return released(seqs, schema)
+        return release(seqs, schema)
     answer = told[0]
     if not isinstance(answer, Died):
-        return _received(answer)
+        return _from_bytes(answer)
     if len(seqs) == 1:
-        return _batch([_lost(seqs[0], answer)], schema)
+        return _batch([_loss(seqs[0], answer)], schema)
     rows = [{"_seq": seq, "outcome": "release", "together": len(seqs)} for seq in seqs]
     return _batch(rows, schema)
 
 
-def released(seqs: Sequence[int], schema: pa.Schema) -> pa.RecordBatch:
+def release(seqs: Sequence[int], schema: pa.Schema) -> pa.RecordBatch:
     """Give items back, uncharged."""
     return _batch([{"_seq": seq, "outcome": "release"} for seq in seqs], schema)
 
@@ -202,11 +202,11 @@ def _is_cut(answer: bytes | Died, cut: Cut | None) -> bool:
     return cut.wait(_TOGETHER if answer.signal == signal.SIGTERM else 0)
 
 
-def _lost(seq: int, died: Died) -> dict[str, Any]:
+def _loss(seq: int, died: Died) -> dict[str, Any]:
     return {"_seq": seq, "outcome": "lose", "error": f"the worker died of it ({died})"}
 
 
-def _called(handler: ItemHandler, item: dict[str, Any], schema: pa.Schema) -> dict[str, Any]:
+def _call(handler: ItemHandler, item: dict[str, Any], schema: pa.Schema) -> dict[str, Any]:
     seq = item["_seq"]
     if isinstance(item, _Unreadable):
         return {"_seq": seq, "outcome": "nack", "error": text_of(item.error)}
@@ -302,13 +302,13 @@ def _batch(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, schema=schema)
 
 
-def _sent(batch: pa.RecordBatch) -> bytes:
+def _to_bytes(batch: pa.RecordBatch) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as stream:
         stream.write_batch(batch)
     return bytes(sink.getvalue())
 
 
-def _received(answer: bytes) -> pa.RecordBatch:
+def _from_bytes(answer: bytes) -> pa.RecordBatch:
     with pa.ipc.open_stream(answer) as stream:
         return stream.read_next_batch()

@@ -28,13 +28,13 @@ class Continuing:
         """Return what the handler returns; see :mod:`spark_queue.processing.handlers`."""
         if isinstance(given, dict):
             trace = given.pop(TRACE, None)
-            return self._called(given, [trace], given["_seq"]) if trace else self.handler(given)
+            return self._call(given, [trace], given["_seq"]) if trace else self.handler(given)
         if TRACE not in given.schema.names:
             return self.handler(given)
         traces = given.column(TRACE).drop_null().to_pylist()
-        return self._called(given.drop_columns([TRACE]), traces, None)
+        return self._call(given.drop_columns([TRACE]), traces, None)
 
-    def _called(self, given: Any, traces: list[str], seq: int | None) -> Any:
+    def _call(self, given: Any, traces: list[str], seq: int | None) -> Any:
         about: dict[str, Any] = {
             "messaging.system": "spark_queue",
             "messaging.operation.type": "process",
@@ -44,7 +44,7 @@ class Continuing:
             about["messaging.batch.message_count"] = _count(given)
         else:
             about |= {"messaging.message.id": str(seq), "spark_queue.lease": given["_lease"]}
-        with tracing.continued(f"process {self.queue}", traces, about):
+        with tracing.continue_trace(f"process {self.queue}", traces, about):
             return self.handler(given)
 
 

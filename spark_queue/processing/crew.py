@@ -21,7 +21,7 @@ from spark_queue.processing.calling import (
     called_with_table,
     items_of,
     parts_of,
-    released,
+    release,
     table_apart,
 )
 from spark_queue.processing.handlers import AnyHandler
@@ -61,7 +61,7 @@ class Crew:
     _most: dict[int, int] = field(default_factory=dict)
     """Of how many at most an item may be among, as a child died of a call with more."""
 
-    def worked(self, items: pa.Table, *, blocks: bool) -> pa.Table:
+    def work(self, items: pa.Table, *, blocks: bool) -> pa.Table:
         """Return the outcomes of items.
 
         Parameters
@@ -120,7 +120,7 @@ class Crew:
 
     def _of_table(self, table: pa.Table) -> pa.RecordBatch:
         if self.cut.is_set():
-            return released(table["_seq"].to_pylist(), self.columns)
+            return release(table["_seq"].to_pylist(), self.columns)
         if self.using == "threads":
             return called_with_table(self.handler, table, self.columns)
         return table_apart(self.handler, table, self.columns, self.cut)
@@ -134,10 +134,10 @@ class Crew:
         if self.is_here:
             return [batch for work in workers for batch in work()]
         with ThreadPoolExecutor(len(workers), thread_name_prefix="spark_queue") as pool:
-            futures = [pool.submit(self._collected, work) for work in workers]
+            futures = [pool.submit(self._collect, work) for work in workers]
         return [batch for future in futures for batch in future.result()]
 
-    def _collected(self, work: Callable[[], Iterable[pa.RecordBatch]]) -> list[pa.RecordBatch]:
+    def _collect(self, work: Callable[[], Iterable[pa.RecordBatch]]) -> list[pa.RecordBatch]:
         try:
             return list(work())
         except BaseException:

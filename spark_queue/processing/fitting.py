@@ -77,7 +77,7 @@ def require_columns(given: list[str], columns: pa.StructType) -> None:
 def _check_row(prefix: str, row: object, columns: pa.StructType) -> None:
     if not isinstance(row, dict):
         where = f"column {prefix[:-1]!r} is" if prefix else "it is"
-        raise _Misfit(f"{where} {_said(row)}: give a dict of the columns {_names(columns)}")
+        raise _Misfit(f"{where} {_describe(row)}: give a dict of the columns {_names(columns)}")
     _check_names(prefix, row, columns)
     for field in columns:
         _check(f"{prefix}{field.name}", row[field.name], field)
@@ -106,7 +106,7 @@ def _check(path: str, value: Any, field: pa.Field) -> None:
         _check_row(f"{path}.", value, field.type)
     elif not _converts(path, value, field.type):
         kind = spelled(field.type)
-        raise _Misfit(f"column {path!r} is {_said(value)}, which does not fit into {kind}")
+        raise _Misfit(f"column {path!r} is {_describe(value)}, which does not fit into {kind}")
 
 
 def _is_plain(value: Any, kind: pa.DataType) -> bool:
@@ -161,5 +161,5 @@ def _names(columns: pa.StructType) -> list[str]:
     return [field.name for field in columns]
 
 
-def _said(value: object) -> str:
+def _describe(value: object) -> str:
     return f"{_shown.repr(value)} ({type(value).__name__})"

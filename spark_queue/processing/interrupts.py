@@ -54,13 +54,16 @@ def interruptible(
     """
     tag = f"spark_queue-{uuid.uuid4().hex}"
 
-    def marked(stop: threading.Event) -> _T:
+    def work_marked(stop: threading.Event) -> _T:
         _thread.tag = tag
         _mark(spark, tag)
         return work(stop)
 
     return on_a_thread(
-        marked, stop, cut=lambda: _cancel(spark, tag), again=lambda: _cancel(spark, _inner(tag))
+        work_marked,
+        stop,
+        cut=lambda: _cancel(spark, tag),
+        again=lambda: _cancel(spark, _inner(tag)),
     )
 
 

@@ -54,7 +54,7 @@ class Learnt:
         self._stop.wait(_OTHERS_END)
         raise WorkerDied from exc
 
-    def missed(self, items: int) -> None:
+    def note_missed(self, items: int) -> None:
         """Note that the tasks of so many items were run again, for any reason."""
         self._kills = True
         logger.warning(
@@ -63,7 +63,7 @@ class Learnt:
             items,
         )
 
-    def divided(self, stage: DataFrame) -> None:
+    def note_divided(self, stage: DataFrame) -> None:
         """Note which items were in a call of several that a worker died of."""
         for seq, together in stage.where("together > 1").select("_seq", "together").collect():
             self._most[seq] = together // 2

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Literal, Protocol
 
-from spark_queue.claim import Claim, claimed
+from spark_queue.claim import Claim, make_claim
 from spark_queue.delta.commands import forwarding, recovery, settle, settle_and_claim
 from spark_queue.delta.commands.settle import SettledStep, Verdict
 from spark_queue.delta.replica.request import Request
@@ -69,10 +69,10 @@ class ProcessResult:
         return (
             f"<b>{self.acked}</b> acked, <b>{self.failed}</b> failed, <b>{self.dead}</b> dead, "
             f"{self.released} released in {self.claims} claim(s), {self.seconds:.1f} s "
-            f"({self.stopped}{self._left()})"
+            f"({self.stopped}{self._waiting_text()})"
         )
 
-    def _left(self) -> str:
+    def _waiting_text(self) -> str:
         counts = ", ".join(f"{count} {why}" for why, count in self.waiting.items())
         until = "" if self.until is None else f", until {self.until:%F %T%z}"
         return f": {counts}{until}" if counts else ""
@@ -94,7 +94,7 @@ class Hands(Protocol):
             Set when nothing further is to begin.
         """
 
-    def worked(self, claim: Claim) -> Verdict | None:
+    def work(self, claim: Claim) -> Verdict | None:
         """Run the handler and write its results; ``None`` where the claim was taken over.
 
         Raises
@@ -103,11 +103,11 @@ class Hands(Protocol):
             When the items are to be given back, and run again.
         """
 
-    def settled(self, claim: Claim, done: SettledStep) -> None:
+    def after_settle(self, claim: Claim, done: SettledStep) -> None:
         """Say what there is to say of a claim that is settled."""
 
 
-def processed(
+def run_claims(
     store: Store,
     hands: Hands,
     time_limit: timedelta | None,
@@ -173,7 +173,7 @@ class _Ahead:
         recovery.abandon(self._store, claim.lease, claim.id)
         return None
 
-    def settled(self, claim: Claim, verdict: Verdict) -> SettledStep:
+    def settle(self, claim: Claim, verdict: Verdict) -> SettledStep:
         """Settle a claim, and make the next one in the same step, if that is possible."""
         store, runs = self._store, self._runs
         if self._may_go_on():
@@ -209,17 +209,17 @@ def _reason_to_stop(deadline: float | None, stop: threading.Event) -> Stopped | 
 def _next_claim(store: Store, request: Request) -> Claim:
     """Claim, after settling what the claims of dead holders have to show for themselves."""
     recovery.recover(store)
-    return claimed(store, request, Claim)
+    return make_claim(store, request, Claim)
 
 
 def _work_off(store: Store, claim: Claim, hands: Hands, ahead: _Ahead) -> SettledStep:
     try:
         with _renewing(claim):
-            verdict = hands.worked(claim)
+            verdict = hands.work(claim)
             if verdict is None:
                 logger.warning("%s was taken over while it worked; its output is dropped", claim)
                 return SettledStep(step=0, counts={}, lost=())
-            done = ahead.settled(claim, verdict)
+            done = ahead.settle(claim, verdict)
         forwarding.forward(store)
     except WorkerDied:
         logger.warning("a worker died of an item of %s: it runs again, each item apart", claim)
@@ -229,7 +229,7 @@ def _work_off(store: Store, claim: Claim, hands: Hands, ahead: _Ahead) -> Settle
         raise
     if done.lost:
         logger.warning("%s lost %d item(s) while it worked on them", claim, len(done.lost))
-    hands.settled(claim, done)
+    hands.after_settle(claim, done)
     return done
 
 

@@ -32,7 +32,7 @@ from spark_queue.processing.continuing import Continuing
 from spark_queue.processing.executor import Runner, outcomes, run_batches, run_items
 from spark_queue.processing.handlers import AnyHandler
 from spark_queue.processing.learnt import Learnt
-from spark_queue.processing.loop import ProcessResult, processed
+from spark_queue.processing.loop import ProcessResult, run_claims
 from spark_queue.processing.needs import require_for_handlers
 
 
@@ -58,7 +58,7 @@ def process(
 ) -> ProcessResult:
     """Claim, run and settle until the queue is empty, the time is up, or someone stops it."""
     require_safe(store, work)
-    run = partial(processed, store, SparkHands(store, work), time_limit, on_claim, forever=forever)
+    run = partial(run_claims, store, SparkHands(store, work), time_limit, on_claim, forever=forever)
     if threading.current_thread() is threading.main_thread():
         return interrupts.interruptible(store.spark, run, stop)
     return run(stop or threading.Event())
@@ -93,26 +93,26 @@ class SparkHands:
         # What others have left is asked first, and settled by what their output has.
         return replace(work.request, output=work.output.lasting_name(), takes_lapsed=False)
 
-    def worked(self, claim: Claim) -> Verdict | None:
+    def work(self, claim: Claim) -> Verdict | None:
         """See :class:`~spark_queue.processing.loop.Hands`."""
         work = self._work
-        handled = self._handled(claim)
-        stage = handled if work.output is None else self._written(work.output, handled, claim)
+        handled = self._handle(claim)
+        stage = handled if work.output is None else self._write(work.output, handled, claim)
         if stage is None:
             return None
         # Asked before the settle: what follows a commit must not keep its news back.
         self._is_unasked = work.returns is None and self._learnt.gave_rows(stage)
         return _verdict(stage, claim.count)
 
-    def settled(self, claim: Claim, done: SettledStep) -> None:
+    def after_settle(self, claim: Claim, done: SettledStep) -> None:
         """See :class:`~spark_queue.processing.loop.Hands`."""
         missed = claim.count - sum(done.counts.values()) - len(done.lost)
         if missed > 0 and len(done.lost) < settle.NAMED:
-            self._learnt.missed(missed)
+            self._learnt.note_missed(missed)
         if self._is_unasked:
             warn_of_rows()
 
-    def _handled(self, claim: Claim) -> DataFrame:
+    def _handle(self, claim: Claim) -> DataFrame:
         store, work, learnt = self._store, self._work, self._learnt
         about = f"queue {store.name}: handle items, claim {claim.id}, lease {claim.lease}"
         with interrupts.cancelled_first(store.spark), described(store.spark, about):
@@ -120,12 +120,12 @@ class SparkHands:
             apart = learnt.apart(leased.losses)
             try:
                 runner, returns = self._runner(apart), self._returns
-                stage = _mapped(leased.rows, runner, returns).localCheckpoint()
+                stage = _map_handler(leased.rows, runner, returns).localCheckpoint()
             except Exception as exc:
                 learnt.look_at(exc, apart)
                 raise
         if apart is not None and work.per == "batch":
-            learnt.divided(stage)
+            learnt.note_divided(stage)
         return stage
 
     def _runner(self, apart: Apart | None) -> Runner:
@@ -141,7 +141,7 @@ class SparkHands:
         marks = [StructField("_seq", LongType()), StructField("_claim_id", StringType())]
         return StructType([*columns, *marks])
 
-    def _written(
+    def _write(
         self, output: Output, stage: DataFrame, claim: Claim, *, is_second: bool = False
     ) -> DataFrame | None:
         """Write results, and return the outcomes; ``None`` where somebody has taken over.
@@ -157,7 +157,7 @@ class SparkHands:
             if found is None:
                 said = output_columns.refusal_of(exc)
                 raise OutputRefusedError(output.address.target, claim.id, said) from exc
-        return self._written(output, found, claim, is_second=True)
+        return self._write(output, found, claim, is_second=True)
 
     def _fail_refused(self, output: Output, stage: DataFrame, claim: Claim) -> DataFrame | None:
         refused = output.find_refused(_rows(stage, claim)).localCheckpoint()
@@ -200,7 +200,7 @@ def _is_written(output: Output, stage: DataFrame, claim: Claim) -> bool:
     return output.write(_rows(stage, claim), record)
 
 
-def _mapped(frame: DataFrame, runner: Runner, returns: StructType | None) -> DataFrame:
+def _map_handler(frame: DataFrame, runner: Runner, returns: StructType | None) -> DataFrame:
     """Run the handler on the executors: a group in one partition, in order."""
     group = F.col("_group_key")
     together = F.when(group.isNull(), F.col("_seq")).otherwise(F.xxhash64(group))

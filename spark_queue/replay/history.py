@@ -86,7 +86,7 @@ def history(queue: LocalQueue | DeltaQueue | Reader) -> Past:
     store = _store_of(queue)
     items, moves = _items(store), _rows(store, "status", _MOVED)
     moves = moves.filter(pc.is_in(moves["_seq"], items["_seq"].combine_chunks()))
-    newest, holds = _followed(moves.sort_by([("_seq", "ascending"), ("_step", "ascending")]))
+    newest, holds = _follow_moves(moves.sort_by([("_seq", "ascending"), ("_step", "ascending")]))
     work = _work(holds)
     if not work:
         raise InvalidArgumentError(f"nothing of {store.name!r} was worked on yet: there is no past")
@@ -142,7 +142,7 @@ def _rows(store: Store, which: LogName, columns: tuple[str, ...]) -> pa.Table:
     return rows.filter(pc.and_(pc.equal(rows["_kind"], ITEM), pc.greater_equal(rows["_gen"], 0)))
 
 
-def _followed(moves: pa.Table) -> tuple[dict[int, str], list[_Hold]]:
+def _follow_moves(moves: pa.Table) -> tuple[dict[int, str], list[_Hold]]:
     """Return in which state each item is, and by whom it was held, given its rows in order."""
     newest: dict[int, str] = {}
     holds = []
@@ -153,13 +153,13 @@ def _followed(moves: pa.Table) -> tuple[dict[int, str], list[_Hold]]:
             if row["_state"] == CLAIMED and row["_lease"] == held["_lease"]:
                 # Renewed.
                 continue
-            holds.append(_held(held, row))
+            holds.append(_hold(held, row))
         is_granted = row["_state"] == CLAIMED and row["_lease"] == row["_step"]
         held = row if is_granted else None
     return newest, holds
 
 
-def _held(grant: Mapping[str, Any], end: Mapping[str, Any]) -> _Hold:
+def _hold(grant: Mapping[str, Any], end: Mapping[str, Any]) -> _Hold:
     is_lost = (end["_losses"] or 0) > (grant["_losses"] or 0)
     began, ended = _seconds(grant["_at"]), _seconds(end["_at"])
     return _Hold(grant["_lease"], grant["_seq"], began, max(began, ended), not is_lost)

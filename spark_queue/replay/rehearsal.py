@@ -81,7 +81,7 @@ class Rehearsal:
             f"<td>{one.before.wait_p95:,.1f}</td><td>{one.after.wait_p95:,.1f}</td></tr>"
             for one in self.worst()
         )
-        warning = "" if self.is_trusted else f"<p><b>{untrusted(self.off, self.retries)}</b></p>"
+        warning = "" if self.is_trusted else f"<p><b>{distrust(self.off, self.retries)}</b></p>"
         return (
             f"{warning}<b>{self.items:,}</b> items, {self.workers_before} workers, then "
             f"{self.workers_after}; what 95 % of the items of a key wait, in seconds<table><tr>"
@@ -90,7 +90,7 @@ class Rehearsal:
         )
 
 
-def untrusted(off: float, retries: int) -> str:
+def distrust(off: float, retries: int) -> str:
     """Say how far the first play is from what was, and why."""
     return (
         f"not to be trusted: before is off from what was by {off:,.1f} times; "
@@ -139,7 +139,7 @@ def rehearse(
     after = past.workers if workers is None else workers
     plays = (("before", past.config, past.workers), ("after", changed, after))
     found = [
-        _played(past, config, count, None if on_progress is None else _named(on_progress, name))
+        _play(past, config, count, None if on_progress is None else _add_name(on_progress, name))
         for name, config, count in plays
     ]
     old, new = past.config.to_dict(), changed.to_dict()
@@ -174,7 +174,7 @@ def _distance(runs: Sequence[Run[PastItem]]) -> float:
     return off
 
 
-def _played(
+def _play(
     past: Past, config: QueueConfig, workers: int, on_progress: Callable[[int], None] | None
 ) -> list[Run[PastItem]]:
     rules = QueueConfig(
@@ -225,5 +225,5 @@ def _tenant(waits: list[float], before: UserSummary, after: UserSummary) -> Tena
     )
 
 
-def _named(on_progress: Callable[[str, int], None], name: str) -> Callable[[int], None]:
+def _add_name(on_progress: Callable[[str, int], None], name: str) -> Callable[[int], None]:
     return lambda begun: on_progress(name, begun)

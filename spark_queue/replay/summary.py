@@ -129,7 +129,7 @@ def replay(
         told = None if on_progress is None else _with_order(on_progress, order)
         used = weighed if order == "weighted" else weights
         runs = play(jobs, servers, order, weights=used, on_progress=told)
-        summaries.append(summarised(order, runs))
+        summaries.append(summarise(order, runs))
     return Replay(jobs=len(jobs), servers=servers, orders=tuple(summaries))
 
 
@@ -156,7 +156,7 @@ def by_user(runs: Iterable[Run[_AnyJob]]) -> tuple[UserSummary, ...]:
     return tuple(_user(name, found[name]) for name in sorted(found))
 
 
-def summarised(order: Order, runs: Sequence[Run[Job]]) -> OrderSummary:
+def summarise(order: Order, runs: Sequence[Run[Job]]) -> OrderSummary:
     """Sum up the runs of one order."""
     users = by_user(runs)
     return OrderSummary(

@@ -70,7 +70,7 @@ class Timing:
         seqs = self._losses.pop_until(1 - max_losses)
         return [self._records[seq] for seq in sorted(seqs)]
 
-    def lost(self) -> list[Record]:
+    def lost_records(self) -> list[Record]:
         """Return the items whose lease ran out."""
         return [self._records[seq] for seq in self._losses.values()]
 

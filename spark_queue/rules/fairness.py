@@ -194,7 +194,7 @@ class Turns:
         account.level.advance(turn, record.seq)
 
     @contextmanager
-    def kept(self, accounts: Iterable[Account]) -> Iterator[None]:
+    def restoring(self, accounts: Iterable[Account]) -> Iterator[None]:
         """Put back, at the end, what is handed out meanwhile of some accounts."""
         before = {a: (a.regular, a.overdue, a.level.turn, a.level.seq) for a in accounts}
         try:

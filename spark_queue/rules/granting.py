@@ -19,7 +19,7 @@ from spark_queue.rules.selection import Horizon, Served, Service
 from spark_queue.rules.state import SchedulerState
 
 
-def granted(state: SchedulerState, grant: Grant, limit: int, run: int, worker_id: str) -> Grant:
+def carry_out(state: SchedulerState, grant: Grant, limit: int, run: int, worker_id: str) -> Grant:
     """Carry a claim out, and return its grant with what it got, and what it has ended."""
     expired, dead = expire(state), bury(state)
     regroup(state, run)
@@ -27,7 +27,7 @@ def granted(state: SchedulerState, grant: Grant, limit: int, run: int, worker_id
     return dataclasses.replace(grant, items=tuple(leased), expired=expired, dead=dead)
 
 
-def proposed(
+def propose(
     state: SchedulerState, grant: Grant, limit: int, run: int, horizon: Horizon | None = None
 ) -> Grant | None:
     """Return the grant that a claim would get, and change nothing but how far time has come.
@@ -45,7 +45,7 @@ def proposed(
         return None
     return dataclasses.replace(
         grant,
-        items=tuple(_leased(served) for served in looked),
+        items=tuple(_lease_of(served) for served in looked),
         expired=tuple(record.seq for record in expired),
         dead=tuple(record.seq for record in dead),
     )
@@ -104,7 +104,7 @@ def _serve(state: SchedulerState, limit: int) -> list[Served]:
     if room is None:
         return _handed_out(state, first, first.take(limit, None))
     served = _handed_out(state, first, first.take(limit, room)) if room else []
-    lost = _lost(state, served)
+    lost = _lost_service(state, served)
     return served + _handed_out(state, lost, lost.take(limit - len(served), 0))
 
 
@@ -126,7 +126,7 @@ def _is_passed(state: SchedulerState, horizon: Horizon) -> bool:
 def _look(
     state: SchedulerState, limit: int, freed: int, horizon: Horizon | None
 ) -> list[Served] | None:
-    """Return what would be served, and leave the line as it is; ``None`` as :func:`proposed`."""
+    """Return what would be served, and leave the line as it is; ``None`` as :func:`propose`."""
     room = state.room(freed)
     service = Service(state.line, state.serial.before)
     served = [] if room == 0 else service.take(limit, room, horizon)
@@ -135,9 +135,9 @@ def _look(
         return None
     if room is None:
         return served
-    with state.turns.kept(one.record.account for one in served):
+    with state.turns.restoring(one.record.account for one in served):
         _hand_out(state, served)
-        return served + _lost(state, served).take(limit - len(served), 0)
+        return served + _lost_service(state, served).take(limit - len(served), 0)
 
 
 def _hand_out(state: SchedulerState, taken: Sequence[Served]) -> None:
@@ -147,11 +147,11 @@ def _hand_out(state: SchedulerState, taken: Sequence[Served]) -> None:
         )
 
 
-def _lost(state: SchedulerState, served: Sequence[Served]) -> Service:
+def _lost_service(state: SchedulerState, served: Sequence[Served]) -> Service:
     """Return the service of the items whose lease ran out, as if nothing else waited."""
     gone = {one.record.seq for one in served}
     line = Line(state.records)
-    for record in state.timing.lost():
+    for record in state.timing.lost_records():
         if record.seq not in gone and record in state.line:
             line.add(record)
     return Service(line, partial(_lost_before, state, gone))
@@ -169,13 +169,13 @@ def _is_lost(state: SchedulerState, gone: Collection[int], record: Record) -> bo
 
 
 def _lease(state: SchedulerState, served: Served, grant: Grant, worker_id: str) -> Leased:
-    leased, record = _leased(served), served.record
+    leased, record = _lease_of(served), served.record
     record.losses = leased.losses
     state.hold(record, grant.lease, grant.lease_expires_at, worker_id)
     return leased
 
 
-def _leased(served: Served) -> Leased:
+def _lease_of(served: Served) -> Leased:
     record = served.record
     return Leased(
         seq=record.seq,

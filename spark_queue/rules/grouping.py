@@ -33,7 +33,7 @@ class Ungrouped:
     def __init__(self, line: ServiceLine) -> None:
         self._line = line
 
-    def bound(self, group_key: Hashable) -> Record | None:
+    def predecessor(self, group_key: Hashable) -> Record | None:
         """Return the member that a new one of the group must not overtake."""
         del group_key
         return None
@@ -96,8 +96,8 @@ class SerialGroup:
 class Serial(Ungrouped):
     """At most ``limit`` in flight per group, in seq order.
 
-    Hooks: ``bound`` when an item is admitted, ``move`` when it changes its place, ``before`` when
-    it is served, ``configure`` when a limit changes.
+    Hooks: ``predecessor`` when an item is admitted, ``move`` when it changes its place, ``before``
+    when it is served, ``configure`` when a limit changes.
 
     A due member is claimable when it is among the first (limit * run - in flight) of them. A lease
     that ran out keeps its slot, so its item needs none: of these the first (limit * run - held)
@@ -117,7 +117,7 @@ class Serial(Ungrouped):
         self._blocking = blocking
         self._run = 1
 
-    def bound(self, group_key: Hashable) -> Record | None:
+    def predecessor(self, group_key: Hashable) -> Record | None:
         """Return the group's last live member that the pointer has not passed."""
         group = self._groups.get(group_key)
         return None if group is None else group.last_ahead()

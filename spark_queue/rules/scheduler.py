@@ -147,7 +147,7 @@ class Scheduler:
         expires_at = state.clock + seconds
         grant = Grant(lease=step, lease_expires_at=expires_at)
         if not state.paused:
-            grant = granting.granted(state, grant, limit, run, worker_id)
+            grant = granting.carry_out(state, grant, limit, run, worker_id)
         if claim_id is not None:
             state.remember(claim_id, grant)
         return grant
@@ -191,7 +191,7 @@ class Scheduler:
         _check_run(run)
         state.pass_time(now)
         grant = Grant(lease=state.step + 1, lease_expires_at=state.clock + seconds)
-        return grant if state.paused else granting.proposed(state, grant, limit, run, horizon)
+        return grant if state.paused else granting.propose(state, grant, limit, run, horizon)
 
     def apply(self, items: Iterable[Mapping[str, Any]]) -> None:
         """Bring items to the places decided elsewhere; new ones enter.

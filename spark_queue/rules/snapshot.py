@@ -53,7 +53,7 @@ def load(state: SchedulerState, plain: Mapping[str, Any]) -> None:
             f"the snapshot has format {plain.get('format')!r}, this release reads up to {FORMAT}"
         )
     if plain["format"] == 1:
-        plain = _upgraded(plain)
+        plain = _upgrade(plain)
     for name in _STATE:
         setattr(state, name, plain[name])
     state.clock = -math.inf if plain["clock"] is None else plain["clock"]
@@ -69,7 +69,7 @@ def load(state: SchedulerState, plain: Mapping[str, Any]) -> None:
     state.turns.rest_idle()
 
 
-def _upgraded(plain: Mapping[str, Any]) -> dict[str, Any]:
+def _upgrade(plain: Mapping[str, Any]) -> dict[str, Any]:
     """Return data of format 1, whose tags were turns of the weight that they were given at."""
     levels, maps = [], {}
     for level in plain["levels"]:

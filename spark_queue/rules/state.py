@@ -165,7 +165,7 @@ class SchedulerState:
             self.move(record, "due" if record.is_due(self.clock) else "delayed")
 
     def _accept(self, seq: int, new: NewItem, origin: int | None) -> None:
-        bound = self.serial.bound(new.group_key)
+        bound = self.serial.predecessor(new.group_key)
         priority = 0 if self.config.priority is None else new.priority
         if bound is not None:
             priority = min(priority, bound.priority)

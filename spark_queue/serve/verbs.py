@@ -10,7 +10,7 @@ from spark_queue.config import QueueConfig
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.results import Affected
 from spark_queue.serve.watching import FOR_A_REFRESH, Operable, Watched
-from spark_queue.settings_text import changes, given
+from spark_queue.settings_text import changes, read_options
 from spark_queue.settings_text import read_weights as _weights
 from spark_queue.wording import plural
 
@@ -147,7 +147,7 @@ def _changes(before: QueueConfig, asked: Mapping[str, str]) -> dict[str, Any]:
         told["lease"] = _number("lease", told["lease"])
     if "group_limit" in told:
         told["group_limit"] = _number("group_limit", told["group_limit"], int)
-    after = changes(before, given(told))
+    after = changes(before, read_options(told))
     return {name: value for name, value in after.items() if getattr(before, name) != value}
 
 

@@ -32,7 +32,7 @@ from spark_queue.operators.columns import (
     one,
 )
 from spark_queue.streaming import checks
-from spark_queue.streaming.packing import BUCKET, PACKED, packed, unpacked
+from spark_queue.streaming.packing import BUCKET, PACKED, pack, unpack
 from spark_queue.streaming.processor import NUMBER, BucketProcessor
 from spark_queue.streaming.rows import ROW
 from spark_queue.streaming.rules.events import ARRIVAL, BucketRules
@@ -126,7 +126,7 @@ class Stream:
         return F.coalesce(whole, missing.cast("long"))
 
 
-def answered(
+def answer(
     streams: Sequence[Stream],
     make: Callable[[], BucketRules],
     *,
@@ -159,7 +159,7 @@ def answered(
     events = reduce(
         DataFrame.unionByName, [stream.events(buckets, arrivals.schema) for stream in streams]
     )
-    by_bucket = events.mapInArrow(packed, f"{BUCKET} int, {PACKED} binary").groupBy(BUCKET)
+    by_bucket = events.mapInArrow(pack, f"{BUCKET} int, {PACKED} binary").groupBy(BUCKET)
     answers = by_bucket.transformWithState(
         statefulProcessor=BucketProcessor(make, buckets, oldest),
         outputStructType=f"{PACKED} binary",
@@ -167,7 +167,7 @@ def answered(
         timeMode="None",
     )
     out = StructType([*arrivals.schema.fields, StructField(NUMBER, DoubleType())])
-    rows = answers.mapInArrow(unpacked, out)
+    rows = answers.mapInArrow(unpack, out)
     added = [] if add is None else [add(F.col(NUMBER))]
     return rows.select(*all_columns(arrivals), *added)
 

@@ -25,7 +25,7 @@ from spark_queue.operators.columns import (
     require_shares,
 )
 from spark_queue.operators.fair import ROUND, price_of
-from spark_queue.streaming.bucketed import BUCKETS, Stream, answered
+from spark_queue.streaming.bucketed import BUCKETS, Stream, answer
 from spark_queue.streaming.checks import require_streaming
 from spark_queue.streaming.rules.distinct import DistinctRules
 from spark_queue.streaming.rules.events import ARRIVAL, CLOCK, COMPLETION
@@ -103,7 +103,7 @@ def distinct_in_flight(
     """
     _require_query(buckets, checkpoint, arrivals=arrivals, completions=completions)
     ordered = partial(Stream, key=key, at=order_by, at_name="order_by")
-    return answered(
+    return answer(
         [
             ordered(what="arrivals", df=arrivals, kind=ARRIVAL),
             ordered(what="completions", df=completions, kind=COMPLETION),
@@ -188,7 +188,7 @@ def fair_rounds(
         number = one(served, "round of served", ROUND)
         require_number("round of served", fields_of(served, "served", [number])[0].dataType)
         streams.append(Stream(what="served", df=served, kind=COMPLETION, number=number))
-    return answered(
+    return answer(
         streams,
         partial(FairRules, dict(weights or {}), at_once=served is None),
         add=lambda number: number.alias(ROUND),
@@ -304,7 +304,7 @@ def one_active_per_group(
     ]
     if heartbeats is not None:
         streams.append(timed(what="heartbeats", df=heartbeats, kind=CLOCK))
-    return answered(
+    return answer(
         streams,
         partial(SerialRules, config),
         add=lambda number: number.cast("int").alias(RUN),

@@ -17,7 +17,7 @@ BUCKET = "bucket"
 PACKED = "packed"
 
 
-def packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Pack the rows of each batch by their ``bucket``, one value for each bucket that it has."""
     for batch in batches:
         ordered = batch.take(pc.sort_indices(batch.column(BUCKET)))
@@ -31,7 +31,7 @@ def packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays(columns, names=[BUCKET, PACKED])
 
 
-def unpacked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Return the rows of packed values."""
     for batch in batches:
         for value in batch.column(PACKED):

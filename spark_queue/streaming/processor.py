@@ -84,13 +84,13 @@ class BucketProcessor(StatefulProcessor):
         if stored is None and pc.all(pc.equal(events["kind"], CLOCK)).as_py():
             return
         events = events.take(pc.sort_indices(events, sort_keys=_ORDER))
-        with _uncollected():
-            rules, known = self._loaded(stored)
+        with _without_gc():
+            rules, known = self._load(stored)
             first = known.add(events[ROW])
             answers = rules.apply(_events(events, first))
-            self._store(rules, known.kept(rules.kept()))
+            self._store(rules, known.select(rules.pending()))
         if answers:
-            yield Row(**{PACKED: _packed(answers, known)})
+            yield Row(**{PACKED: _pack(answers, known)})
 
     def close(self) -> None:
         """Do nothing: nothing is open."""
@@ -99,9 +99,9 @@ class BucketProcessor(StatefulProcessor):
         plain = rules.dump()
         counts = json.dumps(plain.pop("counts"))
         body = json.dumps({"rules": plain, "rows": later.plain()})
-        self._state.update((FORMAT, self._buckets, body, counts, later.packed()))
+        self._state.update((FORMAT, self._buckets, body, counts, later.pack()))
 
-    def _loaded(self, stored: Any) -> tuple[BucketRules, BucketRows]:
+    def _load(self, stored: Any) -> tuple[BucketRules, BucketRows]:
         rules = self._make()
         if stored is None:
             return rules, BucketRows()
@@ -118,7 +118,7 @@ class BucketProcessor(StatefulProcessor):
         rules.load({**plain["rules"], "counts": json.loads(stored[3])})
         if stored[0] < self._oldest:
             require_no_keys(stored[0], rules)
-        return rules, BucketRows.restored(plain["rows"], stored[4])
+        return rules, BucketRows.restore(plain["rows"], stored[4])
 
 
 def require_no_keys(written: int, rules: BucketRules) -> None:
@@ -138,7 +138,7 @@ def require_no_keys(written: int, rules: BucketRules) -> None:
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
+def _without_gc() -> Iterator[None]:
     """Leave the garbage collector out: a bucket makes many objects, and drops all of them."""
     was_on = gc.isenabled()
     gc.disable()
@@ -156,7 +156,7 @@ def _events(events: pa.Table, first: int) -> Iterator[Event]:
     return map(Event._make, zip(*columns, numbers, strict=True))
 
 
-def _packed(answers: Sequence[Outgoing], rows: BucketRows) -> bytes:
+def _pack(answers: Sequence[Outgoing], rows: BucketRows) -> bytes:
     """Return the rows that go out, with what is said of them."""
     taken = pa.RecordBatch.from_struct_array(rows.take(answer.row for answer in answers))
     numbers = pa.array([answer.number for answer in answers], pa.float64())

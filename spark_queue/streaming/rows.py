@@ -35,8 +35,8 @@ class BucketRows:
         self._first_new = self._next = following
 
     @classmethod
-    def restored(cls, plain: Any, packed: bytes | None) -> BucketRows:
-        """Go on where :meth:`plain` and :meth:`packed` were written."""
+    def restore(cls, plain: Any, packed: bytes | None) -> BucketRows:
+        """Go on where :meth:`plain` and :meth:`pack` were written."""
         rows = None if packed is None else from_bytes(packed)[ROW].combine_chunks()
         return cls(rows, *plain)
 
@@ -53,7 +53,7 @@ class BucketRows:
         assert self._rows is not None  # noqa: S101 - for the type checker: numbers are of rows
         return self._rows.take(pa.array([self._place(number) for number in numbers], pa.int64()))
 
-    def kept(self, numbers: Iterable[int]) -> BucketRows:
+    def select(self, numbers: Iterable[int]) -> BucketRows:
         """Return some of the rows, under the same numbers."""
         later = list(numbers)
         return BucketRows(self.take(later) if later else None, later, self._next)
@@ -62,7 +62,7 @@ class BucketRows:
         """Return the numbers for JSON: of the rows, and of the next one."""
         return list(self._places), self._next
 
-    def packed(self) -> bytes | None:
+    def pack(self) -> bytes | None:
         """Return the rows as one value."""
         if self._rows is None:
             return None

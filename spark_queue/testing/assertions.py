@@ -155,9 +155,9 @@ def assert_refused(
     seen = _Seen(queue)
     kept = [*seen.users, "_seq", "_dedup_key", "_duplicate_of"]
     rows = snapshot.refused(seen.store, kept).sort_by("_seq")
-    found = _meant(seen.store, rows, where, columns)
-    told = _said("refused", where, columns, None)
-    _require(found, count, told, lambda: seen.shown(rows, found, "refused"))
+    found = _select(seen.store, rows, where, columns)
+    told = _describe("refused", where, columns, None)
+    _require(found, count, told, lambda: seen.show(rows, found, "refused"))
     return _items(found)
 
 
@@ -173,7 +173,7 @@ def assert_empty(queue: LocalQueue) -> None:
     left = seen.rows.filter(pc.is_in(seen.rows["_state"], pa.array([READY, CLAIMED])))
     if left.num_rows:
         head = f"{queue.name!r} is not empty: {_of(left.num_rows, 'item')} left"
-        raise AssertionError(f"{head}. {seen.shown(seen.rows, left)}")
+        raise AssertionError(f"{head}. {seen.show(seen.rows, left)}")
 
 
 def assert_order(
@@ -209,13 +209,15 @@ def assert_order(
     if name not in seen.rows.column_names:
         # What names it says which columns there are.
         chosen(seen.store, seen.rows, {name: None})
-    served = seen.served()
-    kept = served.filter(pc.is_in(served["_seq"], _meant(seen.store, seen.rows, where, {})["_seq"]))
+    served = seen.claim_order()
+    kept = served.filter(
+        pc.is_in(served["_seq"], _select(seen.store, seen.rows, where, {})["_seq"])
+    )
     found = kept[name].to_pylist()
     if found != list(wanted):
         raise AssertionError(
             f"{queue.name!r} gave its items out in another order by {name}{_only(where)}:\n"
-            f"    wanted: {_listed(wanted)}\n    was:    {_listed(found)}\n"
+            f"    wanted: {_list(wanted)}\n    was:    {_list(found)}\n"
             f"    {_first_difference(wanted, found)}"
         )
     return _items(kept)
@@ -245,18 +247,18 @@ class _Seen:
         error: str | None = None,
     ) -> list[Item]:
         """Return the items in some states that are meant, if they are as many as is said."""
-        found = _meant(self.store, self.rows, where, columns)
+        found = _select(self.store, self.rows, where, columns)
         if states:
             found = found.filter(pc.is_in(found["_state"], pa.array(states)))
         if error is not None:
             checks.require_text("error", error)
             checks.require_utf8("error", error)
             found = found.filter(pc.fill_null(pc.match_substring(found["_error"], error), False))
-        told = _said(what, where, columns, error)
-        _require(found, count, told, lambda: self.shown(self.rows, found))
+        told = _describe(what, where, columns, error)
+        _require(found, count, told, lambda: self.show(self.rows, found))
         return _items(found)
 
-    def served(self) -> pa.Table:
+    def claim_order(self) -> pa.Table:
         """Return the items in the order in which they were claimed."""
         moves = rows_of(self.store, "status", _GRANT)
         granted = pc.and_(
@@ -267,7 +269,7 @@ class _Seen:
         moves = moves.sort_by([*_SERVICE, ("_seq", "ascending")])
         return beside(self.rows, moves["_seq"])
 
-    def shown(self, rows: pa.Table, found: pa.Table, what: str = "enqueued") -> str:
+    def show(self, rows: pa.Table, found: pa.Table, what: str = "enqueued") -> str:
         """Return rows as text: a line each, and a mark at those that were found."""
         if not rows.num_rows:
             return f"Nothing was {what} in {self.name!r}."
@@ -280,10 +282,10 @@ class _Seen:
             lines.append([mark, *(_short(value) for value in row.values())])
         left = rows.num_rows - _SHOWN
         tail = f"\n    and {_of(left, 'more row')}" if left > 0 else ""
-        return f"{self.name!r} has:\n{_aligned(lines)}{tail}"
+        return f"{self.name!r} has:\n{_align(lines)}{tail}"
 
 
-def _meant(
+def _select(
     store: Store, rows: pa.Table, where: Where | None, columns: Mapping[str, object]
 ) -> pa.Table:
     if where is not None:
@@ -302,7 +304,9 @@ def _require(found: pa.Table, count: int | None, told: str, shown: Callable[[], 
     raise AssertionError(f"wanted {wanted} {told}, found {found.num_rows or 'none'}. {shown()}")
 
 
-def _said(what: str, where: Where | None, columns: Mapping[str, object], error: str | None) -> str:
+def _describe(
+    what: str, where: Where | None, columns: Mapping[str, object], error: str | None
+) -> str:
     named = [f"{name}={value!r}" for name, value in columns.items()]
     if error is not None:
         named.append(f"an error that has {shorten(error)} in it")
@@ -347,7 +351,7 @@ def _first_difference(wanted: Sequence[object], found: Sequence[object]) -> str:
     return f"{less} never came" if less > 0 else f"{-less} came beyond them"
 
 
-def _listed(values: Sequence[object]) -> str:
+def _list(values: Sequence[object]) -> str:
     shown = ", ".join(repr(value) for value in values[:_SHOWN])
     left = len(values) - _SHOWN
     return f"{shown or 'nothing'}{f', and {left} more' if left > 0 else ''}"
@@ -358,7 +362,7 @@ def _short(value: object) -> str:
     return text if len(text) <= _WIDE else f"{text[: _WIDE - 1]}…"
 
 
-def _aligned(lines: Sequence[Sequence[str]]) -> str:
+def _align(lines: Sequence[Sequence[str]]) -> str:
     widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
     rows = (
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))

@@ -27,7 +27,7 @@ from spark_queue.local.handles import store_of
 from spark_queue.local.queue import LocalQueue
 from spark_queue.processing.alone import LocalAsked
 from spark_queue.processing.handlers import AnyHandler, BatchHandler, ItemHandler, TableT
-from spark_queue.processing.loop import ProcessResult, processed
+from spark_queue.processing.loop import ProcessResult, run_claims
 from spark_queue.wording import shorten
 
 #: Calls of a handler after which a queue is not one that a test drains.
@@ -191,10 +191,10 @@ def lose_lease(held: LocalQueue | LocalClaim, **columns: object) -> int:
     if isinstance(held, LocalClaim):
         rows = chosen(store, rows, {"_lease": held.lease})
     leases = sorted(set(chosen(store, rows, columns)["_lease"].to_pylist()))
-    return sum(_lost(store, lease) for lease in leases)
+    return sum(_lose(store, lease) for lease in leases)
 
 
-def _lost(store: Store, lease: int) -> int:
+def _lose(store: Store, lease: int) -> int:
     """Settle a claim as lost; return how many items are, without what its output has."""
     grant = alone.grant_of(store, lease)
     if grant is None:
@@ -222,13 +222,13 @@ class _Faults:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self, handler: AnyHandler) -> Callable[[Any], Any]:
-        def called(given: Any) -> Any:
+        def call(given: Any) -> Any:
             error = self._next(_seqs(given)) if self.left else None
             if error is not None:
                 raise error
             return handler(given)
 
-        return called
+        return call
 
     def _next(self, seqs: set[int]) -> Exception | None:
         """Return what a call with some items is to fail with."""
@@ -273,7 +273,7 @@ class _Watched:
 
 
 def _watching(handler: Callable[[Any], Any], watched: _Watched) -> Callable[[Any], Any]:
-    def called(given: Any) -> Any:
+    def call(given: Any) -> Any:
         error: BaseException | None = None
         try:
             return handler(given)
@@ -283,13 +283,13 @@ def _watching(handler: Callable[[Any], Any], watched: _Watched) -> Callable[[Any
         finally:
             watched.note(error)
 
-    return called
+    return call
 
 
 def _worked_off(store: Store, asked: LocalAsked, watched: _Watched) -> ProcessResult:
     hands = asked.hands(store)
     hands.crew.is_here, hands.crew.cut = True, watched.cut
-    return processed(store, hands, None, None, watched.stop)
+    return run_claims(store, hands, None, None, watched.stop)
 
 
 def _manual(store: Store) -> ManualClock:

@@ -33,9 +33,9 @@ def spark_queue_memory(spark_queue_clock: ManualClock) -> Callable[..., LocalQue
     """
     from spark_queue.testing.queue import memory_queue  # noqa: PLC0415 - see above
 
-    def made(
+    def make(
         schema: str, config: QueueConfig | None = None, *, name: str | None = None
     ) -> LocalQueue:
         return memory_queue(schema, config, name=name, clock=spark_queue_clock)
 
-    return made
+    return make

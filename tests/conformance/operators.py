@@ -24,7 +24,7 @@ from spark_queue.operators import (
     serial_heads,
     serial_runs,
 )
-from spark_queue.streaming.packing import PACKED, from_bytes, packed
+from spark_queue.streaming.packing import PACKED, from_bytes, pack
 from spark_queue.streaming.processor import NUMBER, BucketProcessor
 from spark_queue.streaming.rules.distinct import DistinctRules
 from spark_queue.streaming.rules.events import ARRIVAL, CLOCK, COMPLETION, BucketRules
@@ -218,7 +218,7 @@ class StreamEngine(_Limited):
         typed = zip(columns, EVENTS, strict=True)
         arrays = [pa.array(values, field.type) for values, field in typed]
         batch = pa.RecordBatch.from_arrays(arrays, schema=EVENTS)
-        found = [row for part in packed([batch]) for row in part.to_pylist()]
+        found = [row for part in pack([batch]) for row in part.to_pylist()]
         out = self._tester.test(0, [SparkRow(packed=row[PACKED]) for row in found])
         rows = [row for part in out for row in from_bytes(part[PACKED]).to_pylist()]
         answers = [(row["id"], row[NUMBER]) for row in rows]

@@ -44,7 +44,7 @@ def test_a_worker_that_fails_behind_its_output_has_done_its_items(
         raise RuntimeError("gone")
 
     with monkeypatch.context() as failing:
-        failing.setattr(loop._Ahead, "settled", fail)
+        failing.setattr(loop._Ahead, "settle", fail)
         with pytest.raises(RuntimeError, match="gone"):
             queue.process(_handle, returns="id long", output=out)
 

@@ -158,7 +158,7 @@ def _die_between(
     filled()
     queue = DeltaQueue.open(spark, queue_path, clock=clock)
     with monkeypatch.context() as dying:
-        dying.setattr(loop._Ahead, "settled", _gone)
+        dying.setattr(loop._Ahead, "settle", _gone)
         dying.setattr(rescue, "abandon", lambda *_: None)
         with pytest.raises(RuntimeError, match="gone"):
             queue.process(_by("first"), returns="who string", output=f"{place}/out", limit=3)

@@ -208,7 +208,7 @@ def test_what_the_output_has_is_acked_and_not_buried(
     queue = DeltaQueue.create(spark, queue_path, "n int", config, clock=clock)
     queue.enqueue(spark.createDataFrame([(1,), (2,)], "n int"), order_by="n")
     with monkeypatch.context() as dying:
-        dying.setattr(loop._Ahead, "settled", _die)
+        dying.setattr(loop._Ahead, "settle", _die)
         dying.setattr(rescue, "abandon", lambda *_: None)
         with pytest.raises(RuntimeError, match="gone"):
             queue.process(lambda _: {"x": 1}, returns="x int", output=f"{place}/out", limit=2)

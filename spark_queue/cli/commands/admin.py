@@ -23,7 +23,7 @@ from spark_queue.cli.shown import show_counts
 from spark_queue.cli.shown.plain import plain
 from spark_queue.config import QueueConfig
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.settings_text import given
+from spark_queue.settings_text import read_options
 
 _Key = Annotated[str | None, Option(help="A SQL expression over the columns.")]
 
@@ -67,7 +67,7 @@ def read_config(file: Path | None, options: dict[str, Any]) -> QueueConfig:
         When the file cannot be read, is no mapping, or has an unknown name or a wrong value.
     """
     values = {} if file is None else read_mapping(file)
-    values.update(given(options))
+    values.update(read_options(options))
     return QueueConfig.from_dict(values)
 
 

@@ -17,7 +17,7 @@ from spark_queue.cli.shown.console import SafeConsole, text_of
 from spark_queue.cli.shown.display import compact_table
 from spark_queue.cli.shown.plain import plain
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.settings_text import changes, given, read_weights
+from spark_queue.settings_text import changes, read_options, read_weights
 
 if TYPE_CHECKING:
     from spark_queue.replay import Replay
@@ -66,7 +66,7 @@ def replay(
     if plot is not None:
         raise InvalidArgumentError("a picture is drawn of a trace: leave --plot out")
     limits = {"max_in_flight": max_in_flight, "group_limit": group_limit}
-    asked = given({**limits, "weights": read_weights(weight)})
+    asked = read_options({**limits, "weights": read_weights(weight)})
     _rehearse(scope, work, reader, servers, asked, users)
 
 

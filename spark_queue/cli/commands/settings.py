@@ -14,7 +14,7 @@ from spark_queue.cli.config_file import read_mapping
 from spark_queue.cli.scope import Scope
 from spark_queue.config import LIVE_SETTINGS
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.settings_text import changes, given, read_weights
+from spark_queue.settings_text import changes, read_options, read_weights
 from spark_queue.wording import visible
 
 Lease = Annotated[float | None, Option(help="Seconds that a claim holds.")]
@@ -66,7 +66,7 @@ def configure(
 
     A retry policy is changed by a file, as in "retry: {backoff: fixed, delay: 5}".
     """
-    asked = {**({} if config is None else read_mapping(config)), **given(live.settings())}
+    asked = {**({} if config is None else read_mapping(config)), **read_options(live.settings())}
     if not asked:
         raise InvalidArgumentError("no setting is given; name one, as in --lease 60")
     _, queue = scope.open_queue(name, reader)

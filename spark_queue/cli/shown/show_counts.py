@@ -159,9 +159,9 @@ def render_rehearsal(data: Plain, count: int) -> list[RenderableType]:
         f"before: {before}; after: {data['workers_after']:,}; was: what the queue has seen",
     ]
     if not data["is_trusted"]:
-        from spark_queue.replay.rehearsal import untrusted  # noqa: PLC0415 - others need none of it
+        from spark_queue.replay.rehearsal import distrust  # noqa: PLC0415 - others need none of it
 
-        lines.append(untrusted(data["off"], data["retries"]))
+        lines.append(distrust(data["off"], data["retries"]))
     if data["guessed"]:
         lines.append(f"{data['guessed']:,} not worked on yet: they take the mean of their key")
     if data["left_out"]:

@@ -154,10 +154,10 @@ class Dispatcher:
     def release(self, turn: Turn) -> None:
         """Free the slot and the group of a task, and start what that lets start."""
         with self.lock:
-            step = self._freed(turn)
+            step = self._free(turn)
         self._carry_out(step)
 
-    def _freed(self, turn: Turn) -> _Step:
+    def _free(self, turn: Turn) -> _Step:
         step = _Step()
         if turn.started and not turn.released:
             turn.released = True
@@ -175,7 +175,7 @@ class Dispatcher:
             if turn.ended:
                 return []
             turn.ended = True
-            step = _Step() if self._manual else self._freed(turn)
+            step = _Step() if self._manual else self._free(turn)
             settles, turn.settled = not turn.settled, True
         turn.exit()
         if step.expired or turn.future.watched:
@@ -218,19 +218,19 @@ class Dispatcher:
                 turn.runner.launch(turn)
             except Exception as error:  # noqa: BLE001 - no thread, or no loop any more
                 try:
-                    pending.extend(self._lost(turn, error))
+                    pending.extend(self._lose(turn, error))
                 except BaseException:
                     self.launch(pending)
                     raise
 
     def lose(self, turn: Turn, error: BaseException) -> None:
         """End a task that will not end where it was to run; without effect on one that has."""
-        self.launch(self._lost(turn, error))
+        self.launch(self._lose(turn, error))
 
-    def _lost(self, turn: Turn, error: BaseException) -> list[Turn]:
+    def _lose(self, turn: Turn, error: BaseException) -> list[Turn]:
         with self.lock:
             # One that never had its turn cannot release it: it does not hold it either.
-            step = self._freed(turn) if turn.thread is None else _Step()
+            step = self._free(turn) if turn.thread is None else _Step()
         started = step.started
 
         def finish() -> None:

@@ -79,7 +79,7 @@ class LoopRunner:
     def _spawn(self, turn: Turn) -> None:
         # The broker holds the turn while it runs, and so the task, which a loop would not.
         turn.aio_task = self.loop.create_task(_run_coroutine(turn))
-        turn.aio_task.add_done_callback(turn.left)
+        turn.aio_task.add_done_callback(turn.on_task_done)
 
 
 def _run(turn: Turn) -> list[Turn]:

@@ -131,7 +131,7 @@ class Turn:
         if self.leave is not None:
             self.leave()
 
-    def left(self, _: asyncio.Task[None]) -> None:
+    def on_task_done(self, _: asyncio.Task[None]) -> None:
         """Say that its asyncio task is done, also one that was cancelled before its first step."""
         if not self.ended:
             self.dispatcher.lose(self, was_cancelled())

@@ -238,7 +238,7 @@ class DistinctState(Generic[T]):
             When the take does not hold it.
         """
         with self.lock:
-            self._forget(self._held(take, item))
+            self._forget(self._find_held(take, item))
 
     def give_back(self, take: Batch[T], item: T, *, failed: bool) -> None:
         """Return one element of a take to its place.
@@ -249,10 +249,10 @@ class DistinctState(Generic[T]):
             When the take does not hold it.
         """
         with self.lock:
-            self._return(take, self._held(take, item), failed=failed)
+            self._return(take, self._find_held(take, item), failed=failed)
             self.serve()
 
-    def _held(self, take: Batch[T], item: T) -> LiveEntry[T]:
+    def _find_held(self, take: Batch[T], item: T) -> LiveEntry[T]:
         entry = self._look_up(item)
         if entry is None or entry.take is not take:
             # Perhaps its hash has changed since it was added.

@@ -134,7 +134,7 @@ class FairQueue(Generic[T]):
     @property
     def unfinished_tasks(self) -> int:
         """How many items were put and not said to be done, by :meth:`task_done`."""
-        return self._state.unfinished()
+        return self._state.count_unfinished()
 
     def put(
         self,

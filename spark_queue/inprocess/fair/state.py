@@ -214,7 +214,7 @@ class FairState(Generic[T]):
         with self._lock:
             return len(self.rounds)
 
-    def unfinished(self) -> int:
+    def count_unfinished(self) -> int:
         """Return how many items were put and are not done."""
         with self._lock:
             return self.rounds.added - self.done

@@ -160,9 +160,9 @@ class OnceGuard(Generic[R]):
         except BaseException as error:
             self._end(attempt, None, error)
             raise
-        made.add_done_callback(lambda done: self._made(attempt, done))
+        made.add_done_callback(lambda done: self._finish(attempt, done))
 
-    def _made(self, attempt: _Attempt[R], made: Future[Any]) -> None:
+    def _finish(self, attempt: _Attempt[R], made: Future[Any]) -> None:
         error = made.exception()
         self._end(attempt, None if error is not None else (made.result(),), error)
 

@@ -175,7 +175,7 @@ class TaskWorker(Generic[T, R]):
             result = await resolve(self._work.handle(item))
             admission = self._work.pass_on(result)
             if admission is not None:
-                await _admitted(admission)
+                await _admit(admission)
         except BaseException as error:
             if not self._is_cancelled(error):
                 self._work.fail(reply, error)
@@ -199,7 +199,7 @@ async def _replay(work: RequestWork[Any, Any]) -> None:
         await asyncio.gather(work.handler(item), return_exceptions=True)
 
 
-async def _admitted(admission: Admission[Any, Any]) -> None:
+async def _admit(admission: Admission[Any, Any]) -> None:
     try:
         with Wait(admission.context, blocks=False):
             await outcome(admission)

@@ -148,7 +148,7 @@ class WriteAheadLog(Generic[T]):
             while at < end:
                 body = _body_at(file, at)
                 if body is None:
-                    raise _damaged(self.path, at)
+                    raise _damage(self.path, at)
                 at += _HEADER.size + len(body)
                 yield self._decode(body)
 
@@ -231,7 +231,7 @@ def _end_of(file: BinaryIO, path: Path) -> int:
     while (body := _body_at(file, end)) is not None:
         end += _HEADER.size + len(body)
     if _is_followed(file, end):
-        raise _damaged(path, end)
+        raise _damage(path, end)
     return end
 
 
@@ -248,7 +248,7 @@ def _is_followed(file: BinaryIO, end: int) -> bool:
     return False
 
 
-def _damaged(path: Path, at: int) -> LogFileError:
+def _damage(path: Path, at: int) -> LogFileError:
     return LogFileError(
         path,
         at,

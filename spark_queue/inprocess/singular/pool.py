@@ -140,9 +140,9 @@ class PoolWorker(Generic[T, R]):
         pool.schedule(self._turn)
 
     def _turn(self) -> None:
-        self._guarded(self._serve_next)
+        self._guard(self._serve_next)
 
-    def _guarded(self, step: Callable[[], bool]) -> None:
+    def _guard(self, step: Callable[[], bool]) -> None:
         """Run a step; ``False`` from it says that another one will be scheduled later."""
         self._work.context.enter()
         goes_on = True
@@ -181,7 +181,7 @@ class PoolWorker(Generic[T, R]):
     def _park(self, admission: Admission[R, Any], reply: Reply[R], result: R) -> None:
         # The callback runs where the next queue frees a slot, so it only schedules.
         step = partial(self._finish, admission, reply, result)
-        turn = partial(self._guarded, step)
+        turn = partial(self._guard, step)
         admission.add_done_callback(lambda _: self._pool.schedule(turn))
 
     def _finish(self, admission: Admission[R, Any], reply: Reply[R], result: R) -> bool:

@@ -77,7 +77,7 @@ def _send(
         stay()
         return
 
-    def settled(future: Future[int]) -> None:
+    def on_settle(future: Future[int]) -> None:
         error = future.exception()
         if error is None:
             leave()
@@ -85,4 +85,4 @@ def _send(
         _log.error("reader %s: item %d did not reach %r: %r", name, entry.id, target, error)
         stay()
 
-    sent.add_done_callback(settled)
+    sent.add_done_callback(on_settle)

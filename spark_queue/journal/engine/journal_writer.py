@@ -171,9 +171,9 @@ class JournalWriter(Generic[T]):
     def _lagging(self) -> list[tuple[ReaderState[T], int]]:
         with self._state.lock:
             readers = [reader for reader in self._state.readers if reader.line.config.max_lag]
-            return [(reader, self._bound(reader)) for reader in readers]
+            return [(reader, self._lag_bound(reader)) for reader in readers]
 
-    def _bound(self, reader: ReaderState[T]) -> int:
+    def _lag_bound(self, reader: ReaderState[T]) -> int:
         others = [other.line.head for other in self._state.readers if other is not reader]
         last_id = self._state.totals.last_id
         return min([*others, last_id - (reader.line.config.max_lag or 0)])

@@ -69,7 +69,7 @@ class Registry(Generic[T]):
         if not offsets:
             offsets.append(journal.add_reader("", self._config, head=found.last_id))
         for offset in offsets:
-            self._install(self._line(_clamped(offset, found)), self._hooks)
+            self._install(self._line(_clamp(offset, found)), self._hooks)
         self._settle_replaced(found)
 
     def _settle_replaced(self, found: Recovered) -> None:
@@ -263,7 +263,7 @@ def require_reader(name: object, config: object, start: object, hooks: object) -
         )
 
 
-def _clamped(offset: ReaderOffset, found: Recovered) -> ReaderOffset:
+def _clamp(offset: ReaderOffset, found: Recovered) -> ReaderOffset:
     head = min(max(offset.head, found.first_id - 1), found.last_id)
     done = frozenset(item for item in offset.done if head < item <= found.last_id)
     errors = {

@@ -52,7 +52,7 @@ class BucketRules(Protocol):
         """Take in events, in order, and answer what goes out."""
         ...
 
-    def kept(self) -> Iterable[int]:
+    def pending(self) -> Iterable[int]:
         """Return the numbers of the rows that may go out later."""
         ...
 
@@ -80,6 +80,6 @@ class Counting:
         if more:
             self.counts[what] = self.counts.get(what, 0) + more
 
-    def kept(self) -> Iterable[int]:
+    def pending(self) -> Iterable[int]:
         """Return the numbers of the rows that may go out later: none."""
         return ()

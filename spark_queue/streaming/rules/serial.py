@@ -59,7 +59,7 @@ class _Group:
         return live, [list(waiting) for waiting in self.tail.items()]
 
     @classmethod
-    def restored(cls, live: list[list[int]], tail: list[tuple[int, int]]) -> _Group:
+    def restore(cls, live: list[list[int]], tail: list[tuple[int, int]]) -> _Group:
         """Go on where plain data was written."""
         return cls({order: _Run(*run) for order, *run in live}, dict(tail))
 
@@ -93,7 +93,7 @@ class SerialRules(Counting):
             self._start(now, answers)
         return answers
 
-    def kept(self) -> Iterable[int]:
+    def pending(self) -> Iterable[int]:
         """Return the numbers of the rows that wait or run: a run may be repeated."""
         for group in self._groups.values():
             for run in group.live.values():
@@ -113,7 +113,7 @@ class SerialRules(Counting):
         """Go on where plain data was written."""
         self.counts = dict(plain["counts"])
         self._scheduler = Scheduler.restore(self._config, plain["scheduler"])
-        self._groups = {name: _Group.restored(*group) for name, *group in plain["groups"]}
+        self._groups = {name: _Group.restore(*group) for name, *group in plain["groups"]}
 
     def _arrive(self, event: Event, answers: list[Outgoing]) -> None:
         if event.key is None:

@@ -16,7 +16,7 @@ from spark_queue.cli.commands.settings import config_text
 from spark_queue.config import QueueConfig, RetryPolicy
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError
 from spark_queue.queue import DeltaQueue
-from spark_queue.settings_text import changes, given, read_weights
+from spark_queue.settings_text import changes, read_options, read_weights
 
 Run = Callable[..., Any]
 
@@ -149,7 +149,7 @@ def test_options_that_were_not_given_say_nothing() -> None:
     """Only what was given counts, and ``none`` is a value."""
     options = {"max_attempts": "none", "max_losses": "3", "lease": None}
 
-    assert given(options) == {"max_attempts": None, "max_losses": 3}
+    assert read_options(options) == {"max_attempts": None, "max_losses": 3}
 
 
 def test_a_queue_is_removed_where_that_is_meant(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

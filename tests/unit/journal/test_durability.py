@@ -51,7 +51,7 @@ def test_the_interval_commits(stage: Stage) -> None:
     assert len(stage.timer) == 0
     queue.reader().ack(queue.reader().get())
     stage.advance(1)
-    until(lambda: journal.store.recovered().readers[0].head == 1)
+    until(lambda: journal.store.recover().readers[0].head == 1)
 
 
 def test_a_group_is_due_by_count(stage: Stage) -> None:
@@ -63,7 +63,7 @@ def test_a_group_is_due_by_count(stage: Stage) -> None:
     put_all(queue, "c")
     until(lambda: journal.store.last_id == 3)
     drain(queue.reader())
-    until(lambda: journal.store.recovered().readers[0].head == 3)
+    until(lambda: journal.store.recover().readers[0].head == 3)
 
 
 def test_a_group_is_due_by_bytes(stage: Stage) -> None:
@@ -238,7 +238,7 @@ def test_sync_waits_for_everything(stage: Stage) -> None:
     put_all(queue, "a", "b")
     queue.reader().ack(queue.reader().get())
     queue.sync()
-    [offset] = journal.store.recovered().readers
+    [offset] = journal.store.recover().readers
     assert (journal.store.last_id, offset.head, offset.items) == (2, 1, 1)
 
 

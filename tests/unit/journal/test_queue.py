@@ -21,7 +21,7 @@ def test_a_new_queue_has_a_default_reader_at_the_start(stage: Stage) -> None:
     journal = stage.journal()
     queue = stage.queue(journal)
     assert queue.readers() == [""]
-    [offset] = journal.store.recovered().readers
+    [offset] = journal.store.recover().readers
     assert (offset.name, offset.head) == ("", 0)
     assert put_all(queue, "a") == [1]
 
@@ -51,9 +51,9 @@ def test_the_default_reader_comes_back_after_the_last_is_dropped(stage: Stage) -
     queue.reader("client1")
     queue.reader("client2")
     queue.drop_reader("client2")
-    assert [offset.name for offset in journal.store.recovered().readers] == ["client1"]
+    assert [offset.name for offset in journal.store.recover().readers] == ["client1"]
     queue.drop_reader("client1")
-    assert journal.store.recovered().readers == []
+    assert journal.store.recover().readers == []
     put_all(queue, "nobody reads this")
     reader = queue.reader()
     put_all(queue, "a")
@@ -99,7 +99,7 @@ def test_the_first_named_reader_takes_the_default_over(stage: Stage) -> None:
     assert not hello.ack(lost)
     assert unread(hello) == ["b", "c"]
     queue.sync()
-    [offset] = journal.store.recovered().readers
+    [offset] = journal.store.recover().readers
     assert (offset.name, offset.head, offset.config.max_items) == ("hello", 1, 7)
 
 
@@ -538,7 +538,7 @@ def test_erase_leaves_nothing(stage: Stage) -> None:
     queue.erase()
     with pytest.raises(QueueShutDownError):
         queue.put("b")
-    found = journal.store.recovered()
+    found = journal.store.recover()
     assert (found.last_id, list(found.readers)) == (0, [])
 
 

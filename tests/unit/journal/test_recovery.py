@@ -8,7 +8,7 @@ import pytest
 
 from spark_queue.errors import FencedError
 from spark_queue.journal import JournaledQueue, MemoryJournal, QueueOptions, ReaderOffset, Recovered
-from spark_queue.journal.engine.registry import _clamped
+from spark_queue.journal.engine.registry import _clamp
 from spark_queue.reader_config import ReaderConfig
 from tests.unit.inprocess.broker.stage import until
 from tests.unit.journal.stage import Stage, drain, failing, put_all, unread
@@ -16,7 +16,7 @@ from tests.unit.journal.stage import Stage, drain, failing, put_all, unread
 
 def offset_of(journal: MemoryJournal[str], name: str = "") -> ReaderOffset:
     """Return what the journal knows of a reader."""
-    return next(offset for offset in journal.store.recovered().readers if offset.name == name)
+    return next(offset for offset in journal.store.recover().readers if offset.name == name)
 
 
 def test_one_of_four(stage: Stage) -> None:
@@ -198,7 +198,7 @@ def test_an_offset_is_fitted_to_its_journal(
         done=frozenset(done),
     )
     found = Recovered(last_id=last, first_id=first, readers=[offset])
-    fitted = _clamped(offset, found)
+    fitted = _clamp(offset, found)
     assert (fitted.head, set(fitted.done)) == expected
 
 
@@ -322,5 +322,5 @@ def test_errors_of_what_is_done_are_forgotten(stage: Stage) -> None:
         done=frozenset([4]),
         errors={1: 1, 3: 2, 4: 3, 9: 4},
     )
-    fitted = _clamped(offset, Recovered(last_id=5, first_id=1, readers=[offset]))
+    fitted = _clamp(offset, Recovered(last_id=5, first_id=1, readers=[offset]))
     assert fitted.errors == {3: 2}

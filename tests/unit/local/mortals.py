@@ -79,7 +79,7 @@ MOMENTS: dict[str, tuple[Callable[[int], None], int]] = {
     "commit made in output": (_dying(ResultTable, "_commit", before=False), 3),
     "output written": (_dying(ResultTable, "write", before=False), 3),
     "output shut": (_dying(ResultTable, "shut_out", before=False), 1),
-    "settled": (_dying(loop._Ahead, "settled", before=False), 3),
+    "settled": (_dying(loop._Ahead, "settle", before=False), 3),
     "late": (_silent, 1),
 }
 

@@ -115,7 +115,7 @@ def test_a_claim_shows_the_traces_of_its_items(make: Make) -> None:
     claim.nack("later")
     assert queue.enqueue(rows, trace=PARENT).duplicates == 3
     later = PARENT.replace("00-4", "01-4") + "-more"
-    assert tracing.given(later) == later
+    assert tracing.stored_traces(later) == later
 
 
 def test_a_front_carries_the_trace_of_each_put(make: Make, spans: InMemorySpanExporter) -> None:
@@ -165,7 +165,7 @@ def test_traces_of_rows_that_are_ordered_are_refused(make: Make) -> None:
 
 def test_a_state_that_is_too_long_is_left_out() -> None:
     """W3C lets a tracestate be dropped, and not be cut."""
-    assert tracing.given(f"{PARENT} a={'x' * 1_024}") == PARENT
+    assert tracing.stored_traces(f"{PARENT} a={'x' * 1_024}") == PARENT
 
 
 def test_a_queue_without_the_column_goes_on_without_traces(place: str) -> None:

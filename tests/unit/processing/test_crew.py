@@ -54,7 +54,7 @@ def test_when_it_is_cut_the_rest_goes_back(using: Using, per: str) -> None:
     crew = _crew(calls.append, using, per=per)
     crew.cut.set()
 
-    found = crew.worked(_items((1, None), (2, "g"), (3, "g")), blocks=True)
+    found = crew.work(_items((1, None), (2, "g"), (3, "g")), blocks=True)
 
     assert _told(found) == {1: "release", 2: "release", 3: "release"}
     assert calls == []
@@ -72,7 +72,7 @@ def test_one_that_fails_ends_the_others() -> None:
         ended.set()
 
     with pytest.raises(KeyboardInterrupt):
-        _crew(handle).worked(_items((1, None), (2, None), (3, None)), blocks=True)
+        _crew(handle).work(_items((1, None), (2, None), (3, None)), blocks=True)
     assert ended.is_set()
 
 
@@ -80,10 +80,10 @@ def test_a_service_that_is_ended_charges_nobody() -> None:
     """SIGTERM goes to all processes of a service: a child that dies of it was not killed by it."""
     crew = _crew(lambda _: os.kill(os.getpid(), signal.SIGTERM), "processes")
     threading.Timer(0.3, crew.cut.set).start()
-    assert _told(crew.worked(_items((1, None)), blocks=True)) == {1: "release"}
+    assert _told(crew.work(_items((1, None)), blocks=True)) == {1: "release"}
 
     crew = _crew(lambda _: os.kill(os.getpid(), signal.SIGTERM), "processes")
-    found = crew.worked(_items((1, None)), blocks=True)
+    found = crew.work(_items((1, None)), blocks=True)
     assert found["error"].to_pylist() == ["the worker died of it (SIGTERM)"]
 
 

@@ -76,10 +76,10 @@ def test_nobody_works_on_the_items_when_they_are_given_back() -> None:
 def test_a_call_that_killed_is_halved(learnt: Learnt) -> None:
     """Items of a call of several are given to calls of half as many the next time."""
     stage: Any = FakeStage((4, 9), (7, 9), (8, 3))
-    learnt.divided(stage)
+    learnt.note_divided(stage)
     assert learnt.apart(losses=1) == {4: 4, 7: 4, 8: 1}
     stage = FakeStage((4, 4))
-    learnt.divided(stage)
+    learnt.note_divided(stage)
     assert learnt.apart(losses=1) == {4: 2, 7: 4, 8: 1}
     assert stage.asked == ["together > 1"]
 
@@ -87,7 +87,7 @@ def test_a_call_that_killed_is_halved(learnt: Learnt) -> None:
 def test_tasks_that_ran_again_are_told_of(learnt: Learnt, caplog: pytest.LogCaptureFixture) -> None:
     """Where a cluster ran tasks again, it is said what becomes of their items."""
     with caplog.at_level(logging.WARNING):
-        learnt.missed(12)
+        learnt.note_missed(12)
     assert "12 item(s) were in tasks that Spark ran again" in caplog.text
     assert learnt.apart(losses=0) == {}
 

@@ -13,7 +13,7 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 
 from spark_queue.config import QueueConfig
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.streaming.packing import PACKED, from_bytes, packed
+from spark_queue.streaming.packing import PACKED, from_bytes, pack
 from spark_queue.streaming.processor import STATE, BucketProcessor
 from spark_queue.streaming.rules.distinct import DistinctRules
 from spark_queue.streaming.rules.events import ARRIVAL, CLOCK, COMPLETION, BucketRules
@@ -81,7 +81,7 @@ def rows(events: list[tuple[int, int, str]]) -> list[Row]:
     batches = [pa.RecordBatch.from_pylist([row], schema=EVENTS) for row in plain]
     return [
         Row(packed=found[PACKED])
-        for batch in packed(batches)
+        for batch in pack(batches)
         for found in batch.select([PACKED]).to_pylist()
     ]
 

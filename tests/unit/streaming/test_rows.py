@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from spark_queue.streaming.packing import BUCKET, PACKED, from_bytes, packed, unpacked
+from spark_queue.streaming.packing import BUCKET, PACKED, from_bytes, pack, unpack
 from spark_queue.streaming.rows import BucketRows
 
 
@@ -22,8 +22,8 @@ def test_a_row_keeps_its_number_for_as_long_as_it_is_kept() -> None:
     """New rows are numbered on, whatever was dropped, also after rows were written and read."""
     rows = BucketRows()
     assert rows.add(structs("a", "b", "c")) == 0
-    later = rows.kept([2, 0])
-    for kept in (later, BucketRows.restored(later.plain(), later.packed())):
+    later = rows.select([2, 0])
+    for kept in (later, BucketRows.restore(later.plain(), later.pack())):
         assert kept.add(structs("d", "e")) == 3
         assert names(kept, 0, 2, 3, 4) == ["a", "c", "d", "e"]
 
@@ -32,9 +32,9 @@ def test_numbers_go_on_when_nothing_is_kept() -> None:
     """A number is never given twice, and no rows take no room."""
     rows = BucketRows()
     rows.add(structs("a", "b"))
-    later = rows.kept([])
+    later = rows.select([])
 
-    assert (later.plain(), later.packed()) == (([], 2), None)
+    assert (later.plain(), later.pack()) == (([], 2), None)
     assert later.add(structs("c")) == 2
     assert names(later, 2) == ["c"]
 
@@ -44,11 +44,11 @@ def test_each_bucket_gets_its_own_rows() -> None:
     batch = pa.RecordBatch.from_pydict(
         {BUCKET: pa.array([2, 0, 2, 1, 0], pa.int32()), "name": ["a", "b", "c", "d", "e"]}
     )
-    (found,) = packed([batch])
+    (found,) = pack([batch])
     by_bucket = {
         row[BUCKET]: from_bytes(row[PACKED]).to_pydict()["name"] for row in found.to_pylist()
     }
 
     assert by_bucket == {0: ["b", "e"], 1: ["d"], 2: ["a", "c"]}
-    again = [name for rows in unpacked([found]) for name in rows.to_pydict()["name"]]
+    again = [name for rows in unpack([found]) for name in rows.to_pydict()["name"]]
     assert sorted(again) == ["a", "b", "c", "d", "e"]

@@ -211,7 +211,7 @@ def test_a_deep_group_costs_what_may_start() -> None:
     rules = serial(group_limit=2)()
     rules.apply([arrival(number, "g") for number in range(1, 101)])
     assert len(rules.dump()["scheduler"]["items"]) == 2
-    assert sorted(rules.kept()) == list(range(1, 101))
+    assert sorted(rules.pending()) == list(range(1, 101))
 
 
 def test_a_failed_head_blocks_or_is_skipped() -> None:
