@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from spark_queue.checks import require_flag, require_text
 from spark_queue.errors import InvalidConfigError
-from spark_queue.extras import require_supported
+from spark_queue.extras import load, require_supported
 from spark_queue.heap import heap, machine_memory
 
 if TYPE_CHECKING:
@@ -168,17 +168,16 @@ def local_session(
 
     The first start resolves the Delta jars from Maven Central into the local cache.
     """
-    from pyspark.sql import SparkSession  # noqa: PLC0415 - the library loads without Spark
-
+    sql = load("pyspark.sql", "spark_queue.local_session")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     require_text("app_name", app_name)
     require_text("master", master)
     require_flag("quiet", quiet)
-    builder = SparkSession.builder.master(master).appName(app_name)
+    builder = sql.SparkSession.builder.master(master).appName(app_name)
     for name, value in local_conf(conf).items():
         builder = builder.config(name, value)
     with _captured_output() if quiet else nullcontext():
-        session = builder.getOrCreate()
+        session: SparkSession = builder.getOrCreate()
         if quiet:
             session.sparkContext.setLogLevel("ERROR")
     return session

@@ -10,10 +10,12 @@ from contextlib import suppress
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from spark_queue.acting import acting_as
 from spark_queue.config import RetryPolicy
@@ -421,6 +423,27 @@ def test_the_path_of_an_archive_is_checked_before_upkeep(twins: Twins) -> None:
         with pytest.raises(InvalidArgumentError, match=r"^archive_to "):
             engine.queue.maintain(archive_to=archive)
     assert not engine.exists(f"{place}-a")
+
+
+@pytest.mark.needs("disk")
+def test_an_archive_with_other_columns_is_refused_before_upkeep(twins: Twins) -> None:
+    """The error names the column, and what it is here and there; the queue is as it was."""
+    engine = twins().engine
+    engine.enqueue([Row(id="a")])
+    engine.claim(1).settle("ack")
+    engine.advance(100)
+    rest = {"_seq": [1], "_enqueued_at": pa.nulls(1, pa.timestamp("us", "UTC")), "_origin": [1]}
+    tables: dict[str, dict[str, Any]] = {
+        "'id': is (bigint|int64) in the archive .*, and string in the queue": {"id": [1], **rest},
+        "'key': is missing in the archive": {"id": ["a"], **rest},
+    }
+    before = sorted(Path(engine.queue.name).rglob("*.json"))
+    for number, (problem, columns) in enumerate(tables.items()):
+        archive = f"{engine.queue.name}-archive{number}"
+        write_deltalake(archive, pa.table(columns))
+        with pytest.raises(SchemaMismatchError, match=problem):
+            engine.queue.maintain(retention=timedelta(seconds=50), archive_to=archive)
+    assert sorted(Path(engine.queue.name).rglob("*.json")) == before
 
 
 @pytest.mark.needs("disk")

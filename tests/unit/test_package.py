@@ -80,6 +80,7 @@ for call in (
     lambda: spark_queue.DeltaQueue,
     lambda: use("Reader"),
     lambda: use("DeltaIdempotencyKeyStore"),
+    spark_queue.local_session,
     lambda: spark_queue.DurableQueue("/q"),
     lambda: spark_queue.journaled_queue("/q"),
     lambda: spark_queue.DurableQueue(object()),
@@ -101,12 +102,12 @@ def test_without_pyspark_everything_else_is_there() -> None:
     names, *refused = told.stdout.splitlines()
     assert names == "DurableQueue LocalQueue"
     assert [line.split()[0] for line in refused] == [
-        *["PackageMissingError"] * 3,
+        *["PackageMissingError"] * 4,
         *["InvalidArgumentError"] * 2,
         *["PackageMissingError"] * 2,
     ]
     assert all("pip install 'spark-queue[spark]'" in line for line in refused)
-    assert all("spark_queue.open(path)" in line for line in refused[3:5])
+    assert all("spark_queue.open(path)" in line for line in refused[4:6])
     assert refused[0].startswith("PackageMissingError True spark_queue.DeltaQueue needs pyspark")
 
 

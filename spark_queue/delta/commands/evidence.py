@@ -29,11 +29,6 @@ _PATIENCE = 600.0
 #: Commits that are searched first: a history takes long to read.
 _RECENT = 1_000
 
-#: Features of tables that fill columns, of which a session shows no metadata.
-_FILLING = frozenset({"generatedColumns", "identityColumns"})
-
-_AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
-
 
 class Output:
     """A Delta table that takes the results of a handler, each exactly once.
@@ -84,11 +79,12 @@ class Output:
             self._force(self._place())
         there = self.read().schema if seen is None else output_columns.schema_of(seen.schema)
         output_columns.require(
+            self.spark,
+            self.address,
             there,
             results,
-            self.address.target,
-            may_grow=lambda: str(self.spark.conf.get(_AUTO_MERGE, "false")).lower() == "true",
-            may_fill=lambda: not _FILLING.isdisjoint(self._details("tableFeatures") or ()),
+            f"the output {self.address.target!r}",
+            "returns",
         )
         self._columns = there
         return there

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
@@ -25,6 +25,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from spark_queue.delta.tables.address import TableAddress
 from spark_queue.errors import SchemaMismatchError
 
 #: Columns that name the item and the claim of a row.
@@ -36,6 +37,11 @@ _LENGTH = re.compile(r"(?:var)?char\((\d+)\)")
 
 #: What fills a column that a row lacks, by the metadata of Delta.
 _FILLED = ("CURRENT_DEFAULT", "delta.generationExpression", "delta.identity.start")
+
+#: Features of tables that fill columns, of which a session shows no metadata.
+_FILLING = frozenset({"generatedColumns", "identityColumns"})
+
+_AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
 
 #: Decimal digits of whole numbers.
 _DIGITS: Mapping[type[DataType], int] = {ByteType: 3, ShortType: 5, IntegerType: 10, LongType: 19}
@@ -63,27 +69,27 @@ def schema_of(text: str) -> StructType:
 
 
 def require(
+    spark: SparkSession,
+    address: TableAddress,
     there: StructType,
-    results: StructType,
-    output: str,
-    *,
-    may_grow: Callable[[], bool],
-    may_fill: Callable[[], bool],
+    rows: StructType,
+    table: str,
+    source: str,
 ) -> None:
-    """Check that results can be appended to an output.
+    """Check that rows can be appended to a table.
 
     Parameters
     ----------
+    spark : SparkSession
+        What writes: it may add columns to tables by itself.
+    address : TableAddress
+        Where the table is: it may fill columns by itself, although their metadata do not say so.
     there : StructType
-        The columns of the output.
-    results : StructType
-        Those of the results.
-    output : str
-        The name of the output, for the error.
-    may_grow : callable
-        Whether the session adds columns to tables by itself.
-    may_fill : callable
-        Whether the table may fill columns by itself, although their metadata do not say so.
+        The columns of the table.
+    rows : StructType
+        Those of the rows.
+    table, source : str
+        What the table is called, and what says the columns of the rows, for the error.
 
     Raises
     ------
@@ -91,21 +97,31 @@ def require(
         With the column and both types.
     """
     named = {field.name.lower(): field for field in there}
-    for field in results:
+    for field in rows:
         found = named.pop(field.name.lower(), None)
-        if found is None and (field.name in _MARKS or not may_grow()):
-            where = f"in the output {output!r}: add it there, or leave it out of returns"
-            raise SchemaMismatchError(field.name, f"is missing {where}")
+        if found is None and (field.name in _MARKS or not _may_grow(spark)):
+            raise SchemaMismatchError(
+                field.name, f"is missing in {table}: add it there, or name another table"
+            )
         if found is not None and not _fits(field.dataType, found.dataType):
             ours, theirs = (one.dataType.simpleString() for one in (field, found))
-            where = f"in the output {output!r}, and {ours} in returns: change one of them"
+            where = f"in {table}, and {ours} in {source}: change one, or name another table"
             raise SchemaMismatchError(field.name, f"is {theirs} {where}")
     for field in named.values():
         is_filled = field.nullable or any(name in field.metadata for name in _FILLED)
-        if not is_filled and not may_fill():
+        if not is_filled and not _may_fill(spark, address):
             raise SchemaMismatchError(
-                field.name, f"is NOT NULL in the output {output!r}, and missing in returns"
+                field.name, f"is NOT NULL in {table}, and missing in {source}"
             )
+
+
+def _may_grow(spark: SparkSession) -> bool:
+    return str(spark.conf.get(_AUTO_MERGE, "false")).lower() == "true"
+
+
+def _may_fill(spark: SparkSession, address: TableAddress) -> bool:
+    row = spark.sql(f"DESCRIBE DETAIL {address.sql()}").select("tableFeatures").head()
+    return row is not None and not _FILLING.isdisjoint(row[0] or ())
 
 
 def widen(rows: DataFrame, there: StructType) -> DataFrame:

@@ -37,6 +37,8 @@ def maintain(
 ) -> Maintained:
     """Do all upkeep of a queue once, for each of its readers."""
     started = time.monotonic()
+    if archive_to is not None:
+        archive.require(store.queue.read(), store.name, archive_to)
     admin.free_of_gone(store)
     every = readers.every(store)
     done = [kept_up(reader, rescue.bury, _drop_old_checkpoints) for reader in every]
