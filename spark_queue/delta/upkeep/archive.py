@@ -29,7 +29,7 @@ def add(rows: DataFrame, queue: str, name: str, generation: int, to: str) -> Non
     to : str
         The table; a text with a ``/`` is a path.
     """
-    writer = _kept(rows, queue).write.format("delta").mode("append")
+    writer = _select(rows, queue).write.format("delta").mode("append")
     writer = writer.option("txnAppId", name).option("txnVersion", generation + 1)
     address = TableAddress.of(to)
     if address.is_path:
@@ -52,13 +52,13 @@ def require(rows: DataFrame, queue: str, to: str) -> None:
             spark,
             address,
             spark.table(address.sql()).schema,
-            _kept(rows, queue).schema,
+            _select(rows, queue).schema,
             f"the archive {address.target!r}",
             "the queue",
         )
 
 
-def _kept(rows: DataFrame, queue: str) -> DataFrame:
+def _select(rows: DataFrame, queue: str) -> DataFrame:
     return rows.select(
         *user_columns(rows), "_seq", "_enqueued_at", "_origin", F.lit(queue).alias("_queue")
     )
