@@ -109,15 +109,25 @@ def worked() -> float:
     return time.process_time() + sum(map(_seconds_of, _servers()))
 
 
+def worked_below() -> float:
+    """Return the seconds that processors worked for this process and for all below it.
+
+    Those that have ended count, too: the workers of Python that Spark starts come and go.
+    """
+    ticks = sum(stat.ticks + stat.ended for stat in _below())
+    return time.process_time() + ticks / os.sysconf("SC_CLK_TCK")
+
+
 def _servers() -> list[int]:
     """Return the ids of the JVMs and the processes of PostgreSQL that this process has started."""
+    return [stat.pid for stat in _below() if stat.name in ("java", "postgres")]
+
+
+def _below() -> list[_Stat]:
     stats = [_stat(int(path.name)) for path in Path("/proc").iterdir() if path.name.isdigit()]
-    children = {stat.pid: stat for stat in stats if stat is not None}
-    return [
-        pid
-        for pid, stat in children.items()
-        if stat.name in ("java", "postgres") and _is_below(stat.pid, children)
-    ]
+    known = {stat.pid: stat for stat in stats if stat is not None}
+    mine = os.getpid()
+    return [stat for pid, stat in known.items() if pid != mine and _is_below(pid, known)]
 
 
 @dataclass(frozen=True)
@@ -126,6 +136,8 @@ class _Stat:
     name: str
     parent: int
     ticks: int
+    ended: int
+    """Ticks of its children that have ended."""
 
 
 def _stat(pid: int) -> _Stat | None:
@@ -134,7 +146,8 @@ def _stat(pid: int) -> _Stat | None:
     except OSError:
         return None
     name, rest = text[text.index("(") + 1 : text.rindex(")")], text[text.rindex(")") + 1 :].split()
-    return _Stat(pid, name, int(rest[1]), int(rest[11]) + int(rest[12]))
+    used, of_ended = (int(rest[at]) + int(rest[at + 1]) for at in (11, 13))
+    return _Stat(pid, name, int(rest[1]), used, of_ended)
 
 
 def _is_below(pid: int, stats: dict[int, _Stat]) -> bool:
