@@ -87,8 +87,8 @@ class Claim:
         """The claimed items: the user's columns, ``_seq``, ``_lease`` and ``_attempts``.
 
         The frame reads the queue when it is used, each time the same rows, and nothing passes
-        through the driver; but up to 1,000 items of a small queue on this machine's disk are read
-        at once.
+        through the driver; but up to 16 MiB of items of a queue on this machine's disk are read at
+        once.
         ``_attempts`` counts failed attempts before this one.
         """
         frame: DataFrame = self._by_spark("views.items").claimed(self._store, self.lease)

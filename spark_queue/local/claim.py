@@ -8,16 +8,11 @@ from typing import Any, NoReturn
 import pyarrow as pa
 
 from spark_queue.claim import Claim
-from spark_queue.delta import alone
+from spark_queue.delta.arrow import claim_items
 from spark_queue.delta.replica.request import GrantedClaim
-from spark_queue.delta.replica.state import RememberedClaim
-from spark_queue.delta.store import fetching
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import TRACE
 from spark_queue.errors import SparkNeededError
-
-#: What a claim has that got nothing.
-_NOTHING = RememberedClaim({}, set())
 
 
 class LocalClaim(Claim):
@@ -55,15 +50,15 @@ class LocalClaim(Claim):
         return rows
 
     def _read(self) -> pa.Table:
-        known = alone.grant_of(self._store, self.lease) if self.count else _NOTHING
-        found = None if known is None else fetching.brought(self._store, known)
-        if known is None or found is None:
+        grant = claim_items.grant_of(self._store, self.lease)
+        found = claim_items.items_of(self._store, grant)
+        if found is None or found.num_rows < self.count:
             why = "they were purged, or lie in files that only Spark reads"
             raise SparkNeededError(f"to read the items of claim {self.id!r}", why)
         if TRACE in found.column_names:
             named = zip(found["_seq"].to_pylist(), found[TRACE].to_pylist(), strict=True)
             self._traces = {seq: trace for seq, trace in named if trace is not None}
-        return fetching.in_order(found, known)
+        return claim_items.in_order(found, grant)
 
     @staticmethod
     def _by_spark(module: str) -> NoReturn:

@@ -14,14 +14,12 @@ import pyarrow.compute as pc
 
 from spark_queue import checks
 from spark_queue.claim import Claim
-from spark_queue.delta import alone
+from spark_queue.delta.arrow import claim_items
 from spark_queue.delta.commands import asking
 from spark_queue.delta.commands.settle import SettledStep, Some, Verdict
 from spark_queue.delta.input.plain import arrow
 from spark_queue.delta.input.plain.ddl import parsed
 from spark_queue.delta.replica.request import Request
-from spark_queue.delta.replica.state import RememberedClaim
-from spark_queue.delta.store import fetching
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.address import require_table
 from spark_queue.delta.tables.claim_record import ClaimRecord, error_room
@@ -200,12 +198,12 @@ def _with_required(returns: pa.Schema, there: pa.Schema) -> pa.Schema:
 
 def _items(store: Store, claim: Claim) -> pa.Table:
     """Read the items of a claim, in the order of service."""
-    known: RememberedClaim | None = alone.grant_of(store, claim.lease)
-    found = None if known is None else fetching.brought(store, known)
-    if known is None or found is None:
+    grant = claim_items.grant_of(store, claim.lease)
+    found = claim_items.items_of(store, grant)
+    if found is None or found.num_rows < claim.count:
         why = "they were purged, or lie in files that only Spark reads"
         raise SparkNeededError(f"to read the items of claim {claim.id!r}", why)
-    return fetching.in_order(found, known, keep=fetching.HIDDEN)
+    return claim_items.in_order(found, grant, keep=claim_items.HIDDEN)
 
 
 def _write(output: ResultTable, outcomes: pa.Table, claim: Claim) -> bool:

@@ -1,4 +1,4 @@
-"""Knowledge of a handler: it kills workers, or returns unasked rows."""
+"""Knowledge of a handler: it kills workers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ class Learnt:
         self._stop = stop
         self._kills = False
         self._most: dict[int, int] = {}
-        self._asked = False
 
     def apart(self, losses: int) -> Apart | None:
         """Tell whether, and how, the items of a claim run apart.
@@ -67,10 +66,3 @@ class Learnt:
         """Note which items were in a call of several that a worker died of."""
         for seq, together in stage.where("together > 1").select("_seq", "together").collect():
             self._most[seq] = together // 2
-
-    def gave_rows(self, stage: DataFrame) -> bool:
-        """Tell, once, whether a handler gave rows; nobody said what to do with them."""
-        if self._asked:
-            return False
-        self._asked = True
-        return not stage.where("unasked").isEmpty()

@@ -9,8 +9,9 @@ from datetime import timedelta
 from functools import partial
 from typing import Literal
 
+import pyarrow as pa
 from pyspark import cloudpickle
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
@@ -19,7 +20,6 @@ from spark_queue.delta.commands import settle
 from spark_queue.delta.commands.evidence import Output
 from spark_queue.delta.commands.settle import SettledStep, Verdict
 from spark_queue.delta.replica.request import Request
-from spark_queue.delta.steps import is_small
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import output_columns
 from spark_queue.delta.tables.claim_record import ClaimRecord, error_room
@@ -34,6 +34,10 @@ from spark_queue.processing.handlers import AnyHandler
 from spark_queue.processing.learnt import Learnt
 from spark_queue.processing.loop import ProcessResult, run_claims
 from spark_queue.processing.needs import require_for_handlers
+from spark_queue.processing.packs import in_zone, pack, unpacking
+
+#: Parts of a claim where a session does not say how many.
+_CORES = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +83,7 @@ class SparkHands:
         self._store = store
         self._work = work
         self._learnt = Learnt(threading.Event())
-        self._is_unasked = False
+        self._is_unasked, self._has_warned = False, False
         self._returns = work.returns
 
     def begin(self, stop: threading.Event) -> Request:
@@ -97,36 +101,42 @@ class SparkHands:
         """See :class:`~spark_queue.processing.loop.Hands`."""
         work = self._work
         handled = self._handle(claim)
-        stage = handled if work.output is None else self._write(work.output, handled, claim)
-        if stage is None:
+        told = handled if work.output is None else self._write(work.output, handled, claim)
+        if told is None:
             return None
-        # Asked before the settle: what follows a commit must not keep its news back.
-        self._is_unasked = work.returns is None and self._learnt.gave_rows(stage)
-        return _verdict(stage, claim.count)
+        # Noted before the settle: what follows a commit must not keep its news back.
+        self._is_unasked = told.unasked > 0
+        return told.verdict(claim)
 
     def after_settle(self, claim: Claim, done: SettledStep) -> None:
         """See :class:`~spark_queue.processing.loop.Hands`."""
         missed = claim.count - sum(done.counts.values()) - len(done.lost)
         if missed > 0 and len(done.lost) < settle.NAMED:
             self._learnt.note_missed(missed)
-        if self._is_unasked:
+        if self._is_unasked and not self._has_warned:
+            self._has_warned = True
             warn_of_rows()
 
-    def _handle(self, claim: Claim) -> DataFrame:
+    def _handle(self, claim: Claim) -> _Outcomes:
         store, work, learnt = self._store, self._work, self._learnt
         about = f"queue {store.name}: handle items, claim {claim.id}, lease {claim.lease}"
         with interrupts.cancelled_first(store.spark), described(store.spark, about):
-            leased = items.leased(store, claim.lease)
+            here = items.brought(store, claim.lease)
+            leased = items.leased(store, claim.lease) if here is None else here
             apart = learnt.apart(leased.losses)
             try:
                 runner, returns = self._runner(apart), self._returns
-                stage = _map_handler(leased.rows, runner, returns).localCheckpoint()
+                if isinstance(leased, items.LeasedTable):
+                    mapped = _map_handler_here(store, leased.rows, runner, returns)
+                else:
+                    mapped = _map_handler(leased.rows, runner, returns)
+                told = _Outcomes.of(mapped.localCheckpoint())
             except Exception as exc:
                 learnt.look_at(exc, apart)
                 raise
         if apart is not None and work.per == "batch":
-            learnt.note_divided(stage)
-        return stage
+            learnt.note_divided(told.stage)
+        return told
 
     def _runner(self, apart: Apart | None) -> Runner:
         store, work = self._store, self._work
@@ -142,40 +152,61 @@ class SparkHands:
         return StructType([*columns, *marks])
 
     def _write(
-        self, output: Output, stage: DataFrame, claim: Claim, *, is_second: bool = False
-    ) -> DataFrame | None:
+        self, output: Output, told: _Outcomes, claim: Claim, *, is_second: bool = False
+    ) -> _Outcomes | None:
         """Write results, and return the outcomes; ``None`` where somebody has taken over.
 
         Items whose results the table refuses have failed.
         """
         try:
-            return stage if _is_written(output, stage, claim) else None
+            return told if _is_written(output, told, claim) else None
         except Exception as exc:
             if not output_columns.is_refusal(exc):
                 raise
-            found = None if is_second else self._fail_refused(output, stage, claim)
+            found = None if is_second else self._fail_refused(output, told.stage, claim)
             if found is None:
                 said = output_columns.refusal_of(exc)
                 raise OutputRefusedError(output.address.target, claim.id, said) from exc
         return self._write(output, found, claim, is_second=True)
 
-    def _fail_refused(self, output: Output, stage: DataFrame, claim: Claim) -> DataFrame | None:
+    def _fail_refused(self, output: Output, stage: DataFrame, claim: Claim) -> _Outcomes | None:
         refused = output.find_refused(_rows(stage, claim)).localCheckpoint()
         if refused.isEmpty():
             return None
         config, groups = self._store.settings(self._store.status_head()).config, None
         if config.on_failure == "block" and self._work.per == "item":
             groups = items.leased(self._store, claim.lease).rows.select("_seq", "_group_key")
-        return output_columns.fail_refused(stage, refused, groups).localCheckpoint()
+        return _Outcomes.of(output_columns.fail_refused(stage, refused, groups).localCheckpoint())
 
 
-def _verdict(stage: DataFrame, claimed: int) -> Verdict:
-    """Return what the outcomes say; where many items are all done, that needs no join."""
-    if not is_small(claimed):
-        rows = stage.agg(F.count(F.lit(1)), F.count_if(F.col("outcome") == "ack")).collect()[0]
-        if rows[0] == rows[1] == claimed:
+@dataclass(frozen=True, slots=True)
+class _Outcomes:
+    """What a handler's run said of the items of a claim."""
+
+    stage: DataFrame
+    """The columns of :func:`outcomes`, computed."""
+    total: int
+    """Items that have an outcome."""
+    done: int
+    rows: int
+    """Items that are done and have a result."""
+    unasked: int
+    """Items for which the handler gave rows, although nobody said what to do with them."""
+
+    @classmethod
+    def of(cls, stage: DataFrame) -> _Outcomes:
+        """Count what is staged."""
+        is_done, with_result = F.col("outcome") == "ack", "result" in stage.columns
+        has_row = is_done & F.col("result").isNotNull() if with_result else F.lit(False)
+        is_unasked = F.lit(False) if with_result else F.col("unasked")
+        counts = (F.count_if(one) for one in (is_done, has_row, is_unasked))
+        return cls(stage, *stage.agg(F.count(F.lit(1)), *counts).collect()[0])
+
+    def verdict(self, claim: Claim) -> Verdict:
+        """Return what the outcomes say; where all items are done, nobody looks at them again."""
+        if self.total == self.done == claim.count:
             return settle.Every("ack")
-    return settle.Each(stage)
+        return settle.Each(self.stage)
 
 
 def _rows(stage: DataFrame, claim: Claim) -> DataFrame:
@@ -184,20 +215,32 @@ def _rows(stage: DataFrame, claim: Claim) -> DataFrame:
     return results.select("result.*", "_seq", F.lit(claim.id).alias("_claim_id"))
 
 
-def _is_written(output: Output, stage: DataFrame, claim: Claim) -> bool:
+def _is_written(output: Output, told: _Outcomes, claim: Claim) -> bool:
     """Write results and the record of all outcomes; False where somebody has taken over."""
-    is_done, has_row = F.col("outcome") == "ack", F.col("result").isNotNull()
-    counts = (F.count(F.lit(1)), F.count_if(is_done), F.count_if(is_done & has_row))
-    total, done, rows = stage.agg(*counts).collect()[0]
-    if rows == 0:
+    if told.rows == 0:
         return True
-    is_whole = total == claim.count
+    stage, is_whole = told.stage, told.total == claim.count
+    is_done, has_row = F.col("outcome") == "ack", F.col("result").isNotNull()
     left = stage.where(~is_done if is_whole else ~(is_done & has_row))
-    error = F.left("error", F.lit(error_room(total - done)))
-    found = left.select("_seq", "outcome", error).collect() if not is_whole or total > done else []
+    error = F.left("error", F.lit(error_room(told.total - told.done)))
+    is_needed = not is_whole or told.total > told.done
+    found = left.select("_seq", "outcome", error).collect() if is_needed else []
     outcomes = {seq: (outcome, error) for seq, outcome, error in found}
     record = ClaimRecord(claim_id=claim.id, outcomes=outcomes, is_whole=is_whole)
     return output.write(_rows(stage, claim), record)
+
+
+def _map_handler_here(
+    store: Store, rows: pa.Table, runner: Runner, returns: StructType | None
+) -> DataFrame:
+    """Run the handler on the executors over items that are in this process."""
+    spark = store.spark
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    batch = spark.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch")
+    parts = pack(in_zone(rows, str(zone)), _partitions(spark) or _CORES)
+    return spark.createDataFrame(parts).mapInArrow(
+        unpacking(runner, int(batch or 0)), outcomes(returns)
+    )
 
 
 def _map_handler(frame: DataFrame, runner: Runner, returns: StructType | None) -> DataFrame:
@@ -210,10 +253,18 @@ def _map_handler(frame: DataFrame, runner: Runner, returns: StructType | None) -
 
 def _spread(frame: DataFrame, together: Column) -> DataFrame:
     """Spread a claim over the cores; given a number, Spark does not merge small partitions."""
-    partitions = frame.sparkSession.conf.get("spark.sql.shuffle.partitions")
-    if partitions is None or not partitions.isdigit():
-        return frame.repartition(together)
-    return frame.repartition(int(partitions), together)
+    partitions = _partitions(frame.sparkSession)
+    return (
+        frame.repartition(together)
+        if partitions is None
+        else frame.repartition(partitions, together)
+    )
+
+
+def _partitions(spark: SparkSession) -> int | None:
+    """Return how many parts a claim is to have, where the session says it."""
+    partitions = spark.conf.get("spark.sql.shuffle.partitions")
+    return int(partitions) if partitions is not None and partitions.isdigit() else None
 
 
 def require_safe(store: Store, work: Work) -> None:

@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig, RetryPolicy
 from spark_queue.delta.tables.settings import Settings
+from spark_queue.delta.upkeep import without_spark
 from spark_queue.errors import (
     DuplicateItemError,
     FormatVersionError,
@@ -24,6 +25,8 @@ from spark_queue.errors import (
 )
 from spark_queue.looking import store_of
 from spark_queue.queue import DeltaQueue
+from spark_queue.reader_config import ReaderConfig
+from tests.conftest import REMOTE
 
 MINUTE = timedelta(minutes=1)
 SCHEMA = "id long, tenant string, grp string"
@@ -287,3 +290,27 @@ def test_added_column_has_fields_of_any_name(spark: SparkSession, queue_path: st
 
     assert queue.add_columns(added) == ["place"]
     assert queue.schema["place"].dataType == StructType.fromDDL("`a-b` int, `order` string")
+
+
+def test_a_small_queue_is_kept_in_order_without_a_query(
+    spark: SparkSession, queue_path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its files are read here; a queue whose reader sends items elsewhere is left to Spark."""
+    if REMOTE is not None:
+        pytest.skip("over Spark Connect Spark decides all")
+    queue = DeltaQueue.create(spark, queue_path, "n int")
+    for number in range(3):
+        queue.enqueue(spark.createDataFrame([(number,)], "n int"))
+    queue.claim(2).ack()
+    with monkeypatch.context() as patched:
+        patched.setattr(SparkSession, "sql", lambda *_: pytest.fail("it makes a query"))
+        patched.setattr(SparkSession, "read", property(lambda _: pytest.fail("it reads a table")))
+        done = queue.maintain()
+        again = queue.maintain()
+
+    assert (done.checkpoint, done.merged_files > 0) == (4, True)
+    assert (again.checkpoint, again.merged_files) == (4, 0)
+    assert (queue.stats().acked, queue.stats().ready) == (2, 1)
+    dead = DeltaQueue.create(spark, f"{queue_path}-dead", "n int")
+    queue.reader("sends", config=ReaderConfig(expire_to=dead.name))
+    assert without_spark.without_spark(store_of(queue)) is None

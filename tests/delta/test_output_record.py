@@ -76,7 +76,7 @@ def test_a_record_names_what_is_done_where_some_items_have_no_outcome(spark: Spa
     output: Any = Kept()
     for count in (3, 4):
         claim: Any = SimpleNamespace(id="abc", count=count)
-        assert worker._is_written(output, stage, claim)
+        assert worker._is_written(output, worker._Outcomes.of(stage), claim)
 
     failed = {3: ("nack", "E")}
     assert written == [

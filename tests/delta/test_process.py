@@ -5,7 +5,7 @@ import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from pyspark.sql import SparkSession
@@ -15,6 +15,7 @@ from spark_queue.config import QueueConfig, RetryPolicy
 from spark_queue.delta.commands import rescue
 from spark_queue.delta.store import memory
 from spark_queue.delta.tables.facts import StepFacts
+from spark_queue.delta.views import items
 from spark_queue.errors import Reject
 from spark_queue.looking import store_of
 from spark_queue.processing import learnt, loop
@@ -238,3 +239,53 @@ def test_it_stays_and_works_off_what_comes_later(spark: SparkSession, queue: Del
         result = worked.result(120)
 
     assert (result.acked, result.stopped) == (13, "stop")
+
+
+def test_rows_that_nobody_asked_for_are_told_of_once(queue: DeltaQueue) -> None:
+    """A handler that returns rows without ``returns`` is noticed, however many claims there are."""
+    with pytest.warns(UserWarning, match="returns rows, which are dropped") as warned:
+        done = queue.process(lambda item: {"n": item["id"]}, limit=6, max_per_group=1)
+
+    assert (done.acked, done.claims, len(warned)) == (12, 4, 1)
+
+
+def _described(item: dict[str, Any]) -> dict[str, str]:
+    return {"item": repr(item)}
+
+
+def _told(table: Any) -> Any:
+    rows = [{"_seq": row["_seq"], "item": repr(row)} for row in table.to_pylist()]
+    return type(table).from_pylist(rows)
+
+
+@pytest.mark.parametrize("per", ["item", "batch"])
+def test_a_handler_gets_the_same_from_this_process_as_from_a_query(
+    spark: SparkSession,
+    queue_path: str,
+    place: str,
+    monkeypatch: pytest.MonkeyPatch,
+    per: Literal["item", "batch"],
+) -> None:
+    """Values are of the same types, and instants in the zone of the session."""
+    session = spark.newSession()
+    session.conf.set("spark.sql.session.timeZone", "Asia/Kolkata")
+    columns = "n int, x double, f float, ok boolean, d decimal(10, 2), b binary, day date"
+    made = DeltaQueue.create(session, queue_path, columns + ", at timestamp, name string")
+    at = "timestamp'2026-07-01 12:00:00.000001+05:00'"
+    full = f"(1, 0.5D, 0.1F, true, 1.50BD, X'00FF', date'2026-07-01', {at}, 'a')"
+    nothing = f"({', '.join(['null'] * 9)})"
+    seen = []
+    for number in range(2):
+        rows = session.sql(f"values {full}, {nothing}").toDF(*made.schema.names).to(made.schema)
+        made.enqueue(rows)
+        asked: dict[str, Any] = {"returns": "item string", "output": f"{place}/{number}"}
+        handler: Any = _told if per == "batch" else _described
+        with monkeypatch.context() as patched:
+            if number:
+                patched.setattr(items, "brought", lambda *_: None)
+            assert made.process(handler, per=per, **asked).acked == 2
+        found = session.read.format("delta").load(f"{place}/{number}").collect()
+        seen.append(sorted(re.sub("'_(seq|lease)': \\d+", "", row["item"]) for row in found))
+
+    assert len(seen[0]) == 2
+    assert seen[0] == seen[1]

@@ -123,6 +123,9 @@ class Output:
         """Append the results of a claim; False where the claim was taken over before."""
         rows = output_columns.widen(results, self._columns)
         self._commit(rows, record.claim_id, record.text())
+        place = self._place()
+        if place is not None and find_record(place, record.claim_id) is not None:
+            return True
         return self.has(record.claim_id)
 
     def find_refused(self, results: DataFrame) -> DataFrame:

@@ -37,14 +37,18 @@ IsGone = Callable[[pa.Table], pa.ChunkedArray]
 
 
 def maintain(
-    store: Store, retention: timedelta | None, archive_to: str | None = None
+    store: Store,
+    retention: timedelta | None,
+    archive_to: str | None = None,
+    *,
+    bury: Callable[[Store], int] = recovery.bury,
 ) -> Maintained:
     """Do all upkeep of a queue once, for each of its readers."""
     started = time.monotonic()
     archive = None if archive_to is None else _archive(store, archive_to)
     admin.free_of_gone(store)
     every = readers.every(store)
-    done = [kept_up(reader, recovery.bury, _drop_old_checkpoints) for reader in every]
+    done = [kept_up(reader, bury, _drop_old_checkpoints) for reader in every]
     trim.behind(store)
     dropped: list[Generation] = []
     if retention is not None:

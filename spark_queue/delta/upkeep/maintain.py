@@ -2,6 +2,7 @@
 
 Every part is a step or a rewrite of its own that does not lose to other steps. It keeps none of
 them waiting for longer than a step, save on a local disk, where it takes turns with native ones.
+A small queue is looked after without Spark, where its files can be read here.
 """
 
 from __future__ import annotations
@@ -9,26 +10,23 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_queue.delta.arrow.where import Where
-from spark_queue.delta.commands import (
-    admin,
-    readers,
-    rescue,
-    trim,
-)
+from spark_queue.delta.commands import admin, readers, recovery, rescue, trim
 from spark_queue.delta.commands.foreseeing import GONE
 from spark_queue.delta.plans import ending, snapshot
 from spark_queue.delta.store.lanes import rewriting
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.schema import ITEM, OPEN_LANE, TERMINAL
-from spark_queue.delta.upkeep import archive, foreseen, generations, purging
+from spark_queue.delta.upkeep import archive, by_columns, foreseen, generations, purging
 from spark_queue.delta.upkeep.generations import Generation
 from spark_queue.delta.upkeep.reader import kept_up
+from spark_queue.delta.upkeep.without_spark import without_spark
 from spark_queue.results import Affected, Maintained
 
 
@@ -36,6 +34,9 @@ def maintain(
     store: Store, retention: timedelta | None, archive_to: str | None = None
 ) -> Maintained:
     """Do all upkeep of a queue once, for each of its readers."""
+    here = without_spark(store) if archive_to is None else None
+    if here is not None:
+        return by_columns.maintain(here, retention, bury=partial(_bury, store))
     started = time.monotonic()
     if archive_to is not None:
         archive.require(store.queue.read(), store.name, archive_to)
@@ -55,6 +56,13 @@ def maintain(
         dropped_items=items,
         seconds=time.monotonic() - started,
     )
+
+
+def _bury(store: Store, reader: Store) -> int:
+    """Settle what lost its last lease: an output may be such that only Spark asks it."""
+    if not recovery.lost_for_good(reader):
+        return 0
+    return rescue.bury(store.of_reader(reader.reader))
 
 
 def maintainable(store: Store, retention: timedelta | None) -> Affected:

@@ -7,19 +7,29 @@ from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, Row
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from spark_queue.delta.arrow import claim_items
 from spark_queue.delta.plans import settling
 from spark_queue.delta.plans.snapshot import user_columns
 from spark_queue.delta.replica.columns import status_table
-from spark_queue.delta.replica.state import RememberedClaim
-from spark_queue.delta.store import fetching, replicas
+from spark_queue.delta.store import replicas
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import CLAIMED, ITEM, TRACE
 
 #: Up to this many items, what is held is sent to where the items are: 20 bytes each.
 _SENT = 1_000_000
+
+#: Bytes up to which items are part of a frame, instead of what it reads.
+_FEW_BYTES = 16 * 1024 * 1024
+
+#: Bytes up to which items are read in this process for those who take them from here.
+_MOST_BYTES = 256 * 1024 * 1024
+
+#: What a frame of a claim has of the rows by which it was leased.
+_GRANTED = ("_seq", "_gen", "_round", "_losses", "_priority", "_turn", "_lease", "_attempts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +40,14 @@ class LeasedItems:
     """The user's columns, ``_seq``, ``_lease``, ``_attempts``, ``_group_key``, or ``_trace``."""
     losses: int
     """The most losses that one of them has."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeasedTable:
+    """The items of a lease in this process; as :class:`LeasedItems`."""
+
+    rows: pa.Table
+    losses: int
 
 
 def claimed(store: Store, lease: int) -> DataFrame:
@@ -61,59 +79,79 @@ def collected(store: Store, lease: int) -> list[dict[str, Any]]:
 
     Those that belong to a trace may have it, as ``_trace``.
     """
-    known = _known(store, lease)
-    here = None
-    if known is not None:
-        here = fetching.brought(store, known, most_bytes=fetching.MOST_BYTES)
-    if known is None or here is None:
+    grant = _grant(store, lease)
+    here = None if grant is None else claim_items.items_of(store, grant, most_bytes=_FEW_BYTES)
+    if grant is None or here is None:
         rows = _placed(store, lease, leased(store, lease).rows.drop("_group_key"))
         return [row.asDict(recursive=True) for row in rows.collect()]
-    return _as_collected(fetching.in_order(here, known, keep=(TRACE,)))
+    return _as_collected(claim_items.in_order(here, grant, keep=(TRACE,)))
+
+
+def brought(store: Store, lease: int) -> LeasedTable | None:
+    """Return the items of a lease as a table; ``None`` where a query has to read them."""
+    grant = _grant(store, lease)
+    rows = None if grant is None else claim_items.items_of(store, grant, most_bytes=_MOST_BYTES)
+    return None if grant is None or rows is None else LeasedTable(rows, _losses(grant))
 
 
 def leased(store: Store, lease: int) -> LeasedItems:
     """Return the items of a lease with the ``_group_key`` that orders their processing."""
-    known = _known(store, lease)
-    here = None if known is None else fetching.fetched(store, known)
-    if known is not None and here is not None:
-        return LeasedItems(_frame(store, here), max(row["_losses"] for row in known.rows.values()))
+    grant = _grant(store, lease)
+    here = None if grant is None else claim_items.items_of(store, grant, most_bytes=_FEW_BYTES)
+    if grant is not None and here is not None:
+        return LeasedItems(_frame(store, here), _losses(grant))
     queue = store.queue.read()
     granted = _granted(store, lease)
     names = user_columns(queue)
-    bounds = _bounds(granted)
-    if bounds is None or bounds[0] is None:
+    facts = _facts(granted) if grant is None else _facts_here(grant)
+    if not facts.count:
         nothing = queue.limit(0).select(*names, "_seq", "_group_key")
         marks = {"_lease": F.lit(lease).cast("long"), "_attempts": F.lit(0)}
         return LeasedItems(nothing.withColumns(marks), 0)
     rows = queue.where(
-        F.col("_gen").isin(*bounds[4])
-        & F.col("_round").between(bounds[2], bounds[3])
-        & F.col("_seq").between(bounds[0], bounds[1])
+        F.col("_gen").isin(*facts.gens)
+        & F.col("_round").between(*facts.rounds)
+        & F.col("_seq").between(*facts.seqs)
         & (F.col("_kind") == ITEM)
     )
     held = granted.select("_seq", "_lease", "_attempts")
-    if bounds[5] <= _SENT:
+    if facts.count <= _SENT:
         held = F.broadcast(held)
     # No step is made of it: what an older format lacks is left out.
     ours = [name for name in ("_group_key", TRACE) if name in queue.columns]
     joined = rows.select(*names, "_seq", *ours).join(held, "_seq")
-    return LeasedItems(joined.select(*names, "_seq", "_lease", "_attempts", *ours), bounds[6] or 0)
+    return LeasedItems(joined.select(*names, "_seq", "_lease", "_attempts", *ours), facts.losses)
 
 
-def _bounds(granted: DataFrame) -> Row | None:
-    """Return between which seqs and tags the items lie, their generations, and what is said of all.
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """Between which seqs and tags leased items lie, their generations, and what is said of all.
 
     With those, the files of other items are not read.
     """
-    return granted.agg(
-        F.min("_seq"),
-        F.max("_seq"),
-        F.min("_round"),
-        F.max("_round"),
-        F.collect_set("_gen"),
-        F.count(F.lit(1)),
-        F.max("_losses"),
-    ).head()
+
+    seqs: tuple[Any, Any]
+    rounds: tuple[Any, Any]
+    gens: list[int]
+    count: int
+    losses: int
+
+
+def _facts(granted: DataFrame) -> _Facts:
+    ends = [end(name) for name in ("_seq", "_round") for end in (F.min, F.max)]
+    rest = (F.collect_set("_gen"), F.count(F.lit(1)), F.max("_losses"))
+    found = granted.agg(*ends, *rest).collect()[0]
+    return _Facts(tuple(found[:2]), tuple(found[2:4]), found[4], found[5], found[6] or 0)
+
+
+def _facts_here(grant: pa.Table) -> _Facts:
+    seqs, rounds = (tuple(pc.min_max(grant[name]).as_py().values()) for name in ("_seq", "_round"))
+    gens = pc.unique(grant["_gen"]).to_pylist()
+    return _Facts(seqs, rounds, gens, grant.num_rows, _losses(grant))
+
+
+def _losses(grant: pa.Table) -> int:
+    return int(pc.max(grant["_losses"]).as_py() or 0)
 
 
 def _as_collected(rows: pa.Table) -> list[dict[str, Any]]:
@@ -138,18 +176,22 @@ def _frame(store: Store, rows: pa.Table) -> DataFrame:
     return store.spark.createDataFrame(rows, schema)
 
 
-def _known(store: Store, lease: int) -> RememberedClaim | None:
-    """Return what a lease was granted for, if this process remembers it."""
+def _grant(store: Store, lease: int) -> pa.Table | None:
+    """Return the rows by which a lease was granted, where no query has to find them."""
+    if replicas.are_files_read(store):
+        rows = claim_items.grant_of(store, lease)
+        return rows if rows.num_rows else None
     with store.cache().lock:
         replica = replicas.at_hand(store)
-        return None if replica is None else replica.grants.get(lease)
+        known = None if replica is None else replica.grants.get(lease)
+    return None if known is None else status_table(list(known.rows.values()))
 
 
 def _granted(store: Store, lease: int) -> DataFrame:
     """Return the rows of the status log by which a lease was granted."""
-    known = _known(store, lease)
-    if known is not None:
-        return store.spark.createDataFrame(status_table(list(known.rows.values())))
+    grant = _grant(store, lease)
+    if grant is not None:
+        return store.spark.createDataFrame(grant.select(_GRANTED))
     return settling.log_since(store, store.status_head(), lease).where(
         (F.col("_step") == lease) & (F.col("_kind") == ITEM) & (F.col("_state") == CLAIMED)
     )

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from spark_queue.processing.calling import warn_of_rows
 from spark_queue.processing.learnt import Learnt
 from spark_queue.processing.loop import WorkerDied
 
@@ -33,10 +32,6 @@ class FakeStage:
     def collect(self) -> list[tuple[int, int]]:
         """Return the rows."""
         return self._rows
-
-    def isEmpty(self) -> bool:  # noqa: N802 - as a frame spells it
-        """Tell whether there are rows."""
-        return not self._rows
 
 
 @pytest.fixture
@@ -90,18 +85,3 @@ def test_tasks_that_ran_again_are_told_of(learnt: Learnt, caplog: pytest.LogCapt
         learnt.note_missed(12)
     assert "12 item(s) were in tasks that Spark ran again" in caplog.text
     assert learnt.apart(losses=0) == {}
-
-
-def test_rows_that_nobody_asked_for_are_told_of_once(learnt: Learnt) -> None:
-    """A handler that returns rows without ``returns`` is noticed by the first claim."""
-    stage: Any = FakeStage((1, 1))
-    assert learnt.gave_rows(stage)
-    assert not learnt.gave_rows(stage)
-    with pytest.warns(UserWarning, match="returns rows, which are dropped"):
-        warn_of_rows()
-
-
-def test_nobody_is_warned_for_nothing() -> None:
-    """A handler that returns nothing is as it should be."""
-    stage: Any = FakeStage()
-    assert not Learnt(threading.Event()).gave_rows(stage)
