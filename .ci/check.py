@@ -1,4 +1,4 @@
-"""Run every check of the project: format, lint, types, language, docs, and all tests.
+"""Run every check of the project: format, lint, types, language, rules, docs, and all tests.
 
 ``--fast`` leaves out what needs a JVM. All checks run, also after one has failed. Each gets a line
 with its seconds, what failed is shown in full, and the exit code is that of the first that failed.
@@ -84,6 +84,7 @@ _STATIC: tuple[Lane, ...] = (
         Check("layers", ("lint-imports",)),
         Check("cases", (sys.executable, ".ci/cases.py")),
         Check("language", (sys.executable, ".ci/language.py")),
+        Check("rules", (sys.executable, ".ci/rules.py")),
         Check(
             "docs",
             ("mkdocs", "build", "--quiet", "--strict", "--config-file", "conf/mkdocs.yml"),

@@ -66,6 +66,7 @@ class RetryPolicy:
                 f"retry.cap ({self.cap}) is shorter than retry.delay ({self.delay}); raise the cap"
             )
 
+    # rule: delay of a retry
     def delay_after(self, attempts: int, draw: float = 0.0) -> timedelta:
         """Return the delay after so many failed attempts.
 

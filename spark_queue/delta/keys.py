@@ -250,6 +250,7 @@ class DeltaIdempotencyKeyStore:
         after = self._rules.snapshot()
         return {key: after.get(key) for key in keys if before.get(key) != after.get(key)}
 
+    # rule again: checkpoint that is due
     def _written(self, head: KeysHead, changes: dict[str, KeyState | None]) -> bool:
         """Append a step; False where another writer has it."""
         known = self._rules.snapshot()

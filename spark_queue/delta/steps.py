@@ -109,6 +109,7 @@ def once_on_status(store: Store, action: str, decide: Decide[StatusHead, _T]) ->
     return _once(store, "status", action, lambda: _on_status(store, decide))
 
 
+# rule: lost step
 def until_done(action: str, attempt: Callable[[], _T | None]) -> _T:
     """Repeat what other writers can make fail, with a drawn pause, until it answers.
 
@@ -177,6 +178,7 @@ def _until_ours(
     return done.answer
 
 
+# rule again: lost step
 def _once(store: Store, log: LogName, action: str, attempt: _Attempt[_T]) -> _T | None:
     started = time.monotonic()
     done = _tried(attempt)

@@ -124,6 +124,7 @@ class Gone:
     is_sure: bool = False
     """Whether all are gone, even if their leases or processes say otherwise."""
 
+    # rule: end of a worker
     def has(self, row: Row) -> bool:
         """Tell whether the holder of an item is gone."""
         is_gone = (

@@ -35,6 +35,7 @@ _HELD = private("held")
 LOST_TO = "lost_to"
 
 
+# rule again: one item of a key
 def distinct(
     df: DataFrame,
     key: Columns,

@@ -212,6 +212,7 @@ def price_of(df: DataFrame, what: str, cost: str | Column) -> Column:
     return F.when(is_one, given).otherwise(wrong.cast("double"))
 
 
+# rule again: tag of a new item
 def _add_rounds(
     df: DataFrame,
     key: Columns,

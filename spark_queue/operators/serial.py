@@ -172,6 +172,7 @@ def _group_of(keys: Sequence[Column]) -> Column:
     return F.when(is_complete(keys), parts)
 
 
+# rule again: slots of a group, waiting head of a group, run of a group
 def may_start(
     waiting: DataFrame,
     in_flight: DataFrame | None,

@@ -111,6 +111,7 @@ class Turns:
         self._blocks = blocks
         self._stopped: str | None = None
 
+    # rule again: later member of a group
     def run(self, item: Item) -> dict[str, Any]:
         """Return the outcome of an item."""
         group, columns = item

@@ -150,6 +150,7 @@ class Crew:
         self._most |= {seq: count // 2 for seq, count in together if count is not None}
 
 
+# rule again: later member of a group
 def lines_of(groups: Sequence[str | None], seqs: Sequence[int]) -> list[list[int]]:
     """Return the places of items that are worked off one after another: those of a group.
 

@@ -63,12 +63,15 @@ STATUS_COLUMNS = (
 
 _NAME = re.compile(r"\bsq_(?=[a-z])")
 
+#: Comments for those who work on the library.
+_MARKER = re.compile(r"^-- rule.*\n", re.MULTILINE)
+
 
 @cache
 def text_of(view: str) -> str:
     """Return the SELECT of a view, with its comment."""
     folder = resources.files(__package__) / "sql"
-    return (folder / f"{view}.sql").read_text(encoding="utf-8")
+    return _MARKER.sub("", (folder / f"{view}.sql").read_text(encoding="utf-8"))
 
 
 @cache

@@ -45,6 +45,7 @@ class Timing:
         if record.new.expires_at is not None:
             self._watch_deadline(record, new)
 
+    # rule: deadline of an item
     def _watch_deadline(self, record: Record, new: Place) -> None:
         # A deadline ends the waiting only: an item under a live lease may finish.
         if new in {"held", "done"}:
@@ -52,6 +53,7 @@ class Timing:
         else:
             self._deadlines.put(record.seq, (record.new.expires_at, record.seq))
 
+    # rule: place at an instant
     def advance(self, now: float, move: Move) -> None:
         """Move the items whose delay or lease has ended."""
         for seq in self._delays.pop_until(now):
@@ -63,6 +65,7 @@ class Timing:
         """Return the waiting items whose deadline has passed, by deadline and seq."""
         return [self._records[seq] for seq in self._deadlines.pop_until(now)]
 
+    # rule: loss of a lease
     def worn_out(self, max_losses: int | None) -> list[Record]:
         """Return the items for which the lease that ran out was the last one allowed."""
         if max_losses is None:

@@ -33,6 +33,7 @@ class Distinct:
         self.holders: dict[Hashable, Holder] = {}
         self._lapses: Heap[Hashable] = Heap()
 
+    # rule: one item of a key
     def holder(self, key: Hashable, now: float, origin: int | None = None) -> int | None:
         """Return the item that holds a key; an item never stands in the way of its own redrive."""
         if key is None:
@@ -67,6 +68,7 @@ class Distinct:
         if holder.until < math.inf:
             self._lapses.put(key, (holder.until, holder.seq))
 
+    # rule: scope of a key
     def _until(self, now: float) -> float:
         if isinstance(self._scope, timedelta):
             return now + self._scope.total_seconds()

@@ -41,16 +41,19 @@ class Situation:
     in_flight: int
     """Items in flight, without those that the next claim ends."""
 
+    # rule again: deadline of an item
     def ends(self, item: Live) -> bool:
         """Whether a claim would end the item before it looks for others to serve."""
         if item.state != "claimed":
             return item.has_expired(self.now)
         return item.ran_out(self.now) and (item.has_expired(self.now) or self.is_worn_out(item))
 
+    # rule again: loss of a lease
     def is_worn_out(self, item: Live) -> bool:
         """Whether the item dies when one more lease of it has run out."""
         return self.config.max_losses is not None and item.losses + 1 >= self.config.max_losses
 
+    # rule again: room of a claim
     def is_full(self) -> bool:
         """Whether no further item may be in flight."""
         limit = self.config.max_in_flight
@@ -70,6 +73,7 @@ def explain(state: SchedulerState, seq: int, now: float) -> ItemReason:
     return explain_live(record, state.serial.members(record), _situation(state, now))
 
 
+# rule: reason of an item
 def explain_live(item: Live, members: Iterable[Live], at: Situation) -> ItemReason:
     """Say what is in the way of a live item: the first of lease, pause, end, delay, group, limit.
 
@@ -95,6 +99,7 @@ def explain_live(item: Live, members: Iterable[Live], at: Situation) -> ItemReas
     return _explain_place(item, members, at)
 
 
+# rule: next event
 def next_event_at(state: SchedulerState, now: float) -> float | None:
     """Return when time alone could make something claimable."""
     if state.paused:

@@ -100,6 +100,7 @@ class Account:
         """Return what to store for a tag."""
         return self.raw_pin + (tag - self.pin) * self.weight
 
+    # rule: tag of a new item
     def next_tag(self, cost: float) -> float:
         """Give out the tag of a new item."""
         self.raw_last = max(self.raw(self.level.turn), self.raw_last) + cost
@@ -112,6 +113,7 @@ class Account:
         else:
             self.regular = max(self.regular, slot)
 
+    # rule: weight of a key
     def reweigh(self, weight: float) -> None:
         """Change the weight: stretch every turn of the account around the pointer."""
         if weight == self.weight:
@@ -137,6 +139,7 @@ class Turns:
         self._weights = dict(weights)
         self._fair = fair
 
+    # rule: one line without keys
     def account(self, priority: int, fair_key: Hashable) -> Account:
         """Return the account of a key at a priority; open it where there is none."""
         level = self.level(priority)
@@ -187,6 +190,7 @@ class Turns:
         if not account.live:
             self._rest(account)
 
+    # rule: turns handed out
     def hand_out(self, record: Record, turn: float, slot: float, *, overdue: bool) -> None:
         """Note that an item was served: in a slot of its key, at a turn not below the slot."""
         account = record.account

@@ -97,6 +97,7 @@ def _set_aside(state: SchedulerState) -> Iterator[tuple[list[Record], list[Recor
             state.move(record, cast("Place", place))
 
 
+# rule: lapsed items of a full queue
 def _serve(state: SchedulerState, limit: int) -> list[Served]:
     """Serve what comes next, and take it out of the line."""
     room = state.room()
@@ -116,6 +117,7 @@ def _handed_out(state: SchedulerState, service: Service, taken: list[Served]) ->
     return taken
 
 
+# rule: reach of a claim
 def _is_passed(state: SchedulerState, horizon: Horizon) -> bool:
     """Tell whether somebody beyond the horizon may be overdue: the pointer has passed it."""
     rank, *place = horizon
@@ -123,6 +125,7 @@ def _is_passed(state: SchedulerState, horizon: Horizon) -> bool:
     return level is not None and (level.turn, level.seq) > tuple(place)
 
 
+# rule again: lapsed items of a full queue
 def _look(
     state: SchedulerState, limit: int, freed: int, horizon: Horizon | None
 ) -> list[Served] | None:
@@ -157,6 +160,7 @@ def _lost_service(state: SchedulerState, served: Sequence[Served]) -> Service:
     return Service(line, partial(_lost_before, state, gone))
 
 
+# rule again: later member of a group
 def _lost_before(state: SchedulerState, gone: Collection[int], record: Record) -> Record | None:
     earlier = state.serial.before(record)
     while earlier is not None and not _is_lost(state, gone, earlier):

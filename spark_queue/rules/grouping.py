@@ -194,6 +194,7 @@ class Serial(Ungrouped):
         elif new == "due":
             group.waiting.put(seq, seq)
 
+    # rule: slots of a group, waiting head of a group, run of a group
     def _refresh(self, group: SerialGroup) -> None:
         delayed = group.delayed.first() if self._blocking else None
         barrier = math.inf if delayed is None else delayed[1]
@@ -255,6 +256,7 @@ class Member(Protocol):
 _AnyMember = TypeVar("_AnyMember", bound=Member)
 
 
+# rule again: slots of a group, waiting head of a group
 def in_the_way(
     record: Member, members: Iterable[_AnyMember], now: float, *, limit: int, blocking: bool
 ) -> _AnyMember | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from zlib import crc32
 
 
+# rule: delay of a retry
 def retry_draw(seq: int, attempts: int) -> float:
     """Return the draw of an item's retry, from 0 up to but not including 1.
 

@@ -8,6 +8,7 @@ from spark_queue.rules.record import Record
 from spark_queue.rules.state import SchedulerState
 
 
+# rule: outcome of an item
 def apply(state: SchedulerState, record: Record, outcome: Outcome) -> State:
     """Apply what its holder says of an item, and return the state that it comes to."""
     if isinstance(outcome, Ack):
@@ -21,6 +22,7 @@ def apply(state: SchedulerState, record: Record, outcome: Outcome) -> State:
     return record.state
 
 
+# rule: outcome of an item
 def _fail(state: SchedulerState, record: Record, outcome: Nack) -> None:
     config = state.config
     record.attempts += 1

@@ -74,6 +74,7 @@ class KeyLine:
         first = self.seqs.first() if self.takes_by_seq() else self.regular.first()
         return None if first is None else first[1]
 
+    # rule: slots of a line
     def first_slot(self, last_overdue: float | None = None) -> Slot:
         """Return the earliest slot, given the last overdue turn that a claim used already."""
         self._sort_out()

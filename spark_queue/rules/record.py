@@ -48,12 +48,14 @@ class Record:
         """How far the item moves its key: cost / weight."""
         return self.new.cost / self.account.weight
 
+    # rule again: overdue item
     @property
     def passed(self) -> bool:
         """Whether the pointer of its priority has passed the item."""
         level = self.account.level
         return (self.tag, self.seq) <= (level.turn, level.seq)
 
+    # rule: overdue item
     @property
     def is_overdue(self) -> bool:
         """Whether the regular turn of a live item is gone."""

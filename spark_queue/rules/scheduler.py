@@ -99,6 +99,7 @@ class Scheduler:
         named = origins or {}
         return [self._state.admit(new, named.get(place)) for place, new in enumerate(items)]
 
+    # rule: paused queue
     def claim(
         self,
         now: float,
@@ -167,6 +168,7 @@ class Scheduler:
         # Without a horizon nothing lies beyond it.
         return cast("Grant", grant)
 
+    # rule again: paused queue
     def propose_within(
         self,
         horizon: Horizon | None,
@@ -243,6 +245,7 @@ class Scheduler:
                 dead.append(seq)
         return Settled(lost=tuple(lost), dead=tuple(dead))
 
+    # rule: renewal of a lease
     def renew(
         self,
         lease: int,

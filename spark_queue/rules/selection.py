@@ -40,6 +40,7 @@ class Cursor:
         self._last_overdue: float | None = None
         self._taken: list[Served] = []
 
+    # rule: slots of a line
     def peek(self) -> Served | None:
         """Return the key's next item with its next slot, or None."""
         first = self.line.seqs.first()
@@ -106,6 +107,7 @@ class Service:
         self.is_cut = False
         """Whether what comes next may be somebody beyond the horizon."""
 
+    # rule: order of service
     def take(self, limit: int, room: int | None, horizon: Horizon | None = None) -> list[Served]:
         """Serve up to ``limit`` items; stop at the first that needs a slot when none is left.
 
@@ -161,6 +163,7 @@ class Service:
             for cursor in self._cursors
         )
 
+    # rule: later member of a group
     def _take(self, served: Served, cursor: Cursor) -> bool:
         """Take the next item of a key; say whether it may be served before earlier members."""
         cursor.take(served)
@@ -173,6 +176,7 @@ class Service:
         self._parked[earlier.seq] = served
         return False
 
+    # rule: later member of a group
     def _serve(self, rank: Rank, served: Served) -> None:
         record = served.record
         self._served.add(record.seq)

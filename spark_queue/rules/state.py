@@ -85,6 +85,7 @@ class SchedulerState:
                 self.refused[seq] = holder
         return Admitted(seq=seq, duplicate_of=holder, origin=origin)
 
+    # rule: redrive of an ended item
     def redrive(self, seqs: Iterable[int], *, again: bool) -> list[Admitted]:
         """Enqueue finished items again, but acked ones; those with a successor only if asked."""
         redriven = set() if again else {record.origin for record in self.records.values()}
@@ -134,6 +135,7 @@ class SchedulerState:
         if not self.keep_finished:
             del self.records[record.seq]
 
+    # rule: holder of a lease
     def holding(self, lease: int, seq: int) -> Record | None:
         """Return an item if the lease holds it: no later claim took it, and nobody settled it."""
         record = self.records.get(seq)
@@ -147,6 +149,7 @@ class SchedulerState:
             self.grants[claim_id] = grant
             self._claim_ids[grant.lease] = claim_id
 
+    # rule: room of a claim
     def room(self, freed: int = 0) -> int | None:
         """Return how many more items may be in flight, or None for any number.
 
@@ -164,6 +167,7 @@ class SchedulerState:
         else:
             self.move(record, "due" if record.is_due(self.clock) else "delayed")
 
+    # rule: place of a new member
     def _accept(self, seq: int, new: NewItem, origin: int | None) -> None:
         bound = self.serial.predecessor(new.group_key)
         priority = 0 if self.config.priority is None else new.priority

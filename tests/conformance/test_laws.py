@@ -35,6 +35,7 @@ def _names(ids: list[str]) -> list[str]:
     return [name[2:] for name in ids]
 
 
+# rule: one item of a key
 @planned
 def test_a_key_is_refused_while_it_is_live(make: Make) -> None:
     """Law 3: a second item of a live key is refused with its holder, also within one frame."""
@@ -50,6 +51,7 @@ def test_a_key_is_refused_while_it_is_live(make: Make) -> None:
     assert engine.enqueue([Row(id="h", key="k")]) == [None]
 
 
+# rule: scope of a key
 @planned
 @needs("scopes", "time")
 def test_a_key_stays_taken_for_its_scope(make: Make) -> None:
@@ -63,6 +65,7 @@ def test_a_key_stays_taken_for_its_scope(make: Make) -> None:
     assert engine.enqueue([Row(id="c", key="k")]) == [None]
 
 
+# rule: scope of a key
 @needs("scopes", "time")
 def test_a_key_is_taken_for_ever_where_asked(make: Make) -> None:
     """Law 3: with ``forever`` for a scope, a key that was accepted once is never free again."""
@@ -73,6 +76,7 @@ def test_a_key_is_taken_for_ever_where_asked(make: Make) -> None:
     assert engine.enqueue([Row(id="b", key="k")]) == ["a"]
 
 
+# rule: tag of a new item, order of service
 @planned
 def test_keys_are_served_in_rounds(make: Make) -> None:
     """Law 5, FQ-06: one item of each key a round, in the order in which the heads came."""
@@ -89,6 +93,7 @@ def test_items_without_a_key_take_turns_as_one(make: Make) -> None:
     assert engine.claim(4).ids == ["a", "c", "b", "d"]
 
 
+# rule: tag of a new item
 def test_a_late_key_waits_for_the_next_round_only(make: Make) -> None:
     """Law 5, FQ-27: a key that comes late is served in the next round, whatever waits of others."""
     engine = make("fair_key")
@@ -98,6 +103,7 @@ def test_a_late_key_waits_for_the_next_round_only(make: Make) -> None:
     assert _names(_drained(engine, 1)) == ["B1", "A2", "C1", "A3", "A4"]
 
 
+# rule: weight of a key
 @needs("weights")
 def test_a_weight_gives_more_turns_and_counts_for_what_waits(make: Make) -> None:
     """Law 5: a key of weight 2 gets two turns a round, also those items that wait already."""
@@ -110,6 +116,7 @@ def test_a_weight_gives_more_turns_and_counts_for_what_waits(make: Make) -> None
     assert sorted(served[:3]) == ["A2", "A3", "B2"]
 
 
+# rule: weight of a key
 @planned
 @needs("weights", "returns", "on demand")
 def test_a_weight_moves_what_was_handed_out_late(make: Make) -> None:
@@ -126,6 +133,7 @@ def test_a_weight_moves_what_was_handed_out_late(make: Make) -> None:
     assert [_names(engine.claim(1).ids)[0] for _ in range(2)] == ["A3", "B7"]
 
 
+# rule: place of a new member
 @needs("predicates", "priority", "on demand")
 def test_a_member_that_has_ended_lowers_nobody(make: Make) -> None:
     """Law 4: a new member of a group stands behind those that are live, whatever ended before."""
@@ -139,6 +147,7 @@ def test_a_member_that_has_ended_lowers_nobody(make: Make) -> None:
     assert engine.claim(9).ids == ["f", "c"]
 
 
+# rule: slots of a group
 @planned
 def test_a_group_runs_one_at_a_time_in_order(make: Make) -> None:
     """Law 4: of a group one item is in flight, and the next comes when it is done."""
@@ -154,6 +163,7 @@ def test_a_group_runs_one_at_a_time_in_order(make: Make) -> None:
     assert engine.claim(10).ids == ["b"]
 
 
+# rule: waiting head of a group
 @needs("retries")
 def test_a_failed_head_holds_its_group(make: Make) -> None:
     """Law 4: with ``block``, a failed head waits for its retry and everything behind it too."""
@@ -166,6 +176,7 @@ def test_a_failed_head_holds_its_group(make: Make) -> None:
     assert engine.claim(10).ids == ["a"]
 
 
+# rule: waiting head of a group
 @planned
 @needs("retries", "on demand")
 def test_a_failed_head_is_passed_where_asked(make: Make) -> None:
@@ -180,6 +191,7 @@ def test_a_failed_head_is_passed_where_asked(make: Make) -> None:
     assert engine.claim(10).ids == ["a"]
 
 
+# rule: outcome of an item
 @needs("retries", "states")
 def test_a_dead_head_frees_its_group(make: Make) -> None:
     """Law 4: an item that failed for the last time is dead, and its group goes on."""
@@ -191,6 +203,7 @@ def test_a_dead_head_frees_its_group(make: Make) -> None:
     assert engine.claim(10).ids == ["b"]
 
 
+# rule: slots of a group
 @needs("returns")
 def test_a_limit_above_one_is_kept(make: Make) -> None:
     """Laws 4, 7: two of a group are in flight, in order; who gave one back does not miss it."""
@@ -204,6 +217,7 @@ def test_a_limit_above_one_is_kept(make: Make) -> None:
     assert engine.claim(10).ids == ["c"]
 
 
+# rule: later member of a group
 @needs("composed", "retries", "returns")
 def test_a_later_member_of_a_group_does_not_start_first(make: Make) -> None:
     """Law 4: two of a group may be in flight, of keys of their own, and the earlier goes first."""
@@ -220,6 +234,7 @@ def test_a_later_member_of_a_group_does_not_start_first(make: Make) -> None:
     assert engine.claim(3).ids == ["a", "b", "c"]
 
 
+# rule: run of a group
 @planned
 @needs("composed", "returns", "runs")
 def test_a_run_takes_consecutive_items_of_a_group(make: Make) -> None:
@@ -234,6 +249,7 @@ def test_a_run_takes_consecutive_items_of_a_group(make: Make) -> None:
     assert engine.claim(10, run=3).ids == ["b", "c", "d"]
 
 
+# rule: newest row of an item
 @needs("composed", "returns")
 def test_a_released_item_keeps_its_place(make: Make) -> None:
     """Law 6, DQ-16: whatever the order in which items come back, each is where it was."""
@@ -245,6 +261,7 @@ def test_a_released_item_keeps_its_place(make: Make) -> None:
     assert _drained(engine, 3) == ["a", "b", "c", "d", "e", "f"]
 
 
+# rule: overdue item, slots of a line
 @planned
 @needs("retries", "returns")
 def test_returned_items_take_one_turn_a_round_beside_the_regular_one(make: Make) -> None:
@@ -259,6 +276,7 @@ def test_returned_items_take_one_turn_a_round_beside_the_regular_one(make: Make)
     assert longest <= 3
 
 
+# rule: turns handed out
 @needs("retries", "returns")
 def test_what_comes_back_does_not_make_a_newcomer_wait_for_all_of_it(make: Make) -> None:
     """Law 5: a key whose items were all given back has one overdue turn in each round."""
@@ -269,6 +287,7 @@ def test_what_comes_back_does_not_make_a_newcomer_wait_for_all_of_it(make: Make)
     assert _names(engine.claim(3).ids) == ["A0", "A1", "B0"]
 
 
+# rule: overdue item
 @needs("retries", "returns", "time")
 def test_an_overdue_turn_uses_up_no_regular_one(make: Make) -> None:
     """Law 5: an item that becomes due has its own turn, though its key had an overdue one there."""
@@ -282,6 +301,7 @@ def test_an_overdue_turn_uses_up_no_regular_one(make: Make) -> None:
     assert engine.claim(1).ids == ["c"]
 
 
+# rule: later member of a group
 @needs("leases", "composed")
 def test_a_member_far_back_in_its_line_is_not_passed_by_a_later_one(make: Make) -> None:
     """Law 4: a later member that is first of its key waits for an earlier one that is third."""
@@ -298,6 +318,7 @@ def test_a_member_far_back_in_its_line_is_not_passed_by_a_later_one(make: Make) 
     assert engine.claim(2).ids == ["a", "b"]
 
 
+# rule: loss of a lease, holder of a lease
 @needs("leases")
 def test_a_lease_that_ran_out_is_taken_over(make: Make) -> None:
     """Laws 2 and 7: a lapsed item goes to the next claim, and its old holder settles nothing."""
@@ -317,6 +338,7 @@ def test_a_lease_that_ran_out_is_taken_over(make: Make) -> None:
     assert engine.states()["a"] == "acked"
 
 
+# rule: holder of a lease
 @needs("leases")
 def test_a_late_settle_counts_where_nobody_claimed_since(make: Make) -> None:
     """Law 7: a lease that ran out is still its holder's until a later claim."""
@@ -329,6 +351,7 @@ def test_a_late_settle_counts_where_nobody_claimed_since(make: Make) -> None:
     assert engine.claim(1).ids == []
 
 
+# rule: renewal of a lease
 @planned
 @needs("leases")
 def test_a_renewed_lease_holds(make: Make) -> None:
@@ -345,6 +368,7 @@ def test_a_renewed_lease_holds(make: Make) -> None:
     assert engine.claim(1).ids == ["a"]
 
 
+# rule: loss of a lease
 @planned
 @needs("leases", "states")
 def test_an_item_that_loses_its_leases_dies(make: Make) -> None:
@@ -359,6 +383,7 @@ def test_an_item_that_loses_its_leases_dies(make: Make) -> None:
     assert engine.states()["a"] == "dead"
 
 
+# rule: place at an instant, deadline of an item
 @planned
 @needs("time")
 def test_time_decides_what_is_due_and_what_is_over(make: Make) -> None:
@@ -375,6 +400,7 @@ def test_time_decides_what_is_due_and_what_is_over(make: Make) -> None:
     assert engine.claim(10).ids == ["a", "d"]
 
 
+# rule: scope of a key
 @needs("time", "states")
 def test_an_expired_item_frees_its_key_by_a_row_only(make: Make) -> None:
     """Law 9: an item whose time is over holds its key until a claim has logged the expiry."""
@@ -387,6 +413,7 @@ def test_an_expired_item_frees_its_key_by_a_row_only(make: Make) -> None:
     assert engine.enqueue([Row(id="c", key="k")]) == [None]
 
 
+# rule: order of service
 @planned
 @needs("priority", "composed")
 def test_higher_priorities_go_first_but_not_within_a_group(make: Make) -> None:
@@ -403,6 +430,7 @@ def test_higher_priorities_go_first_but_not_within_a_group(make: Make) -> None:
     assert _drained(engine) == ["c", "d", "a", "b"]
 
 
+# rule: place of a new member
 @needs("priority", "composed", "retries")
 def test_a_later_member_has_no_higher_priority_than_an_earlier_one(make: Make) -> None:
     """Where two of a group may start, the priority of the second does not put it first."""
@@ -417,6 +445,7 @@ def test_a_later_member_has_no_higher_priority_than_an_earlier_one(make: Make) -
     assert engine.claim(3).ids == ["c", "a", "b"]
 
 
+# rule: place of a new member
 @needs("priority", "composed", "retries")
 def test_a_member_that_was_served_binds_none_that_come_later(make: Make) -> None:
     """A group of which all were served takes the priority of its next item."""
@@ -427,6 +456,7 @@ def test_a_member_that_was_served_binds_none_that_come_later(make: Make) -> None
     assert engine.claim(2).ids == ["c", "b"]
 
 
+# rule: room of a claim
 @planned
 @needs("leases", "composed")
 def test_in_flight_items_are_limited(make: Make) -> None:
@@ -445,6 +475,7 @@ def test_in_flight_items_are_limited(make: Make) -> None:
     assert engine.claim(10).ids == ["d"]
 
 
+# rule: lapsed items of a full queue
 @needs("leases", "priority", "states")
 def test_an_item_that_is_in_flight_needs_no_other_slot(make: Make) -> None:
     """Where no slot is left, lapsed items go on; one that dies leaves its slot to that claim."""
@@ -461,6 +492,7 @@ def test_an_item_that_is_in_flight_needs_no_other_slot(make: Make) -> None:
     assert engine.states() == {"low": "dead", "high": "claimed", "next": "claimed"}
 
 
+# rule: slots of a group
 @needs("leases", "retries", "composed")
 def test_a_lapsed_item_keeps_the_slot_of_its_group(make: Make) -> None:
     """Law 4: an earlier item that comes back waits while a later one has the group's slot."""
@@ -475,6 +507,7 @@ def test_a_lapsed_item_keeps_the_slot_of_its_group(make: Make) -> None:
     assert engine.claim(10).ids == ["a"]
 
 
+# rule: reason of an item
 @planned
 @needs("operators", "leases", "time")
 def test_it_is_said_why_an_item_does_not_run(make: Make) -> None:
@@ -514,6 +547,7 @@ def test_a_refused_item_is_said_to_be_a_duplicate(make: Make) -> None:
     assert [engine.why(name) for name in "bc"] == [("duplicate", "a"), ("runnable", None)]
 
 
+# rule: reason of an item
 @needs("operators", "leases")
 def test_of_a_full_group_the_first_in_flight_is_named(make: Make) -> None:
     """An item is held by its group where lapsed, held and earlier items leave it no slot."""
@@ -527,6 +561,7 @@ def test_of_a_full_group_the_first_in_flight_is_named(make: Make) -> None:
     assert [engine.why(name) for name in "bd"] == [("runnable", None), ("held by group", "b")]
 
 
+# rule: paused queue
 @planned
 @needs("operators")
 def test_a_paused_queue_gives_nothing_and_takes_settles(make: Make) -> None:
@@ -555,6 +590,7 @@ def test_a_cancelled_item_is_gone_for_its_holder(make: Make) -> None:
     assert engine.claim(10).ids == ["c"]
 
 
+# rule: redrive of an ended item
 @planned
 @needs("predicates", "scopes")
 def test_of_two_that_had_a_key_the_one_that_holds_it_is_redriven(make: Make) -> None:
@@ -568,6 +604,7 @@ def test_of_two_that_had_a_key_the_one_that_holds_it_is_redriven(make: Make) -> 
     assert engine.states() == {"a": "dead", "a'": "dead", "a''": "ready"}
 
 
+# rule: redrive of an ended item
 @needs("predicates")
 def test_a_redrive_is_a_new_item(make: Make) -> None:
     """Law 8: a dead item stays dead and is redriven once, or again if its key is free."""

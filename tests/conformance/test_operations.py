@@ -110,6 +110,7 @@ def test_a_claim_takes_one_item_and_can_be_asked_for_again(twins: Twins) -> None
     assert pair.require_same(lambda one: claim(one, 9))[:2] == (0, 0)
 
 
+# rule: checkpoint that is due
 def test_a_claim_writes_the_checkpoint_that_is_due(
     twins: Twins, monkeypatch: pytest.MonkeyPatch
 ) -> None:

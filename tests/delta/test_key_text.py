@@ -55,6 +55,7 @@ def _session(spark: SparkSession, zone: str, *, ansi: bool) -> Iterator[None]:
             spark.conf.set(name, str(old))
 
 
+# rule: text of a key
 def test_a_key_has_one_text_in_all_sessions(spark: SparkSession) -> None:
     """Each type has one text, with another zone and without ANSI, too; NULL has none."""
     columns = [f"{value} AS c{number}" for number, value in enumerate(TEXTS)]

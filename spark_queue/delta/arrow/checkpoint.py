@@ -83,6 +83,7 @@ class _Fold:
     after: Settings
     queue_step: int
 
+    # rule again: newest row of an item
     def kept(self) -> tuple[pa.Table, pa.ChunkedArray]:
         """Return the rows of touched items that still count, and the seqs of all of these."""
         rows = gathered(self._recent(_NARROW), _NARROW)
@@ -168,6 +169,7 @@ class _Fold:
             for priority, (least, most) in bounds.items()
         )
 
+    # rule again: weight of a key
     def _stretched(self, rows: pa.Table) -> pa.ChunkedArray:
         """Return turns that were handed out where they are at another weight: around the pointer.
 
@@ -202,6 +204,7 @@ def _bounds(
     }
 
 
+# rule again: turns handed out
 def _handed_out(rows: pa.Table) -> pa.Table:
     claimed = pc.and_(pc.equal(rows["_kind"], ITEM), pc.equal(rows["_state"], CLAIMED))
     given = pc.or_(pc.equal(rows["_kind"], SERVED), pc.fill_null(claimed, False))

@@ -16,6 +16,7 @@ from spark_queue.delta.tables.schema import CLAIMED, READY
 from spark_queue.delta.tables.settings import Settings
 
 
+# rule again: next event
 def known(rows: Collection[Row], settings: Settings, now: datetime) -> Coming:
     """Count what is delayed of all open items, in memory; in a paused queue nothing is."""
     leases = (row["_lease_expires_at"] for row in rows if row["_state"] == CLAIMED)
@@ -27,6 +28,7 @@ def known(rows: Collection[Row], settings: Settings, now: datetime) -> Coming:
     return Coming(held_until=held_until, delayed=len(late), due=min(late, default=None))
 
 
+# rule again: next event
 def coming(store: Store, settings: Settings, now: datetime) -> Coming:
     """Count the same by the tables."""
     rows = snapshot.status(store)

@@ -39,6 +39,7 @@ def gathered(parts: Iterable[pa.Table], names: Sequence[str]) -> pa.Table:
     return pa.concat_tables([nothing, *parts], promote_options="default")
 
 
+# rule again: newest row of an item
 def touched(store: Store, head: StatusHead, names: Sequence[str]) -> pa.Table:
     """Return the newest row of every item that was touched, or passed before the checkpoint.
 

@@ -36,6 +36,7 @@ def chosen(store: Store, rows: pa.Table, where: Where) -> pa.Table:
     return meant(rows, where, kinds.read(log_of(store, "queue").schema()))
 
 
+# rule again: redrive of an ended item
 def not_redriven(store: Store, found: pa.Table) -> pa.Table:
     """Leave out the items that were enqueued again."""
     return found.filter(pc.invert(pc.is_in(found["_seq"], snapshot.redriven(store))))
@@ -136,6 +137,7 @@ def _in(rows: pa.Table, *states: str) -> pa.Table:
     return rows.filter(pc.is_in(rows["_state"], pa.array(states)))
 
 
+# rule again: deadline of an item
 def _expires_at(rows: pa.Table, max_age: timedelta | None) -> pa.ChunkedArray:
     """Return when items expire for a reader: by themselves, or because they have become too old."""
     own = rows["_expires_at"]

@@ -52,6 +52,7 @@ def status(
     return rows.select([*users, *_SHOWN])
 
 
+# rule again: newest row of an item
 def standing(
     store: Store,
     kept: Sequence[str],

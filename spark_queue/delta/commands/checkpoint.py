@@ -30,6 +30,7 @@ def checkpoint(store: Store) -> int:
     return on_status(store, "checkpoint", decided)
 
 
+# rule: checkpoint that is due
 def is_due(head: StatusHead, limit: int) -> bool:
     """Tell whether the fold has become long enough to be worth a checkpoint.
 

@@ -22,6 +22,7 @@ def text_of(expression: Expression) -> Column:
     return _text(F.expr(expression.text), expression.kind)
 
 
+# rule: text of a key
 def _text(value: Column, kind: Kind) -> Column:
     if kind.form == "struct":
         fields = [_text(value.getField(f.name), f.kind) for f in kind.inner]

@@ -174,6 +174,7 @@ class DeltaJournal:
         """Forget a reader."""
         readers.drop(self._store, self._store.queue_head().readers[reader].name)
 
+    # rule again: checkpoint that is due
     def checkpoint(self, passed: int) -> None:
         """Write long positions compactly, merge small files, and drop what is old enough."""
         del passed  # Whole generations are dropped, by the positions that the tables hold.

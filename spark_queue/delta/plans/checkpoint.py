@@ -69,6 +69,7 @@ def staged(
     return StagedCheckpoint(rows=rows, head=following(head, log_rows=0, checkpoint=checkpoint))
 
 
+# rule again: weight of a key
 def _stretched(served: DataFrame, head: StatusHead, before: Settings, after: Settings) -> DataFrame:
     """Move turns that were handed out to where they are at another weight: around the pointer."""
     pointer, turn = tags.pointer_turn(head.pointers), F.col("_turn")

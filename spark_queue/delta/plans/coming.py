@@ -14,6 +14,7 @@ from spark_queue.delta.tables.schema import CLAIMED
 from spark_queue.delta.tables.settings import Settings
 
 
+# rule again: next event
 def coming(store: Store, head: StatusHead, settings: Settings, now: datetime) -> Coming:
     """Count what is delayed as of a step; in a paused queue nothing is."""
     touched = fold.touched(store.recent(head), is_long=is_long(head)).localCheckpoint()

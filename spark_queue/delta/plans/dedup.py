@@ -90,6 +90,7 @@ def views(store: Store, readers: Iterable[Store]) -> list[View]:
     ]
 
 
+# rule again: scope of a key
 def still_holding(
     candidates: DataFrame, readers: Sequence[View], scope: DedupScope, now: datetime
 ) -> DataFrame:

@@ -25,6 +25,7 @@ def matching(store: Store, where: Where, states: tuple[str, ...]) -> DataFrame:
     return snapshot.chosen(current.where(F.col("_state").isin(*states)), where)
 
 
+# rule again: redrive of an ended item
 def not_redriven(store: Store, found: DataFrame) -> DataFrame:
     """Leave out the items that were enqueued again."""
     return found.join(snapshot.successors(store.queue.read()), "_seq", "left_anti")

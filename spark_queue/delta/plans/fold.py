@@ -44,11 +44,13 @@ def touched(recent: DataFrame, *, is_long: bool = False) -> DataFrame:
     return over.unionByName(_latest(left.select(*STATE)))
 
 
+# rule again: newest row of an item
 def _latest(rows: DataFrame) -> DataFrame:
     latest = rows.groupBy("_seq").agg(F.max_by(F.struct(*STATE), "_step").alias("_latest"))
     return latest.select("_latest.*")
 
 
+# rule again: untouched item
 def fresh(queue: DataFrame, head: StatusHead, settings: Settings, width: float | None) -> DataFrame:
     """Return the items that no checkpoint knows: those ahead of its pointers, or enqueued since.
 
@@ -86,6 +88,7 @@ def fresh(queue: DataFrame, head: StatusHead, settings: Settings, width: float |
     return rows.drop("_step")
 
 
+# rule again: turns handed out
 def served(recent: DataFrame) -> DataFrame:
     """Return the highest turns that were handed out to each line.
 

@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from spark_queue.reader_config import ReaderConfig
 
 
+# rule again: deadline of an item
 def expires_at(limits: ReaderConfig) -> Column:
     """Return when an item expires for a reader: by itself, or because it has become too old."""
     own = F.col("_expires_at")

@@ -39,6 +39,7 @@ class Known:
         return there.join(found, "_seq", "left_semi")
 
 
+# rule again: place of a new member
 def ends(
     rows: DataFrame, known: Known, settings: Settings, pointers: Mapping[int, Pointer]
 ) -> DataFrame:

@@ -108,6 +108,7 @@ def _placed(
     return replace(placed, items=items, members=_last_members(items, before))
 
 
+# rule again: one line without keys
 def _tagged(
     accepted: DataFrame,
     rows: int,

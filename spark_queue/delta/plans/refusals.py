@@ -34,6 +34,7 @@ class Refused:
         return self.duplicates + self.full
 
 
+# rule again: one item of a key
 def refused(
     store: Store,
     stage: Stage,
@@ -152,6 +153,7 @@ def _nobody(*names: str) -> list[Column]:
     return [F.lit(None).cast("long").alias(name) for name in names]
 
 
+# rule again: redrive of an ended item
 def _redriven(store: Store, stage: Stage, before: QueueHead, since: int | None) -> DataFrame | None:
     """Return the rows whose old item somebody has redriven meanwhile, and the new item's seq."""
     if since is None or before.step <= since:

@@ -40,6 +40,7 @@ def stream(store: Store) -> DataFrame:
     )
 
 
+# rule again: newest row of an item
 def newest(status: DataFrame) -> DataFrame:
     """Return the newest row of every item that has one, with how often it was claimed."""
     rows = status.where(F.col("_kind") == ITEM)

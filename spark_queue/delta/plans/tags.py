@@ -41,6 +41,7 @@ def with_weights(df: DataFrame, settings: Settings) -> DataFrame:
     ).drop("_pins")
 
 
+# rule again: weight of a key
 def turn_of(tag: Column) -> Column:
     """Return the turn at which a stored tag comes up; needs :func:`with_weights`."""
     return F.col("_pin_turn") + (tag - F.col("_pin_tag")) / F.col("_weight")
@@ -61,6 +62,7 @@ def pointer_seq(pointers: Mapping[int, Pointer]) -> Column:
     return _by_priority({p: seq for p, (_, seq) in pointers.items()}, 0)
 
 
+# rule again: overdue item
 def is_ahead(turn: Column, pointers: Mapping[int, Pointer]) -> Column:
     """Tell whether the order has yet to reach an item, by its turn, ``_seq`` and ``_priority``."""
     reached = pointer_turn(pointers)
@@ -68,6 +70,7 @@ def is_ahead(turn: Column, pointers: Mapping[int, Pointer]) -> Column:
     return (turn > reached) | ((turn == reached) & beyond_seq)
 
 
+# rule again: tag of a new item
 def key_spans(
     accepted: DataFrame, log: DataFrame, settings: Settings, pointers: Mapping[int, Pointer]
 ) -> DataFrame:
@@ -104,6 +107,7 @@ def key_spans(
     )
 
 
+# rule again: tag of a new item
 def tagged(accepted: DataFrame, spans: DataFrame, rows: int) -> DataFrame:
     """Add ``_round``: each line goes on from its start, by the cost of its items in ``_pos`` order.
 
@@ -141,6 +145,7 @@ def partitions(rows: int) -> int:
     return -(-rows // _ROWS_A_PARTITION)
 
 
+# rule again: place of a new member
 def lowered(rows: DataFrame, ends: DataFrame) -> DataFrame:
     """Lower ``_priority`` so that it never rises within a group: its head comes first.
 
@@ -158,6 +163,7 @@ def lowered(rows: DataFrame, ends: DataFrame) -> DataFrame:
     return joined.withColumn("_priority", lowest).drop("_end_priority")
 
 
+# rule again: place of a new member
 def raised(rows: DataFrame, ends: DataFrame, settings: Settings) -> DataFrame:
     """Raise ``_round`` so that turns never fall within a group and priority.
 

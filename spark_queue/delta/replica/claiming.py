@@ -55,6 +55,7 @@ def is_evidence_due(replica: Replica, now: datetime) -> bool:
     )
 
 
+# rule again: loss of a lease, paused queue
 def chosen(
     replica: Replica,
     head: StatusHead,
@@ -189,6 +190,7 @@ def _kept(replica: Replica, seq: int) -> Row:
     return {**item, **nothing, "_overdue": None, "_was": item["_state"]}
 
 
+# rule again: one line without keys
 def _turn(replica: Replica, item: Leased, *, fair: bool) -> Row:
     given = {"_losses": item.losses, "_turn": item.turn, "_overdue": item.overdue}
     if not fair:
@@ -197,6 +199,7 @@ def _turn(replica: Replica, item: Leased, *, fair: bool) -> Row:
     return given
 
 
+# rule again: turns handed out
 def _chosen(head: StatusHead, rows: list[Row], horizon: Place | None) -> Chosen:
     counts: dict[tuple[str, str], int] = {}
     pointers: dict[int, Pointer] = {}

@@ -96,6 +96,7 @@ def entered(
     )
 
 
+# rule again: one line without keys
 def _scheduler(
     known: Measure,
     settings: Settings,
@@ -147,6 +148,7 @@ def _new(row: Row, config: QueueConfig) -> NewItem:
     )
 
 
+# rule again: one line without keys
 def _row(
     row: Row,
     answer: Admitted,

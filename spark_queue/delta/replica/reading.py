@@ -70,6 +70,7 @@ def grant_of(followed: pa.Table, lease: int) -> RememberedClaim | None:
     return replica.grants.get(lease)
 
 
+# rule again: newest row of an item
 def newest_of(moves: pa.Table) -> pa.Table:
     """Return seq, state and lease of the newest row of each item."""
     order = moves.select(["_seq", "_step", "_state", "_lease"]).sort_by("_step")
@@ -110,6 +111,7 @@ def _ends(entered: pa.Table) -> Iterator[tuple[Any, ...]]:
     return _highest(ends, ["_priority", "_fair_key"], "_round")
 
 
+# rule again: turns handed out
 def _served(followed: pa.Table) -> Iterator[tuple[Any, ...]]:
     handed_out = pc.or_kleene(
         pc.equal(followed["_kind"], SERVED),

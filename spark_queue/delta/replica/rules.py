@@ -95,6 +95,7 @@ def line(known: Measure, settings: Settings, at: LineKey) -> list[Any]:
     return [priority, fair_key, stretch.weight, *pinned, known.ends.get(at, 0.0), *turns]
 
 
+# rule again: scope of a key
 def holders(
     known: Measure, config: QueueConfig, asked: Mapping[str, int | None], now: datetime
 ) -> list[list[Any]]:
@@ -146,6 +147,7 @@ def item(row: Row, limits: ReaderConfig | None) -> dict[str, Any]:
     }
 
 
+# rule again: deadline of an item
 def expires_at(row: Row, limits: ReaderConfig | None) -> datetime | None:
     """Return when an item expires for a reader: by itself, or because it has become too old."""
     own: datetime | None = row["_expires_at"]

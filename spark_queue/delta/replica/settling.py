@@ -104,6 +104,7 @@ def lost(
     return found and found.in_nobodys_name()
 
 
+# rule again: renewal of a lease
 def renewed(replica: Replica, lease: int, by: timedelta, now: datetime) -> Judged | None:
     """Extend what is left of a lease, counted from now; ``None`` as for :func:`judged`."""
     if lease not in replica.grants:
@@ -115,6 +116,7 @@ def renewed(replica: Replica, lease: int, by: timedelta, now: datetime) -> Judge
     return _judged(rows, tuple(sorted(set(left) - {row["_seq"] for row in held})), {})
 
 
+# rule again: holder of a lease
 def _held(replica: Replica, lease: int, seq: int) -> Row | None:
     row = replica.items.get(seq)
     mine = row is not None and row["_state"] == CLAIMED and row["_lease"] == lease
@@ -141,6 +143,7 @@ def _after(row: Row, scheduler: Scheduler) -> Row:
     return after
 
 
+# rule again: loss of a lease
 def _lost(row: Row, config: QueueConfig) -> Row:
     """Return what becomes of an item that cost the worker of its holder its life."""
     losses = row["_losses"] + 1

@@ -264,6 +264,7 @@ class Replica:
         if missing:
             self.ends |= dict.fromkeys(missing, 0.0) | dict(self.window.source.ends_of(missing))
 
+    # rule again: scope of a key
     def forget_keys(self, scope: DedupScope, now: datetime) -> None:
         """Drop the dedup keys that nobody holds any more; one that is held for ever stays."""
         if scope == "forever":
@@ -339,6 +340,7 @@ class Replica:
         if self.follower is not None:
             self.follower.put(item)
 
+    # rule again: turns handed out
     def _hand_out(self, row: Row) -> None:
         given = row["_kind"] == SERVED or (row["_kind"] == ITEM and row["_state"] == CLAIMED)
         if given and row["_turn"] is not None:
@@ -347,6 +349,7 @@ class Replica:
             if self.follower is not None:
                 self.follower.serve(turn[0], row["_turn"], overdue=turn[1])
 
+    # rule: newest row of an item
     def _move(self, row: Row, step: int) -> None:
         seq, lease, state = row["_seq"], row.get("_lease"), row["_state"]
         item = {name: row.get(name) for name in STATE}

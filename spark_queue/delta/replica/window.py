@@ -161,6 +161,7 @@ class Window:
         if self.horizon is not None and is_tangled(self.settings.config):
             self.unled.add(seq)
 
+    # rule again: later member of a group
     def before(self, rows: Collection[Row], known: Container[int], *, in_lines: bool) -> set[int]:
         """Return the items in the tables that may be served before some in memory.
 
@@ -177,6 +178,7 @@ class Window:
         found = ranks.before_in_group(rows, is_over)
         return found | ranks.before_in_line(rows, is_over) if in_lines else found
 
+    # rule again: place of a new member
     def last_ahead(
         self, group_key: str, known: Container[int], pointers: Mapping[int, Pointer]
     ) -> Peer | None:
@@ -245,6 +247,7 @@ class Window:
         return found
 
 
+# rule again: order of service
 def place_of(row: Row, settings: Settings) -> Place:
     """Return where an item stands in the order of service by its own tag."""
     turn = settings.turn(row["_priority"], row["_fair_key"], row["_round"])
@@ -261,6 +264,7 @@ def is_tangled(config: QueueConfig) -> bool:
     return config.group_key is not None and stands_in_several
 
 
+# rule again: overdue item
 def _is_passed(place: Place, pointers: Mapping[int, Pointer]) -> bool:
     rank, *at = place
     return tuple(at) <= pointers.get(int(-rank), (0.0, 0))

@@ -130,10 +130,12 @@ class _Batch:
         stored = _raise(tagged, ends, self.settings) if is_clamped(self.settings) else tagged["tag"]
         return tagged, tagged.append_column("round", stored).select(_PLACED)
 
+    # rule again: one line without keys
     def _seqs(self, pos: pa.ChunkedArray) -> list[float]:
         """Return the tags of one line: the seqs."""
         return [float(one + self.before.last_seq) for one in pos.to_pylist()]
 
+    # rule again: scope of a key
     def _holders(self) -> pa.Table:
         """Return who holds a key of the batch before it: ``dedup_key``, ``seq``."""
         hashes = pc.drop_null(pc.unique(self.rows["_dedup_hash"]))
@@ -201,6 +203,7 @@ class _Batch:
         last = rows.group_by(["priority", "fair_key"]).aggregate([("round", "max")])
         return last.rename_columns([name for name, _ in kinds])
 
+    # rule again: place of a new member
     def _group_ends(self) -> pa.Table:
         """Return the last open member of each group of the batch that the order has not passed."""
         asked = pc.drop_null(pc.unique(self.rows["_group_key"]))
@@ -290,6 +293,7 @@ def _none(*kinds: tuple[str, pa.DataType]) -> pa.Table:
     return pa.schema(list(kinds)).empty_table()
 
 
+# rule again: tag of a new item
 def _add_up(lowered: pa.Table) -> list[float]:
     """Return the tags of rows, line by line: sums of costs, added one by one in any engine."""
     tags, tag = [], 0.0
@@ -300,6 +304,7 @@ def _add_up(lowered: pa.Table) -> list[float]:
     return tags
 
 
+# rule again: place of a new member
 def _raise(tagged: pa.Table, ends: pa.Table, settings: Settings) -> pa.Array:
     """Return stored tags that never fall within a group and priority, as turns."""
     columns = (ends[name].to_pylist() for name in ("group_key", "priority", "turn"))

@@ -33,6 +33,7 @@ def reaches(
     yield None
 
 
+# rule: reach of a claim
 def is_sure(
     store: Store,
     head: StatusHead,

@@ -260,6 +260,7 @@ class TablesAhead:
             for priority in self.priorities
         )
 
+    # rule again: scope of a key
     def _may_hold(self, rows: pa.Table) -> pa.ChunkedArray:
         """Tell of items whether they may hold a key: they are not over, or it outlives them."""
         if self.settings.config.dedup_scope != "live":

@@ -50,6 +50,7 @@ def is_ours(token: str) -> bool:
     return token in _ours
 
 
+# rule again: end of a worker
 def is_over(hold: Hold, now: datetime, directory: Path | None) -> bool:
     """Tell whether a hold has ended.
 

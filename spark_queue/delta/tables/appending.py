@@ -311,6 +311,7 @@ def _forced_files(directory: Path, commit: Path) -> list[Path]:
     return found
 
 
+# rule: order of forcing
 def link_commit(
     log: Path,
     version: int,

@@ -97,6 +97,7 @@ def mine(directory: Path) -> str:
     return life.name
 
 
+# rule: end of a worker
 def has_ended(directory: Path, name: str) -> bool | None:
     """Tell whether a life has ended; ``None`` where a name is not that of a life.
 

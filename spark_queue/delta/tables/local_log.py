@@ -91,6 +91,7 @@ class LocalLog(FileLog[Any]):
         """The version up to which it was, or is to be, summed up."""
         self._learn()
 
+    # rule again: order of forcing
     def commit(
         self,
         head: Head,

@@ -190,6 +190,7 @@ class ResultTable:
             _require_plain(self._name, table)
             yield table
 
+    # rule again: order of forcing
     def _commit(
         self,
         table: DeltaTable,

@@ -16,6 +16,7 @@ from spark_queue.errors import FormatVersionError, LogDamagedError
 SLACK = 1e-9
 
 
+# rule again: weight of a key
 @dataclass(frozen=True, slots=True)
 class Stretch:
     """How the stored tags of a weighted key map to turns.

@@ -14,6 +14,7 @@ from spark_queue.delta.tables.settings import Settings, Stretch
 _UNPINNED = (0.0, 0.0)
 
 
+# rule again: weight of a key
 def turns_of(rows: pa.Table, settings: Settings) -> pa.ChunkedArray:
     """Return the turn at which each row's ``_round`` comes up; weighted ones name their key.
 
@@ -30,12 +31,14 @@ def turns_of(rows: pa.Table, settings: Settings) -> pa.ChunkedArray:
     return pc.add(pin_turns, pc.divide(pc.subtract(tags, pin_tags), weights))
 
 
+# rule: untouched item
 def are_unpassed(rows: pa.Table, turns: pa.ChunkedArray, checkpoint: Checkpoint) -> pa.ChunkedArray:
     """Tell of items whether a checkpoint knows nothing of them: they were ahead, or came later."""
     later = pc.greater(rows["_step"], checkpoint.queue_step)
     return pc.or_kleene(are_ahead(rows, turns, checkpoint.pointers), later)
 
 
+# rule again: overdue item
 def are_ahead(
     rows: pa.Table, turns: pa.ChunkedArray, pointers: Mapping[int, Pointer]
 ) -> pa.ChunkedArray:

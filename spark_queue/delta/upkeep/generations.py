@@ -91,6 +91,7 @@ def due(store: Store, retention: timedelta, tables: Finished) -> list[Generation
     return _due(store, tables, now - retention, newest)
 
 
+# rule again: scope of a key
 def _keeps_all(store: Store, retention: timedelta) -> bool:
     scope = store.settings(store.status_head()).config.dedup_scope
     return scope == "forever" or (isinstance(scope, timedelta) and scope > retention)

@@ -47,6 +47,7 @@ def _waiting(store: Store, head: StatusHead, settings: Settings, left: int) -> S
     )
 
 
+# rule again: room of a claim, reason of an item
 def _in_the_way(head: StatusHead, settings: Settings) -> Reason:
     """Say what holds up items that are due, where a claim gets none of them."""
     most = settings.config.max_in_flight

@@ -79,6 +79,7 @@ class Rounds(Generic[T]):
         """Return how many items there are."""
         return self.added - self.taken
 
+    # rule again: tag of a new item
     def add(self, key: Hashable, item: T) -> None:
         """Add an item at the end of its key.
 

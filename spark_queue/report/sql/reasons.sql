@@ -1,6 +1,9 @@
 -- Why each open item is not running, as `explain` says it: the first of lease, pause, end, delay,
 -- group and limit. `held_by` is the item of its group that is in the way. Of a group that is one that
 -- waits for its time, or else the earliest in flight; what the next claim ends is in nobody's way.
+-- rule: reason of an item
+-- rule again: slots of a group, waiting head of a group, place at an instant, deadline of an item
+-- rule again: loss of a lease, room of a claim
 WITH open_items AS (
   SELECT
     s.*,

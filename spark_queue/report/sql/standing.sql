@@ -1,5 +1,6 @@
 -- One row an item: where it stands, and since when. Its times are those of its newest transition, where
 -- that says any. `expires_at` is the reader's: its `max_age` ends an item, too.
+-- rule again: newest row of an item, deadline of an item
 SELECT
   i.seq,
   i.step,

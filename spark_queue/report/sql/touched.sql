@@ -1,5 +1,6 @@
 -- Of each item that anything was done with: its newest transition, its first and last grant, and its
 -- last error.
+-- rule again: newest row of an item
 SELECT
   seq,
   max(step) AS step,

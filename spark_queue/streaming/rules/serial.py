@@ -47,6 +47,7 @@ class _Group:
     tail: dict[int, int] = field(default_factory=dict)
     """The numbers of rows that wait behind, by their sequence, as they came."""
 
+    # rule again: slots of a group, waiting head of a group
     def standing(self, on_failure: OnFailure) -> int:
         """Return how many items stand before the tail: with *skip*, no failed one that waits."""
         if on_failure == "block":

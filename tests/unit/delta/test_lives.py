@@ -86,6 +86,7 @@ def test_a_life_lasts_as_long_as_its_process(tmp_path: Path, alive: Other) -> No
     assert has_ended(tmp_path, name) is True
 
 
+# rule: end of a worker
 def test_a_killed_process_is_known_to_have_ended_at_once(tmp_path: Path, alive: Other) -> None:
     """Nothing has to be cleaned up by whoever dies."""
     name = alive.hear()

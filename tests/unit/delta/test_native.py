@@ -64,6 +64,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     return calls
 
 
+# rule: order of forcing
 def test_all_is_on_the_disk_before_a_step_is_seen(
     tmp_path: Path, told: list[tuple[str, str]]
 ) -> None:
@@ -149,6 +150,7 @@ def test_a_commit_of_others_is_forced_with_its_files(
     assert {path for _, path in told} <= {str(folder) for folder in folders}
 
 
+# rule: order of forcing
 def test_what_a_step_stands_on_is_forced_before_it(
     tmp_path: Path, told: list[tuple[str, str]]
 ) -> None:

@@ -166,6 +166,7 @@ def test_a_claim_that_names_an_output_is_evidence_first(tmp_path: Path) -> None:
     assert found.table()["_seq"].to_pylist() == [2]
 
 
+# rule: newest row of an item
 def test_an_item_keeps_the_times_that_its_newest_row_leaves_out(tmp_path: Path) -> None:
     """A front writes rows without the time when an item entered, and when it expires."""
     clock = ManualClock()

@@ -63,6 +63,7 @@ def _next(before: QueueHead) -> Step[QueueHead, int]:
     return Step(head=head, counts={"items": 1}, answer=head.step)
 
 
+# rule: lost step
 def test_a_lost_step_is_decided_anew_on_the_winner(pauses: list[float]) -> None:
     """Whoever loses a step waits a drawn time outside of the lock, and decides on what won."""
     log: Any = Log(lost=2)

@@ -29,6 +29,7 @@ def _rows(draw: random.Random, count: int) -> pa.Table:
     return pa.Table.from_pylist(rows)
 
 
+# rule: untouched item
 @pytest.mark.parametrize("weights", [{}, {"a": 3.0, "b": 0.7}])
 def test_many_rows_have_the_turns_and_places_of_each(weights: dict[str, float]) -> None:
     """To the last digit; a priority that was not begun is ahead, and so is what came later."""

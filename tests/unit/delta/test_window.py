@@ -222,6 +222,7 @@ def test_a_window_decides_as_the_whole(tmp_path_factory: pytest.TempPathFactory,
     _play(tmp_path_factory.mktemp("window"), seed, _in_order)
 
 
+# rule: reach of a claim
 @settings(
     max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

@@ -15,6 +15,7 @@ def holders(scheduler: Scheduler, *items: NewItem, now: float = 0.0) -> list[int
     return [admitted.duplicate_of for admitted in scheduler.admit(items, now)]
 
 
+# rule: one item of a key
 def test_admit_refuses_a_row_when_the_batch_has_its_key_already() -> None:
     """The first row of a batch wins; every row has a seq, refused ones too."""
     scheduler = scheduler_of()

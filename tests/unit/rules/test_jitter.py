@@ -3,6 +3,7 @@ from __future__ import annotations
 from spark_queue.rules import retry_draw
 
 
+# rule: delay of a retry
 def test_draw_is_the_documented_hash() -> None:
     """The draw is the CRC-32 of "seq:attempts" over 2 ** 32, so other engines can repeat it."""
     assert retry_draw(123456789, 2) * 2**32 == 0x307C5DDE

@@ -11,6 +11,7 @@ from spark_queue.rules import Ack, Admitted, Dead, Nack, NewItem, Release, Sched
 from tests.unit.rules.steps import admit, claim, drain, scheduler_of, settle
 
 
+# rule: one line without keys
 def test_claim_serves_in_order_of_arrival_when_nothing_is_configured() -> None:
     """QS-01: first, second, third, then none."""
     scheduler = Scheduler(QueueConfig())
@@ -142,6 +143,7 @@ def test_settle_delays_an_item_when_an_attempt_failed() -> None:
     assert item.available_at == pytest.approx(100 + 4 * (1 - 0.5 * retry_draw(1, 1)))
 
 
+# rule: delay of a retry
 @pytest.mark.parametrize(
     ("backoff", "waits"), [("exponential", [2, 4, 8]), ("linear", [2, 4, 6]), ("fixed", [2, 2, 2])]
 )
@@ -160,6 +162,7 @@ def test_settle_backs_off_from_the_first_failure_on(backoff: Any, waits: list[fl
         now += wait
 
 
+# rule: outcome of an item
 def test_settle_makes_an_item_dead_when_the_last_attempt_failed() -> None:
     """After max_attempts failures an item is dead, and says why."""
     scheduler = scheduler_of(max_attempts=2)
@@ -172,6 +175,7 @@ def test_settle_makes_an_item_dead_when_the_last_attempt_failed() -> None:
     assert (item.state, item.attempts, item.error, item.finished_at) == ("dead", 2, "two", 1.0)
 
 
+# rule: outcome of an item
 def test_settle_charges_nothing_when_an_item_is_released() -> None:
     """A release is no attempt and no loss, and is available at once."""
     scheduler = scheduler_of(max_attempts=1, max_losses=1)

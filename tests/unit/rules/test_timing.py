@@ -110,6 +110,7 @@ def test_renew_revives_a_lease_when_it_ran_out_but_nobody_claimed_since() -> Non
     assert claim(scheduler, now=13.0) == []
 
 
+# rule: next event
 def test_next_event_at_is_the_earliest_of_delays_leases_and_deadlines() -> None:
     """QS-11 to QS-15: it follows what comes and goes, and is none when time changes nothing."""
     scheduler = scheduler_of()

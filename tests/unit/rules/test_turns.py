@@ -113,6 +113,7 @@ def test_claim_uses_the_regular_turn_when_an_overdue_one_of_the_key_is_equal() -
     assert drain(scheduler, 10.0) == [1, 3, 2, 4, 5]
 
 
+# rule: turns handed out
 def test_claim_gives_a_regular_turn_once_when_another_item_took_it() -> None:
     """The item whose tag an earlier one of its key used is overdue, though nothing passed it."""
     scheduler = scheduler_of()
@@ -246,6 +247,7 @@ def test_claim_serves_a_higher_priority_first() -> None:
     assert drain(scheduler) == [4, 6, 5, 1, 3, 2]
 
 
+# rule: one line without keys
 def test_claim_ignores_keys_when_the_queue_names_none() -> None:
     """Without a fair_key and a priority the queue is one line."""
     scheduler = scheduler_of(fair_key=None, priority=None)
@@ -293,6 +295,7 @@ def test_claim_serves_no_member_at_a_turn_below_that_of_an_earlier_one_of_its_pr
     assert [(item.seq, item.turn) for item in served] == [(1, 20.0), (2, 2.0), (3, 20.0)]
 
 
+# rule: slots of a line
 def test_claim_serves_by_seq_when_an_item_of_the_key_is_overdue() -> None:
     """ADR 3: what came back goes before later items of its key, so they take turns in order."""
     scheduler = scheduler_of()

@@ -29,6 +29,7 @@ _DAY = 86_400_000_000
 _MICROS = (_DAYS[0] * _DAY, (_DAYS[1] + 1) * _DAY - 1)
 
 
+# rule again: text of a key
 def text_of(values: pa.Array, kind: Kind) -> pa.Array:
     """Return the texts of some values; null where there is none.
 

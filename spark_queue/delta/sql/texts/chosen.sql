@@ -1,4 +1,5 @@
 -- The rows of a claim: what is leased, in order, and what is over.
+-- rule: loss of a lease
 SELECT
   j.seq, j.gen, 'claimed' AS state, j.state AS was, j.attempts,
   j.losses + CASE WHEN j.place = 'lost' THEN 1 ELSE 0 END AS losses,

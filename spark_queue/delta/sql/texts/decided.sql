@@ -1,4 +1,5 @@
 -- The rows of a batch: who holds the key of each, if somebody does before it or in it.
+-- rule: one item of a key
 SELECT
   b.*,
   coalesce(h.seq, CASE WHEN b.pos > b.first_pos THEN b.first_pos + a.last_seq END) AS duplicate_of

@@ -1,4 +1,5 @@
 -- What its group lets start. Of a run of k: all slots of the group at once, or none.
+-- rule: slots of a group, waiting head of a group, run of a group
 SELECT m.seq, m.priority, m.fair_key, m.group_key, m.tag, m.inc, m.v, m.s, m.place
 FROM (
   SELECT j.*, row_number() OVER (PARTITION BY j.group_key, j.place ORDER BY j.seq) AS nth

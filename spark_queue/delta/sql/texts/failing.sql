@@ -1,4 +1,6 @@
 -- Items that fail, and are retried unless that was the last attempt.
+-- rule: delay of a retry
+-- rule again: outcome of an item
 SELECT t.told_seq AS seq, t.attempts + 1 AS attempts
 FROM sq_told t
 CROSS JOIN sq_asked a

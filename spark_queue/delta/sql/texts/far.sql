@@ -1,4 +1,6 @@
 -- Untouched items beyond reach.
+-- rule: reach of a claim
+-- rule again: weight of a key, untouched item
 SELECT q.seq, q.priority, q.fair_key, q.group_key
 FROM (
   SELECT

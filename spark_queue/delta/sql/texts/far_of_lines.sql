@@ -1,4 +1,5 @@
 -- Those that are earlier in a line that takes its turns by seq.
+-- rule: reach of a claim
 SELECT f.seq, f.group_key
 FROM sq_far f
 JOIN (

@@ -1,4 +1,5 @@
 -- What is leased, in order. From the item on that finds no slot, only those that have one.
+-- rule: lapsed items of a full queue
 SELECT seq, turn, overdue, stage, pos
 FROM (
   SELECT f.*, 1 AS stage FROM sq_first f

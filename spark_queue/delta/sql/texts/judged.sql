@@ -1,5 +1,6 @@
 -- Their place now, and why they are over, if they are. A lease that ran out and may not be taken is
 -- still its holder's.
+-- rule: place at an instant, deadline of an item, loss of a lease
 SELECT
   p.*,
   CASE

@@ -1,5 +1,6 @@
 -- The newest row of each item that was touched. (seq, step) is unique. A join back keeps nulls,
 -- which max_by skips in one engine and keeps in the other.
+-- rule: newest row of an item
 SELECT s.*
 FROM sq_states s
 JOIN (

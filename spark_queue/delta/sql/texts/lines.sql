@@ -1,4 +1,5 @@
 -- What each line was given: the highest regular and the highest overdue turn.
+-- rule: turns handed out
 SELECT
   l.priority, l.fair_key,
   max(CASE WHEN NOT l.overdue THEN l.turn END) AS regular,

@@ -1,4 +1,5 @@
 -- The same after the first stage.
+-- rule again: turns handed out
 SELECT u.priority, u.fair_key, max(u.regular) AS regular, max(u.late) AS late
 FROM (
   SELECT priority, fair_key, regular, late FROM sq_lines

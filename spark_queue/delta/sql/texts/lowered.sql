@@ -1,5 +1,6 @@
 -- Accepted rows, line by line: priority never rises within a group. A line begins where the order
 -- stands, or behind its last tag.
+-- rule: tag of a new item, place of a new member
 SELECT
   o.pos, o.priority, o.fair_key, o.group_key, o.cost, o.end_priority, o.end_turn,
   row_number() OVER (PARTITION BY o.priority, o.fair_key ORDER BY o.pos) AS nth,

@@ -1,4 +1,6 @@
 -- Members of groups that the order has yet to reach, with their turns.
+-- rule: place of a new member
+-- rule again: weight of a key
 SELECT q.*
 FROM (
   SELECT

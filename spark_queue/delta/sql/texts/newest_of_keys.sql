@@ -1,4 +1,5 @@
 -- The newest item of each key of the batch.
+-- rule: one item of a key
 SELECT k.*
 FROM sq_keyed k
 JOIN (

@@ -1,4 +1,5 @@
 -- What may start, and whether the order has passed it.
+-- rule: overdue item
 SELECT
   e.*, k.late,
   e.tag < e.v OR (e.tag = e.v AND e.seq <= e.s) OR coalesce(e.tag <= k.regular, false) AS overdue

@@ -1,5 +1,6 @@
 -- Items beyond reach that stand before one within it: in a line that has something overdue, or in a
 -- group whose members stand in several lines. Tags prune; they are not the order.
+-- rule: reach of a claim
 SELECT f.seq
 FROM sq_far f
 JOIN (

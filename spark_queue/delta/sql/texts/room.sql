@@ -1,4 +1,5 @@
 -- How many items may start that have no slot yet; null for any number.
+-- rule: room of a claim
 SELECT
   CASE WHEN max(a.max_in_flight) IS NOT NULL
     THEN greatest(0, max(a.max_in_flight)

@@ -1,4 +1,5 @@
 -- The rows of a settle; of an item that is lost to its holder only the seq counts.
+-- rule: loss of a lease, outcome of an item
 SELECT
   q.*,
   CASE

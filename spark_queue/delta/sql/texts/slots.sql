@@ -1,4 +1,5 @@
 -- The slots of those lines, in order: tags that are on time, and a turn further for each overdue.
+-- rule: slots of a line
 SELECT
   t.priority, t.fair_key, t.turn, t.overdue,
   row_number() OVER (PARTITION BY t.priority, t.fair_key ORDER BY t.turn, t.overdue, t.seq) AS nth

@@ -1,4 +1,5 @@
 -- Of some items, those with which a reader is not done.
+-- rule again: weight of a key, newest row of an item, untouched item
 SELECT c.seq
 FROM (
   SELECT

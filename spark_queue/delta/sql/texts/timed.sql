@@ -1,4 +1,5 @@
 -- Each candidate with its slot: its own tag, or the slot at its place in its line.
+-- rule: slots of a line
 SELECT p.seq, p.priority, p.fair_key, p.group_key, p.place, p.tag AS slot, p.overdue
 FROM sq_placed p
 LEFT JOIN sq_late_lines z ON p.priority = z.priority AND p.fair_key IS NOT DISTINCT FROM z.fair_key

@@ -1,4 +1,5 @@
 -- A loss of each item whose holder is gone.
+-- rule: end of a worker
 SELECT h.seq AS told_seq, a.outcome, a.error AS told_error, h.*
 FROM sq_held h
 CROSS JOIN sq_asked a

@@ -1,6 +1,7 @@
 -- The same on the scale of their key's weight: `tag` is the turn of the stored tag, (`v`, `s`) the
 -- turn and the item that the order has reached. What only entered counts where the checkpoint does
 -- not know it, as far as the claim looks.
+-- rule: weight of a key, untouched item
 SELECT q.*
 FROM (
   SELECT

@@ -1,4 +1,5 @@
 -- Every item that is not over: what was touched, by its newest row, and what only entered.
+-- rule: newest row of an item
 SELECT
   l.seq, coalesce(l.item_gen, l.gen) AS gen, l.priority, l.round, l.cost, l.fair_key, l.group_key,
   l.available_at,

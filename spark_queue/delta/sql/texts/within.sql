@@ -1,4 +1,5 @@
 -- How many candidates come within reach, by the priority at which they do.
+-- rule: reach of a claim
 SELECT r.rank_priority AS priority, count(*) AS items
 FROM sq_ranked r
 LEFT JOIN sq_pointers p ON r.rank_priority = p.priority

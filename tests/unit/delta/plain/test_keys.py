@@ -110,6 +110,7 @@ def test_a_time_that_no_calendar_has_is_no_key(micros: int) -> None:
         keys.texts_of("dedup_key", "at", COLUMNS, rows)
 
 
+# rule: text of a key
 def test_a_key_has_one_text() -> None:
     """The text of a key is that which a session of Spark computes, in whatever zone it is."""
     at = datetime(2026, 11, 1, 5, 30, tzinfo=timezone.utc)
