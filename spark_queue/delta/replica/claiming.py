@@ -123,6 +123,7 @@ def _ends_leases(replica: Replica, request: Request, now: datetime) -> bool:
     return request.takes_lapsed or not any(_ran_out(row, now) for row in replica.items.held())
 
 
+# rule again: place at an instant
 def _ran_out(row: Row, now: datetime) -> bool:
     return bool(row["_lease_expires_at"] <= now)
 

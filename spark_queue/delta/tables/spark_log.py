@@ -215,6 +215,7 @@ class SparkLog(FileLog[_Head]):
             self.spark.catalog.dropTempView(view)
         self.force()
 
+    # rule again: order of forcing
     def commit(
         self,
         head: _Head,

@@ -49,6 +49,7 @@ def live(store: Store, seq: int) -> Explanation | None:
     return because(seq, why.reason, text, by=why.by, until=until_of(own, why.reason))
 
 
+# rule again: place at an instant, deadline of an item
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
     """A live item, as the scheduler's rules look at it."""
