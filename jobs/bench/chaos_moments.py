@@ -121,7 +121,7 @@ _WAIT = getattr(turnstile, "_Wait")  # noqa: B009 - as are the names below
 
 #: What a process can be killed at, in the order of a step.
 MOMENTS: dict[str, _Install] = {
-    "life begun": _after(lives, "_begun"),
+    "life begun": _after(lives, "_begin"),
     "gate taken": _before(_WAIT, "for_turn"),
     "turn taken": _after(_WAIT, "for_turn"),
     "file written": _after(appending.Appending, "written"),
@@ -134,7 +134,7 @@ MOMENTS: dict[str, _Install] = {
     "merging": _inside(merging, "_merging", _always),
     "merged file written": _after(local_log.LocalLog, "written"),
     "files replaced": _after(local_log.LocalLog, "replace"),
-    "file swept": _after(sweeping, "_removed"),
+    "file swept": _after(sweeping, "_remove"),
     "recovery": _after(recovery, "_settled"),
 }
 

@@ -229,7 +229,7 @@ class World:
                 (local_log, "newest_version", self._looks),
                 (whole, "trace", self._looks),
                 (glance, "at", self._looks),
-                (traces, "_noted", self._looks),
+                (traces, "_read_notes", self._looks),
                 (lives, "has_ended", self._asks_who_lives),
                 (appending.Appending, "written", self._writes),
                 (_WAIT, "_poll", self._waits),

@@ -147,7 +147,7 @@ class DeltaIdempotencyKeyStore:
         self._spark = spark
         self._address = TableAddress.of(name_or_path)
         require_path("a table of keys", name_or_path)
-        self._log: Log[KeysHead] = log_of(spark, self._address, _parsed)
+        self._log: Log[KeysHead] = log_of(spark, self._address, _parse)
         if not self._log.exists():
             self._log.create(_SCHEMA.json(), replaces=False, skipping="_step,_kind,key")
         self._directory = local_place.local_directory(self._log.location())
@@ -167,23 +167,23 @@ class DeltaIdempotencyKeyStore:
             When the key is of no kind that a table can hold, or the time is not above zero.
         """
         text = _text_of(key)
-        return self._answered(text, lambda rules: rules.try_lock(text, timeout))
+        return self._answer(text, lambda rules: rules.try_lock(text, timeout))
 
     def accept(self, key: Hashable, token: str) -> bool:
         """Mark a key as done; ``False``, and no effect, when the token does not own its lock."""
         text = _text_of(key)
-        return self._answered(text, lambda rules: rules.accept(text, token))
+        return self._answer(text, lambda rules: rules.accept(text, token))
 
     def release(self, key: Hashable, token: str) -> bool:
         """Free a key; ``False``, and no effect, when the token does not own its lock."""
         text = _text_of(key)
-        return self._answered(text, lambda rules: rules.release(text, token))
+        return self._answer(text, lambda rules: rules.release(text, token))
 
     def close(self) -> None:
         """Forget what is known of the table; it is read again where it is needed."""
         self._head = None
 
-    def _answered(self, key: str, asks: Callable[[InMemoryIdempotencyKeyStore], T]) -> T:
+    def _answer(self, key: str, asks: Callable[[InMemoryIdempotencyKeyStore], T]) -> T:
         """Put a call, and return its answer once its step is durable."""
         call = _Call(asks, key, Future())
         with self._gathering:
@@ -199,7 +199,7 @@ class DeltaIdempotencyKeyStore:
         with self._gathering:
             calls, self._calls = self._calls, []
         try:
-            answers = self._stepped(calls)
+            answers = self._make_step(calls)
         except BaseException as exc:  # noqa: BLE001 - all waiters are told of any error
             # What the rules know may not be what the table has.
             self._head = None
@@ -210,19 +210,19 @@ class DeltaIdempotencyKeyStore:
             else:
                 call.answer.set_exception(error)
 
-    def _stepped(self, calls: list[_Call]) -> list[_Answer]:
+    def _make_step(self, calls: list[_Call]) -> list[_Answer]:
         """Ask the rules, and write what changed as one step."""
         keys = {call.key for call in calls}
-        return until_done("idempotency keys", lambda: self._tried(calls, keys))
+        return until_done("idempotency keys", lambda: self._try_step(calls, keys))
 
-    def _tried(self, calls: list[_Call], keys: set[str]) -> list[_Answer] | None:
+    def _try_step(self, calls: list[_Call], keys: set[str]) -> list[_Answer] | None:
         """Ask the rules as of the newest step; ``None`` where the next one was lost."""
         with turnstile.holding(self._address.target, self._directory):
             head = self._newest(keys)
             before = self._rules.snapshot()
-            answers = [_asked(call, self._rules) for call in calls]
+            answers = [_ask(call, self._rules) for call in calls]
             changes = self._changes(before, keys)
-            if not changes or self._written(head, changes):
+            if not changes or self._write(head, changes):
                 self._state = self._state_now()
                 return answers
             self._head = None
@@ -251,7 +251,7 @@ class DeltaIdempotencyKeyStore:
         return {key: after.get(key) for key in keys if before.get(key) != after.get(key)}
 
     # rule again: checkpoint that is due
-    def _written(self, head: KeysHead, changes: dict[str, KeyState | None]) -> bool:
+    def _write(self, head: KeysHead, changes: dict[str, KeyState | None]) -> bool:
         """Append a step; False where another writer has it."""
         known = self._rules.snapshot()
         is_long = head.rows > _LONG + 2 * len(known) and self._directory is not None
@@ -309,14 +309,14 @@ def _state(row: Any) -> KeyState:
     return KeyState(token=row["token"], accepted=row["accepted"], ends_at=ends_at)
 
 
-def _asked(call: _Call, rules: InMemoryIdempotencyKeyStore) -> _Answer:
+def _ask(call: _Call, rules: InMemoryIdempotencyKeyStore) -> _Answer:
     try:
         return call.asks(rules), None
     except InvalidArgumentError as exc:
         return None, exc
 
 
-def _parsed(text: str) -> KeysHead:
+def _parse(text: str) -> KeysHead:
     return KeysHead(**json.loads(text))
 
 

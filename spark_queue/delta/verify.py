@@ -121,10 +121,10 @@ def _facts(plan: Plan | None, other: Plan | None) -> list[str]:
     """Return what the head, or the facts, of a plan have that those of the other have not."""
     if plan is None:
         return ["no step"] if other is not None else []
-    mine, theirs = _said(plan), {} if other is None else _said(other)
+    mine, theirs = _comparable(plan), {} if other is None else _comparable(other)
     return [f"{name}: {value!r}" for name, value in mine.items() if value != theirs.get(name)]
 
 
-def _said(plan: Plan) -> dict[str, object]:
+def _comparable(plan: Plan) -> dict[str, object]:
     said = {**asdict(plan.head), **plan.facts}
     return {name: value for name, value in said.items() if name not in _OF_THE_COMMIT}

@@ -155,7 +155,7 @@ class MemoryLog(Log[_Head]):
             if self._step != head.step - 1:
                 return False
             whole = step_rows(self._schema, head, rows)
-            new = [self._kept(gen, part, head.step) for gen, part in _parts(whole)]
+            new = [self._keep(gen, part, head.step) for gen, part in _parts(whole)]
             self._files.update({file.path: file for file in new})
             self._commits.append(_commit(step=head.step, token=head.token, files=new))
             self._step = head.step
@@ -203,7 +203,7 @@ class MemoryLog(Log[_Head]):
     def written(self, gen: int, rows: pa.Table) -> dict[str, Any]:
         """See :meth:`Log.written`."""
         # Rows of several steps: nothing is said of them.
-        file = self._kept(gen, rows)
+        file = self._keep(gen, rows)
         return {"path": file.path, "file": file}
 
     def replace(
@@ -253,7 +253,7 @@ class MemoryLog(Log[_Head]):
         if not self.exists():
             raise QueueNotFoundError(self.address.target)
 
-    def _kept(self, gen: int, rows: pa.Table, step: int | None = None) -> LogFile:
+    def _keep(self, gen: int, rows: pa.Table, step: int | None = None) -> LogFile:
         """Keep rows of one partition, which nobody reads before a commit names them.
 
         Parameters

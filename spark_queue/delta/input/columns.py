@@ -138,11 +138,11 @@ def keyed(
     """
     names.require_plain(schema.names)
     _require_fits(df.drop(*extra), schema)
-    ordered = df if order_by is None else _ordered(df, order_by)
+    ordered = df if order_by is None else _sort(df, order_by)
     fields = of_spark(schema)
     keys = [_key(config, option, fields) for option in KEYS]
     optional = [_optional(df, name, column) for name, column in OPTIONAL_INPUTS.items()]
-    columns = [F.col(_quoted(name)) for name in schema.names]
+    columns = [F.col(_quote(name)) for name in schema.names]
     staged = ordered.select(*columns, *keys, _priority(config), *optional, *extra)
     hashed = F.when(F.col("_dedup_key").isNotNull(), F.xxhash64("_dedup_key"))
     return staged.withColumn("_dedup_hash", hashed)
@@ -201,7 +201,7 @@ def _same_type(a: DataType, b: DataType) -> bool:
     return a.simpleString() == b.simpleString()
 
 
-def _ordered(df: DataFrame, order_by: str | Column | list[str | Column]) -> DataFrame:
+def _sort(df: DataFrame, order_by: str | Column | list[str | Column]) -> DataFrame:
     columns = order_by if isinstance(order_by, list) else [order_by]
     for column in columns:
         if isinstance(column, str) and column not in df.columns:
@@ -211,7 +211,7 @@ def _ordered(df: DataFrame, order_by: str | Column | list[str | Column]) -> Data
     return df.orderBy(*columns)
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 

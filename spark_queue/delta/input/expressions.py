@@ -149,47 +149,47 @@ class _Reader:
                 self._expect(",")
             return self._expression()
 
-        return tuple(self._listed(part))
+        return tuple(self._list(part))
 
     def _or(self) -> Node:
-        return self._joined("or", self._and)
+        return self._logical("or", self._and)
 
     def _and(self) -> Node:
-        return self._joined("and", self._not)
+        return self._logical("and", self._not)
 
-    def _joined(self, word: str, operand: Callable[[], Node]) -> Node:
+    def _logical(self, word: str, operand: Callable[[], Node]) -> Node:
         values = self._chain(word, operand)
         return _common(word, *values, of="b") if len(values) > 1 else values[0]
 
     def _chain(self, sign: str, operand: Callable[[], Node]) -> list[Node]:
         """Read what is joined by a sign: a long line of it is no deeper than a short one."""
         values = [operand()]
-        while self._taken(sign):
+        while self._accept(sign):
             values.append(operand())
         return values
 
     def _not(self) -> Node:
-        if self._taken("not"):
-            return _negated(self._not())
+        if self._accept("not"):
+            return _negate(self._not())
         return self._predicate()
 
     def _predicate(self) -> Node:
         value = self._joint()
         while (word := self._next.word) in _PREDICATES:
             self._take()
-            is_not = word == "not" or (word == "is" and self._taken("not"))
+            is_not = word == "not" or (word == "is" and self._accept("not"))
             if word == "not":
                 word = self._take().word
-            value = self._compared(word, value)
-            value = _negated(value) if is_not else value
+            value = self._comparison(word, value)
+            value = _negate(value) if is_not else value
         return value
 
-    def _compared(self, word: str, value: Node) -> Node:
+    def _comparison(self, word: str, value: Node) -> Node:
         others: list[Node] = []
         if word == "is":
             self._expect("null")
         elif word == "in":
-            others = self._listed(self._joint)
+            others = self._list(self._joint)
         elif word == "between":
             others = [self._joint()]
             self._expect("and")
@@ -200,33 +200,33 @@ class _Reader:
             _refuse(f"{word!r} is not expected there")
         if others:
             _common(word, value, *others, of="t" if word in ("like", "rlike") else "")
-        return replace(_made("b", word), of=(value, *others))
+        return replace(_make("b", word), of=(value, *others))
 
     def _joint(self) -> Node:
-        values = self._chain("||", self._divided)
-        value = _called("concat", values, "||") if len(values) > 1 else values[0]
+        values = self._chain("||", self._modulo)
+        value = _call("concat", values, "||") if len(values) > 1 else values[0]
         if self._next.text == "-":
             _refuse("what a difference gives that is too large depends on the session")
         return value
 
-    def _divided(self) -> Node:
-        value = self._turned()
+    def _modulo(self) -> Node:
+        value = self._cast_value()
         while (word := self._next.word) in ("%", "div"):
             self._take()
-            value = replace(_called("mod", [value, self._turned()], word), what=word)
+            value = replace(_call("mod", [value, self._cast_value()], word), what=word)
         return value
 
-    def _turned(self) -> Node:
+    def _cast_value(self) -> Node:
         """Read a value, and what it is cast to by ``::``."""
         value = self._primary()
-        while self._taken("::"):
+        while self._accept("::"):
             value = _cast("cast", value, self._take().word)
         return value
 
     def _primary(self) -> Node:
         token = self._take()
         if token.kind == "text":
-            return _made("t", LITERAL, token.literal())
+            return _make("t", LITERAL, token.literal())
         if token.kind == "number":
             return _number(token)
         if token.text == "-" and self._next.kind == "number":
@@ -237,13 +237,13 @@ class _Reader:
             return value
         if token.kind not in ("name", "quoted") or token.word in _WORDS:
             _refuse(f"{token.text!r} is not expected there" if token.text else "it ends too early")
-        return self._named(token)
+        return self._name(token)
 
-    def _named(self, token: Token) -> Node:
+    def _name(self, token: Token) -> Node:
         """Read what begins with a name: a constant, a call, or a column."""
         if token.word in _CONSTANTS:
             letter, value = _CONSTANTS[token.word]
-            return _made(letter, LITERAL, value)
+            return _make(letter, LITERAL, value)
         if token.word == "case":
             return self._case()
         if token.word in self._times and self._next.kind == "text":
@@ -256,7 +256,7 @@ class _Reader:
             _refuse(
                 f"{token.text}(...) is not among the functions whose result is the same everywhere"
             )
-        return _called(token.word, self._listed(self._or), f"{token.word}(...)")
+        return _call(token.word, self._list(self._or), f"{token.word}(...)")
 
     def _cast(self, how: str) -> Node:
         self._expect("(")
@@ -269,14 +269,14 @@ class _Reader:
     def _case(self) -> Node:
         subject = None if self._next.word == "when" else self._or()
         values: list[Node] = []
-        while self._taken("when"):
+        while self._accept("when"):
             if subject is None:
                 self._require("b", "when")
             else:
                 _common("when", subject, self._or())
             self._expect("then")
             values.append(self._or())
-        if self._taken("else"):
+        if self._accept("else"):
             values.append(self._or())
         self._expect("end")
         return replace(_common("case", *values), of=())
@@ -285,7 +285,7 @@ class _Reader:
         literal = self._take()
         if not _ISO_DATE.fullmatch(literal.text):
             _refuse(f"date {literal.text} may be another day tomorrow: write date '2026-01-31'")
-        return _made("d", LITERAL, literal.literal())
+        return _make("d", LITERAL, literal.literal())
 
     def _instant(self) -> Node:
         literal = self._take()
@@ -301,16 +301,16 @@ class _Reader:
         may_be_of_spark = lookup.may_be_of_spark(token, self._next)
         field = lookup.field_of(self._columns, token.name(), may_be_of_spark=may_be_of_spark)
         what = COLUMN
-        while self._taken("."):
+        while self._accept("."):
             field = lookup.field_of(field.kind, self._take().name())
             what = "a field of a struct"
         return Node(signatures.letter_of(field.kind), field.kind, what, value=field.name)
 
-    def _listed(self, read: Callable[[], _T]) -> list[_T]:
+    def _list(self, read: Callable[[], _T]) -> list[_T]:
         """Read what stands in brackets, with commas between."""
         self._expect("(")
         found = [read()]
-        while self._taken(","):
+        while self._accept(","):
             found.append(read())
         self._expect(")")
         return found
@@ -327,7 +327,7 @@ class _Reader:
         self._at += token.kind != "end"
         return token
 
-    def _taken(self, word: str) -> bool:
+    def _accept(self, word: str) -> bool:
         """Take a token if it is the next one, and tell whether it was."""
         if self._next.word != word:
             return False
@@ -335,23 +335,23 @@ class _Reader:
         return True
 
     def _expect(self, word: str) -> None:
-        if not self._taken(word):
+        if not self._accept(word):
             _refuse(f"{word!r} is missing before {self._next.text or 'the end'!r}")
 
     def _since(self, start: int) -> str:
         return self._text[start : self._tokens[self._at - 1].end]
 
 
-def _made(letter: str, what: str, value: Value = None) -> Node:
+def _make(letter: str, what: str, value: Value = None) -> Node:
     return Node(letter, signatures.KINDS[letter], what, value=value)
 
 
 def _number(token: Token, sign: int = 1) -> Node:
     number = int(token.literal()) * sign
-    return _made(signatures.LITERAL if number > 0 else "w", LITERAL, number)
+    return _make(signatures.LITERAL if number > 0 else "w", LITERAL, number)
 
 
-def _called(function: str, arguments: list[Node], shown: str) -> Node:
+def _call(function: str, arguments: list[Node], shown: str) -> Node:
     """Return what a function, or the operator that is one, makes of its arguments."""
     letters = "".join(argument.letter for argument in arguments)
     letter = signatures.result_of(function, letters)
@@ -382,7 +382,7 @@ def _common(what: str, *values: Node, of: str = "") -> Node:
     return Node(like.letter, like.kind, what, values)
 
 
-def _negated(value: Node) -> Node:
+def _negate(value: Node) -> Node:
     return _common("not", value, of="b")
 
 

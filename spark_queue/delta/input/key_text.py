@@ -18,7 +18,7 @@ _SECOND = 1_000_000
 def text_of(expression: Expression) -> Column:
     """Return the text of a key; NULL where the key is."""
     if expression.kind is None:
-        return _framed([text_of(part) for part in expression.parts])
+        return _frame([text_of(part) for part in expression.parts])
     return _text(F.expr(expression.text), expression.kind)
 
 
@@ -26,7 +26,7 @@ def text_of(expression: Expression) -> Column:
 def _text(value: Column, kind: Kind) -> Column:
     if kind.form == "struct":
         fields = [_text(value.getField(f.name), f.kind) for f in kind.inner]
-        return F.when(value.isNotNull(), _framed(fields))
+        return F.when(value.isNotNull(), _frame(fields))
     if kind.form == "array":
         element = kind.inner[0].kind
         return F.to_json(F.transform(value, lambda one: _text(one, element)))
@@ -37,7 +37,7 @@ def _text(value: Column, kind: Kind) -> Column:
     return F.hex(value) if kind.form == "binary" else value.cast("string")
 
 
-def _framed(parts: list[Column]) -> Column:
+def _frame(parts: list[Column]) -> Column:
     """Write texts as one, which tells where each ends, and what is NULL: as JSON does."""
     return F.to_json(F.array(*parts))
 

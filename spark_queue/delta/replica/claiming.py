@@ -43,7 +43,7 @@ class Chosen(Choice):
     def without(self, head: StatusHead, seqs: Collection[int]) -> Chosen:
         """See :class:`Choice`."""
         left = [row for row in self.rows if row["_seq"] not in seqs]
-        return _chosen(head, left, self.horizon)
+        return _choice(head, left, self.horizon)
 
 
 def is_evidence_due(replica: Replica, now: datetime) -> bool:
@@ -73,7 +73,7 @@ def chosen(
     """
     if settings.paused or replica.is_empty():
         return nothing(head)
-    grant = _proposed(replica, head, settings, limits, request, now)
+    grant = _propose(replica, head, settings, limits, request, now)
     common = {"_kind": ITEM, "_lease": head.step + 1, "_at": now}
     leased = {
         "_state": CLAIMED,
@@ -84,19 +84,24 @@ def chosen(
     }
     fair = settings.config.fair_key is not None
     rows = [
-        {**_kept(replica, item.seq), **common, **leased, **_turn(replica, item, fair=fair)}
+        {**_without_lease(replica, item.seq), **common, **leased, **_turn(replica, item, fair=fair)}
         for item in grant.items
     ]
-    rows += [{**_kept(replica, seq), **common, "_state": EXPIRED} for seq in grant.expired]
+    rows += [{**_without_lease(replica, seq), **common, "_state": EXPIRED} for seq in grant.expired]
     lost = {"_state": DEAD, "_error": LEASE_LOST}
     rows += [
-        {**_kept(replica, seq), **common, **lost, "_losses": replica.items[seq]["_losses"] + 1}
+        {
+            **_without_lease(replica, seq),
+            **common,
+            **lost,
+            "_losses": replica.items[seq]["_losses"] + 1,
+        }
         for seq in grant.dead
     ]
-    return _chosen(head, rows, replica.horizon())
+    return _choice(head, rows, replica.horizon())
 
 
-def _proposed(
+def _propose(
     replica: Replica,
     head: StatusHead,
     settings: Settings,
@@ -185,7 +190,7 @@ def turns_ahead(row: Row, head: StatusHead, settings: Settings) -> float:
     return float(turn - head.pointers.get(row["_priority"], (0.0, 0))[0])
 
 
-def _kept(replica: Replica, seq: int) -> Row:
+def _without_lease(replica: Replica, seq: int) -> Row:
     nothing = dict.fromkeys(("_claim_id", "_worker_id", "_lease_expires_at", "_error", "_turn"))
     item = replica.items[seq]
     return {**item, **nothing, "_overdue": None, "_was": item["_state"]}
@@ -201,7 +206,7 @@ def _turn(replica: Replica, item: Leased, *, fair: bool) -> Row:
 
 
 # rule again: turns handed out
-def _chosen(head: StatusHead, rows: list[Row], horizon: Place | None) -> Chosen:
+def _choice(head: StatusHead, rows: list[Row], horizon: Place | None) -> Chosen:
     counts: dict[tuple[str, str], int] = {}
     pointers: dict[int, Pointer] = {}
     for row in rows:

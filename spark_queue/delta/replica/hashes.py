@@ -57,7 +57,7 @@ class _Run:
         order = pc.sort_indices(items["hash"].combine_chunks())
         self.items = items.take(order).combine_chunks()
         # Each is one array, without nulls and from its first value on: what is in it can be seen.
-        self.hashes, self.seqs = (_seen(self.items[name]) for name in ("hash", "seq"))
+        self.hashes, self.seqs = (_view(self.items[name]) for name in ("hash", "seq"))
 
     def seqs_of(self, hashed: int) -> list[int]:
         found, at = [], bisect_left(self.hashes, hashed)
@@ -67,7 +67,7 @@ class _Run:
         return found
 
 
-def _seen(column: pa.ChunkedArray) -> memoryview:
+def _view(column: pa.ChunkedArray) -> memoryview:
     (values,) = column.cast(pa.int64()).chunks
     _, data = values.buffers()
     whole: memoryview = memoryview(data).cast("q")

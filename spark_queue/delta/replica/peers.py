@@ -52,12 +52,12 @@ class Peers:
     """
 
     def __init__(self, names: pa.ChunkedArray, items: pa.Table) -> None:
-        self._names, codes = _ranked(names)
+        self._names, codes = _rank(names)
         ordered = items.select(["_seq", "_priority", "turn"]).append_column("name", codes)
         ordered = ordered.filter(pc.is_valid(codes)).sort_by(_BY_NAME)
-        self._seqs: Sequence[int] = _seen(ordered["_seq"], pa.int64(), "q")
-        self._priorities: Sequence[int] = _seen(ordered["_priority"], pa.int32(), "i")
-        self._turns: Sequence[float] = _seen(ordered["turn"], pa.float64(), "d")
+        self._seqs: Sequence[int] = _view(ordered["_seq"], pa.int64(), "q")
+        self._priorities: Sequence[int] = _view(ordered["_priority"], pa.int32(), "i")
+        self._turns: Sequence[float] = _view(ordered["turn"], pa.float64(), "d")
         self._ends = _ends(ordered["name"])
         self._is_over = bytearray(len(self._seqs))
         self._later: dict[str, list[Peer]] = {}
@@ -174,7 +174,7 @@ def _line_names(items: pa.Table) -> pa.ChunkedArray:
     return pc.binary_join_element_wise(priorities, items["_fair_key"], "=", null_handling="skip")
 
 
-def _ranked(names: pa.ChunkedArray) -> tuple[pa.Array, pa.Array]:
+def _rank(names: pa.ChunkedArray) -> tuple[pa.Array, pa.Array]:
     """Return the different names in order, and of each row the place of its own among them."""
     coded = pa.chunked_array(names, pa.string()).combine_chunks().dictionary_encode()
     if isinstance(coded, pa.ChunkedArray):
@@ -188,7 +188,7 @@ def _ranked(names: pa.ChunkedArray) -> tuple[pa.Array, pa.Array]:
 def _ends(ordered: pa.ChunkedArray) -> Sequence[int]:
     """Return where the rows of each name end."""
     runs = pc.run_end_encode(_one(ordered), run_end_type=pa.int64())
-    ends: Sequence[int] = _seen(pa.chunked_array([runs.run_ends]), pa.int64(), "q")
+    ends: Sequence[int] = _view(pa.chunked_array([runs.run_ends]), pa.int64(), "q")
     return ends
 
 
@@ -197,7 +197,7 @@ def _one(column: pa.ChunkedArray) -> pa.Array:
     return whole if isinstance(whole, pa.Array) else pa.concat_arrays(whole.chunks)
 
 
-def _seen(column: pa.ChunkedArray, kind: pa.DataType, letter: Literal["q", "i", "d"]) -> Any:
+def _view(column: pa.ChunkedArray, kind: pa.DataType, letter: Literal["q", "i", "d"]) -> Any:
     """Return the values of a column without nulls, to be looked at one by one."""
     values = _one(column.cast(kind))
     if not len(values):

@@ -43,13 +43,13 @@ def replica_of(entered: pa.Table, followed: pa.Table, since: int, begins: int = 
     leases = set(held.to_pylist())
     in_flight = leases & replica.grants.keys()
     replica.unknown_grants = frozenset(leases - in_flight)
-    granted = set(_granted(moves)["_lease"].to_pylist())
+    granted = set(_grants(moves)["_lease"].to_pylist())
     replica.grants = {lease: replica.grants[lease] for lease in sorted(in_flight)}
     replica.has_forgotten = granted > in_flight
     replica.keys = _keys(entered)
     replica.ends = {(p, key): tag for p, key, tag in _ends(entered)}
     counted = followed.filter(pc.greater_equal(followed["_step"], begins))
-    replica.served = {((p, key), late): turn for p, key, late, turn in _served(counted)}
+    replica.served = {((p, key), late): turn for p, key, late, turn in _served_turns(counted)}
     return replica
 
 
@@ -86,13 +86,13 @@ def _still_counts(entered: pa.Table, over: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _of_leases_or_open(moves: pa.Table, over: pa.ChunkedArray, held: pa.ChunkedArray) -> pa.Table:
     """Return the rows of items that are open, and of those granted with one that is in flight."""
-    granted = _granted(moves)
+    granted = _grants(moves)
     with_held = granted.filter(_among(granted["_lease"], held))["_seq"]
     is_open = pc.invert(_among(moves["_seq"], over))
     return moves.filter(pc.or_(is_open, _among(moves["_seq"], with_held)))
 
 
-def _granted(moves: pa.Table) -> pa.Table:
+def _grants(moves: pa.Table) -> pa.Table:
     """Return the rows by which items were leased."""
     first = pc.and_(pc.equal(moves["_lease"], moves["_step"]), pc.equal(moves["_state"], CLAIMED))
     return moves.filter(pc.fill_null(first, False))
@@ -112,7 +112,7 @@ def _ends(entered: pa.Table) -> Iterator[tuple[Any, ...]]:
 
 
 # rule again: turns handed out
-def _served(followed: pa.Table) -> Iterator[tuple[Any, ...]]:
+def _served_turns(followed: pa.Table) -> Iterator[tuple[Any, ...]]:
     handed_out = pc.or_kleene(
         pc.equal(followed["_kind"], SERVED),
         pc.and_(pc.equal(followed["_kind"], ITEM), pc.equal(followed["_state"], CLAIMED)),

@@ -71,17 +71,17 @@ def judged(
         return None
     if not isinstance(said, Mapping):
         said = dict.fromkeys(sorted(replica.grants[lease].left), said)
-    held = {seq: row for seq in said if (row := _held(replica, lease, seq)) is not None}
+    held = {seq: row for seq in said if (row := _find_held(replica, lease, seq)) is not None}
     known = rules.scheduler(rules.without_keys(config), held.values(), {}, [])
     outcomes = {seq: _outcome(*said[seq]) for seq in held if said[seq][0] != LOSE}
     known.settle(lease, outcomes, rules.seconds(now))
     rows = []
     for seq, row in held.items():
         outcome, error = said[seq]
-        after = _lost(row, config) if outcome == LOSE else _after(row, known)
+        after = _lose(row, config) if outcome == LOSE else _after(row, known)
         rows.append({**row, **_ENDED, "_kind": ITEM, "_at": now, "_error": error, **after})
     before = {seq: row["_losses"] for seq, row in held.items()}
-    return _judged(rows, tuple(sorted(set(said) - set(held))), before)
+    return _judgement(rows, tuple(sorted(set(said) - set(held))), before)
 
 
 def lost(
@@ -98,7 +98,7 @@ def lost(
     if lease not in replica.grants:
         return None
     left = sorted(replica.grants[lease].left)
-    held = [row for seq in left if (row := _held(replica, lease, seq)) is not None]
+    held = [row for seq in left if (row := _find_held(replica, lease, seq)) is not None]
     said = {row["_seq"]: (LOSE, GONE) for row in held if is_gone(row)}
     found = judged(replica, lease, said, config, now)
     return found and found.in_nobodys_name()
@@ -110,14 +110,14 @@ def renewed(replica: Replica, lease: int, by: timedelta, now: datetime) -> Judge
     if lease not in replica.grants:
         return None
     left = sorted(replica.grants[lease].left)
-    held = [row for seq in left if (row := _held(replica, lease, seq)) is not None]
+    held = [row for seq in left if (row := _find_held(replica, lease, seq)) is not None]
     until = {"_kind": ITEM, "_at": now, "_lease_expires_at": now + by}
     rows = [{**row, **until} for row in held]
-    return _judged(rows, tuple(sorted(set(left) - {row["_seq"] for row in held})), {})
+    return _judgement(rows, tuple(sorted(set(left) - {row["_seq"] for row in held})), {})
 
 
 # rule again: holder of a lease
-def _held(replica: Replica, lease: int, seq: int) -> Row | None:
+def _find_held(replica: Replica, lease: int, seq: int) -> Row | None:
     row = replica.items.get(seq)
     mine = row is not None and row["_state"] == CLAIMED and row["_lease"] == lease
     return row if mine else None
@@ -144,14 +144,14 @@ def _after(row: Row, scheduler: Scheduler) -> Row:
 
 
 # rule again: loss of a lease
-def _lost(row: Row, config: QueueConfig) -> Row:
+def _lose(row: Row, config: QueueConfig) -> Row:
     """Return what becomes of an item that cost the worker of its holder its life."""
     losses = row["_losses"] + 1
     is_over = config.max_losses is not None and losses >= config.max_losses
     return {"_state": DEAD if is_over else READY, "_losses": losses}
 
 
-def _judged(rows: list[Row], lost: tuple[int, ...], losses: Mapping[int, int]) -> Judged:
+def _judgement(rows: list[Row], lost: tuple[int, ...], losses: Mapping[int, int]) -> Judged:
     counts: dict[str, int] = {}
     for row in rows:
         counts[row["_state"]] = counts.get(row["_state"], 0) + 1

@@ -59,7 +59,7 @@ class StandingScheduler:
         self._scheduler = rules.scheduler(
             # A key that is held says nothing about who comes next.
             rules.without_keys(settings.config),
-            map(self._seen, replica.items.values()),
+            map(self._adjust, replica.items.values()),
             head.pointers,
             lines if self._is_fair else [],
             limits=limits,
@@ -98,7 +98,7 @@ class StandingScheduler:
         if self._is_fair:
             line = rules.line(self._replica, self._settings, (row["_priority"], row["_fair_key"]))
             self._scheduler.open_line(line[0], line[1:])
-        self._scheduler.apply([rules.item(self._seen(row), self._limits)])
+        self._scheduler.apply([rules.item(self._adjust(row), self._limits)])
 
     def serve(self, line: LineKey, turn: float, *, overdue: bool) -> None:
         """Note a turn that was handed out."""
@@ -115,7 +115,7 @@ class StandingScheduler:
             for row in rows:
                 self.put(self._replica.items[row["_seq"]])
 
-    def _seen(self, row: Row) -> Row:
+    def _adjust(self, row: Row) -> Row:
         """Return a row as it counts here."""
         if self._ends_leases or row["_state"] != CLAIMED:
             return row

@@ -236,7 +236,7 @@ class Replica:
         if seq in self.items or self.window is None:
             return self.items.get(seq)
         found = [row for row in self.window.source.items_of((), (seq,)) if self.window.has(row)]
-        return _untouched(found[0]) if found else None
+        return _as_entered(found[0]) if found else None
 
     def is_open(self, row: Row) -> bool:
         """Tell of an item of the tables whether it is ready or claimed."""
@@ -334,7 +334,7 @@ class Replica:
 
     def _wait(self, row: Row) -> None:
         """Let an item wait here that was not touched."""
-        item = self.items[row["_seq"]] = _untouched(row)
+        item = self.items[row["_seq"]] = _as_entered(row)
         if self.window is not None:
             self.window.meet(row["_seq"])
         if self.follower is not None:
@@ -386,7 +386,7 @@ def _is_given_back(row: Row) -> bool:
     return row["_state"] == READY and row.get("_lease") is None and row.get("_error") is None
 
 
-def _untouched(row: Row) -> Row:
+def _as_entered(row: Row) -> Row:
     """Return an item that waits as it entered."""
     item: Row = dict.fromkeys(STATE) | {name: row[name] for name in ("_seq", "_gen", *SCHEDULE)}
     return item | {"_state": READY, "_attempts": row.get("_errors") or 0, "_losses": 0}

@@ -85,7 +85,7 @@ def error_of(file: Path | str, exc: BaseException) -> SparkQueueError:
         return access_error(file, number)
     if Path(file).is_dir():
         return FileDamagedError(file, "is a directory")
-    return FileDamagedError(file, f"is not what was written there ({_said(exc)})")
+    return FileDamagedError(file, f"is not what was written there ({_message(exc)})")
 
 
 def access_error(file: Path | str, number: int) -> FileAccessError:
@@ -93,6 +93,6 @@ def access_error(file: Path | str, number: int) -> FileAccessError:
     return FileAccessError(file, number, _WAYS_OUT.get(number, "see the log of the system"))
 
 
-def _said(exc: BaseException) -> str:
+def _message(exc: BaseException) -> str:
     said = f"{type(exc).__name__}: {exc}" if str(exc) else type(exc).__name__
     return " ".join(said.split())[:_LONGEST]

@@ -64,7 +64,7 @@ def at_once(calls: Sequence[Callable[[], None]]) -> None:
     ours, *others = calls
     begun: list[Future[None]] = []
     try:
-        begun.extend(map(_begun, others))
+        begun.extend(map(_begin, others))
         ours()
     finally:
         wait(begun)
@@ -72,7 +72,7 @@ def at_once(calls: Sequence[Callable[[], None]]) -> None:
         other.result()
 
 
-def _begun(call: Callable[[], None]) -> Future[None]:
+def _begin(call: Callable[[], None]) -> Future[None]:
     try:
         return _threads().submit(call)
     except RuntimeError:

@@ -171,7 +171,7 @@ def queue_head(text: str) -> QueueHead:
 
 def _queue_head(plain: dict[str, Any]) -> QueueHead:
     tops = {int(priority): float(tag) for priority, tag in plain.pop("tops").items()}
-    readers = {int(number): _registered(facts) for number, facts in plain.pop("readers").items()}
+    readers = {int(number): _parse_reader(facts) for number, facts in plain.pop("readers").items()}
     hold = Hold(**plain.pop("hold"))
     return QueueHead(**plain, tops=tops, readers=readers, hold=hold)
 
@@ -201,7 +201,7 @@ def following(head: _Head, **changes: Any) -> _Head:
     return replace(head, step=head.step + 1, token=new_token(), **changes)
 
 
-def _registered(plain: Mapping[str, Any]) -> Registered:
+def _parse_reader(plain: Mapping[str, Any]) -> Registered:
     return Registered(**{**plain, "pointers": _pointers(plain["pointers"])})
 
 

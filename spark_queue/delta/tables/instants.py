@@ -44,7 +44,7 @@ def clamp(rows: pa.Table) -> pa.Table:
     """Return rows whose instants have names: those outside are the first or the last one inside."""
     for number, values in enumerate(rows.columns):
         if not are_named(values):
-            chunks = [_clamped(chunk.take(pa.array(range(len(chunk))))) for chunk in values.chunks]
+            chunks = [_clamp(chunk.take(pa.array(range(len(chunk))))) for chunk in values.chunks]
             named = pa.chunked_array(chunks, values.type)
             rows = rows.set_column(number, rows.schema.field(number), named)
     return rows
@@ -76,16 +76,16 @@ def _are_named(values: pa.Array) -> bool:
     return found["min"] is None or (inside[0] <= found["min"] and found["max"] <= inside[1])
 
 
-def _clamped(values: pa.Array) -> pa.Array:
+def _clamp(values: pa.Array) -> pa.Array:
     kind, missing = values.type, values.is_null()
     if pa.types.is_map(kind):
-        parts = _clamped(values.keys), _clamped(values.items)
+        parts = _clamp(values.keys), _clamp(values.items)
         return pa.MapArray.from_arrays(values.offsets, *parts, kind, mask=missing)
     if pa.types.is_struct(kind):
-        inner = [_clamped(values.field(number)) for number in range(kind.num_fields)]
+        inner = [_clamp(values.field(number)) for number in range(kind.num_fields)]
         return pa.StructArray.from_arrays(inner, fields=list(kind), mask=missing)
     if pa.types.is_list(kind):
-        return pa.ListArray.from_arrays(values.offsets, _clamped(values.values), kind, mask=missing)
+        return pa.ListArray.from_arrays(values.offsets, _clamp(values.values), kind, mask=missing)
     inside = _range_of(kind)
     if inside is None:
         return values

@@ -39,19 +39,19 @@ def trace_of(spark: SparkSession) -> bytes:
     session lets nobody ask; and on systems that do not tell when a process was started.
     """
     if spark not in _known:
-        _known[spark] = _asked(spark)
+        _known[spark] = _ask(spark)
     return _known[spark]
 
 
 def still_running(trace: bytes) -> int | None:
     """Return the pid of the JVM that has left a trace; ``None`` where it has ended, or none did."""
     pid, _, started = trace.decode("ascii", "replace").strip().partition(" ")
-    if not pid.isdigit() or _started(int(pid)) != started.strip():
+    if not pid.isdigit() or _start_time(int(pid)) != started.strip():
         return None
     return int(pid)
 
 
-def _asked(spark: SparkSession) -> bytes:
+def _ask(spark: SparkSession) -> bytes:
     with suppress(Exception):
         # Over Connect there is no context to ask.
         if str(spark.sparkContext.master).startswith("local"):
@@ -61,11 +61,11 @@ def _asked(spark: SparkSession) -> bytes:
 
 def trace(pid: int) -> bytes:
     """Return the trace of a process of this machine."""
-    started = _started(pid)
+    started = _start_time(pid)
     return NOBODY if started is None else b"%-20d%-20s" % (pid, started.encode())
 
 
-def _started(pid: int) -> str | None:
+def _start_time(pid: int) -> str | None:
     """Return when a process was started; ``None`` where there is none, or it has ended."""
     try:
         said = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")

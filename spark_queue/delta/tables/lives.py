@@ -57,7 +57,7 @@ class _Lives:
             if life is not None and life.runs(directory):
                 return life
             self.end(directory)
-            while (life := _begun(directory, self._name)) is None:
+            while (life := _begin(directory, self._name)) is None:
                 self._name = _new_name()
             self._known[os.path.realpath(directory)] = life
             return life
@@ -137,7 +137,7 @@ def sweep(directory: Path) -> int:
     gives any away. So no name of a file that was removed is ever used again.
     """
     require_locks(directory)
-    return sum(_removed(file) for file in _files(directory))
+    return sum(_remove(file) for file in _files(directory))
 
 
 def leave(directory: Path) -> None:
@@ -172,7 +172,7 @@ def _runs(file: Path) -> bool:
         return False
 
 
-def _removed(file: Path) -> bool:
+def _remove(file: Path) -> bool:
     """Remove the file of a life, which cannot be locked meanwhile, if it has ended."""
     try:
         with looking_at(str(file)) as is_ended:
@@ -183,7 +183,7 @@ def _removed(file: Path) -> bool:
         return False
 
 
-def _begun(directory: Path, name: str) -> _Life | None:
+def _begin(directory: Path, name: str) -> _Life | None:
     """Make and lock the file of a life; ``None`` where another was faster, or has removed it."""
     life = _Life(name=name, file=LockFile())
     with suppress(FileExistsError), using(directory / _DIRECTORY):

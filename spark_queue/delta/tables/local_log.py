@@ -105,7 +105,7 @@ class LocalLog(FileLog[Any]):
         del small, known
         with self._guard, using(self._directory):
             self._is_synced = is_synced
-            version, last = self._found()
+            version, last = self._find_newest()
             if last != head.step - 1:
                 return False
             step = step_tables(self._schema, head, rows)
@@ -122,7 +122,7 @@ class LocalLog(FileLog[Any]):
                 )
             except Exception:
                 # What comes after the commit may have failed; nobody else can have made the step.
-                if self._found()[1] != head.step:
+                if self._find_newest()[1] != head.step:
                     raise
                 if is_synced:
                     sync_commits(self._directory)
@@ -160,7 +160,7 @@ class LocalLog(FileLog[Any]):
     def files(self) -> list[LogFile]:
         """See :meth:`Log.files`."""
         with self._guard:
-            self._found()
+            self._find_newest()
             if self._files is None:
                 self._refresh()
                 with telling(self._directory):
@@ -194,19 +194,19 @@ class LocalLog(FileLog[Any]):
     def schema(self) -> str:
         """See :meth:`Log.schema`."""
         with self._guard:
-            self._found()
+            self._find_newest()
             return self._columns
 
     def columns(self) -> list[str]:
         """See :meth:`Log.columns`."""
         with self._guard:
-            self._found()
+            self._find_newest()
             return list(self._schema.names)
 
     def is_plain(self) -> bool:
         """Tell whether the table asks nothing of its writers that only Spark may know."""
         with self._guard:
-            self._found()
+            self._find_newest()
             return self._may_append and not self._is_nested
 
     def require_appends(self) -> None:
@@ -218,7 +218,7 @@ class LocalLog(FileLog[Any]):
             When it asks more of its writers than this one knows.
         """
         with self._guard:
-            self._found()
+            self._find_newest()
             if not self._may_append:
                 raise InvalidArgumentError(
                     f"native is True, and the table at {str(self._directory)!r} has features, "
@@ -239,7 +239,7 @@ class LocalLog(FileLog[Any]):
         it, with those that it follows, unless this process promises less for its own steps.
         """
         with self._guard:
-            version, _ = self._found()
+            version, _ = self._find_newest()
             self.files()
             if self._files is None or any(file.path not in self._files for file in gone):
                 return False
@@ -265,7 +265,7 @@ class LocalLog(FileLog[Any]):
             # The commits that it stands on come first.
             sync_commits(self._directory)
             widening.add_columns(self._directory, self._table, fields)
-            self._found()
+            self._find_newest()
 
     def discard(self, adds: Iterable[Mapping[str, Any]]) -> None:
         """See :meth:`Log.discard`."""
@@ -283,7 +283,7 @@ class LocalLog(FileLog[Any]):
     def sum_up(self) -> bool:
         """Write down what all commits come to; False where somebody has done so not long ago."""
         with self._guard:
-            self._found()
+            self._find_newest()
             if self._newest[0] - (summed_up(self._directory) or 0) < self._each:
                 return False
             write_checkpoint(self._directory)
@@ -293,13 +293,17 @@ class LocalLog(FileLog[Any]):
                     self._table.cleanup_metadata()
         return True
 
-    def _found(self) -> tuple[int, int]:
+    def _find_newest(self) -> tuple[int, int]:
         """Return the newest version and its step, from the commits since the last look."""
         known = self._newest[0]
         version = newest_version(self._directory, known)
         if version == known:
             return self._newest
-        if version is None or not 0 < version - known <= _FAR or not self._passed(known, version):
+        if (
+            version is None
+            or not 0 < version - known <= _FAR
+            or not self._follow_commits(known, version)
+        ):
             self._refresh()
             with telling(self._directory):
                 step = self._table.transaction_version(APP_ID) or 0
@@ -310,17 +314,17 @@ class LocalLog(FileLog[Any]):
     def _refresh(self) -> None:
         """See the table as it is now, also where it has fewer versions than before."""
         # From the newest checkpoint that is fewer commits than from an old look.
-        if (newest_version(self._directory, self._newest[0]) or 0) - self._seen() <= _FAR:
+        if (newest_version(self._directory, self._newest[0]) or 0) - self._newest_seen() <= _FAR:
             # If this fails, a new look shows what is there.
             with suppress(Exception), telling(self._directory):
                 self._table.update_incremental()
                 return
         self._table = opened(self._directory)
 
-    def _seen(self) -> int:
+    def _newest_seen(self) -> int:
         return int(self._table.version())
 
-    def _passed(self, known: int, version: int) -> bool:
+    def _follow_commits(self, known: int, version: int) -> bool:
         """Follow commits of which none makes the table another; False where one may."""
         for at in range(known + 1, version + 1):
             try:

@@ -156,7 +156,7 @@ class ResultTable:
 
         The metadata is that of their commit.
         """
-        with self._held() as table:
+        with self._hold() as table:
             if table.transaction_version(name) is None:
                 self._commit(table, rows, name, metadata)
                 return True
@@ -164,14 +164,14 @@ class ResultTable:
 
     def append(self, rows: pa.Table, name: str, version: int) -> None:
         """Append rows as a numbered transaction of a name, unless the table has had it."""
-        with self._held() as table:
+        with self._hold() as table:
             last = table.transaction_version(name)
             if last is None or last < version:
                 self._commit(table, rows, name, version=version)
 
     def shut_out(self, name: str) -> frozenset[int]:
         """Make sure that a name is used; return the seqs of the rows that were written under it."""
-        with self._held() as table:
+        with self._hold() as table:
             if table.transaction_version(name) is None:
                 self._commit(table, _schema(table).empty_table(), name)
             # A table forgets its transactions in time, and the rows of them stay.
@@ -179,11 +179,11 @@ class ResultTable:
 
     def rows(self, name: str) -> frozenset[int]:
         """Return the seqs of the rows that were written under a name."""
-        with self._held() as table:
+        with self._hold() as table:
             return self._rows(table, name)
 
     @contextmanager
-    def _held(self) -> Iterator[DeltaTable]:
+    def _hold(self) -> Iterator[DeltaTable]:
         """Hold the right to write to the table, and see it as it is meanwhile."""
         with turnstile.holding(str(self.directory), self.directory, timeout=_PATIENCE):
             table = opened(self.directory)
@@ -208,7 +208,7 @@ class ResultTable:
         append = Appending(directory=self.directory, partition=None, ranged=(), mark=_mark(name))
         ours = append.commit(
             version + 1,
-            [_shaped(_schema(table), rows)],
+            [_shape(_schema(table), rows)],
             transaction=transaction,
             metadata=metadata,
             is_synced=self._is_synced,
@@ -274,7 +274,7 @@ def _schema(table: DeltaTable) -> pa.Schema:
     return pa.schema(table.schema().to_arrow())
 
 
-def _shaped(columns: pa.Schema, rows: pa.Table) -> pa.Table:
+def _shape(columns: pa.Schema, rows: pa.Table) -> pa.Table:
     """Return rows with all columns of a table, in its order; null where they have none."""
     values = [
         rows[column.name] if column.name in rows.column_names else pa.nulls(rows.num_rows, kind)

@@ -56,10 +56,10 @@ def column(values: list[Any], field: StructField) -> pa.Array:
     """Return the values of one column; the errors are those of :func:`table`."""
     if isinstance(field.dataType, _PLAIN):
         return pa.array(values, arrow_schema_of(StructType([field])).field(0).type)
-    return _converted(values, field)
+    return _convert(values, field)
 
 
-def _converted(values: Sequence[Any], field: StructField) -> pa.Array:
+def _convert(values: Sequence[Any], field: StructField) -> pa.Array:
     """Read values as Spark Connect does: times without a zone, rows, what they hold."""
     rows = [(value,) for value in values]
     one = StructType([field])

@@ -228,12 +228,12 @@ class SparkLog(FileLog[_Head]):
         """See :meth:`Log.commit`."""
         self.require_own_transactions()
         with self._writes(f"write step {head.step}"):
-            ours = self._appended(head, rows, known, small=small)
+            ours = self._append(head, rows, known, small=small)
         if ours and is_synced:
             self.force()
         return ours
 
-    def _appended(
+    def _append(
         self,
         head: _Head,
         rows: DataFrame | pa.Table | None,

@@ -59,15 +59,15 @@ def sweep(directory: Path, ages: Ages | None = None) -> int:
     """
     # The files are there before the lock is taken: their writers are done by then.
     ages = ages or Ages()
-    found = [*_left(directory, ages), *_drafts(directory, ages), *_shadows(directory)]
+    found = [*_leftovers(directory, ages), *_drafts(directory, ages), *_shadows(directory)]
     if not found:
         return 0
     with turnstile.holding(str(directory), directory):
-        named = _named(directory)
-        return 0 if named is None else sum(_removed(directory, path, named) for path in found)
+        named = _named_files(directory)
+        return 0 if named is None else sum(_remove(directory, path, named) for path in found)
 
 
-def _left(directory: Path, ages: Ages) -> Iterator[str]:
+def _leftovers(directory: Path, ages: Ages) -> Iterator[str]:
     """Return the data files that are old enough to be nobody's."""
     for folder in directory.glob("_gen=*"):
         for entry in os.scandir(folder):
@@ -103,14 +103,14 @@ def _age(entry: os.DirEntry[str]) -> float:
         return 0.0
 
 
-def _removed(directory: Path, path: str, named: set[str]) -> bool:
+def _remove(directory: Path, path: str, named: set[str]) -> bool:
     if path in named:
         return False
     (directory / path).unlink(missing_ok=True)
     return True
 
 
-def _named(directory: Path) -> set[str] | None:
+def _named_files(directory: Path) -> set[str] | None:
     """Return the files that the log names, those that are read no more included.
 
     ``None`` where only those who know all of the protocol can tell.

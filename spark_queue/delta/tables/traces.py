@@ -73,7 +73,7 @@ def trace(directory: Path, app_id: str) -> Trace:
         cut = _cut(log, names)
         if cut:
             return Trace(None, cut=cut)
-        missing, named_by = _missing(log, names, _noted(directory))
+        missing, named_by = _missing(log, names, _read_notes(directory))
         missing = missing or _gap(log, names)
         empty = _empty(log, names)
         step, was_restored = _newest_step(log, names, app_id)
@@ -102,7 +102,7 @@ def note(directory: Path, version: int) -> None:
             os.close(file)
 
 
-def _noted(directory: Path) -> list[str]:
+def _read_notes(directory: Path) -> list[str]:
     try:
         noted = (directory / _NOTE).read_bytes()
     except OSError:

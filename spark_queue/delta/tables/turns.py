@@ -26,7 +26,7 @@ def turns_of(rows: pa.Table, settings: Settings) -> pa.ChunkedArray:
         return tags
     keys, stretches = list(settings.stretches), list(settings.stretches.values())
     at = pc.index_in(rows["_fair_key"], pa.array(keys, pa.string()))
-    weights = _taken([stretch.weight for stretch in stretches], at, 1.0)
+    weights = _take([stretch.weight for stretch in stretches], at, 1.0)
     pin_tags, pin_turns = (_pins(rows, stretches, at, end) for end in (0, 1))
     return pc.add(pin_turns, pc.divide(pc.subtract(tags, pin_tags), weights))
 
@@ -76,9 +76,9 @@ def _pins(rows: pa.Table, stretches: list[Stretch], at: pa.Array, end: int) -> p
     for priority in sorted({p for stretch in stretches for p in stretch.pins}):
         known = [stretch.pins.get(priority, _UNPINNED)[end] for stretch in stretches]
         is_it = pc.fill_null(pc.equal(rows["_priority"], priority), False)
-        pins = pc.if_else(is_it, _taken(known, at, 0.0), pins)
+        pins = pc.if_else(is_it, _take(known, at, 0.0), pins)
     return pins
 
 
-def _taken(values: list[float], at: pa.Array, otherwise: float) -> pa.Array:
+def _take(values: list[float], at: pa.Array, otherwise: float) -> pa.Array:
     return pc.fill_null(pc.take(pa.array(values, pa.float64()), at), otherwise)

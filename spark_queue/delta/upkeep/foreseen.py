@@ -21,22 +21,22 @@ def maintained(store: Store, retention: timedelta | None, tables: Tables) -> Aff
     What an output has of a claim whose last lease ran out is asked when that is settled, and not
     here: some of the dead may be acked. Of a reader that has no log nothing is told.
     """
-    ended = [part for reader in readers.begun(store) for part in _ended(reader)]
+    ended = [part for reader in readers.begun(store) for part in _foresee(reader)]
     if retention is None:
         return together(ended)
     first = next(readers.begun(store), store)
     gone = generations.due(store, retention, tables)
     numbers = [gen.number for gen in gone]
-    return together([*ended, *_meant(first, "_gen", numbers, TERMINAL, GONE)])
+    return together([*ended, *_affected_by(first, "_gen", numbers, TERMINAL, GONE)])
 
 
-def _ended(reader: Store) -> Iterator[Affected]:
+def _foresee(reader: Store) -> Iterator[Affected]:
     planner = planner_of(reader)
     yield planner.affected(planner.due(reader.clock.now()), EXPIRED)
-    yield from _meant(reader, "_seq", recovery.lost_for_good(reader), (CLAIMED,), DEAD)
+    yield from _affected_by(reader, "_seq", recovery.lost_for_good(reader), (CLAIMED,), DEAD)
 
 
-def _meant(
+def _affected_by(
     reader: Store, column: str, numbers: Iterable[int], states: tuple[str, ...], becomes: str
 ) -> Iterator[Affected]:
     wanted = ", ".join(map(str, numbers))

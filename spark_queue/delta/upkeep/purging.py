@@ -46,7 +46,7 @@ def purgeable(store: Store, purge: Purge[_Found]) -> _Found | None:
     first = next(readers.claiming(store), None)
     if first is None or not first.is_prepared():
         return None
-    return _unneeded(store, purge, purge.finished(first), {})[0]
+    return _drop_needed(store, purge, purge.finished(first), {})[0]
 
 
 def purged(store: Store, purge: Purge[_Found]) -> int:
@@ -59,14 +59,16 @@ def purged(store: Store, purge: Purge[_Found]) -> int:
     if not count:
         return 0
     with standstill.standstill(store):
-        found, count = _unneeded(store, purge, found, seen)
+        found, count = _drop_needed(store, purge, found, seen)
         if count:
             _remove(store, purge, found)
     report(store, "queue", store.queue_head().step, "purge", {"purged": count}, started)
     return count
 
 
-def _unneeded(store: Store, purge: Purge[_Found], found: _Found, seen: Seen) -> tuple[_Found, int]:
+def _drop_needed(
+    store: Store, purge: Purge[_Found], found: _Found, seen: Seen
+) -> tuple[_Found, int]:
     """Return what neither a reader needs nor an older item that stays, and how much that is.
 
     It is by its successor that an item is known to have been redriven, or taken back.

@@ -50,7 +50,7 @@ def lag(store: Store) -> Lag:
         age=None if oldest is None else store.clock.now() - _utc(oldest),
         steps=0 if first is None else newest.step - first + 1,
         lost=facts.lost,
-        dropped=_dropped(store),
+        dropped=_count_dropped(store),
     )
 
 
@@ -60,7 +60,7 @@ def _bytes_since(store: Store) -> int:
     return int(total or 0)
 
 
-def _dropped(store: Store) -> int:
+def _count_dropped(store: Store) -> int:
     ended = (F.col("_kind") == ITEM) & (F.col("_state") == CANCELLED)
     return store.status.read().where(ended & F.col("_error").isin(FULL, LAGS)).count()
 

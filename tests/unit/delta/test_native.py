@@ -294,10 +294,10 @@ def test_a_version_is_never_replaced(tmp_path: Path) -> None:
     """A commit that comes between the look at the log and ours stays, and ours is lost."""
     ours, theirs = _log(tmp_path), LocalLog(tmp_path)
     assert ours.commit(following(StatusHead()), None)
-    found = ours._found()
+    found = ours._find_newest()
     head = following(StatusHead(step=1))
     assert theirs.commit(following(StatusHead(step=1)), _rows(1))
-    ours._found = lambda: found  # type: ignore[method-assign]
+    ours._find_newest = lambda: found  # type: ignore[method-assign]
     assert not ours.commit(head, _rows(2))
     assert list(filter(None, ours.rows_of(ours.files(), ["_seq"])["_seq"].to_pylist())) == [1]
 

@@ -55,7 +55,7 @@ def is_true(text: str, columns: Sequence[Field], rows: pa.Table) -> pa.Array:
     return pc.fill_null(values_of(node, rows, _KNOWN), fill_value=False)
 
 
-def _compared(compare: _Compare) -> Function:
+def _comparison(compare: _Compare) -> Function:
     return Function(lambda _call, values: _of_one_type(compare, *values))
 
 
@@ -87,7 +87,7 @@ def _is_between(_call: Node, values: list[pa.Array]) -> pa.Array:
     )
 
 
-def _joined(join: _Compare) -> Function:
+def _connective(join: _Compare) -> Function:
     def call(_call: Node, values: list[pa.Array]) -> pa.Array:
         return reduce(join, (value.cast(pa.bool_()) for value in values))
 
@@ -105,15 +105,15 @@ def _is_plain_pattern(call: Node) -> bool:
 
 
 _CONDITIONS = {
-    **dict.fromkeys(["=", "=="], _compared(pc.equal)),
-    **dict.fromkeys(["<>", "!="], _compared(pc.not_equal)),
-    "<": _compared(pc.less),
-    "<=": _compared(pc.less_equal),
-    ">": _compared(pc.greater),
-    ">=": _compared(pc.greater_equal),
-    "<=>": _compared(_is_same),
-    "and": _joined(pc.and_kleene),
-    "or": _joined(pc.or_kleene),
+    **dict.fromkeys(["=", "=="], _comparison(pc.equal)),
+    **dict.fromkeys(["<>", "!="], _comparison(pc.not_equal)),
+    "<": _comparison(pc.less),
+    "<=": _comparison(pc.less_equal),
+    ">": _comparison(pc.greater),
+    ">=": _comparison(pc.greater_equal),
+    "<=>": _comparison(_is_same),
+    "and": _connective(pc.and_kleene),
+    "or": _connective(pc.or_kleene),
     "not": Function(lambda _call, values: pc.invert(values[0].cast(pa.bool_()))),
     "is": Function(lambda _call, values: pc.is_null(values[0])),
     "in": Function(_is_in),

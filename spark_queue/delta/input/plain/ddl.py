@@ -89,15 +89,15 @@ class _Reader:
 
     def _fields(self) -> tuple[Field, ...]:
         fields = [self._field()]
-        while self._taken(","):
+        while self._accept(","):
             fields.append(self._field())
         return tuple(fields)
 
     def _field(self) -> Field:
         name = self._name()
-        self._taken(":")
+        self._accept(":")
         kind = self._kind()
-        nullable = not self._taken("not")
+        nullable = not self._accept("not")
         if not nullable:
             self._expect("null")
         return Field(name, kind, nullable, self._comment())
@@ -113,7 +113,7 @@ class _Reader:
         return token.text
 
     def _comment(self) -> str | None:
-        if not self._taken("comment"):
+        if not self._accept("comment"):
             return None
         token = self._take()
         if token.kind != "text":
@@ -128,7 +128,7 @@ class _Reader:
             shown = name if name in _OF_SPARK else f"{name} collate"
             raise SparkNeededError(f"a column of type {shown}", "it is a type of Spark's alone")
         if name in kinds.NESTED:
-            return self._nested(name)
+            return self._read_nested(name)
         if name in ("char", "varchar"):
             return Kind(f"{name}({self._numbers()[0]})")
         if name == "decimal":
@@ -137,7 +137,7 @@ class _Reader:
             _refuse(no_such_type(name or token.text))
         return Kind(name)
 
-    def _nested(self, name: str) -> Kind:
+    def _read_nested(self, name: str) -> Kind:
         self._expect("<")
         if name == "struct":
             kind = kinds.struct(self._fields())
@@ -160,7 +160,7 @@ class _Reader:
     def _numbers(self) -> list[int]:
         self._expect("(")
         numbers = [self._number()]
-        while self._taken(","):
+        while self._accept(","):
             numbers.append(self._number())
         self._expect(")")
         return numbers
@@ -180,14 +180,14 @@ class _Reader:
         self._at += token.kind != "end"
         return token
 
-    def _taken(self, word: str) -> bool:
+    def _accept(self, word: str) -> bool:
         if self._next.word != word:
             return False
         self._at += 1
         return True
 
     def _expect(self, word: str) -> None:
-        if not self._taken(word):
+        if not self._accept(word):
             _refuse(f"{word!r} is missing before {self._next.text or 'the end'!r}")
 
 

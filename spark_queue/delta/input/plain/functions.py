@@ -100,14 +100,14 @@ def _whole(node: Node) -> int:
     return int(node.value or 0)
 
 
-def _summed(name: str, _call: Node, values: list[pa.Array]) -> pa.Array:
+def _checksum(name: str, _call: Node, values: list[pa.Array]) -> pa.Array:
     sums = values[0].cast(pa.binary())
     return each(lambda data: hashlib.new(name, data, usedforsecurity=False).hexdigest(), sums)
 
 
 def _sha2(call: Node, values: list[pa.Array]) -> pa.Array:
     name = _SHA2.get(_whole(call.of[1]))
-    return pa.nulls(len(values[0]), pa.string()) if name is None else _summed(name, call, values)
+    return pa.nulls(len(values[0]), pa.string()) if name is None else _checksum(name, call, values)
 
 
 def _xxhash64(call: Node, values: list[pa.Array]) -> pa.Array:
@@ -155,7 +155,7 @@ def _is_wide(call: Node) -> bool:
 
 _CAST = Function(_cast, _is_wide)
 _CHOICE = Function(_coalesce)
-_SHA1 = Function(partial(_summed, "sha1"))
+_SHA1 = Function(partial(_checksum, "sha1"))
 _PART = Function(_substring, _has_places)
 _REST = Function(_mod)
 
@@ -167,7 +167,7 @@ FUNCTIONS = {
     "concat_ws": Function(_concat_ws),
     "ifnull": _CHOICE,
     "ltrim": Function(partial(_trim, str.lstrip)),
-    "md5": Function(partial(_summed, "md5")),
+    "md5": Function(partial(_checksum, "md5")),
     "mod": _REST,
     "nullif": Function(_nullif, lambda call: call.letter != "n"),
     "nvl": _CHOICE,
