@@ -36,7 +36,7 @@ from spark_queue.report import reading
 from spark_queue.report.predicates import id_of
 from spark_queue.serve.app import Site
 from spark_queue.serve.guard import LOOPBACK
-from spark_queue.serve.watching import FOR_A_REFRESH, Board, Opened
+from spark_queue.serve.watching import FOR_A_REFRESH, Board, OpenedQueue
 
 #: Items of one step, and the tenants, groups and workers that they are of.
 _STEP = 10_000
@@ -106,8 +106,8 @@ def pages() -> Iterator[Figure]:
 
 
 def _browser(queue: LocalQueue) -> TestClient:
-    def opener(_name: str, _reader: str | None) -> Opened:
-        return Opened(look=reading.follow(handles.store_of(queue)), operate=queue)
+    def opener(_name: str, _reader: str | None) -> OpenedQueue:
+        return OpenedQueue(look=reading.follow(handles.store_of(queue)), operate=queue)
 
     app = Site(board=Board([queue.name], opener)).app(LOOPBACK)
     return TestClient(app, base_url="http://127.0.0.1")

@@ -13,7 +13,7 @@ import typer
 from typer import Argument, Option
 
 from spark_queue.acting import acting_as
-from spark_queue.cli.engines.choice import Choice
+from spark_queue.cli.engines.choice import EngineChoice
 from spark_queue.cli.scope import open_scope
 from spark_queue.delta.tables import who
 from spark_queue.wording import visible
@@ -26,7 +26,7 @@ _Verbose = Annotated[
     bool, Option("--verbose", help="Show what Spark says, and tracebacks of errors.")
 ]
 _Engine = Annotated[
-    Choice,
+    EngineChoice,
     Option(
         envvar="SPARK_QUEUE_ENGINE",
         help="Who answers: this process, Spark, or Spark where this process cannot.",
@@ -76,7 +76,7 @@ def _command(body: Callable[..., None], *, looks: bool = False) -> Callable[...,
 
     @wraps(body)
     def run(
-        ctx: typer.Context, *, json: bool, verbose: bool, engine: Choice, **options: Any
+        ctx: typer.Context, *, json: bool, verbose: bool, engine: EngineChoice, **options: Any
     ) -> None:
         for name, kind in groups.items():
             options[name] = kind(**{field.name: options.pop(field.name) for field in fields(kind)})
@@ -88,7 +88,7 @@ def _command(body: Callable[..., None], *, looks: bool = False) -> Callable[...,
         *(option for one in given for option in _options(one)),
         _option("json", _Json, default=False),
         _option("verbose", _Verbose, default=False),
-        _option("engine", _Engine, Choice.AUTO),
+        _option("engine", _Engine, EngineChoice.AUTO),
     ]
     run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
     return run

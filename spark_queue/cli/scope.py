@@ -16,7 +16,7 @@ import typer
 
 from spark_queue.cli import pandas_later
 from spark_queue.cli.engines import choice
-from spark_queue.cli.engines.choice import Choice
+from spark_queue.cli.engines.choice import EngineChoice
 from spark_queue.cli.exits import Terminated, exit_of
 from spark_queue.cli.shown.console import SafeFormatter
 from spark_queue.cli.shown.display import Display
@@ -27,7 +27,7 @@ from spark_queue.processing.interrupts import interruptible, raising_at_sigterm
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from spark_queue.cli.engines.engine import AnyQueue, Engine
+    from spark_queue.cli.engines.engine import AnyQueue, CommandEngine
     from spark_queue.delta.tables.facts import Listener
     from spark_queue.queue import DeltaQueue
     from spark_queue.reader import Reader
@@ -63,12 +63,12 @@ class Scope:
     """
 
     def __init__(
-        self, display: Display, sessions: Sessions | None, engine: Choice = Choice.AUTO
+        self, display: Display, sessions: Sessions | None, engine: EngineChoice = EngineChoice.AUTO
     ) -> None:
         self.display = display
         self._sessions = sessions
-        is_given = engine is Choice.AUTO and sessions is not None
-        self._choice = Choice.SPARK if is_given else engine
+        is_given = engine is EngineChoice.AUTO and sessions is not None
+        self._choice = EngineChoice.SPARK if is_given else engine
         self._while_open = ExitStack()
         self._is_without_pandas = False
 
@@ -87,17 +87,17 @@ class Scope:
         SetupError
             When it takes Spark, and that is not here.
         """
-        if looks and self._choice is not Choice.SPARK:
+        if looks and self._choice is not EngineChoice.SPARK:
             self._is_without_pandas = pandas_later.leave_out()
         try:
             work()
         except SparkNeededError as exc:
-            if self._choice is not Choice.AUTO:
+            if self._choice is not EngineChoice.AUTO:
                 raise
             problem = choice.spark_problem()
             if problem is not None:
                 raise SetupError(f"{exc.what} needs Spark: {exc.why}; {problem}") from exc
-            self._choice = Choice.SPARK
+            self._choice = EngineChoice.SPARK
             work()
 
     def run_each(self, works: Mapping[str, Callable[[], object]]) -> dict[str, Exception]:
@@ -125,16 +125,16 @@ class Scope:
         SparkNeededError
             When Spark is to be asked.
         """
-        if self._choice is Choice.AUTO and choice.spark_problem() is None:
+        if self._choice is EngineChoice.AUTO and choice.spark_problem() is None:
             raise SparkNeededError("to be sure of that", str(error)) from error
 
     def runs_here(self, name: str) -> bool:
         """Tell whether handlers run in this process: it is told to, or Spark is not here."""
-        if self._choice is Choice.AUTO and choice.is_queue(name):
+        if self._choice is EngineChoice.AUTO and choice.is_queue(name):
             return choice.spark_problem() is not None
-        return self._choice is Choice.LOCAL
+        return self._choice is EngineChoice.LOCAL
 
-    def engine(self, name: str) -> Engine:
+    def engine(self, name: str) -> CommandEngine:
         """Return who answers for a queue.
 
         Raises
@@ -142,19 +142,19 @@ class Scope:
         InvalidArgumentError
             When it is to be this process, and the queue is not on its disk.
         """
-        answers: Engine = import_module(f"spark_queue.cli.engines.{self._engine_of(name)}")
+        answers: CommandEngine = import_module(f"spark_queue.cli.engines.{self._engine_of(name)}")
         return answers
 
     def _engine_of(self, name: str) -> str:
-        if self._choice is Choice.LOCAL and not choice.is_local(name):
+        if self._choice is EngineChoice.LOCAL and not choice.is_local(name):
             raise InvalidArgumentError(
                 f"engine is 'local', and queue {name!r} is not on this machine's disk"
             )
-        if self._choice is Choice.AUTO and choice.is_local_to_spark(name):
+        if self._choice is EngineChoice.AUTO and choice.is_local_to_spark(name):
             return "in_process"
-        return "in_process" if self._choice is Choice.LOCAL else "by_spark"
+        return "in_process" if self._choice is EngineChoice.LOCAL else "by_spark"
 
-    def open_queue(self, name: str, reader: str | None = None) -> tuple[Engine, AnyQueue]:
+    def open_queue(self, name: str, reader: str | None = None) -> tuple[CommandEngine, AnyQueue]:
         """Open a queue as its default reader or another one sees it; say who answers for it."""
         engine = self.engine(name)
         return engine, engine.open_queue(self, name, reader)
@@ -168,7 +168,7 @@ class Scope:
         InvalidArgumentError
             When there is to be none.
         """
-        if self._choice is Choice.LOCAL:
+        if self._choice is EngineChoice.LOCAL:
             raise InvalidArgumentError("engine is 'local', and this command needs Spark")
         if self._is_without_pandas:
             pandas_later.bring_back()
@@ -234,7 +234,11 @@ def hush_pyspark() -> Iterator[None]:
 
 @contextmanager
 def open_scope(
-    sessions: Sessions | None, *, json: bool, verbose: bool, engine: Choice = Choice.AUTO
+    sessions: Sessions | None,
+    *,
+    json: bool,
+    verbose: bool,
+    engine: EngineChoice = EngineChoice.AUTO,
 ) -> Iterator[Scope]:
     """Run the body of a command, and turn its errors into a line and an exit code."""
     display = Display(json=json, verbose=verbose)

@@ -32,10 +32,10 @@ _FEW = 20
 
 @dataclass(frozen=True)
 class TableFar(LoggedTable):
-    """See :class:`~spark_queue.doctor.table.Table`, as of all that follows."""
+    """See :class:`~spark_queue.doctor.table.CheckedTable`, as of all that follows."""
 
     def newest_commits(self) -> Sequence[Written]:
-        """See :class:`Table`."""
+        """See :class:`CheckedTable`."""
         history = self.store.spark.sql(f"DESCRIBE HISTORY {self.place} LIMIT {RECENT}")
         rows = history.select("version", "timestamp", "operation", "userMetadata").collect()
         return [
@@ -60,14 +60,14 @@ class TableFar(LoggedTable):
         return rows
 
     def files(self) -> Files:
-        """See :class:`Table`; what is small is worked out from the mean."""
+        """See :class:`CheckedTable`; what is small is worked out from the mean."""
         row = self._detail
         lanes = self._rows().select("_gen").distinct().count()
         could_be = min(row["numFiles"], math.ceil(row["sizeInBytes"] / SMALL) + lanes)
         return Files(count=row["numFiles"], could_be=could_be, since=None)
 
     def size(self) -> int:
-        """See :class:`Table`."""
+        """See :class:`CheckedTable`."""
         return int(self._detail["sizeInBytes"])
 
     @cached_property
@@ -77,7 +77,7 @@ class TableFar(LoggedTable):
         return row
 
     def strangers(self) -> Strangers:
-        """See :class:`Table`."""
+        """See :class:`CheckedTable`."""
         rows = self._rows()
         steps = rows.where(F.col("_kind") == HEAD).select("_step").distinct()
         others = rows.join(steps, "_step", "left_anti")
@@ -93,7 +93,7 @@ class TableFar(LoggedTable):
         return int(row[0])
 
     def count_unsummed(self) -> tuple[int, int]:
-        """See :class:`Table`: Spark sums up what it commits."""
+        """See :class:`CheckedTable`: Spark sums up what it commits."""
         return 0, 1
 
 

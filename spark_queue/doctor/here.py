@@ -34,7 +34,7 @@ from spark_queue.errors import SparkNeededError
 
 @dataclass(frozen=True)
 class TableHere(LoggedTable):
-    """See :class:`~spark_queue.doctor.table.Table`, as of all that follows."""
+    """See :class:`~spark_queue.doctor.table.CheckedTable`, as of all that follows."""
 
     log: Log[Any]
 
@@ -46,7 +46,7 @@ class TableHere(LoggedTable):
         return found
 
     def newest_commits(self) -> Sequence[Written]:
-        """See :class:`Table`."""
+        """See :class:`CheckedTable`."""
         directory = self._directory
         newest = newest_version(directory, None)
         if newest is None:
@@ -66,7 +66,7 @@ class TableHere(LoggedTable):
         return found
 
     def files(self) -> Files:
-        """See :class:`Table`."""
+        """See :class:`CheckedTable`."""
         groups = list(merging.groups(self._files))
         small = [file for group in groups for file in group]
         return Files(
@@ -77,7 +77,7 @@ class TableHere(LoggedTable):
         )
 
     def size(self) -> int:
-        """See :class:`Table`."""
+        """See :class:`CheckedTable`."""
         found = 0
         for at, _, names in os.walk(self._directory):
             for name in names:
@@ -104,7 +104,7 @@ class TableHere(LoggedTable):
         return self._directory / unquote(file.path)
 
     def strangers(self) -> Strangers:
-        """See :class:`Table`."""
+        """See :class:`CheckedTable`."""
         rows = self.log.rows_of(self._files, ["_kind", "_step", "_seq"])
         steps = rows.filter(pc.equal(rows["_kind"], HEAD))["_step"].combine_chunks()
         is_of_a_step = pc.is_in(rows["_step"], value_set=steps)
@@ -117,7 +117,7 @@ class TableHere(LoggedTable):
         )
 
     def count_unsummed(self) -> tuple[int, int]:
-        """See :class:`Table`."""
+        """See :class:`CheckedTable`."""
         newest = newest_version(self._directory, None) or 0
         interval = self.log.interval if isinstance(self.log, LocalLog) else 1
         return newest - (summed_up(self._directory) or 0), interval

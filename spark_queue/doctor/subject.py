@@ -26,11 +26,11 @@ from spark_queue.errors import LogDamagedError
 from spark_queue.wording import shell_command
 
 if TYPE_CHECKING:
-    from spark_queue.doctor.table import Table
+    from spark_queue.doctor.table import CheckedTable
 
 
 @dataclass(frozen=True)
-class Seen:
+class ReaderSubject:
     """A reader of the queue that claims."""
 
     store: Store
@@ -62,7 +62,7 @@ class Subject:
         self._panels: dict[int, Panels] = {}
 
     @cached_property
-    def readers(self) -> list[Seen]:
+    def readers(self) -> list[ReaderSubject]:
         """The readers that claim, whose positions are there."""
         return [self._see(reader) for reader in self._claiming if not is_lost(reader)]
 
@@ -83,12 +83,12 @@ class Subject:
         facts = self.store.queue_head().readers
         return [self.store.of_reader(number) for number in facts if not facts[number].streams]
 
-    def _see(self, reader: Store) -> Seen:
+    def _see(self, reader: Store) -> ReaderSubject:
         head = reader.status_head()
-        return Seen(reader, reader.registered(), head, reader.settings(head))
+        return ReaderSubject(reader, reader.registered(), head, reader.settings(head))
 
     @cached_property
-    def tables(self) -> list[Table]:
+    def tables(self) -> list[CheckedTable]:
         """The tables of the queue: its items, and the status log of each reader.
 
         Of a queue in memory there is nothing to look after.
@@ -97,18 +97,18 @@ class Subject:
             return []
         return [self._table(self.store, "queue"), *map(self.table_of, self.readers)]
 
-    def table_of(self, reader: Seen) -> Table:
+    def table_of(self, reader: ReaderSubject) -> CheckedTable:
         """Return the status log of a reader."""
         return self._table(reader.store, "status", reader.name)
 
-    def _table(self, store: Store, which: LogName, reader: str = "") -> Table:
+    def _table(self, store: Store, which: LogName, reader: str = "") -> CheckedTable:
         if store.native(which) is not None or isinstance(store.session, PlainSession):
             return TableHere(store, which, reader, log_of(store, which))
         from spark_queue.doctor.far import TableFar  # noqa: PLC0415 - takes Spark
 
         return TableFar(store, which, reader)
 
-    def panels(self, reader: Seen) -> Panels:
+    def panels(self, reader: ReaderSubject) -> Panels:
         """Return what a report says of a reader."""
         if reader.store.reader not in self._panels:
             self._panels[reader.store.reader] = panels.read(reader.store, self.limits.window)
@@ -144,7 +144,7 @@ class Subject:
         of = ("--reader", reader) if reader else ()
         return shell_command("spark-queue", verb, self.store.name, *words, *of)
 
-    def worker_command(self, reader: Seen) -> str:
+    def worker_command(self, reader: ReaderSubject) -> str:
         """Return the command that has items claimed again: a resume, or a worker."""
         if reader.settings.paused:
             return self.command("resume", reader=reader.name)

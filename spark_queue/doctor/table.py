@@ -47,7 +47,7 @@ class Logged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Configured:
+class Configuration:
     """A configuration that came into force."""
 
     step: int
@@ -79,7 +79,7 @@ class Strangers:
     """By what SQL tells them from others; empty where nothing does."""
 
 
-class Table(Protocol):
+class CheckedTable(Protocol):
     """One of the two tables of a queue."""
 
     @property
@@ -100,7 +100,7 @@ class Table(Protocol):
     def heads_since(self, since: int) -> Sequence[Logged]:
         """Return the heads of the steps from one on, in their order."""
 
-    def configurations(self) -> Sequence[Configured]:
+    def configurations(self) -> Sequence[Configuration]:
         """Return the configurations of a status log, in their order."""
 
     def files(self) -> Files:
@@ -131,21 +131,21 @@ class LoggedTable(ABC):
 
     @property
     def place(self) -> str:
-        """See :class:`Table`."""
+        """See :class:`CheckedTable`."""
         return self.steps.address.sql()
 
     def heads_since(self, since: int) -> Sequence[Logged]:
-        """See :class:`Table`."""
+        """See :class:`CheckedTable`."""
         heads = [self.steps.parse(row["_body"]) for row in self._meta(HEAD, since)]
         return [
             Logged(step=head.step, at=datetime.fromisoformat(head.at), token=head.token)
             for head in heads
         ]
 
-    def configurations(self) -> Sequence[Configured]:
-        """See :class:`Table`."""
+    def configurations(self) -> Sequence[Configuration]:
+        """See :class:`CheckedTable`."""
         return [
-            Configured(
+            Configuration(
                 step=row["_step"],
                 at=row["_at"].astimezone(timezone.utc),
                 paused=Settings.from_json(self.store.name, row["_body"]).paused,

@@ -22,7 +22,7 @@ _RENEWALS = 3
 
 
 @dataclass(slots=True)
-class _Held:
+class _HeldClaim:
     """A claim, and which of its items nobody has settled."""
 
     claim: Claim
@@ -50,14 +50,14 @@ class Leases:
     def __init__(self, name: str, clock: Clock) -> None:
         self._name = name
         self._clock = clock
-        self._held: dict[int, _Held] = {}
+        self._held: dict[int, _HeldClaim] = {}
         self._renewals = Retries(name, "renews leases")
         self._releases = Retries(name, "gives items back")
 
     def add(self, claim: Claim, seqs: Iterable[int]) -> None:
         """Hold a claim of these items."""
         lasts = claim.lease_expires_at - claim.claimed_at
-        self._held[claim.lease] = _Held(claim, lasts, set(seqs))
+        self._held[claim.lease] = _HeldClaim(claim, lasts, set(seqs))
 
     def claim_of(self, lease: int) -> Claim | None:
         """Return the claim of a lease, unless all of it is settled or lost."""
@@ -91,14 +91,14 @@ class Leases:
         if given_up and self._releases.is_due():
             self._releases.attempt(lambda: _do_each(partial(self._free, *one) for one in given_up))
 
-    def _free(self, lease: int, held: _Held) -> None:
+    def _free(self, lease: int, held: _HeldClaim) -> None:
         # What is lost is free, too.
         with suppress(LeaseLostError):
             held.claim.settle_each(dict.fromkeys(sorted(held.given_up), "release"))
         held.given_up.clear()
         self._drop_if_over(lease, held)
 
-    def _drop_if_over(self, lease: int, held: _Held) -> None:
+    def _drop_if_over(self, lease: int, held: _HeldClaim) -> None:
         if not held.open and not held.given_up:
             del self._held[lease]
 
@@ -120,7 +120,7 @@ class Leases:
             renewals = [partial(self._renew, *one) for one in due]
             self._renewals.attempt(lambda: _do_each(renewals), most)
 
-    def _renew(self, lease: int, held: _Held) -> None:
+    def _renew(self, lease: int, held: _HeldClaim) -> None:
         try:
             held.claim.renew(held.lasts)
         except LeaseLostError as exc:

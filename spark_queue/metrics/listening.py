@@ -72,7 +72,7 @@ class Metrics:
         self._work = _histogram(self._meter, named.WORK)
         self._claims: OrderedDict[tuple[str, int, int], float] = OrderedDict()
         self._lock = threading.Lock()
-        self._watched: list[_Watched] = []
+        self._watched: list[_WatchedQueue] = []
 
     def __call__(self, facts: StepFacts) -> None:
         """Count a step."""
@@ -117,7 +117,7 @@ class Metrics:
         with self._lock:
             if not self._watched:
                 self._make_gauges()
-            self._watched.append(_Watched(looker, every.total_seconds(), self._clock))
+            self._watched.append(_WatchedQueue(looker, every.total_seconds(), self._clock))
 
     def _note_claims(self, facts: StepFacts) -> None:
         """Note when a claim was granted, or how long it took until it was settled."""
@@ -150,7 +150,7 @@ class Metrics:
         return observe
 
 
-class _Watched:
+class _WatchedQueue:
     """A queue, and what the last look at it has shown."""
 
     def __init__(self, looker: Looker, every: float, clock: Callable[[], float]) -> None:

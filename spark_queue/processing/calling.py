@@ -92,7 +92,7 @@ def _item(row: pa.RecordBatch) -> dict[str, Any]:
         return _Unreadable(row.column("_seq")[0].as_py(), exc)
 
 
-class Turns:
+class HandlerCalls:
     """Calls a handler for items, those of a group one after another, until the group has stopped.
 
     Parameters

@@ -16,8 +16,8 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from spark_queue.processing.calling import (
+    HandlerCalls,
     Item,
-    Turns,
     called_with_table,
     items_of,
     parts_of,
@@ -91,7 +91,7 @@ class Crew:
         left = deque(lines)
 
         def work() -> Iterator[pa.RecordBatch]:
-            turns = Turns(self.handler, self.columns, blocks=blocks)
+            turns = HandlerCalls(self.handler, self.columns, blocks=blocks)
             while (line := _next(left)) is not None:
                 yield turns.batch_of([rows[at] for at in line], self.cut)
 
@@ -104,7 +104,7 @@ class Crew:
         rows = _items(items)
 
         def worker(part: list[int]) -> Callable[[], Iterator[pa.RecordBatch]]:
-            turns = Turns(self.handler, self.columns, blocks=blocks)
+            turns = HandlerCalls(self.handler, self.columns, blocks=blocks)
             return lambda: turns.each_apart([rows[at] for at in part], self.cut)
 
         return self._each([worker(part) for part in spread(lines, self.max_workers)])

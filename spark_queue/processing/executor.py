@@ -18,7 +18,7 @@ import pyarrow as pa
 from spark_queue.processing.apart import can_fork
 from spark_queue.processing.calling import (
     Apart,
-    Turns,
+    HandlerCalls,
     called_with_table,
     items_of,
     parts_of,
@@ -51,7 +51,7 @@ def run_items(
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         if _is_second_attempt():
             return
-        turns = Turns(handler, schema, blocks=on_failure == "block")
+        turns = HandlerCalls(handler, schema, blocks=on_failure == "block")
         for batch in batches:
             items = items_of(batch)
             if apart is not None and can_fork():

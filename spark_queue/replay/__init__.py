@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spark_queue.replay.history import Past, PastItem, history
 from spark_queue.replay.play import ORDERS, Order, Run, play
-from spark_queue.replay.rehearsal import Rehearsal, Tenant, rehearse
+from spark_queue.replay.rehearsal import Rehearsal, TenantWait, rehearse
 from spark_queue.replay.summary import OrderSummary, Replay, UserSummary, replay
 from spark_queue.replay.trace import Job, read_swf
 
@@ -18,7 +18,7 @@ __all__ = [
     "Rehearsal",
     "Replay",
     "Run",
-    "Tenant",
+    "TenantWait",
     "UserSummary",
     "history",
     "play",

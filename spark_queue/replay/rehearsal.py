@@ -28,7 +28,7 @@ _LEAST = 1e-3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tenant:
+class TenantWait:
     """How the items of a fair key fared, and would have. Times are seconds."""
 
     key: str
@@ -56,7 +56,7 @@ class Rehearsal:
     workers_after: int
     changed: dict[str, Any]
     """The settings that differ, as plain data, with what they would be."""
-    tenants: tuple[Tenant, ...]
+    tenants: tuple[TenantWait, ...]
     """By key."""
     retries: int
     """Claims of items beyond the first of each, which are not played."""
@@ -66,7 +66,7 @@ class Rehearsal:
     is_trusted: bool
     """Whether the first play is so near to what was that the second says something."""
 
-    def worst(self, count: int = SHOWN) -> list[Tenant]:
+    def worst(self, count: int = SHOWN) -> list[TenantWait]:
         """Return the keys that would wait longest under either configuration."""
         checks.require_seq("count", count)
         longest = sorted(
@@ -202,7 +202,7 @@ def _item(past: PastItem) -> NewItem:
 
 def _tenants(
     items: Sequence[PastItem], before: Sequence[UserSummary], after: Sequence[UserSummary]
-) -> tuple[Tenant, ...]:
+) -> tuple[TenantWait, ...]:
     waits: dict[str, list[float]] = {}
     for item in items:
         if item.waited is not None:
@@ -213,8 +213,8 @@ def _tenants(
     )
 
 
-def _tenant(waits: list[float], before: UserSummary, after: UserSummary) -> Tenant:
-    return Tenant(
+def _tenant(waits: list[float], before: UserSummary, after: UserSummary) -> TenantWait:
+    return TenantWait(
         key=before.user,
         items=before.jobs,
         was_p50=percentile(waits, 0.5) if waits else None,

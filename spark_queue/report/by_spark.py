@@ -16,7 +16,7 @@ from spark_queue.delta.tables import instants
 from spark_queue.delta.tables.schema import ITEM, REFUSED
 from spark_queue.delta.views.ends import Ends
 from spark_queue.report import texts
-from spark_queue.report.engine import COMMITS, Answer, Asked, Engine, Engines, Removal
+from spark_queue.report.engine import COMMITS, Answer, Engine, Engines, Question, Removal
 from spark_queue.report.entry import ENTERED
 
 _ASKED = {
@@ -46,7 +46,7 @@ class SparkEngine(Engine):
     """
 
     def __init__(
-        self, spark: SparkSession, queue_log: DataFrame, status_log: DataFrame, asked: Asked
+        self, spark: SparkSession, queue_log: DataFrame, status_log: DataFrame, asked: Question
     ) -> None:
         super().__init__()
         self._spark = spark
@@ -99,7 +99,7 @@ class SparkLogs(Engines):
         return [Removal(at=row[0].astimezone(timezone.utc), who=row[1]) for row in rows]
 
     @contextmanager
-    def over(self, store: Store, ends: Ends, asked: Asked) -> Iterator[Engine]:
+    def over(self, store: Store, ends: Ends, asked: Question) -> Iterator[Engine]:
         """See :class:`Engines`."""
         items, log = store.queue.read(), store.status.read()
         if ends.queue_step is not None:

@@ -13,7 +13,7 @@ from spark_queue.config import QueueConfig
 from spark_queue.delta.tables.liveness import judge
 from spark_queue.delta.tables.schema import CLAIMED, READY, REFUSED
 from spark_queue.delta.views import explaining
-from spark_queue.report.engine import Answer, Asked, Engine
+from spark_queue.report.engine import Answer, Engine, Question
 from spark_queue.report.model import Transition
 from spark_queue.results import Explanation, Liveness
 from spark_queue.rules.explain import Situation
@@ -63,7 +63,7 @@ class Chains:
     """
 
     engine: Engine
-    asked: Asked
+    asked: Question
     config: QueueConfig
     directory: Path | None = None
 

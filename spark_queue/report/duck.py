@@ -25,7 +25,7 @@ from spark_queue.delta.tables.log import APP_ID, Log
 from spark_queue.delta.tables.schema import CONFIG, ITEM, REFUSED
 from spark_queue.delta.views.ends import Ends
 from spark_queue.report import texts
-from spark_queue.report.engine import COMMITS, Answer, Asked, Engine, Engines, Removal
+from spark_queue.report.engine import COMMITS, Answer, Engine, Engines, Question, Removal
 from spark_queue.report.entry import ENTERED
 from spark_queue.report.texts import QUEUE_COLUMNS, STATUS_COLUMNS
 from spark_queue.waiting.processes import Owner
@@ -75,7 +75,7 @@ class DuckEngine(Engine):
         What is asked.
     """
 
-    def __init__(self, queue_log: pa.Table, status_log: pa.Table, asked: Asked) -> None:
+    def __init__(self, queue_log: pa.Table, status_log: pa.Table, asked: Question) -> None:
         super().__init__()
         spilled = tempfile.mkdtemp(prefix="spark-queue-")
         self._connection = connect(spilled)
@@ -84,7 +84,7 @@ class DuckEngine(Engine):
         self._show(queue_log, status_log)
         self.ask(asked)
 
-    def ask(self, asked: Asked) -> None:
+    def ask(self, asked: Question) -> None:
         """Ask for another instant; the rest is as it was."""
         self._connection.register("sq_asked", pa.Table.from_pylist([asdict(asked)], _ASKED))
         for name in self._views.intersection(texts.OF_NOW):
@@ -232,13 +232,13 @@ class KeptEngine:
         What is asked.
     """
 
-    def __init__(self, items: _Rows, log: _Rows, asked: Asked) -> None:
+    def __init__(self, items: _Rows, log: _Rows, asked: Question) -> None:
         self._items, self._log, self._asked = items, log, asked
         self._left = sum(rows.num_rows for rows in items.values()) // 2
         """Items that may be renewed before it takes less to begin afresh."""
         self.engine = DuckEngine(_whole(items), _whole(log), asked)
 
-    def goes_on(self, items: _Rows, log: _Rows, asked: Asked) -> bool:
+    def goes_on(self, items: _Rows, log: _Rows, asked: Question) -> bool:
         """Answer over what the logs have now; False where it takes another engine."""
         if replace(asked, now=self._asked.now, since=self._asked.since) != self._asked:
             return False
@@ -286,7 +286,7 @@ class ArrowLogs(Engines):
         return [Removal(at=at) for at in found]
 
     @contextmanager
-    def over(self, store: Store, ends: Ends, asked: Asked) -> Iterator[Engine]:
+    def over(self, store: Store, ends: Ends, asked: Question) -> Iterator[Engine]:
         """See :class:`Engines`; others wait until the present user of the logs is done.
 
         Raises
@@ -313,7 +313,7 @@ class ArrowLogs(Engines):
             for gone in kept.keys() - readers:
                 del kept[gone]
 
-    def _keep_engine(self, reader: int, items: _Rows, log: _Rows, asked: Asked) -> DuckEngine:
+    def _keep_engine(self, reader: int, items: _Rows, log: _Rows, asked: Question) -> DuckEngine:
         known = self._engines.pop(reader, None)
         if known is None or not known.goes_on(items, log, asked):
             known = KeptEngine(items, log, asked)

@@ -21,7 +21,7 @@ Answer = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Question:
     """What is asked of the logs: the row of ``sq_asked``."""
 
     now: datetime
@@ -101,5 +101,5 @@ class Engines(ABC):
 
     @abstractmethod
     @contextmanager
-    def over(self, store: Store, ends: Ends, asked: Asked) -> Iterator[Engine]:
+    def over(self, store: Store, ends: Ends, asked: Question) -> Iterator[Engine]:
         """Have the logs of a reader, up to a step of each."""

@@ -24,7 +24,7 @@ from spark_queue.errors import InvalidArgumentError
 from spark_queue.reader_config import ReaderConfig, require_reader_name
 from spark_queue.report import holders, operators
 from spark_queue.report.chains import Chains, sentence
-from spark_queue.report.engine import Asked, Engine, Engines, Removal
+from spark_queue.report.engine import Engine, Engines, Question, Removal
 from spark_queue.report.entry import read_entry
 from spark_queue.report.model import (
     HOUR,
@@ -268,7 +268,7 @@ def seen_at(path: str | Path, reader: str | None = None, clock: Clock | None = N
     return seen
 
 
-def asked_of(store: Store, ends: Ends, window: timedelta, at: datetime | None = None) -> Asked:
+def asked_of(store: Store, ends: Ends, window: timedelta, at: datetime | None = None) -> Question:
     """Return what a report asks of a reader's logs.
 
     Parameters
@@ -283,7 +283,7 @@ def asked_of(store: Store, ends: Ends, window: timedelta, at: datetime | None = 
     now = (at or ends.at or store.clock.now()).astimezone(timezone.utc)
     settings, facts = store.settings(ends.head), _reader_facts(store, ends)
     age = ReaderConfig.from_dict(facts.config).max_age
-    return Asked(
+    return Question(
         now=now,
         since=now - window,
         since_step=facts.since_step,
@@ -307,7 +307,7 @@ def _reader_facts(store: Store, ends: Ends) -> Registered:
     return then.get(store.reader) or store.registered()
 
 
-def _report(store: Store, engines: Engines, engine: Engine, ends: Ends, asked: Asked) -> Report:
+def _report(store: Store, engines: Engines, engine: Engine, ends: Ends, asked: Question) -> Report:
     name, reader = store.name, store.registered().name
     (overview,) = engine.rows("overview")
     directory = holders.directory_at(store, ends)
@@ -346,7 +346,7 @@ def _error(queue: str, reader: str, row: Mapping[str, Any]) -> ErrorGroup:
 
 
 def _readers(
-    store: Store, engines: Engines, engine: Engine, ends: Ends, asked: Asked
+    store: Store, engines: Engines, engine: Engine, ends: Ends, asked: Question
 ) -> Iterator[ReaderLine]:
     """Return how far each reader is, of those that there were, and are not dropped since."""
     then, known = _queue_head(store, ends), store.queue_head().readers
@@ -362,7 +362,7 @@ def _readers(
             yield from _other(other, engines, ends, asked)
 
 
-def _other(store: Store, engines: Engines, ends: Ends, asked: Asked) -> Iterator[ReaderLine]:
+def _other(store: Store, engines: Engines, ends: Ends, asked: Question) -> Iterator[ReaderLine]:
     with suppress(InvalidArgumentError):
         then = ends_at(store, ends.at)
         about = asked_of(store, then, asked.now - asked.since, asked.now)
@@ -384,7 +384,7 @@ def _untouched_line(queue: QueueHead, facts: Registered) -> ReaderLine:
     )
 
 
-def _line(store: Store, engine: Engine, ends: Ends, asked: Asked) -> ReaderLine:
+def _line(store: Store, engine: Engine, ends: Ends, asked: Question) -> ReaderLine:
     facts, (row,) = _reader_facts(store, ends), engine.rows("behind")
     first, at = row.pop("first_step"), ends.head.at
     last = _queue_head(store, ends).step

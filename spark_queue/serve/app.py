@@ -25,11 +25,11 @@ from spark_queue.errors import (
 )
 from spark_queue.report.reading import Shared
 from spark_queue.serve import links, pages
-from spark_queue.serve.guard import Guard
+from spark_queue.serve.guard import RequestGuard
 from spark_queue.serve.pages import Page
 from spark_queue.serve.sessions import Session, Sessions
-from spark_queue.serve.verbs import VERBS, Field, Plan, Verb
-from spark_queue.serve.watching import FOR_A_CLICK, FOR_A_REFRESH, Board, Watched
+from spark_queue.serve.verbs import VERBS, FormField, Preview, Verb
+from spark_queue.serve.watching import FOR_A_CLICK, FOR_A_REFRESH, Board, WatchedQueue
 from spark_queue.wording import plural
 
 #: Bytes that a form may have, and digits of a number in an address.
@@ -69,7 +69,7 @@ class Site:
     is_private: bool = False
     every: float = 5.0
 
-    def app(self, hosts: Iterable[str]) -> Guard:
+    def app(self, hosts: Iterable[str]) -> RequestGuard:
         """Return what answers requests, by these names of the machine."""
         reads = [
             Route("/", self._get(self._board)),
@@ -88,7 +88,11 @@ class Site:
         routes = [*_FILES, *reads, *(acts if self.acts else []), *(signs if self.sessions else [])]
         errors = {SparkQueueError: _wrong, OSError: _wrong, HTTPException: _refuse}
         app = Starlette(routes=[*routes, *last], exception_handlers=errors)
-        return Guard(app, hosts, self.sessions.is_at) if self.sessions else Guard(app, hosts)
+        return (
+            RequestGuard(app, hosts, self.sessions.is_at)
+            if self.sessions
+            else RequestGuard(app, hosts)
+        )
 
     def _get(self, show: Callable[[Request], Response]) -> Callable[[Request], Response]:
         """Return what answers a GET: who must sign in, and has not, is asked to."""
@@ -127,7 +131,7 @@ class Site:
         wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         return RedirectResponse(f"/sign-in?{links.query(next=wanted)}", HTTPStatus.SEE_OTHER)
 
-    def _seat(self, request: Request) -> tuple[Watched, str]:
+    def _seat(self, request: Request) -> tuple[WatchedQueue, str]:
         """Return the queue that is asked for, and where its pages begin."""
         number, has_reader, reader = request.path_params["seat"].partition("@")
         try:
@@ -202,7 +206,7 @@ class Site:
         seat, base = self._seat(request)
         name, verb = _verb(request)
         fields = [
-            Field(
+            FormField(
                 name=one.name, label=one.label, value=request.query_params.get(one.name, one.value)
             )
             for one in verb.fields(seat.open().operate.config)
@@ -232,7 +236,14 @@ class Site:
 
 
 def _confirmation(
-    session: Session, seat: Watched, base: str, name: str, plan: Plan, form: Form, *, is_again: bool
+    session: Session,
+    seat: WatchedQueue,
+    base: str,
+    name: str,
+    plan: Preview,
+    form: Form,
+    *,
+    is_again: bool,
 ) -> Response:
     changed = "There are more items than were confirmed: look again." if is_again else ""
     known = {field.name for field in VERBS[name].fields(seat.open().operate.config)}
@@ -248,7 +259,7 @@ def _confirmation(
     return HTMLResponse(Page(template="confirm.html", values=values).html(error=changed))
 
 
-def _of_forms(session: Session, seat: Watched, base: str, verb: str) -> dict[str, object]:
+def _of_forms(session: Session, seat: WatchedQueue, base: str, verb: str) -> dict[str, object]:
     return {
         "operator": session.operator,
         "csrf": session.csrf,

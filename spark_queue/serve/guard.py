@@ -31,7 +31,7 @@ LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 _READS = frozenset({"GET", "HEAD"})
 
 
-class Guard:
+class RequestGuard:
     """Lets nobody in by a name that is not ours, and no form from another site.
 
     A site that has its own name lead to this machine comes with that name. The address at which a

@@ -19,7 +19,7 @@ from spark_queue.report.predicates import redrive_where
 from spark_queue.report.reading import Shared
 from spark_queue.report.sheets import Sheet
 from spark_queue.serve import links
-from spark_queue.serve.watching import LISTED, Board, Watched
+from spark_queue.serve.watching import LISTED, Board, WatchedQueue
 from spark_queue.wording import duration, line_of, visible
 
 #: Signs that are shown of a value in a list.
@@ -81,7 +81,7 @@ def board(seats: Board, most_age: float) -> Page:
     return Page(template="board.html", values={"title": "Queues", "queues": lines})
 
 
-def _line(seat: Watched, most_age: float) -> Mapping[str, Any]:
+def _line(seat: WatchedQueue, most_age: float) -> Mapping[str, Any]:
     line = {"name": seat.name, "href": links.base_of(seat.number), "error": "", "note": ""}
     try:
         report = seat.report(most_age)
@@ -103,7 +103,7 @@ def _line(seat: Watched, most_age: float) -> Mapping[str, Any]:
     }
 
 
-def queue(seat: Watched, base: str, most_age: float, verbs: Sequence[str]) -> Page:
+def queue(seat: WatchedQueue, base: str, most_age: float, verbs: Sequence[str]) -> Page:
     """Return the page of a queue, with links to the forms of some actions."""
     report = seat.report(most_age)
     parts = [page.panels(report, links.of_report(base, seat.number, report))]
@@ -111,7 +111,7 @@ def queue(seat: Watched, base: str, most_age: float, verbs: Sequence[str]) -> Pa
     return _panels(sheets.headline(report), parts, actions)
 
 
-def item(seat: Watched, base: str, seq: int, most_age: float) -> Page | None:
+def item(seat: WatchedQueue, base: str, seq: int, most_age: float) -> Page | None:
     """Return the page of an item; ``None`` where there is none."""
     found = seat.item(seq, most_age)
     if not found.history:
@@ -121,7 +121,7 @@ def item(seat: Watched, base: str, seq: int, most_age: float) -> Page | None:
 
 
 def shared_page(
-    seat: Watched, base: str, by: Shared, digest: str, most_age: float, verbs: Sequence[str]
+    seat: WatchedQueue, base: str, by: Shared, digest: str, most_age: float, verbs: Sequence[str]
 ) -> Page | None:
     """Return the page of a tenant, a group or an error; ``None`` where there is none."""
     report = seat.items(by, digest, most_age)
@@ -179,7 +179,7 @@ def _panels(
     return Page(template="panels.html", values=values)
 
 
-def _trail(seat: Watched, base: str) -> Sequence[tuple[str, str]]:
+def _trail(seat: WatchedQueue, base: str) -> Sequence[tuple[str, str]]:
     return ((seat.name, base),)
 
 

@@ -7,7 +7,7 @@ import socket
 import uvicorn
 
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.serve.guard import Guard
+from spark_queue.serve.guard import RequestGuard
 from spark_queue.serve.limits import ConnectionLimits, protocol_of
 
 
@@ -28,12 +28,12 @@ def listening(host: str, port: int) -> socket.socket:
         ) from exc
 
 
-def run(app: Guard, at: socket.socket) -> None:
+def run(app: RequestGuard, at: socket.socket) -> None:
     """Answer requests until the process is interrupted."""
     server_of(app).run(sockets=[at])
 
 
-def server_of(app: Guard, limits: ConnectionLimits | None = None) -> uvicorn.Server:
+def server_of(app: RequestGuard, limits: ConnectionLimits | None = None) -> uvicorn.Server:
     """Return what answers requests when it is run, within limits of its connections."""
     config = uvicorn.Config(
         app,

@@ -9,14 +9,14 @@ from typing import Any
 from spark_queue.config import QueueConfig
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.results import Affected
-from spark_queue.serve.watching import FOR_A_REFRESH, Operable, Watched
+from spark_queue.serve.watching import FOR_A_REFRESH, Operable, WatchedQueue
 from spark_queue.settings_text import changes, read_options
 from spark_queue.settings_text import read_weights as _weights
 from spark_queue.wording import plural
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Preview:
     """What would be done, before it is."""
 
     items: int
@@ -32,7 +32,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Field:
+class FormField:
     """A field of a form."""
 
     name: str
@@ -45,24 +45,24 @@ class Verb:
     """An action: what is asked for it, and what it would do."""
 
     what: str
-    fields: Callable[[QueueConfig], Sequence[Field]] = field(default=lambda _config: ())
-    planned: Callable[[Watched, Mapping[str, str]], Plan]
+    fields: Callable[[QueueConfig], Sequence[FormField]] = field(default=lambda _config: ())
+    planned: Callable[[WatchedQueue, Mapping[str, str]], Preview]
 
 
-def _pause(seat: Watched, _asked: Mapping[str, str]) -> Plan:
+def _pause(seat: WatchedQueue, _asked: Mapping[str, str]) -> Preview:
     seen = seat.report(FOR_A_REFRESH).overview
     waits = plural(seen.ready, "item")
     text = f"{waits} that wait will not be given out until it is resumed; {seen.claimed:,} go on"
-    return Plan(items=seen.ready, text=text, do=lambda at: f"paused from step {at.pause()} on")
+    return Preview(items=seen.ready, text=text, do=lambda at: f"paused from step {at.pause()} on")
 
 
-def _resume(seat: Watched, _asked: Mapping[str, str]) -> Plan:
+def _resume(seat: WatchedQueue, _asked: Mapping[str, str]) -> Preview:
     seen = seat.report(FOR_A_REFRESH).overview
     text = f"{plural(seen.ready, 'item')} that wait may be given out again"
-    return Plan(items=seen.ready, text=text, do=lambda at: f"resumed from step {at.resume()} on")
+    return Preview(items=seen.ready, text=text, do=lambda at: f"resumed from step {at.resume()} on")
 
 
-def _cancel(seat: Watched, asked: Mapping[str, str]) -> Plan:
+def _cancel(seat: WatchedQueue, asked: Mapping[str, str]) -> Preview:
     where = _where(asked)
     found = seat.open().operate.cancel(where, dry_run=True)
 
@@ -73,7 +73,7 @@ def _cancel(seat: Watched, asked: Mapping[str, str]) -> Plan:
     return _ending(found, f"{plural(found, 'item')} will be cancelled", do)
 
 
-def _redrive(seat: Watched, asked: Mapping[str, str]) -> Plan:
+def _redrive(seat: WatchedQueue, asked: Mapping[str, str]) -> Preview:
     where = _where(asked)
     found = seat.open().operate.redrive(where, dry_run=True)
 
@@ -84,10 +84,10 @@ def _redrive(seat: Watched, asked: Mapping[str, str]) -> Plan:
     return _ending(found, f"{plural(found, 'item')} will be enqueued again", do)
 
 
-def _ending(found: Affected, text: str, do: Callable[[Operable], str]) -> Plan:
+def _ending(found: Affected, text: str, do: Callable[[Operable], str]) -> Preview:
     was = ", ".join(f"{count:,} {state}" for state, count in found.states.items())
     whole = f"{text} ({was} now)" if was else text
-    return Plan(items=int(found), text=whole, do=do, sample=found.sample, is_bounded=True)
+    return Preview(items=int(found), text=whole, do=do, sample=found.sample, is_bounded=True)
 
 
 def _where(asked: Mapping[str, str]) -> str:
@@ -108,19 +108,19 @@ _SETTINGS = {
 }
 
 
-def _settings(config: QueueConfig) -> Sequence[Field]:
+def _settings(config: QueueConfig) -> Sequence[FormField]:
     plain = config.to_dict()
-    fields = [Field(name=n, label=said, value=_text(plain[n])) for n, said in _SETTINGS.items()]
+    fields = [FormField(name=n, label=said, value=_text(plain[n])) for n, said in _SETTINGS.items()]
     weights = " ".join(f"{key}={weight:g}" for key, weight in config.weights.items())
     label = "Weights of fair keys to set, as KEY=WEIGHT, with spaces between"
-    return [*fields, Field(name="weights", label=label, value=weights)]
+    return [*fields, FormField(name="weights", label=label, value=weights)]
 
 
 def _text(value: object) -> str:
     return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _configure(seat: Watched, asked: Mapping[str, str]) -> Plan:
+def _configure(seat: WatchedQueue, asked: Mapping[str, str]) -> Preview:
     before = seat.open().operate.config
     settings = _changes(before, asked)
     if not settings:
@@ -129,7 +129,7 @@ def _configure(seat: Watched, asked: Mapping[str, str]) -> Plan:
     said = ", ".join(f"{name} {_text(old[name])} -> {_text(new[name])}" for name in settings)
     seen = seat.report(FOR_A_REFRESH).overview
     served = seen.ready + seen.claimed
-    return Plan(
+    return Preview(
         items=served,
         text=f"{said}; {plural(served, 'open item')} will be served by it",
         do=lambda queue: f"configured: {said}, from step {queue.configure(**settings)} on",
@@ -159,9 +159,9 @@ def _number(name: str, text: str, read: type[float | int] = float) -> float:
         raise InvalidArgumentError(f"{name} is {text[:80]!r}: it must be {kind}") from None
 
 
-def _items(_config: QueueConfig) -> Sequence[Field]:
+def _items(_config: QueueConfig) -> Sequence[FormField]:
     label = "Which items, as SQL over the columns of an item, such as _seq = 7"
-    return [Field(name="where", label=label)]
+    return [FormField(name="where", label=label)]
 
 
 #: What may be done, by its name.

@@ -53,7 +53,7 @@ class Operable(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
+class OpenedQueue:
     """A queue as one of its readers sees it."""
 
     look: Followed
@@ -61,7 +61,7 @@ class Opened:
 
 
 #: Opens a queue, given its name and that of a reader; the default reader for ``None``.
-Opener = Callable[[str, str | None], Opened]
+Opener = Callable[[str, str | None], OpenedQueue]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class _Answer:
 
 
 @dataclass(slots=True)
-class Watched:
+class WatchedQueue:
     """A queue that is looked at, by any number of threads.
 
     Parameters
@@ -94,10 +94,10 @@ class Watched:
     opener: Opener
     timer: Callable[[], float] = time.monotonic
     _lock: threading.RLock = field(default_factory=threading.RLock)
-    _opened: Opened | None = None
+    _opened: OpenedQueue | None = None
     _answers: dict[object, _Answer] = field(default_factory=dict)
 
-    def open(self) -> Opened:
+    def open(self) -> OpenedQueue:
         """Return the queue, opened when it is asked for first.
 
         Raises
@@ -174,13 +174,13 @@ class Board:
     def __init__(self, names: Sequence[str], opener: Opener, reader: str | None = None) -> None:
         self._names, self._opener, self._reader = tuple(names), opener, reader
         self._lock = threading.Lock()
-        self._seats: dict[tuple[int, str | None], Watched] = {}
+        self._seats: dict[tuple[int, str | None], WatchedQueue] = {}
 
-    def __iter__(self) -> Iterator[Watched]:
+    def __iter__(self) -> Iterator[WatchedQueue]:
         """Go through the queues as they were named."""
         return (self.seat(number) for number in range(len(self._names)))
 
-    def seat(self, number: int, reader: str | None = None) -> Watched:
+    def seat(self, number: int, reader: str | None = None) -> WatchedQueue:
         """Return a queue as a reader sees it.
 
         Raises
@@ -194,7 +194,7 @@ class Board:
         with self._lock:
             found = self._seats.get((number, reader))
         if found is None:
-            found = Watched(number, name, reader, self._opener)
+            found = WatchedQueue(number, name, reader, self._opener)
             if reader != self._reader:
                 # One that is not there takes no place.
                 found.open()

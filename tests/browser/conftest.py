@@ -29,7 +29,7 @@ from spark_queue.serve.app import Site
 from spark_queue.serve.guard import LOOPBACK
 from spark_queue.serve.running import listening, server_of
 from spark_queue.serve.sessions import Sessions
-from spark_queue.serve.watching import Board, Opened
+from spark_queue.serve.watching import Board, OpenedQueue
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Dialog, Page
@@ -93,10 +93,10 @@ def serve() -> Iterator[Callable[..., Served]]:
         def served(*queues: LocalQueue, acts: bool = True) -> Served:
             known = {queue.name: queue for queue in queues}
 
-            def opener(name: str, reader: str | None) -> Opened:
+            def opener(name: str, reader: str | None) -> OpenedQueue:
                 queue = known[name]
                 seen = queue if reader is None else queue.open_reader(reader)
-                return Opened(look=follow(store_of(seen)), operate=seen)
+                return OpenedQueue(look=follow(store_of(seen)), operate=seen)
 
             sessions = Sessions(TOKEN, "ann") if acts else None
             board = Board(list(known), opener)

@@ -20,7 +20,7 @@ from spark_queue import checks, extras
 from spark_queue.cli.command import DryRun, Name, ReaderOption, command, operating
 from spark_queue.cli.commands.settings import Lease
 from spark_queue.cli.engines.choice import local_path
-from spark_queue.cli.engines.engine import AnyQueue, Source
+from spark_queue.cli.engines.engine import AnyQueue, RowSource
 from spark_queue.cli.scope import Scope
 from spark_queue.cli.shown import show_counts, show_items
 from spark_queue.cli.shown.display import Display
@@ -94,7 +94,7 @@ def enqueue(
         raise InvalidArgumentError("say where the rows are: --table or --files, one of them")
     # Before Spark is started: it takes a while.
     kind = None if files is None else format or format_of(files)
-    source = Source(
+    source = RowSource(
         table=table,
         files=files,
         kind=kind,

@@ -95,14 +95,14 @@ def require_installed() -> None:
 
 
 def _opener(scope: Scope, window: timedelta) -> Opener:
-    from spark_queue.serve.watching import Opened  # noqa: PLC0415 - as above
+    from spark_queue.serve.watching import OpenedQueue  # noqa: PLC0415 - as above
 
     looks: dict[str, Followed] = {}
 
-    def open_queue(name: str, reader: str | None) -> Opened:
+    def open_queue(name: str, reader: str | None) -> OpenedQueue:
         engine, queue = scope.open_queue(name, reader)
         looks[name] = engine.reports(queue, window, looks.get(name))
-        return Opened(look=looks[name], operate=queue)
+        return OpenedQueue(look=looks[name], operate=queue)
 
     return open_queue
 

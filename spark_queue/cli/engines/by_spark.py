@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from spark_queue.cli import inputs
 from spark_queue.cli.engines.choice import absolute
-from spark_queue.cli.engines.engine import LETTER, SHOWN, AnyQueue, Past, Source
+from spark_queue.cli.engines.engine import LETTER, SHOWN, AnyQueue, Past, RowSource
 from spark_queue.cli.shown.plain import plain, rows
 from spark_queue.clock import SystemClock
 from spark_queue.config import QueueConfig
@@ -33,63 +33,63 @@ if TYPE_CHECKING:
 
 
 def create(scope: Scope, name: str, schema: str, config: QueueConfig) -> str:
-    """See :class:`~spark_queue.cli.engines.engine.Engine`, as of all that follows."""
+    """See :class:`~spark_queue.cli.engines.engine.CommandEngine`, as of all that follows."""
     return DeltaQueue.create(scope.spark, locate(scope, name), schema, config).name
 
 
 def open_queue(scope: Scope, name: str, reader: str | None) -> AnyQueue:
-    """See :class:`Engine`."""
+    """See :class:`CommandEngine`."""
     return scope.reading(name, reader)
 
 
 def locate(scope: Scope, name: str) -> str:
-    """See :class:`Engine`."""
+    """See :class:`CommandEngine`."""
     return scope.locate(name)
 
 
 def drop(scope: Scope, place: str) -> None:
-    """See :class:`Engine`."""
+    """See :class:`CommandEngine`."""
     DeltaQueue.drop(scope.spark, place)
 
 
 def droppable(scope: Scope, place: str) -> Affected:
-    """See :class:`Engine`."""
+    """See :class:`CommandEngine`."""
     return cast("Affected", DeltaQueue.drop(scope.spark, place, dry_run=True))
 
 
 def clone(scope: Scope, name: str, to: str) -> AnyQueue:
-    """See :class:`Engine`."""
+    """See :class:`CommandEngine`."""
     return scope.queue(name).clone(scope.locate(to))
 
 
 def maintain(scope: Scope, name: str, retention: timedelta | None) -> Maintained:
-    """See :class:`Engine`."""
+    """See :class:`CommandEngine`."""
     return scope.queue(name).maintain(retention=retention)
 
 
 def add_columns(scope: Scope, name: str, schema: str) -> list[str]:
-    """See :class:`Engine`."""
+    """See :class:`CommandEngine`."""
     return scope.queue(name).add_columns(schema)
 
 
 def upgrade(scope: Scope, name: str, *, dry_run: bool) -> Upgraded:
-    """See :class:`Engine`."""
+    """See :class:`CommandEngine`."""
     return scope.queue(name).upgrade(dry_run=dry_run)
 
 
 def maintainable(scope: Scope, name: str, retention: timedelta | None) -> Affected:
-    """See :class:`Engine`."""
+    """See :class:`CommandEngine`."""
     return scope.queue(name).maintain(retention=retention, dry_run=True)
 
 
 def examine(scope: Scope, name: str, limits: Thresholds) -> Checkup:
-    """See :class:`Engine`."""
+    """See :class:`CommandEngine`."""
     address = QueueAddress(locate(scope, name))
     return examination.examine(Store.of(scope.spark, address, SystemClock()), limits)
 
 
-def enqueue(scope: Scope, queue: AnyQueue, source: Source) -> EnqueueResult:
-    """See :class:`Engine`."""
+def enqueue(scope: Scope, queue: AnyQueue, source: RowSource) -> EnqueueResult:
+    """See :class:`CommandEngine`."""
     into = cast("DeltaQueue", queue)
     explained: AbstractContextManager[None] = nullcontext()
     if source.files is None or source.kind is None:
@@ -102,7 +102,7 @@ def enqueue(scope: Scope, queue: AnyQueue, source: Source) -> EnqueueResult:
 
 
 def columns(queue: AnyQueue) -> str:
-    """See :class:`Engine`."""
+    """See :class:`CommandEngine`."""
     fields = _as_queue(queue).schema.fields
     return ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in fields)
 
@@ -110,7 +110,7 @@ def columns(queue: AnyQueue) -> str:
 def status(
     queue: AnyQueue, past: Past, where: str | None, limit: int
 ) -> tuple[datetime, dict[str, Any]]:
-    """See :class:`Engine`."""
+    """See :class:`CommandEngine`."""
     seen = _as_queue(queue)
     at = seen.instant_of(past) if isinstance(past, int) else past or SystemClock().now()
     at = at.astimezone(timezone.utc)
@@ -159,7 +159,7 @@ def _first(items: DataFrame, at: datetime) -> DataFrame:
 def dead(
     queue: AnyQueue, past: Past, where: str | None, limit: int
 ) -> tuple[int, list[dict[str, Any]]]:
-    """See :class:`Engine`."""
+    """See :class:`CommandEngine`."""
     seen = _as_queue(queue)
     letters = matching(seen.dead(past), where)
     shown = letters.select(*seen.schema.names, *LETTER).orderBy("_seq")
@@ -167,7 +167,7 @@ def dead(
 
 
 def stats(queue: AnyQueue, past: Past, limit: int) -> dict[str, Any]:
-    """See :class:`Engine`."""
+    """See :class:`CommandEngine`."""
     found = _as_queue(queue).stats(past)
     counts = {name: plain(getattr(found, name)) for name in found.__dataclass_fields__}
     return {**counts, "per_key": rows(_worst(found.per_key), limit)}
@@ -179,7 +179,7 @@ def _worst(per_key: DataFrame) -> DataFrame:
 
 
 def reports(queue: AnyQueue, window: timedelta, like: Followed | None = None) -> Followed:
-    """See :class:`Engine`."""
+    """See :class:`CommandEngine`."""
     return reading.follow(store_of(_as_queue(queue)), window, like.engines if like else None)
 
 

@@ -19,7 +19,7 @@ _SPARK_IS_SET_UP = (
 )
 
 
-class Choice(str, Enum):
+class EngineChoice(str, Enum):
     """Who answers a command."""
 
     AUTO = "auto"

@@ -45,7 +45,7 @@ LETTER = ("_seq", "_attempts", "_losses", "_finished_at", "_error", "_successor"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class RowSource:
     """Where rows to enqueue are."""
 
     table: str | None
@@ -58,7 +58,7 @@ class Source:
     on_duplicate: Literal["skip", "raise"]
 
 
-class Engine(Protocol):
+class CommandEngine(Protocol):
     """Answers commands; a module is one."""
 
     def create(self, scope: Scope, name: str, schema: str, config: QueueConfig) -> str:
@@ -94,7 +94,7 @@ class Engine(Protocol):
     def locate(self, scope: Scope, name: str) -> str:
         """Return the name or path of a queue as the library has it."""
 
-    def enqueue(self, scope: Scope, queue: AnyQueue, source: Source) -> EnqueueResult:
+    def enqueue(self, scope: Scope, queue: AnyQueue, source: RowSource) -> EnqueueResult:
         """Add rows."""
 
     def columns(self, queue: AnyQueue) -> str:

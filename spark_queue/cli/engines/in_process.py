@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_queue.cli.engines.choice import is_local, local_path
-from spark_queue.cli.engines.engine import LETTER, SHOWN, AnyQueue, Past, Source
+from spark_queue.cli.engines.engine import LETTER, SHOWN, AnyQueue, Past, RowSource
 from spark_queue.cli.shown.plain import plain
 from spark_queue.clock import SystemClock
 from spark_queue.config import QueueConfig
@@ -45,7 +45,7 @@ _MOST = 1_000_000
 
 
 def create(scope: Scope, name: str, schema: str, config: QueueConfig) -> str:
-    """See :class:`~spark_queue.cli.engines.engine.Engine`, as of all that follows."""
+    """See :class:`~spark_queue.cli.engines.engine.CommandEngine`, as of all that follows."""
     try:
         return LocalQueue.create(local_path(name), schema, config).name
     except (InvalidArgumentError, InvalidConfigError, SchemaMismatchError) as exc:
@@ -55,32 +55,32 @@ def create(scope: Scope, name: str, schema: str, config: QueueConfig) -> str:
 
 
 def open_queue(scope: Scope, name: str, reader: str | None) -> AnyQueue:
-    """See :class:`Engine`."""
+    """See :class:`CommandEngine`."""
     del scope
     queue = LocalQueue.open(local_path(name))
     return queue if reader is None else queue.open_reader(reader)
 
 
 def locate(scope: Scope, name: str) -> str:
-    """See :class:`Engine`."""
+    """See :class:`CommandEngine`."""
     del scope
     return local_path(name)
 
 
 def drop(scope: Scope, place: str) -> None:
-    """See :class:`Engine`."""
+    """See :class:`CommandEngine`."""
     del scope
     LocalQueue.drop(local_path(place))
 
 
 def droppable(scope: Scope, place: str) -> Affected:
-    """See :class:`Engine`."""
+    """See :class:`CommandEngine`."""
     del scope
     return cast("Affected", LocalQueue.drop(local_path(place), dry_run=True))
 
 
 def clone(scope: Scope, name: str, to: str) -> AnyQueue:
-    """See :class:`Engine`."""
+    """See :class:`CommandEngine`."""
     del scope
     if not is_local(to):
         raise SparkNeededError(f"a clone in {to!r}", "it is not on this machine's disk")
@@ -88,37 +88,37 @@ def clone(scope: Scope, name: str, to: str) -> AnyQueue:
 
 
 def maintain(scope: Scope, name: str, retention: timedelta | None) -> Maintained:
-    """See :class:`Engine`."""
+    """See :class:`CommandEngine`."""
     del scope
     return LocalQueue.open(local_path(name)).maintain(retention=retention)
 
 
 def add_columns(scope: Scope, name: str, schema: str) -> list[str]:
-    """See :class:`Engine`."""
+    """See :class:`CommandEngine`."""
     del scope
     return LocalQueue.open(local_path(name)).add_columns(schema)
 
 
 def upgrade(scope: Scope, name: str, *, dry_run: bool) -> Upgraded:
-    """See :class:`Engine`."""
+    """See :class:`CommandEngine`."""
     del scope
     return LocalQueue.open(local_path(name)).upgrade(dry_run=dry_run)
 
 
 def maintainable(scope: Scope, name: str, retention: timedelta | None) -> Affected:
-    """See :class:`Engine`."""
+    """See :class:`CommandEngine`."""
     del scope
     return LocalQueue.open(local_path(name)).maintain(retention=retention, dry_run=True)
 
 
 def examine(scope: Scope, name: str, limits: Thresholds) -> Checkup:
-    """See :class:`Engine`."""
+    """See :class:`CommandEngine`."""
     del scope
     return handles.examine(local_path(name), limits)
 
 
-def enqueue(scope: Scope, queue: AnyQueue, source: Source) -> EnqueueResult:
-    """See :class:`Engine`."""
+def enqueue(scope: Scope, queue: AnyQueue, source: RowSource) -> EnqueueResult:
+    """See :class:`CommandEngine`."""
     from spark_queue.cli.engines import files  # noqa: PLC0415 - takes a while
 
     del scope
@@ -131,7 +131,7 @@ def enqueue(scope: Scope, queue: AnyQueue, source: Source) -> EnqueueResult:
 
 
 def columns(queue: AnyQueue) -> str:
-    """See :class:`Engine`."""
+    """See :class:`CommandEngine`."""
     found = handles.columns_of(_local(queue))
     return ", ".join(f"{column.name} {column.kind.simple}" for column in found)
 
@@ -139,7 +139,7 @@ def columns(queue: AnyQueue) -> str:
 def status(
     queue: AnyQueue, past: Past, where: str | None, limit: int
 ) -> tuple[datetime, dict[str, Any]]:
-    """See :class:`Engine`."""
+    """See :class:`CommandEngine`."""
     store = handles.store_of(_local(queue))
     ends = ends_at(store, past)
     at = (ends.at or SystemClock().now()).astimezone(timezone.utc)
@@ -195,7 +195,7 @@ def _sort(found: pa.Table, notes: dict[str, pa.ChunkedArray]) -> pa.Table:
 def dead(
     queue: AnyQueue, past: Past, where: str | None, limit: int
 ) -> tuple[int, list[dict[str, Any]]]:
-    """See :class:`Engine`."""
+    """See :class:`CommandEngine`."""
     store = handles.store_of(_local(queue))
     ends = ends_at(store, past)
     found = _select(store, views.standing(store, ends, _MOST), ends, where)
@@ -208,7 +208,7 @@ def dead(
 
 
 def stats(queue: AnyQueue, past: Past, limit: int) -> dict[str, Any]:
-    """See :class:`Engine`."""
+    """See :class:`CommandEngine`."""
     found = _local(queue).stats(past)
     keys: pa.Table = cast("Any", found.per_key)
     counts = {name: plain(getattr(found, name)) for name in _COUNTS}
@@ -229,7 +229,7 @@ def _worst(keys: pa.Table) -> pa.Array:
 
 
 def reports(queue: AnyQueue, window: timedelta, like: Followed | None = None) -> Followed:
-    """See :class:`Engine`."""
+    """See :class:`CommandEngine`."""
     return reading.follow(handles.store_of(_local(queue)), window, like.engines if like else None)
 
 

@@ -96,7 +96,7 @@ def read(text: str, columns: Sequence[Field]) -> Expression:
         When it may give another value in another session or at another time, or is no expression;
         it names what is not allowed.
     """
-    return _Reader(text, columns).whole()
+    return _ExpressionParser(text, columns).whole()
 
 
 def read_condition(text: str, columns: Sequence[Field]) -> Node:
@@ -109,7 +109,7 @@ def read_condition(text: str, columns: Sequence[Field]) -> Node:
     InvalidArgumentError
         As for :func:`read`, or when it is a value that is not true or false.
     """
-    node = _Reader(text, columns, has_instants=True).whole().node
+    node = _ExpressionParser(text, columns, has_instants=True).whole().node
     if node is None or node.letter == "n":
         _refuse("it is no condition")
     if node.letter != "b":
@@ -117,7 +117,7 @@ def read_condition(text: str, columns: Sequence[Field]) -> Node:
     return node
 
 
-class _Reader:
+class _ExpressionParser:
     """Reads one expression, from left to right; each level of precedence is one method."""
 
     def __init__(self, text: str, columns: Sequence[Field], *, has_instants: bool = False) -> None:

@@ -154,7 +154,9 @@ class ColumnTables:
         """See :class:`JournalTables`; a thread of this process merges files beside the steps."""
         del archive_to
         if retention is not None:
-            generations.dropped(self._store, retention, by_columns.Tables(self._store))
+            generations.dropped(
+                self._store, retention, by_columns.GenerationsByColumns(self._store)
+            )
 
     def _files(self) -> list[LogFile]:
         return [file for file in log_of(self._store, "queue").files() if file.gen >= 0]

@@ -27,7 +27,7 @@ class KeyHashes:
 
     def __init__(self) -> None:
         self.step = -1
-        self._runs: list[_Run] = []
+        self._runs: list[_HashRun] = []
 
     def __len__(self) -> int:
         return sum(len(run.hashes) for run in self._runs)
@@ -37,18 +37,18 @@ class KeyHashes:
         items = pa.table({"hash": hashes, "seq": seqs})
         items = items.filter(pc.is_valid(items["hash"]))
         if items.num_rows:
-            self._runs.append(_Run(items))
+            self._runs.append(_HashRun(items))
         small = [run for run in self._runs if len(run.hashes) < _LARGE]
         if len(small) > _RUNS:
             large = [run for run in self._runs if len(run.hashes) >= _LARGE]
-            self._runs = [*large, _Run(pa.concat_tables(run.items for run in small))]
+            self._runs = [*large, _HashRun(pa.concat_tables(run.items for run in small))]
 
     def seqs_of(self, hashed: int) -> list[int]:
         """Return the items that have a key of a hash."""
         return [seq for run in self._runs for seq in run.seqs_of(hashed)]
 
 
-class _Run:
+class _HashRun:
     """Items in the order of their hashes."""
 
     __slots__ = ("hashes", "items", "seqs")

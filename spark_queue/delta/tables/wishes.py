@@ -23,7 +23,7 @@ STALENESS = "spark.databricks.delta.stalenessLimit"
 _DEFAULTS = "spark.databricks.delta.properties.defaults."
 
 
-class Tables(Protocol):
+class TableSource(Protocol):
     """Tables that are kept elsewhere than on a disk or a shared store."""
 
     def log(
@@ -38,7 +38,7 @@ class PlainSession:
     """What stands where a session of Spark would: its settings, and who keeps the tables."""
 
     conf: Mapping[str, str] = field(default_factory=dict)
-    tables: Tables | None = None
+    tables: TableSource | None = None
     """``None`` for this machine's disk."""
 
 

@@ -52,7 +52,7 @@ def maintain(
     trim.behind(store)
     dropped: list[Generation] = []
     if retention is not None:
-        dropped = generations.dropped(store, retention, Tables(store, archive))
+        dropped = generations.dropped(store, retention, GenerationsByColumns(store, archive))
     tidied = [_tidied(store, "queue"), *(_tidied(r, "status") for r in readers.every(store))]
     directory = store.handle.place.directory()
     if directory is not None:
@@ -71,7 +71,7 @@ def maintain(
 
 def maintainable(store: Store, retention: timedelta | None) -> Affected:
     """Return what that would end or drop; nothing is written."""
-    return foreseen.maintained(store, retention, Tables(store))
+    return foreseen.maintained(store, retention, GenerationsByColumns(store))
 
 
 def _drop_old_checkpoints(reader: Store, newest: int) -> None:
@@ -97,25 +97,25 @@ def _remove(
 
 
 @dataclass(frozen=True, slots=True)
-class Tables(FinishedByColumns):
-    """See :class:`~spark_queue.delta.upkeep.generations.Tables`: by columns."""
+class GenerationsByColumns(FinishedByColumns):
+    """See :class:`~spark_queue.delta.upkeep.generations.GenerationTables`: by columns."""
 
     archive: ResultTable | None = None
 
     def keep(self, gen: Generation) -> None:
-        """See :class:`Tables`."""
+        """See :class:`GenerationTables`."""
         if self.archive is not None:
             name = generations.archive_name(self.store)
             self.archive.append(_archived(self.store, gen.number), name, gen.number + 1)
 
     def drop(self, reader: Store, which: LogName, gen: Generation) -> None:
-        """See :class:`Tables`."""
+        """See :class:`GenerationTables`."""
         _remove(reader, which, _of(gen.number), lambda rows: pc.is_valid(rows["_step"]))
 
 
 def purgeable(store: Store, where: Where) -> Affected:
     """Return which finished items are meant that no reader needs; nothing is written."""
-    found = purging.purgeable(store, _Purge(where))
+    found = purging.purgeable(store, _PurgeByColumns(where))
     if found is None:
         return Affected(0)
     first = next(readers.claiming(store))
@@ -126,12 +126,12 @@ def purgeable(store: Store, where: Where) -> Affected:
 
 def purge(store: Store, where: Where) -> Affected:
     """Remove such items with their history."""
-    count = purging.purged(store, _Purge(where))
+    count = purging.purged(store, _PurgeByColumns(where))
     return Affected(count, becomes={GONE: count})
 
 
 @dataclass(frozen=True, slots=True)
-class _Purge:
+class _PurgeByColumns:
     """See :class:`~spark_queue.delta.upkeep.purging.Purge`: by columns."""
 
     where: Where

@@ -11,11 +11,11 @@ from spark_queue.delta.planner import planner_of
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import CLAIMED, DEAD, EXPIRED, TERMINAL
 from spark_queue.delta.upkeep import generations
-from spark_queue.delta.upkeep.generations import Tables
+from spark_queue.delta.upkeep.generations import GenerationTables
 from spark_queue.results import Affected
 
 
-def maintained(store: Store, retention: timedelta | None, tables: Tables) -> Affected:
+def maintained(store: Store, retention: timedelta | None, tables: GenerationTables) -> Affected:
     """Return what would expire, die of its last lease, or be dropped.
 
     What an output has of a claim whose last lease ran out is asked when that is settled, and not

@@ -47,7 +47,7 @@ class Finished(Protocol):
         """Return when the last item of each generation finished for a reader."""
 
 
-class Tables(Finished, Protocol):
+class GenerationTables(Finished, Protocol):
     """Who also takes whole generations out of the tables of a queue."""
 
     def keep(self, gen: Generation) -> None:
@@ -65,7 +65,7 @@ def archive_name(store: Store) -> str:
     return f"archive of {store.handle.place.identity()}"
 
 
-def dropped(store: Store, retention: timedelta, tables: Tables) -> list[Generation]:
+def dropped(store: Store, retention: timedelta, tables: GenerationTables) -> list[Generation]:
     """Drop the generations whose items all finished before the retention; close the current one.
 
     Keys that are taken for ever, or longer than the retention, are remembered by their items: then
@@ -128,7 +128,7 @@ def _unneeded(gens: Iterable[Generation], needed: Collection[int]) -> list[Gener
 
 
 def _needed(store: Store, tables: Finished, seen: Seen) -> set[int]:
-    """Return the generations of items that some reader is not done with; see :meth:`Tables`."""
+    """Return the generations that some reader still needs; see :class:`GenerationTables`."""
     live: set[int] = set()
     for reader in standstill.registered(store):
         live |= tables.needed(reader, seen.get(reader.reader))
@@ -145,7 +145,7 @@ def _last_ends(store: Store, tables: Finished) -> dict[int, datetime]:
 
 
 def _drop_all(
-    store: Store, due: Iterable[Generation], seen: Seen, tables: Tables
+    store: Store, due: Iterable[Generation], seen: Seen, tables: GenerationTables
 ) -> list[Generation]:
     """Drop generations, up to the first with an item that came back to a reader; return which.
 
@@ -154,14 +154,14 @@ def _drop_all(
     return list(takewhile(lambda gen: _dropped(store, gen, seen, tables), due))
 
 
-def _dropped(store: Store, gen: Generation, seen: Seen, tables: Tables) -> bool:
+def _dropped(store: Store, gen: Generation, seen: Seen, tables: GenerationTables) -> bool:
     with standstill.standstill(store):
         if gen.number in _needed(store, tables, seen):
             return False
         return _drop(store, gen, seen, tables)
 
 
-def _drop(store: Store, gen: Generation, asked: Collection[int], tables: Tables) -> bool:
+def _drop(store: Store, gen: Generation, asked: Collection[int], tables: GenerationTables) -> bool:
     """Drop a generation, unless a reader needs it that registered after the others were asked."""
     # The floor first: who registers from now on does not count on what is about to go.
     if not _raise_floor(store, gen, asked):

@@ -95,13 +95,13 @@ def drop_finished(store: Store, retention: timedelta, archive_to: str | None) ->
 
 @dataclass(frozen=True, slots=True)
 class GenerationsBySpark:
-    """See :class:`~spark_queue.delta.upkeep.generations.Tables`: by queries."""
+    """See :class:`~spark_queue.delta.upkeep.generations.GenerationTables`: by queries."""
 
     store: Store
     archive_to: str | None = None
 
     def closed(self, before: int) -> list[Generation]:
-        """See :class:`Tables`."""
+        """See :class:`GenerationTables`."""
         items = self.store.queue.read().where((F.col("_kind") == ITEM) & (F.col("_gen") >= 0))
         facts = (
             items.where(F.col("_gen") < before)
@@ -112,12 +112,12 @@ class GenerationsBySpark:
         return [Generation(row["_gen"], row["items"], row["last_step"]) for row in rows]
 
     def needed(self, reader: Store, since: int | None) -> set[int]:
-        """See :class:`Tables`."""
+        """See :class:`GenerationTables`."""
         rows = snapshot.needed(reader, since).select("_gen").distinct().collect()
         return {row[0] for row in rows}
 
     def ends(self, reader: Store) -> dict[int, datetime]:
-        """See :class:`Tables`."""
+        """See :class:`GenerationTables`."""
         log = reader.status.read().where(F.col("_state").isin(*TERMINAL) & (F.col("_gen") >= 0))
         rows = log.groupBy("_gen").agg(F.max("_at").alias("last")).collect()
         return {row["_gen"]: row["last"].astimezone() for row in rows}
@@ -131,7 +131,7 @@ class GenerationsBySpark:
             archive.add(rows, self.store.name, name, gen.number, self.archive_to)
 
     def drop(self, reader: Store, which: LogName, gen: Generation) -> None:
-        """See :class:`Tables`."""
+        """See :class:`GenerationTables`."""
         log = reader.queue if which == "queue" else reader.status
         with rewriting(reader, which):
             log.delete(f"_gen = {gen.number}")
@@ -139,7 +139,7 @@ class GenerationsBySpark:
 
 def purgeable(store: Store, where: Where) -> Affected:
     """Return the finished items that are meant, and that no reader needs."""
-    found = purging.purgeable(store, _Purge(where))
+    found = purging.purgeable(store, _PurgeBySpark(where))
     if found is None:
         return Affected(0)
     first = next(readers.claiming(store))
@@ -149,12 +149,12 @@ def purgeable(store: Store, where: Where) -> Affected:
 
 def purge(store: Store, where: Where) -> Affected:
     """Remove such items with their history."""
-    count = purging.purged(store, _Purge(where))
+    count = purging.purged(store, _PurgeBySpark(where))
     return Affected(count, becomes={GONE: count})
 
 
 @dataclass(frozen=True, slots=True)
-class _Purge:
+class _PurgeBySpark:
     """See :class:`~spark_queue.delta.upkeep.purging.Purge`: by queries."""
 
     where: Where

@@ -36,7 +36,7 @@ def live(store: Store, seq: int) -> Explanation | None:
         known = {**replica.items, seq: row}.values()
         rows = [{**other, "_expires_at": expires_at(other, limit)} for other in known]
     at = now_of(store)
-    live = {row["_seq"]: Seen.of(row) for row in rows}
+    live = {row["_seq"]: LiveItem.of(row) for row in rows}
     staying = [item for item in live.values() if item.state == CLAIMED and not at.ends(item)]
     at = replace(at, in_flight=len(staying))
     group = row["_group_key"]
@@ -51,7 +51,7 @@ def live(store: Store, seq: int) -> Explanation | None:
 
 # rule again: place at an instant, deadline of an item
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class LiveItem:
     """A live item, as the scheduler's rules look at it."""
 
     seq: int
@@ -62,7 +62,7 @@ class Seen:
     lease_expires_at: float | None
 
     @classmethod
-    def of(cls, row: AnyRow) -> Seen:
+    def of(cls, row: AnyRow) -> LiveItem:
         """Look at a row."""
         return cls(
             seq=row["_seq"],

@@ -9,8 +9,8 @@ from spark_queue.delta.store import fencing
 from spark_queue.delta.tables.schema import FORMAT_VERSION
 from spark_queue.delta.tables.wishes import STALENESS, PlainSession, is_fresh, kept_by
 from spark_queue.doctor.finding import Finding, Severity
-from spark_queue.doctor.subject import Seen, Subject
-from spark_queue.doctor.table import Configured
+from spark_queue.doctor.subject import ReaderSubject, Subject
+from spark_queue.doctor.table import Configuration
 from spark_queue.errors import FormatVersionError, UnsafeSessionError
 from spark_queue.session import DURABILITY
 
@@ -35,7 +35,7 @@ def paused(subject: Subject) -> Iterator[Finding]:
             )
 
 
-def _pause(subject: Subject, reader: Seen) -> Configured | None:
+def _pause(subject: Subject, reader: ReaderSubject) -> Configuration | None:
     """Return the first of the newest configurations that are all paused."""
     first = None
     for configured in subject.table_of(reader).configurations():

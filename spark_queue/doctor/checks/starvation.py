@@ -11,7 +11,7 @@ from spark_queue.delta.tables import lives
 from spark_queue.doctor.finding import Finding
 from spark_queue.doctor.panels import StarvingKey
 from spark_queue.doctor.phrases import list_names, span
-from spark_queue.doctor.subject import Seen, Subject
+from spark_queue.doctor.subject import ReaderSubject, Subject
 from spark_queue.report.model import HeldGroup
 from spark_queue.results import Liveness
 from spark_queue.wording import plural
@@ -48,7 +48,7 @@ def nobody_claims(subject: Subject) -> Iterator[Finding]:
             )
 
 
-def _idle_since(subject: Subject, reader: Seen) -> datetime | None:
+def _idle_since(subject: Subject, reader: ReaderSubject) -> datetime | None:
     """Return since when items could run and nobody works; ``None`` where somebody does."""
     panels = subject.panels(reader)
     works = any(one.items and one.liveness is Liveness.ALIVE for one in panels.workers)
@@ -64,7 +64,7 @@ def _idle_since(subject: Subject, reader: Seen) -> datetime | None:
     return max(at for at in times if at is not None)
 
 
-def _resume_time(subject: Subject, reader: Seen) -> datetime | None:
+def _resume_time(subject: Subject, reader: ReaderSubject) -> datetime | None:
     configured = subject.table_of(reader).configurations()
     return max(
         (now.at for was, now in pairwise(configured) if was.paused and not now.paused), default=None
@@ -100,7 +100,7 @@ def tenant_starves(subject: Subject) -> Iterator[Finding]:
             )
 
 
-def _feed(subject: Subject, reader: Seen, keys: Sequence[StarvingKey]) -> str:
+def _feed(subject: Subject, reader: ReaderSubject, keys: Sequence[StarvingKey]) -> str:
     """Return what gives keys their turns again, where weights keep them; or tells what does."""
     weights = reader.settings.config.weights
     light = [key.fair_key for key in keys if weights.get(key.fair_key or "", 1.0) < 1]
@@ -161,7 +161,7 @@ def _state_of(group: HeldGroup) -> str:
     return f"{group.why} by one that is {group.liveness.value}" if group.liveness else group.why
 
 
-def _free(subject: Subject, reader: Seen, group: HeldGroup) -> str:
+def _free(subject: Subject, reader: ReaderSubject, group: HeldGroup) -> str:
     """Return what lets a group go on; of a head that somebody works on, only what shows it."""
     if group.liveness is None:
         return subject.command("cancel", "--where", f"_seq = {group.head}", reader=reader.name)

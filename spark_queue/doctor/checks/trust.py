@@ -15,7 +15,7 @@ from spark_queue.delta.tables.log import APP_ID, Log
 from spark_queue.delta.tables.traces import trace
 from spark_queue.doctor.finding import Finding
 from spark_queue.doctor.subject import Subject
-from spark_queue.doctor.table import Logged, Table, Written
+from spark_queue.doctor.table import CheckedTable, Logged, Written
 from spark_queue.errors import LogDamagedError, QueueNotFoundError
 from spark_queue.wording import shell_command
 
@@ -165,7 +165,7 @@ def clocks_differ(subject: Subject) -> Iterator[Finding]:
         )
 
 
-def _last_step(subject: Subject, table: Table) -> int:
+def _last_step(subject: Subject, table: CheckedTable) -> int:
     if table.which == "queue":
         return subject.store.queue_head().step
     return next(seen.head.step for seen in subject.readers if seen.name == table.reader)

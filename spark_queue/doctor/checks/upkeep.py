@@ -13,8 +13,8 @@ from spark_queue.delta.upkeep import generations
 from spark_queue.delta.upkeep.finished import FinishedByColumns
 from spark_queue.delta.upkeep.generations import Finished
 from spark_queue.doctor.finding import Finding, Severity
-from spark_queue.doctor.subject import Seen, Subject
-from spark_queue.doctor.table import Files, Table
+from spark_queue.doctor.subject import ReaderSubject, Subject
+from spark_queue.doctor.table import CheckedTable, Files
 from spark_queue.wording import shell_command, size
 
 #: How many times the commits after which they are summed up may be there: a process does it beside
@@ -26,7 +26,7 @@ _LATE = 3
 class _Due:
     """Upkeep that a table is due for."""
 
-    table: Table
+    table: CheckedTable
     what: str
     since: datetime | None
 
@@ -46,7 +46,7 @@ def checkpoint_due(subject: Subject) -> Iterator[Finding]:
             )
 
 
-def _first_step_since(subject: Subject, reader: Seen) -> datetime | None:
+def _first_step_since(subject: Subject, reader: ReaderSubject) -> datetime | None:
     later = subject.table_of(reader).heads_since(reader.head.checkpoint.step + 1)
     return later[0].at if later else None
 
@@ -101,7 +101,7 @@ def _as_one(
         )
 
 
-def _log(table: Table) -> str:
+def _log(table: CheckedTable) -> str:
     """Name a table; which reader's it is, where it is one's."""
     return f"the {table.which} log" + (f" of reader {table.reader!r}" if table.reader else "")
 

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from spark_queue.doctor.finding import Finding
 from spark_queue.doctor.phrases import list_names, span
-from spark_queue.doctor.subject import Seen, Subject
+from spark_queue.doctor.subject import ReaderSubject, Subject
 from spark_queue.report.model import RetryPoint
 from spark_queue.report.predicates import redrive_command
 from spark_queue.results import Liveness
@@ -60,7 +60,7 @@ def workers_gone(subject: Subject) -> Iterator[Finding]:
             )
 
 
-def _why_nobody(reader: Seen) -> str:
+def _why_nobody(reader: ReaderSubject) -> str:
     return "it is paused" if reader.settings.paused else "no worker claims any"
 
 

@@ -40,7 +40,7 @@ def require_key(group: Hashable) -> Hashable:
 class _Entry(Generic[T]):
     __slots__ = ("group", "seq", "task")
 
-    def __init__(self, task: T, seq: int, group: _Group[T] | None) -> None:
+    def __init__(self, task: T, seq: int, group: _RequestGroup[T] | None) -> None:
         self.task = task
         self.seq = seq
         self.group = group
@@ -49,7 +49,7 @@ class _Entry(Generic[T]):
         return self.seq < other.seq
 
 
-class _Group(Generic[T]):
+class _RequestGroup(Generic[T]):
     __slots__ = ("active", "key", "offered", "waiting")
 
     def __init__(self, key: Hashable) -> None:
@@ -59,26 +59,26 @@ class _Group(Generic[T]):
         #: The entry under which it stands in the heap of groups, if it does.
         self.offered: _Offer[T] | None = None
 
-    def __lt__(self, _: _Group[T]) -> bool:
+    def __lt__(self, _: _RequestGroup[T]) -> bool:
         # Only an out-of-date entry of one group equals another of the same group.
         return False
 
 
 #: A group that may start, by the rank of the group and the number of its first task.
-_Offer = tuple[int, int, _Group[T]]
+_Offer = tuple[int, int, _RequestGroup[T]]
 
 
-def _no_rank(_: _Group[T]) -> int:
+def _no_rank(_: _RequestGroup[T]) -> int:
     return 0
 
 
-def _congestion(group: _Group[T]) -> int:
+def _congestion(group: _RequestGroup[T]) -> int:
     return len(group.waiting)
 
 
 #: For each order: the rank of a task without a group, and that of a group; the lowest is next,
 #: among equals the earliest. A task without a group is as congested as a group of one.
-_RANKS: dict[str, tuple[int, Callable[[_Group[T]], int]]] = {
+_RANKS: dict[str, tuple[int, Callable[[_RequestGroup[T]], int]]] = {
     "arrival": (0, _no_rank),
     "ungrouped_first": (-1, _no_rank),
     "least_congested": (1, _congestion),
@@ -118,12 +118,12 @@ class TaskScheduler(Generic[T]):
         self._numbers = itertools.count()
         self._entries: dict[T, _Entry[T]] = {}
         self._ungrouped: OrderedDict[int, _Entry[T]] = OrderedDict()
-        self._groups: dict[Hashable, _Group[T]] = {}
+        self._groups: dict[Hashable, _RequestGroup[T]] = {}
         # Heads of groups that may start. Entries are not taken out when they go out of date, but
         # skipped: one counts if it is the one that its group remembers.
         self._ready: list[_Offer[T]] = []
         self._deadlines: list[tuple[float, _Entry[T]]] = []
-        self._active: dict[T, _Group[T] | None] = {}
+        self._active: dict[T, _RequestGroup[T] | None] = {}
 
     def __len__(self) -> int:
         """Return how many tasks wait."""
@@ -254,17 +254,17 @@ class TaskScheduler(Generic[T]):
         own = None if group is None else self._groups.get(group)
         return None if own is None else own.active
 
-    def _group(self, key: Hashable) -> _Group[T]:
+    def _group(self, key: Hashable) -> _RequestGroup[T]:
         try:
             group = self._groups.get(key)
         except TypeError:
             require_key(key)
             raise
         if group is None:
-            group = self._groups[key] = _Group(key)
+            group = self._groups[key] = _RequestGroup(key)
         return group
 
-    def _settle(self, group: _Group[T]) -> None:
+    def _settle(self, group: _RequestGroup[T]) -> None:
         if group.active is not None:
             return
         if group.waiting:
@@ -274,7 +274,7 @@ class TaskScheduler(Generic[T]):
             del self._groups[group.key]
             self._drop_old_offers()
 
-    def _offer(self, group: _Group[T]) -> None:
+    def _offer(self, group: _RequestGroup[T]) -> None:
         old, rank, seq = group.offered, self._rank(group), next(iter(group.waiting))
         if old is None or old[1] != seq or old[0] != rank:
             group.offered = offer = (rank, seq, group)

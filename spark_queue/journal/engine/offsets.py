@@ -21,7 +21,7 @@ from spark_queue.journal.records import Entry, ReaderOffset, Settlements
 T = TypeVar("T")
 
 
-class ReaderLine(Generic[T]):
+class ReaderCursor(Generic[T]):
     """The state of one reader. Used under the queue's lock; it calls nothing foreign.
 
     Attributes

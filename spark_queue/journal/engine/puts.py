@@ -11,7 +11,7 @@ from spark_queue.durability import Durability, require_kept
 from spark_queue.errors import InvalidArgumentError, QueueFullError, SparkQueueError
 from spark_queue.journal.copies import own
 from spark_queue.journal.engine.group_commit import DoneReceipt, Receipt
-from spark_queue.journal.engine.offsets import ReaderLine
+from spark_queue.journal.engine.offsets import ReaderCursor
 from spark_queue.journal.options import QueueOptions
 from spark_queue.journal.records import Entry
 from spark_queue.waiting.limits import limit_of
@@ -115,7 +115,7 @@ class Puts(Generic[T]):
             self.admit(entry)
         return self.place(entry, durability)
 
-    def admit(self, entry: Entry[T], exempt: ReaderLine[T] | None = None) -> None:
+    def admit(self, entry: Entry[T], exempt: ReaderCursor[T] | None = None) -> None:
         """Find out whether every reader takes an item, except for an exempt one. Under the lock.
 
         Raises

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 from spark_queue.journal.counters import ReaderStats
 from spark_queue.journal.deliveries import Read
-from spark_queue.journal.engine.offsets import ReaderLine
+from spark_queue.journal.engine.offsets import ReaderCursor
 from spark_queue.journal.engine.settling import Settling
 from spark_queue.journal.engine.state import QueueState
 from spark_queue.journal.options import ReaderHooks
@@ -41,7 +41,7 @@ class ReaderState(Generic[T]):
     """
 
     def __init__(
-        self, line: ReaderLine[T], queue_state: QueueState[T], hooks: ReaderHooks[T]
+        self, line: ReaderCursor[T], queue_state: QueueState[T], hooks: ReaderHooks[T]
     ) -> None:
         self.line = line
         self.queue_state = queue_state

@@ -10,7 +10,7 @@ from typing import Generic, Literal, TypeVar
 from spark_queue.checks import optional, require_kind
 from spark_queue.errors import InvalidArgumentError, ReaderNotFoundError, did_you_mean
 from spark_queue.journal.engine.journal_writer import JournalWriter
-from spark_queue.journal.engine.offsets import ReaderLine
+from spark_queue.journal.engine.offsets import ReaderCursor
 from spark_queue.journal.engine.reader_state import ReaderState
 from spark_queue.journal.engine.state import QueueState
 from spark_queue.journal.options import ReaderHooks
@@ -182,7 +182,7 @@ class Registry(Generic[T]):
             line.owe(offset.items, offset.bytes)
             return self._install(line, hooks)
 
-    def _follow(self, name: str, config: ReaderConfig, start: ReaderStart) -> ReaderLine[T]:
+    def _follow(self, name: str, config: ReaderConfig, start: ReaderStart) -> ReaderCursor[T]:
         # From here on the cache keeps what the reader will need: some of it is durable only after
         # the journal was asked, so that it would not be found there.
         state = self._state
@@ -204,13 +204,13 @@ class Registry(Generic[T]):
                 state.cache.add(entry)
             return line
 
-    def _line(self, offset: ReaderOffset) -> ReaderLine[T]:
-        line = ReaderLine(offset, self._state.totals, self._state.cache)
+    def _line(self, offset: ReaderOffset) -> ReaderCursor[T]:
+        line = ReaderCursor(offset, self._state.totals, self._state.cache)
         self._state.cache.followers.append(line)
         self._state.cache.note_missing(line.cursor, self._state.totals.durable_id)
         return line
 
-    def _install(self, line: ReaderLine[T], hooks: ReaderHooks[T]) -> ReaderState[T]:
+    def _install(self, line: ReaderCursor[T], hooks: ReaderHooks[T]) -> ReaderState[T]:
         reader = ReaderState(line, self._state, hooks)
         reader.want = partial(self._journal_writer.want, reader)
         self._state.readers.append(reader)
@@ -239,7 +239,7 @@ class Registry(Generic[T]):
             reader.drop(partial(self._unknown, name))
         self._unfollow(reader.line)
 
-    def _unfollow(self, line: ReaderLine[T]) -> None:
+    def _unfollow(self, line: ReaderCursor[T]) -> None:
         with self._state.lock:
             self._state.cache.followers.remove(line)
             self._state.cache.prune()

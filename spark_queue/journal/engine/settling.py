@@ -12,7 +12,7 @@ from spark_queue.errors import InvalidArgumentError
 from spark_queue.journal.deliveries import Read
 from spark_queue.journal.engine.group_commit import Receipt
 from spark_queue.journal.engine.handoff import hand_off_expired, hand_off_failed
-from spark_queue.journal.engine.offsets import ReaderLine
+from spark_queue.journal.engine.offsets import ReaderCursor
 from spark_queue.journal.engine.puts import Offer
 from spark_queue.journal.engine.state import QueueState
 from spark_queue.journal.options import ReaderHooks
@@ -45,7 +45,7 @@ class Settling(Generic[T]):
     """
 
     def __init__(
-        self, line: ReaderLine[T], queue_state: QueueState[T], serve: Callable[[], object]
+        self, line: ReaderCursor[T], queue_state: QueueState[T], serve: Callable[[], object]
     ) -> None:
         self.line = line
         self.queue_state = queue_state

@@ -15,7 +15,7 @@ import pytest
 
 from spark_queue.cli import main
 from spark_queue.cli.engines import choice
-from spark_queue.cli.engines.choice import Choice
+from spark_queue.cli.engines.choice import EngineChoice
 from spark_queue.cli.scope import Scope
 from spark_queue.cli.shown.display import Display
 from spark_queue.clock import ManualClock
@@ -294,7 +294,7 @@ def test_process_without_pyspark_names_the_extra(
 
 def test_who_wants_no_spark_gets_none(tmp_path: Path) -> None:
     """With ``--engine local`` nothing is left to Spark: what needs it is refused."""
-    scope = Scope(Display(), None, Choice.LOCAL)
+    scope = Scope(Display(), None, EngineChoice.LOCAL)
 
     with pytest.raises(SparkNeededError):
         scope.run(_needs_spark_once([], scope))
@@ -312,7 +312,7 @@ def test_a_brought_session_is_used() -> None:
     sessions: Any = pytest.fail
 
     assert Scope(Display(), sessions)._engine_of("./q") == "by_spark"
-    assert Scope(Display(), sessions, Choice.LOCAL)._engine_of("./q") == "in_process"
+    assert Scope(Display(), sessions, EngineChoice.LOCAL)._engine_of("./q") == "in_process"
 
 
 def test_the_environment_chooses_as_well(

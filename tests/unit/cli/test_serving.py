@@ -18,16 +18,16 @@ from starlette.testclient import TestClient
 from spark_queue.cli.commands import serving
 from spark_queue.local.queue import LocalQueue
 from spark_queue.serve import running
-from spark_queue.serve.guard import Guard
+from spark_queue.serve.guard import RequestGuard
 from tests.unit.cli.conftest import Ended
 
 
 @pytest.fixture
-def served(monkeypatch: pytest.MonkeyPatch) -> list[Guard]:
+def served(monkeypatch: pytest.MonkeyPatch) -> list[RequestGuard]:
     """Take down what would be served, and serve nothing."""
-    apps: list[Guard] = []
+    apps: list[RequestGuard] = []
 
-    def taken(app: Guard, at: socket.socket) -> None:
+    def taken(app: RequestGuard, at: socket.socket) -> None:
         assert at.getsockname()[1]
         apps.append(app)
         raise KeyboardInterrupt
@@ -52,7 +52,7 @@ def _serve(run: Callable[..., Ended], *argv: str) -> dict[str, Any]:
 
 
 def test_serve_shows_pages_that_only_show(
-    run: Callable[..., Ended], served: list[Guard], queue: LocalQueue
+    run: Callable[..., Ended], served: list[RequestGuard], queue: LocalQueue
 ) -> None:
     """Without more it listens at this machine alone, has no token, and no actions."""
     shown = _serve(run, queue.name)
@@ -64,7 +64,7 @@ def test_serve_shows_pages_that_only_show(
 
 
 def test_a_queue_that_cannot_be_opened_hides_no_other(
-    run: Callable[..., Ended], served: list[Guard], queue: LocalQueue
+    run: Callable[..., Ended], served: list[RequestGuard], queue: LocalQueue
 ) -> None:
     """It is named at the start and on its pages, and shown when it is mended."""
     damaged = LocalQueue.create(f"{queue.name}2", "id string", durability="process")
@@ -87,7 +87,7 @@ def test_a_queue_that_cannot_be_opened_hides_no_other(
 
 
 def test_serve_with_actions_prints_a_token(
-    run: Callable[..., Ended], served: list[Guard], queue: LocalQueue
+    run: Callable[..., Ended], served: list[RequestGuard], queue: LocalQueue
 ) -> None:
     """The token is another each time, and the form suggests the operator's name."""
     first = _serve(run, queue.name, "--allow-actions", "--operator", "ann")
@@ -100,7 +100,7 @@ def test_serve_with_actions_prints_a_token(
 
 
 def test_serve_for_others_asks_them_for_the_token(
-    run: Callable[..., Ended], served: list[Guard], queue: LocalQueue
+    run: Callable[..., Ended], served: list[RequestGuard], queue: LocalQueue
 ) -> None:
     """At any other address who reads has to sign in, and is heard by the names that were given."""
     shown = _serve(run, queue.name, "--host", "0.0.0.0", "--allow-host", "ops.example")  # noqa: S104
@@ -116,7 +116,7 @@ def test_an_address_that_is_printed_is_answered(
     """Of all addresses one is printed that others can reach, and it is served, as loopback is."""
     answers: list[tuple[str, int]] = []
 
-    def asked(app: Guard, at: socket.socket) -> None:
+    def asked(app: RequestGuard, at: socket.socket) -> None:
         server = running.server_of(app)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [at]})
         thread.start()
@@ -140,7 +140,7 @@ def test_an_address_that_is_printed_is_answered(
 
 
 def test_serve_says_at_once_that_a_queue_needs_spark(
-    run: Callable[..., Ended], served: list[Guard], queue: LocalQueue
+    run: Callable[..., Ended], served: list[RequestGuard], queue: LocalQueue
 ) -> None:
     """Where only Spark reads a log, no page of it would be shown: nothing is served without."""
     DeltaTable(f"{queue.name}/queue").alter.add_constraint({"has_step": "_step >= 0"})
@@ -152,7 +152,7 @@ def test_serve_says_at_once_that_a_queue_needs_spark(
 
 
 def test_serve_refuses_what_it_cannot_serve(
-    run: Callable[..., Ended], served: list[Guard], queue: LocalQueue, monkeypatch: Any
+    run: Callable[..., Ended], served: list[RequestGuard], queue: LocalQueue, monkeypatch: Any
 ) -> None:
     """A queue that is not there, a port that is taken and a missing package are named at once."""
     assert run("serve", f"{queue.name}x", "--engine", "local").code == 2

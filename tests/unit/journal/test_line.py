@@ -10,14 +10,14 @@ import pytest
 from spark_queue.clock import ManualClock
 from spark_queue.journal.counters import PutTotals
 from spark_queue.journal.engine.cache import EntryCache
-from spark_queue.journal.engine.offsets import ReaderLine
+from spark_queue.journal.engine.offsets import ReaderCursor
 from spark_queue.journal.records import Entry, ReaderOffset
 from spark_queue.reader_config import ReaderConfig
 
 NOW = ManualClock().now()
 
 
-def line_at(head: int, ids: Iterable[int], done: Iterable[int] = ()) -> ReaderLine[str]:
+def line_at(head: int, ids: Iterable[int], done: Iterable[int] = ()) -> ReaderCursor[str]:
     """Make a line whose items are in memory."""
     present = list(ids)
     cache: EntryCache[str] = EntryCache(math.inf, math.inf)
@@ -31,14 +31,14 @@ def line_at(head: int, ids: Iterable[int], done: Iterable[int] = ()) -> ReaderLi
         done=frozenset(done),
         items=len([item for item in present if item > head and item not in done]),
     )
-    line = ReaderLine(offset, totals, cache)
+    line = ReaderCursor(offset, totals, cache)
     cache.followers.append(line)
     for item in present:
         cache.add(Entry(item, str(item), NOW, 3))
     return line
 
 
-def take(line: ReaderLine[str]) -> int | None:
+def take(line: ReaderCursor[str]) -> int | None:
     """Open the next item, and return its id."""
     entry = line.next_entry()
     if entry is None:
@@ -47,7 +47,7 @@ def take(line: ReaderLine[str]) -> int | None:
     return line.open_read(entry).id
 
 
-def ack(line: ReaderLine[str], *items: int) -> None:
+def ack(line: ReaderCursor[str], *items: int) -> None:
     """Ack open items."""
     for item in items:
         read = line.close_read(item)

@@ -175,7 +175,9 @@ def test_a_generation_with_what_is_redriven_meanwhile_stays(
             dead.enqueue({"id": name})
             dead.claim(1).ack()
     worker = start()
-    told = _after(monkeypatch, by_columns.Tables, "ends", lambda: worker.says(_REDRIVE))
+    told = _after(
+        monkeypatch, by_columns.GenerationsByColumns, "ends", lambda: worker.says(_REDRIVE)
+    )
 
     done = dead.maintain(retention=_DAY)
 

@@ -18,7 +18,7 @@ from spark_queue.report.reading import follow
 from spark_queue.serve.app import Site
 from spark_queue.serve.guard import LOOPBACK
 from spark_queue.serve.sessions import Sessions
-from spark_queue.serve.watching import Board, Opened
+from spark_queue.serve.watching import Board, OpenedQueue
 
 #: Would run as a script, if it could.
 EVIL = "<script>alert('x')</script><img src=http://x/y onerror=alert(1)>\"'&{{ 7*7 }}"
@@ -76,10 +76,10 @@ def pages() -> Pages:
     def served(*queues: LocalQueue, acts: bool = False, is_private: bool = False) -> Browser:
         known = {queue.name: queue for queue in queues}
 
-        def opener(name: str, reader: str | None) -> Opened:
+        def opener(name: str, reader: str | None) -> OpenedQueue:
             queue = known[name]
             seen = queue if reader is None else queue.open_reader(reader)
-            return Opened(look=follow(store_of(seen)), operate=seen)
+            return OpenedQueue(look=follow(store_of(seen)), operate=seen)
 
         sessions = Sessions(TOKEN, "nobody") if acts or is_private else None
         site = Site(

@@ -21,11 +21,11 @@ from spark_queue.local.handles import store_of
 from spark_queue.local.queue import LocalQueue
 from spark_queue.report.reading import follow
 from spark_queue.serve.app import Site
-from spark_queue.serve.guard import LOOPBACK, Guard
+from spark_queue.serve.guard import LOOPBACK, RequestGuard
 from spark_queue.serve.limits import ConnectionLimits
 from spark_queue.serve.running import listening, server_of
 from spark_queue.serve.sessions import Sessions
-from spark_queue.serve.watching import Board, Opened
+from spark_queue.serve.watching import Board, OpenedQueue
 from tests.unit.serve.conftest import TOKEN
 
 Make = Callable[..., LocalQueue]
@@ -67,9 +67,9 @@ def serve() -> Iterator[Serve]:
         def served(
             queue: LocalQueue, wait: Callable[[], None] = lambda: None, **limits: Any
         ) -> int:
-            def opened(_name: str, _reader: str | None) -> Opened:
+            def opened(_name: str, _reader: str | None) -> OpenedQueue:
                 wait()
-                return Opened(look=follow(store_of(queue)), operate=queue)
+                return OpenedQueue(look=follow(store_of(queue)), operate=queue)
 
             # Each is opened by itself.
             board = Board([queue.name] * 3, opened)
@@ -83,7 +83,7 @@ def serve() -> Iterator[Serve]:
 
 
 @contextmanager
-def _running(app: Guard, at: socket.socket, limits: ConnectionLimits) -> Iterator[Server]:
+def _running(app: RequestGuard, at: socket.socket, limits: ConnectionLimits) -> Iterator[Server]:
     server = server_of(app, limits)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [at]})
     thread.start()
@@ -195,7 +195,7 @@ def test_answer_that_takes_long_is_waited_for(make: Make, serve: Serve) -> None:
 
 @contextmanager
 def _asking_for_much(seconds: float) -> Iterator[tuple[socket.socket, Server]]:
-    app = Guard(Response(b"x" * _LARGE), LOOPBACK)
+    app = RequestGuard(Response(b"x" * _LARGE), LOOPBACK)
     with (
         listening("127.0.0.1", 0) as at,
         _running(app, at, ConnectionLimits(seconds=seconds)) as server,

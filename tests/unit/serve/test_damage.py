@@ -18,7 +18,7 @@ from spark_queue.local.queue import LocalQueue
 from spark_queue.report.reading import follow
 from spark_queue.serve.app import Site
 from spark_queue.serve.guard import LOOPBACK
-from spark_queue.serve.watching import Board, Opened
+from spark_queue.serve.watching import Board, OpenedQueue
 from tests.unit.serve.conftest import ORIGIN, Browser, Pages
 
 LATE = datetime.max.replace(tzinfo=timezone(timedelta(hours=-14)))
@@ -59,9 +59,9 @@ def _forget(queue: LocalQueue) -> None:
     caches.clear()
 
 
-def _opened(name: str, _reader: str | None) -> Opened:
+def _opened(name: str, _reader: str | None) -> OpenedQueue:
     queue = LocalQueue.open(name)
-    return Opened(look=follow(store_of(queue)), operate=queue)
+    return OpenedQueue(look=follow(store_of(queue)), operate=queue)
 
 
 @pytest.mark.parametrize("log", ["queue", "status"])
