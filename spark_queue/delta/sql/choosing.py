@@ -134,6 +134,7 @@ def _rows_of(choice: Choice | None) -> list[dict[str, Any]]:
     return [] if choice is None else verify.rows_of(choice.table())
 
 
+# rule again: paused queue
 def choose(
     store: Store,
     head: StatusHead,
@@ -300,6 +301,7 @@ class _Claim:
         return sorted(self.store.queue_head().tops)
 
 
+# rule again: slots of a line
 def _late_turns(overdue: pa.Table) -> pa.Table:
     """Return the turns of overdue items: each a round behind the one before it in its line."""
     turns, turn = [], 0.0
