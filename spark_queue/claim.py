@@ -13,6 +13,7 @@ from spark_queue.checks import require_duration, require_seq, require_string
 from spark_queue.delta.commands import checkpoint, claims, forwarding, settle
 from spark_queue.delta.commands.settle import Verdict
 from spark_queue.delta.replica.request import GrantedClaim, Request
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.errors import InvalidArgumentError, LeaseLostError
 from spark_queue.wording import shorten, text_of
@@ -294,10 +295,12 @@ def _text_of(what: str, error: object) -> str | None:
     return None if error is None else text_of(error)
 
 
-def make_claim(store: Store, request: Request, kind: type[_ClaimT]) -> _ClaimT:
+def make_claim(at: Snapshot, request: Request, kind: type[_ClaimT]) -> _ClaimT:
     """Lease items as a request says, behind a checkpoint that is due; forward what ended."""
-    if checkpoint.is_due(store.status_head(), request.limit):
+    store = at.store
+    if checkpoint.is_due(at.status, request.limit):
         checkpoint.checkpoint(store)
-    claim = kind(store, claims.claim(store, request))
+        at = Snapshot(store)
+    claim = kind(store, claims.claim(at, request))
     forwarding.forward(store)
     return claim

@@ -10,7 +10,7 @@ from spark_queue.claim import Claim, make_claim
 from spark_queue.delta.arrow.where import Where, require_where
 from spark_queue.delta.commands import admin, claims, foreseeing, recovery, redriving, undoing
 from spark_queue.delta.store import news
-from spark_queue.delta.tables.far_commits import one_moment
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.opened import Configured
 from spark_queue.results import Affected, Undone
 
@@ -73,11 +73,12 @@ class Claimable(Configured, Generic[_ClaimT]):
         checks.require_claim(limit, lease, run, worker_id, claim_id, wait)
         store = self._store
 
-        @one_moment()
         def take() -> _ClaimT:
-            request = claims.request(store, limit, lease, worker_id, run, claim_id)
-            recovery.recover_ended(store)
-            return make_claim(store, request, self._claim_type)
+            at = Snapshot(store)
+            request = claims.request(at, limit, lease, worker_id, run, claim_id)
+            if recovery.recover_ended(at):
+                at = Snapshot(store)
+            return make_claim(at, request, self._claim_type)
 
         return news.awaited(store, take, wait)
 

@@ -29,6 +29,7 @@ from spark_queue.delta.replica.request import Request
 from spark_queue.delta.replica.rules import in_force
 from spark_queue.delta.sql import choosing, reach, settlement
 from spark_queue.delta.store import replicas
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.tables.schema import EXPIRED
 from spark_queue.delta.verdicts import ByARescuer, Every, Gone, Renewed, Some, Verdict
 from spark_queue.errors import LeaseLostError
@@ -152,7 +153,7 @@ class Played:
 
     def _compare(self, store: Any, request: Request) -> None:
         head, now = store.status_head(), self._clock.now()
-        settings, replica = store.settings(head), replicas.at_hand(store)
+        settings, replica = store.settings(head), replicas.at_hand(Snapshot(store))
         assert replica is not None  # noqa: S101 - the queue is small
         limits = store.limits()
         ours = claiming.chosen(replica, head, settings, limits, request, now).table().to_pylist()
@@ -193,7 +194,7 @@ class Played:
 
     def _compare_settle(self, claim: Any, verdict: Verdict) -> None:
         store, now = claim._store, self._clock.now()  # noqa: SLF001 - as a settle does
-        head, replica = store.status_head(), replicas.at_hand(store)
+        head, replica = store.status_head(), replicas.at_hand(Snapshot(store))
         assert replica is not None  # noqa: S101 - the queue is small
         config = in_force(self.config, store.limits())
         every = (verdict, Gone(now, frozenset()), ByARescuer(verdict))

@@ -19,6 +19,7 @@ from spark_queue import LeaseLostError, LocalQueue, QueueConfig, RetryPolicy
 from spark_queue.clock import ManualClock
 from spark_queue.delta.replica.state import Replica
 from spark_queue.delta.store import replicas
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.tables import lives
 from spark_queue.local.claim import LocalClaim
 
@@ -336,4 +337,4 @@ def _make(path: Path, scope: str, clock: ManualClock) -> None:
 
 def _known(queue: LocalQueue) -> Replica | None:
     """Return what this process knows of a queue, brought up to its tables."""
-    return replicas.at_hand(queue._store)  # noqa: SLF001 - what users are not told
+    return replicas.at_hand(Snapshot(queue._store))  # noqa: SLF001 - what users are not told

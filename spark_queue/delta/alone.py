@@ -19,6 +19,7 @@ from spark_queue.delta.replica.request import GrantedClaim, Request
 from spark_queue.delta.replica.rules import in_force
 from spark_queue.delta.replica.state import FOLLOWED, RememberedClaim
 from spark_queue.delta.store import replicas
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import StatusHead
 from spark_queue.delta.tables.schema import CLAIMED, ITEM, READY
@@ -97,7 +98,7 @@ class AlonePlanner:
         """See :class:`Planner`: of a claim that is remembered no more, the status log is read."""
         store = self.store
         with store.cache().lock:
-            replica = replicas.at_hand(store)
+            replica = replicas.at_hand(Snapshot(store))
             if replica is None:
                 raise SparkNeededError(f"to settle items of {store.name!r}", _TOO_MUCH)
             grant = grant_of(store, lease) or RememberedClaim({}, set())
@@ -123,7 +124,7 @@ class AlonePlanner:
         """See :class:`Planner`."""
         del head
         with self.store.cache().lock:
-            replica = replicas.at_hand(self.store)
+            replica = replicas.at_hand(Snapshot(self.store))
             if replica is not None and replica.horizon() is None:
                 return coming.known(replica.items.values(), settings, now)
         return coming.coming(self.store, settings, now)
@@ -218,7 +219,7 @@ def grant_of(store: Store, lease: int) -> RememberedClaim | None:
         When only Spark reads the log.
     """
     with store.cache().lock:
-        replica = replicas.at_hand(store)
+        replica = replicas.at_hand(Snapshot(store))
         known = None if replica is None else replica.grants.get(lease)
     if known is not None:
         return known

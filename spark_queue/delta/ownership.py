@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from spark_queue.delta.steps import Answer, Step, on_items, on_status, once_on_items
 from spark_queue.delta.store import fencing
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import logger
 from spark_queue.delta.tables.heads import QueueHead, StatusHead, following
@@ -140,7 +141,8 @@ class Ownership:
     def take_position(self, place: Store) -> None:
         """Log the holder in a reader's log; what was claimed there is ready again, uncharged."""
 
-        def decided(before: StatusHead) -> Step[StatusHead, None]:
+        def decided(at: Snapshot) -> Step[StatusHead, None]:
+            before = at.status
             rows, count = self._given_back(place, before) if before.claimed else (None, 0)
             head = following(before, claimed=0, log_rows=before.log_rows + count)
             return Step(head=self.renewed(head), rows=rows, answer=None)
@@ -150,9 +152,9 @@ class Ownership:
     def _take_items(self) -> QueueHead:
         """Log who holds the queue now; return the head before."""
 
-        def decided(before: QueueHead) -> Step[QueueHead, tuple[QueueHead, float]]:
-            self._require_free(before)
-            return self._holding(before)
+        def decided(at: Snapshot) -> Step[QueueHead, tuple[QueueHead, float]]:
+            self._require_free(at.queue)
+            return self._holding(at.queue)
 
         before, at = on_items(self._store, "take over", decided)
         self.was_renewed(at)
@@ -192,12 +194,13 @@ class Ownership:
         except Exception as exc:  # noqa: BLE001 - the next renewal may go well
             logger.warning("%s could not be held longer: %s", self._store.name, exc)
 
-    def _still_holding(self, before: QueueHead) -> Step[QueueHead, tuple[QueueHead, float]]:
-        self.require_held(before)
-        return self._holding(before)
+    def _still_holding(self, at: Snapshot) -> Step[QueueHead, tuple[QueueHead, float]]:
+        self.require_held(at.queue)
+        return self._holding(at.queue)
 
     def _free(self) -> None:
-        def decided(before: QueueHead) -> Answer[None]:
+        def decided(at: Snapshot) -> Answer[None]:
+            before = at.queue
             if before.hold.by != self._token:
                 return Answer(answer=None)
             return Step(head=fencing.freed(following(before)), answer=None)

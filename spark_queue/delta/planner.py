@@ -17,7 +17,7 @@ from spark_queue.delta.replica.request import (
     GrantedClaim,
     Request,
 )
-from spark_queue.delta.store import replicas
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import Pointer, QueueHead, StatusHead
 from spark_queue.delta.tables.schema import ITEM
@@ -327,7 +327,7 @@ def planner_of(store: Store) -> Planner[Any]:
     Nothing of Spark, and no engine, is imported before it is needed.
     """
     last = last_planner_of(store)
-    if not replicas.are_files_read(store):
+    if not Snapshot(store).are_files_read:
         return last
     planner: Planner[Any] = import_module("spark_queue.delta.sql.sql_planner").of(store, last)
     return planner

@@ -1,23 +1,23 @@
-"""Loop of a step: decided on the newest head, committed, told; tried again.
+"""One step of a queue: decided as of a snapshot, committed, applied, told; tried again if lost.
 
-The only loop over lost steps. What decides is called under the lock of the log, each time on the
-head that is the newest then, and has no effect of its own.
+The only loop over lost steps. A decision is made under the lock of the log, each time as of a new
+snapshot, and has no effect of its own.
 """
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import pyarrow as pa
 
 from spark_queue.delta.store.committing import commit_items, commit_status
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.facts import LogName, StepFacts, tell
-from spark_queue.delta.tables.far_commits import look_again
+from spark_queue.delta.tables.facts import Engine, LogName, StepFacts, StepTimes, tell
 from spark_queue.delta.tables.heads import QueueHead, StatusHead
 from spark_queue.delta.tables.torn import is_torn
 from spark_queue.errors import StepLostError
@@ -59,10 +59,25 @@ class Step(Answer[_T], Generic[_Head, _T]):
     """The claim that it is about, as :attr:`StepFacts.lease` tells it."""
     failed: int = 0
     """Items that failed and are ready again."""
+    engine: Engine = "python"
+    """The engine that decided it."""
 
 
-#: Decides a step on the newest head, or answers without one.
-Decide = Callable[[_Head], Answer[_T]]
+#: Decides a step as of a snapshot, or answers without one.
+Decide = Callable[[Snapshot], Answer[_T]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Try(Generic[_T]):
+    """A try that was not lost."""
+
+    done: Answer[_T]
+    times: StepTimes = field(default_factory=StepTimes)
+
+
+def engine_of(rows: DataFrame | pa.Table | None) -> Engine:
+    """Return the engine of a planner, by the rows that it decided."""
+    return "duckdb" if isinstance(rows, pa.Table) else "spark"
 
 
 def is_small(rows: int) -> bool:
@@ -71,7 +86,12 @@ def is_small(rows: int) -> bool:
 
 
 def on_items(
-    store: Store, action: str, decide: Decide[QueueHead, _T], *, started: float | None = None
+    store: Store,
+    action: str,
+    decide: Decide[_T],
+    *,
+    at: Snapshot | None = None,
+    started: float | None = None,
 ) -> _T:
     """Make a step of the item log, and return its answer.
 
@@ -80,7 +100,10 @@ def on_items(
     action : str
         What the step is, for those who are told and for the error.
     decide : callable
-        Gets the newest head.
+        Gets the queue as it is at that try.
+    at : Snapshot, optional
+        The queue as the caller has seen it a moment ago, so that a shared store is not looked at
+        twice.
     started : float, optional
         When the work for the step began, in monotonic seconds; now by default.
 
@@ -89,24 +112,33 @@ def on_items(
     StepLostError
         After :data:`MAX_TRIES` steps that were lost to other writers.
     """
-    return _until_ours(store, "queue", action, lambda: _on_items(store, decide), started)
+    seen = _snapshots(store, at)
+    return _until_ours(store, "queue", action, lambda: _on_items(store, seen, decide), started)
 
 
 def on_status(
-    store: Store, action: str, decide: Decide[StatusHead, _T], *, started: float | None = None
+    store: Store,
+    action: str,
+    decide: Decide[_T],
+    *,
+    at: Snapshot | None = None,
+    started: float | None = None,
 ) -> _T:
     """Make a step of a reader's status log, and return its answer; as :func:`on_items`."""
-    return _until_ours(store, "status", action, lambda: _on_status(store, decide), started)
+    seen = _snapshots(store, at)
+    return _until_ours(store, "status", action, lambda: _on_status(store, seen, decide), started)
 
 
-def once_on_items(store: Store, action: str, decide: Decide[QueueHead, _T]) -> _T | None:
+def once_on_items(store: Store, action: str, decide: Decide[_T]) -> _T | None:
     """Try a step of the item log once; ``None`` where it was lost to another writer."""
-    return _once(store, "queue", action, lambda: _on_items(store, decide))
+    seen = _snapshots(store)
+    return _once(store, "queue", action, lambda: _on_items(store, seen, decide))
 
 
-def once_on_status(store: Store, action: str, decide: Decide[StatusHead, _T]) -> _T | None:
+def once_on_status(store: Store, action: str, decide: Decide[_T]) -> _T | None:
     """Try a step of a status log once; ``None`` where it was lost to another writer."""
-    return _once(store, "status", action, lambda: _on_status(store, decide))
+    seen = _snapshots(store)
+    return _once(store, "status", action, lambda: _on_status(store, seen, decide))
 
 
 # rule: lost step
@@ -137,6 +169,8 @@ def report(
     *,
     lease: int = 0,
     failed: int = 0,
+    engine: Engine = "python",
+    times: StepTimes | None = None,
 ) -> None:
     """Tell the logger and the listener what a step did; ``started`` is a monotonic time.
 
@@ -154,12 +188,14 @@ def report(
         lease=lease,
         failed=failed,
         reader=store.reader if log == "status" else 0,
+        engine=engine,
+        times=StepTimes() if times is None else times,
     )
     tell(done, store.listener)
 
 
-#: Tries a step: what was decided, or ``None`` where the step was lost.
-_Attempt = Callable[[], Answer[_T] | None]
+#: Tries a step; ``None`` where it was lost.
+_Attempt = Callable[[], _Try[_T] | None]
 
 
 def _until_ours(
@@ -168,64 +204,98 @@ def _until_ours(
     started = time.monotonic() if started is None else started
     count = 0
 
-    def counted() -> Answer[_T] | None:
+    def counted() -> _Try[_T] | None:
         nonlocal count
         count += 1
-        return _tried(attempt)
+        return _try_once(attempt)
 
-    done = until_done(action, counted)
-    _tell(store, log, action, done, started, count)
-    return done.answer
+    ours = until_done(action, counted)
+    _tell(store, log, action, ours, started, count)
+    return ours.done.answer
 
 
 # rule again: lost step
 def _once(store: Store, log: LogName, action: str, attempt: _Attempt[_T]) -> _T | None:
     started = time.monotonic()
-    done = _tried(attempt)
-    if done is None:
+    ours = _try_once(attempt)
+    if ours is None:
         return None
-    _tell(store, log, action, done, started, 1)
-    return done.answer
+    _tell(store, log, action, ours, started, 1)
+    return ours.done.answer
 
 
-def _tried(attempt: _Attempt[_T]) -> Answer[_T] | None:
-    done = None
+def _try_once(attempt: _Attempt[_T]) -> _Try[_T] | None:
     try:
-        done = attempt()
+        return attempt()
     except Exception as exc:
         # Others have committed to the log that was looked at beside: nothing was written.
         if not is_torn(exc):
             raise
-    if done is None:
-        look_again()
-    return done
+    return None
 
 
-def _on_items(store: Store, decide: Decide[QueueHead, _T]) -> Answer[_T] | None:
+def _snapshots(store: Store, first: Snapshot | None = None) -> Iterator[Snapshot]:
+    """Yield the queue as it is at each try of a step.
+
+    On this machine's disk that is what is there once the log is locked. Elsewhere the first try may
+    go by an earlier look: if others have committed since, it is lost.
+    """
+    if first is not None and first.is_recent() and not store.is_local():
+        yield first
+    while True:
+        yield Snapshot(store)
+
+
+def _on_items(store: Store, seen: Iterator[Snapshot], decide: Decide[_T]) -> _Try[_T] | None:
     with store.writing("queue"):
-        decided = decide(store.queue_head())
+        at, began = next(seen), time.monotonic()
+        decided = decide(at)
         if not isinstance(decided, Step):
-            return decided
-        ours = commit_items(store, decided.head, decided.rows, small=decided.small)
-        return decided if ours else None
+            return _Try(done=decided)
+        until = time.monotonic()
+        took = commit_items(at, decided.head, decided.rows, small=decided.small)
+        return _finished(decided, began, until, took)
 
 
-def _on_status(store: Store, decide: Decide[StatusHead, _T]) -> Answer[_T] | None:
+def _on_status(store: Store, seen: Iterator[Snapshot], decide: Decide[_T]) -> _Try[_T] | None:
     with store.writing("status"):
-        before = store.status_head()
-        if before.step:
+        at, began = next(seen), time.monotonic()
+        if at.status.step:
             # A newer release may have upgraded the queue since it was opened here.
-            store.settings(before)
-        decided = decide(before)
+            _ = at.settings
+        decided = decide(at)
         if not isinstance(decided, Step):
-            return decided
-        ours = commit_status(store, decided.head, decided.rows, small=decided.small)
-        return decided if ours else None
+            return _Try(done=decided)
+        until = time.monotonic()
+        took = commit_status(at, decided.head, decided.rows, small=decided.small)
+        return _finished(decided, began, until, took)
+
+
+def _finished(
+    decided: Answer[_T], began: float, until: float, took: float | None
+) -> _Try[_T] | None:
+    """Return a try, by the times when its decision began and ended; ``None`` if it was lost."""
+    if took is None:
+        return None
+    apply = time.monotonic() - until - took
+    return _Try(done=decided, times=StepTimes(decide=until - began, commit=took, apply=apply))
 
 
 def _tell(
-    store: Store, log: LogName, action: str, done: Answer[_T], started: float, tries: int
+    store: Store, log: LogName, action: str, ours: _Try[_T], started: float, tries: int
 ) -> None:
+    done = ours.done
     if isinstance(done, Step) and done.counts is not None:
-        about = {"lease": done.lease, "failed": done.failed}
-        report(store, log, done.head.step, action, done.counts, started, tries, **about)
+        report(
+            store,
+            log,
+            done.head.step,
+            action,
+            done.counts,
+            started,
+            tries,
+            lease=done.lease,
+            failed=done.failed,
+            engine=done.engine,
+            times=ours.times,
+        )

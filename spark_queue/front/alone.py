@@ -10,6 +10,7 @@ from spark_queue.claim import Claim
 from spark_queue.delta.commands import enqueue, recovery
 from spark_queue.delta.commands.rows import checked
 from spark_queue.delta.replica.request import EnqueueRules
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.tables.schema import TRACE
 from spark_queue.errors import SparkNeededError
 from spark_queue.front.ends import Inlet, Outlet, Told, Watched
@@ -44,7 +45,7 @@ class LocalInlet:
     ) -> Iterable[Told]:
         """See :class:`~spark_queue.front.ends.Inlet`."""
         frame = checked(self._store, list(items)).traced(traces if any(traces) else None)
-        done = enqueue.entered(self._store, frame, _RULES)
+        done = enqueue.entered(Snapshot(self._store), frame, _RULES)
         return enqueue.told(done)
 
     def _misfit(self, items: Sequence[Any]) -> Exception | None:

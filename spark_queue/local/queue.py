@@ -23,6 +23,7 @@ from spark_queue.delta.input.plain import keys
 from spark_queue.delta.input.plain.arrow import schema_of
 from spark_queue.delta.input.plain.ddl import parsed
 from spark_queue.delta.replica.request import EnqueueRules, OnDuplicate, OnFull
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.address import QueueAddress, is_name
 from spark_queue.delta.tables.facts import Listener
@@ -209,7 +210,7 @@ class LocalQueue(Worked, Maintaining, ReaderRegistry["LocalReader"]):
         frame = checked(store, given, order_by=order_by)
         tracing.require_one_each(traces, len(frame.rows), is_ordered=order_by is not None)
         frame = frame.traced(traces)
-        done = enqueue.entered(store, frame, rules)
+        done = enqueue.entered(Snapshot(store), frame, rules)
         return EnqueueResult(
             step=done.step,
             inserted=done.inserted,

@@ -19,6 +19,7 @@ from spark_queue.delta.commands import forwarding, recovery, settle, settle_and_
 from spark_queue.delta.commands.settle import SettledStep, Verdict
 from spark_queue.delta.replica.request import Request
 from spark_queue.delta.store import news
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import logger
 from spark_queue.delta.views.standing import Standing, standing
@@ -209,7 +210,7 @@ def _reason_to_stop(deadline: float | None, stop: threading.Event) -> Stopped | 
 def _next_claim(store: Store, request: Request) -> Claim:
     """Claim, after settling what the claims of dead holders have to show for themselves."""
     recovery.recover(store)
-    return make_claim(store, request, Claim)
+    return make_claim(Snapshot(store), request, Claim)
 
 
 def _work_off(store: Store, claim: Claim, hands: Hands, ahead: _Ahead) -> SettledStep:

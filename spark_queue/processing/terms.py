@@ -10,6 +10,7 @@ from spark_queue import checks
 from spark_queue.delta.commands import claims
 from spark_queue.delta.replica.request import Request
 from spark_queue.delta.store import fencing
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.processing.handlers import AnyHandler
@@ -36,14 +37,14 @@ class Terms:
 
     def request(self, store: Store) -> Request:
         """Return what claims from a queue ask for."""
-        who = self.worker_id or worker_id(store)
-        return claims.request(store, self.limit, self.lease, who, self._run(store), None)
+        at, who = Snapshot(store), self.worker_id or worker_id(store)
+        return claims.request(at, self.limit, self.lease, who, self._run(at), None)
 
-    def _run(self, store: Store) -> int:
+    def _run(self, at: Snapshot) -> int:
         """Return how many items of a group a claim takes; where nobody says all, if in order."""
         most = self.max_per_group
         if most is None:
-            grouped = store.settings(store.status_head()).config.group_key is not None
+            grouped = at.settings.config.group_key is not None
             return self.limit if grouped and self.per == "item" else 1
         if most > 1 and self.per == "batch":
             raise InvalidArgumentError(f"max_per_group is {most}: with per='batch' it must be 1")

@@ -21,6 +21,7 @@ from spark_queue.delta.commands.settle_and_claim import settle_and_claim
 from spark_queue.delta.plans import limits, order
 from spark_queue.delta.replica import state
 from spark_queue.delta.store import replicas
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.settings import UNWEIGHTED
 from spark_queue.delta.verdicts import Every
@@ -225,12 +226,11 @@ def test_a_replica_from_the_checkpoint_is_that_of_all_rows(
 
 def _is_same_from_checkpoint(store: Store, monkeypatch: pytest.MonkeyPatch) -> bool:
     """Compare both ways to read a replica; say whether there was a checkpoint to read from."""
-    queue, status = store.queue_head(), store.status_head()
-    asked = (store, queue, status)
-    whole = replicas._whole(*asked)
+    at = Snapshot(store)
+    whole = replicas._whole(at)
     with monkeypatch.context() as patch:
         patch.setattr(replicas, "_is_short", lambda _: False)
-        recent = replicas._whole(*asked)
+        recent = replicas._whole(at)
     assert whole is not None
     if recent is None:
         return False
@@ -239,10 +239,10 @@ def _is_same_from_checkpoint(store: Store, monkeypatch: pytest.MonkeyPatch) -> b
     assert {key: n for key, n in recent.keys.items() if n[0] in recent.items} == held
     assert recent.served == whole.served
     for (priority, key), tag in whole.ends.items():
-        stretch = store.settings(status).stretches.get(key or "", UNWEIGHTED)
-        stands = stretch.tag(priority, status.pointers.get(priority, (0.0, 0))[0])
+        stretch = at.settings.stretches.get(key or "", UNWEIGHTED)
+        stands = stretch.tag(priority, at.status.pointers.get(priority, (0.0, 0))[0])
         assert recent.ends.get((priority, key), 0.0) == tag or tag <= stands
-    since = {lease for lease in whole.grants if lease > status.checkpoint.step}
+    since = {lease for lease in whole.grants if lease > at.status.checkpoint.step}
     assert recent.grants == {lease: whole.grants[lease] for lease in since}
     assert recent.has_forgotten
     return True
@@ -274,7 +274,7 @@ def test_a_window_need_not_meet_what_expired_beyond_it(
     assert (_served(first), alone.counts()["expired"]) == ([0, 2], 1)
     store = store_of(queue)
     both = settle_and_claim(
-        store, first.lease, Every("ack"), claims.request(store, 1, None, "w", 1, None)
+        store, first.lease, Every("ack"), claims.request(Snapshot(store), 1, None, "w", 1, None)
     )
     assert both is not None
     assert (_served(Claim(store, both[1])), alone.counts()["expired"]) == ([3], 1)

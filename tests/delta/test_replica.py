@@ -16,6 +16,7 @@ from spark_queue.claim import Claim
 from spark_queue.clock import ManualClock
 from spark_queue.config import RetryPolicy
 from spark_queue.delta.store import replicas
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.looking import store_of
 from spark_queue.session import SMALL_STEPS
 from tests.conftest import REMOTE
@@ -166,16 +167,16 @@ def test_a_large_claim_is_left_to_spark_and_what_comes_after_it_is_not(
     monkeypatch.setattr(replicas, "_NEAR", 1)
 
     large = queue.claim(5)
-    assert (large.count, replicas.at_hand(store)) == (5, None)
+    assert (large.count, replicas.at_hand(Snapshot(store))) == (5, None)
     large.ack()
-    assert replicas.at_hand(store) is not None
+    assert replicas.at_hand(Snapshot(store)) is not None
 
     small = queue.claim(3)
-    replicas.too_many(store)
-    assert replicas.at_hand(store) is None
+    replicas.too_many(Snapshot(store))
+    assert replicas.at_hand(Snapshot(store)) is None
     assert alone.claim(1).count == 1
     small.ack()
-    assert replicas.at_hand(store) is not None
+    assert replicas.at_hand(Snapshot(store)) is not None
 
 
 def test_a_changed_weight_brings_nothing_back(spark: SparkSession, place: str) -> None:

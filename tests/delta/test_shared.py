@@ -14,12 +14,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_queue.config import QueueConfig
+from spark_queue.delta.commands import claims
 from spark_queue.delta.planner import planner_of
 from spark_queue.delta.plans import cloning
 from spark_queue.delta.store import catching_up, memory
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables import far_commits
-from spark_queue.delta.tables.far_commits import FarCommits, one_moment
+from spark_queue.delta.tables.far_commits import FarCommits
 from spark_queue.errors import LeaseLostError
 from spark_queue.looking import store_of
 from spark_queue.queue import DeltaQueue
@@ -143,15 +144,14 @@ def test_a_step_that_was_lost_is_decided_again(
 
 
 @pytest.mark.parametrize("most", [500, 0], ids=["followed", "read anew"])
-def test_what_has_entered_and_is_taken_within_a_moment_is_not_given_out_twice(
+def test_what_enters_and_is_taken_while_a_claim_looks_is_not_given_out_twice(
     spark: SparkSession,
     far: str,
     elsewhere: Elsewhere,
     monkeypatch: pytest.MonkeyPatch,
     most: int,
 ) -> None:
-    """Who learns of a step that moves items knows by then that they have entered."""
-    monkeypatch.setattr(far_commits, "_KEPT", 60.0)
+    """A claim that learns of a step that moves items knows by then that they have entered."""
     queue = DeltaQueue.create(spark, far, _SCHEMA, _CONFIG)
     _enqueue(spark, queue, "a")
     queue.claim(1).ack()
@@ -162,12 +162,13 @@ def test_what_has_entered_and_is_taken_within_a_moment_is_not_given_out_twice(
         _enqueue(spark, theirs, "b")
         assert theirs.claim(1).count == 1
 
-    with one_moment():
-        store.queue_head()
-        elsewhere(put_and_take)
-        with monkeypatch.context() as patch:
-            patch.setattr(catching_up, "_FAR", most)
-            assert queue.claim(1).count == 0
+    at = Snapshot(store)
+    assert at.queue.items == 1
+    elsewhere(put_and_take)
+    with monkeypatch.context() as patch:
+        patch.setattr(catching_up, "_FAR", most)
+        request = claims.request(at, 1, None, None, 1, None)
+        assert claims.claim(at, request).count == 0
     assert queue.claim(1).count == 0
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from spark_queue.delta.store import committing, memory
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.delta.tables.commits import Commit
@@ -78,9 +79,8 @@ class TestedLog:
 
     def append(self, head: StatusHead, rows: pa.Table | None) -> bool:
         """Append a step, and tell whether it is ours."""
-        log, newest = self.store.status, self.store.newest_status
-        small = not self.by_spark
-        return committing._append(self.store, "status", log, newest, head, rows, small=small)
+        at = Snapshot(self.store)
+        return committing._append(at, "status", head, rows, small=not self.by_spark)
 
     def add(self, *seqs: int) -> StatusHead:
         """Append the next step, which nobody else makes."""

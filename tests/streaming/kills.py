@@ -198,8 +198,8 @@ def main(root: str) -> None:
     # Tasks that stand still keep their cores.
     spark = local_session("kills", master=f"local[{len(CASES) + 2}]", quiet=True, **settings)
 
-    def of_store(store: Any, *_given: Any, **_options: Any) -> str:
-        return str(Path(store.name).parent)
+    def of_snapshot(at: Any, *_given: Any, **_options: Any) -> str:
+        return str(Path(at.store.name).parent)
 
     def of_checkpoint(_spark: Any, checkpoint: str) -> str:
         return str(Path(checkpoint).parent)
@@ -208,8 +208,8 @@ def main(root: str) -> None:
         return str(Path(output.address.target).parent)
 
     patch(streams, "query_id", of_checkpoint, "enqueue_stream", root)
-    patch(steps, "commit_items", of_store, "enqueue_stream", root)
-    patch(steps, "commit_status", of_store, "process_stream", root)
+    patch(steps, "commit_items", of_snapshot, "enqueue_stream", root)
+    patch(steps, "commit_status", of_snapshot, "process_stream", root)
     patch(Output, "write", of_output, "process_stream", root)
     started: Mapping[str, Callable[[str], StreamingQuery]] = {
         "enqueue_stream": partial(enqueue, spark, root),

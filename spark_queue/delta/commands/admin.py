@@ -15,15 +15,16 @@ from spark_queue.acting import operator
 from spark_queue.config import QueueConfig
 from spark_queue.delta.planner import Moved, StagedCheckpoint, planner_of
 from spark_queue.delta.replica.columns import status_table
-from spark_queue.delta.steps import Answer, Step, is_small, on_items, on_status
+from spark_queue.delta.steps import Answer, Step, engine_of, is_small, on_items, on_status
 from spark_queue.delta.store import fencing
 from spark_queue.delta.store.committing import commit_status, require_not_held
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import paths, turnstile, unfinished, who
 from spark_queue.delta.tables.commits import newest_version, summed_up
 from spark_queue.delta.tables.damage import using
 from spark_queue.delta.tables.forcing import make_directory
-from spark_queue.delta.tables.heads import QueueHead, StatusHead, following
+from spark_queue.delta.tables.heads import StatusHead, following
 from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.schema import (
     ACKED,
@@ -107,7 +108,8 @@ def _make(store: Store, columns: Sequence[Mapping[str, Any]], settings: Settings
     store.queue.force()
     with store.writing("status"):
         head = following(StatusHead(), config_step=1)
-        if not commit_status(store, head, config_row(settings, store.clock.now())):
+        row = config_row(settings, store.clock.now())
+        if commit_status(Snapshot(store), head, row) is None:
             raise QueueExistsError(store.name)
         store.begin(settings)
 
@@ -222,8 +224,8 @@ def configure(
     With ``only_changes`` nothing is logged where it is in force already: then 0 is returned.
     """
 
-    def decided(before: StatusHead) -> Answer[tuple[int, Settings]]:
-        old = store.settings(before)
+    def decided(at: Snapshot) -> Answer[tuple[int, Settings]]:
+        before, old = at.status, at.settings
         new = change(old, before)
         if only_changes and new == old:
             return Answer(answer=(0, old))
@@ -268,7 +270,8 @@ def free_of_gone(store: Store) -> None:
     """Log that nobody holds the queue, where a front does that ended without saying so."""
     now, directory = store.clock.now(), store.handle.place.directory()
 
-    def decided(before: QueueHead) -> Answer[None]:
+    def decided(at: Snapshot) -> Answer[None]:
+        before = at.queue
         if not fencing.is_gone(before.hold, now, directory):
             return Answer(answer=None)
         return Step(head=fencing.freed(following(before)), counts={}, answer=None)
@@ -315,7 +318,8 @@ def end(
     """
     now = store.clock.now()
 
-    def decided(before: StatusHead) -> Answer[tuple[int, int]]:
+    def decided(at: Snapshot) -> Answer[tuple[int, int]]:
+        before = at.status
         moved = planner_of(store).ended(find(), state, now, error)
         total = moved.total()
         if total == 0:
@@ -335,7 +339,12 @@ def _step(head: StatusHead, moved: Moved, state: str, answer: _T) -> Step[Status
     """Return the step by which items come to a state."""
     total = moved.total()
     return Step(
-        head=head, rows=moved.rows, small=is_small(total), counts={state: total}, answer=answer
+        head=head,
+        rows=moved.rows,
+        small=is_small(total),
+        counts={state: total},
+        answer=answer,
+        engine=engine_of(moved.rows),
     )
 
 
@@ -345,7 +354,8 @@ def give_back(store: Store, action: str) -> int:
     It is logged where there are any, or where a front holds the log.
     """
 
-    def decided(before: StatusHead) -> Answer[int]:
+    def decided(at: Snapshot) -> Answer[int]:
+        before = at.status
         if not before.claimed and not before.hold.by:
             return Answer(answer=0)
         planner = planner_of(store)
@@ -387,7 +397,8 @@ def revive_all(
         Returns the rows by which they are ready again, at an instant.
     """
 
-    def decided(before: StatusHead) -> Answer[Affected]:
+    def decided(at: Snapshot) -> Answer[Affected]:
+        before = at.status
         moved = moved_of(find(), store.clock.now())
         total = moved.total()
         if total == 0:

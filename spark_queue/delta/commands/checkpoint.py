@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from spark_queue.delta.planner import planner_of
-from spark_queue.delta.steps import Step, on_status
+from spark_queue.delta.steps import Step, engine_of, on_status
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import StatusHead
 
@@ -17,14 +18,15 @@ _CLAIMS = 6
 def checkpoint(store: Store) -> int:
     """Write a checkpoint as a step of its own, and return the number of the step."""
 
-    def decided(head: StatusHead) -> Step[StatusHead, int]:
-        stage = planner_of(store).checkpoint(head, store.settings(head))
+    def decided(at: Snapshot) -> Step[StatusHead, int]:
+        stage = planner_of(store).checkpoint(at.status, at.settings)
         return Step(
             head=stage.head,
             rows=stage.rows,
             small=False,
-            counts={"fold": head.log_rows},
+            counts={"fold": at.status.log_rows},
             answer=stage.head.step,
+            engine=engine_of(stage.rows),
         )
 
     return on_status(store, "checkpoint", decided)

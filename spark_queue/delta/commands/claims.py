@@ -14,91 +14,85 @@ from spark_queue.delta.replica import claiming
 from spark_queue.delta.replica.claiming import Chosen
 from spark_queue.delta.replica.request import Choice, GrantedClaim, Request
 from spark_queue.delta.replica.state import RememberedClaim, TooManyItemsError
-from spark_queue.delta.steps import Answer, Step, is_small, on_status
+from spark_queue.delta.steps import Answer, Step, engine_of, is_small, on_status
 from spark_queue.delta.store import fencing, replicas
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import StatusHead, following
 from spark_queue.delta.tables.schema import CLAIMED, READY
-from spark_queue.delta.tables.settings import Settings
 from spark_queue.delta.verify import Plan
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.wording import utf8
 
 
-def claim(store: Store, request: Request) -> GrantedClaim:
+def claim(at: Snapshot, request: Request) -> GrantedClaim:
     """Lease the next items, as one step; a claim that gets nothing writes nothing.
 
     Where a lease ran out whose claim names an output, what that has is settled first; what cannot
     be asked here stays its holder's.
     """
     try:
-        return _claimed(store, request)
+        return _claim(at, request)
     except EvidenceFirst:
-        recovery.recover(store)
-    return _claimed(store, replace(request, takes_lapsed=False))
+        recovery.recover(at.store)
+    return _claim(Snapshot(at.store), replace(request, takes_lapsed=False))
 
 
-def _claimed(store: Store, request: Request) -> GrantedClaim:
+def _claim(seen: Snapshot, request: Request) -> GrantedClaim:
+    store = seen.store
     now = store.clock.now()
     nothing = GrantedClaim(
         step=0, count=0, claim_id=request.claim_id, claimed_at=now, lease_expires_at=now
     )
     chooser = cache(lambda: planner_of(store).chooser(request, now))
 
-    def decided(head: StatusHead) -> Answer[GrantedClaim]:
+    def decided(at: Snapshot) -> Answer[GrantedClaim]:
         store.require_whole()
-        same = same_claim(store, request.claim_id) if request.repeatable else None
+        same = same_claim(at, request.claim_id) if request.repeatable else None
         if same is not None:
             return Answer(answer=same)
-        settings = store.settings(head)
-        here = _choose_here(store, head, settings, request, now)
+        here = _choose_here(at, request, now)
         if here is not None and verify.is_wanted(store):
-            _check(store, head, settings, request, now, here)
-        stage = here or chooser().at(head, settings)
+            _check(at, request, now, here)
+        stage = here or chooser().at(at.status, at.settings)
         if stage is None or stage.total() == 0:
             return Answer(answer=nothing)
-        after = logged(head, stage)
-        replicas.note_large(store, stage.claimed(), after)
+        after = logged(at.status, stage)
+        replicas.note_large(at, stage.claimed(), after)
+        rows = stage.table()
         return Step(
             head=after,
-            rows=stage.table(),
+            rows=rows,
             small=is_small(stage.total()),
             counts=stage.by_state(),
             lease=after.step,
             answer=granted(stage, request, now, after.step),
+            engine="python" if here else engine_of(rows),
         )
 
-    return on_status(store, "claim", decided)
+    return on_status(store, "claim", decided, at=seen)
 
 
-def _choose_here(
-    store: Store, head: StatusHead, settings: Settings, request: Request, now: datetime
-) -> Chosen | None:
+def _choose_here(at: Snapshot, request: Request, now: datetime) -> Chosen | None:
     """Choose in this process; ``None`` where Spark has to."""
-    with store.cache().lock:
-        is_large = replicas.is_large(store, head, request.limit)
-        replica = None if is_large else replicas.at_hand(store)
+    with at.cache.lock:
+        is_large = replicas.is_large(at, request.limit)
+        replica = None if is_large else replicas.at_hand(at)
         if replica is None:
             return None
         if request.takes_lapsed and claiming.is_evidence_due(replica, now):
             raise EvidenceFirst
         try:
-            return claiming.chosen(replica, head, settings, store.limits(), request, now)
+            return claiming.chosen(replica, at.status, at.settings, at.limits, request, now)
         except TooManyItemsError:
-            replicas.too_many(store)
+            replicas.too_many(at)
             return None
 
 
-def _check(
-    store: Store,
-    head: StatusHead,
-    settings: Settings,
-    request: Request,
-    now: datetime,
-    here: Chosen,
-) -> None:
-    there = planner_of(store).chooser(request, now).at(head, settings)
-    free = unmet(store, head, request, here, there)
+def _check(at: Snapshot, request: Request, now: datetime, here: Chosen) -> None:
+    store, head = at.store, at.status
+    there = planner_of(store).chooser(request, now).at(head, at.settings)
+    free = unmet(at, head, request, here, there)
 
     def planned(stage: Choice | None) -> Plan | None:
         stage = None if stage is None else stage.without(head, free)
@@ -110,15 +104,14 @@ def _check(
 
 
 def unmet(
-    store: Store, head: StatusHead, request: Request, here: Chosen, there: Choice | None
+    at: Snapshot, head: StatusHead, request: Request, here: Chosen, there: Choice | None
 ) -> frozenset[int]:
     """Return the expired items that one planner has met, and the other need not have."""
-    settings = store.settings(head)
     # Where all is in memory, there is nothing beyond.
     looked = None if here.horizon is None else there
     rows = [] if looked is None else verify.rows_of(looked.table())
-    reach = planner_of(store).nearest(settings, request)
-    return claiming.unmet(here, rows, head, settings, reach)
+    reach = planner_of(at.store).nearest(at.settings, request)
+    return claiming.unmet(here, rows, head, at.settings, reach)
 
 
 def granted(stage: Choice, request: Request, now: datetime, step: int) -> GrantedClaim:
@@ -147,14 +140,14 @@ def logged(head: StatusHead, stage: Choice) -> StatusHead:
     )
 
 
-def same_claim(store: Store, claim_id: str) -> GrantedClaim | None:
+def same_claim(at: Snapshot, claim_id: str) -> GrantedClaim | None:
     """Return the claim that was granted under an id, if there was one."""
-    with store.cache().lock:
-        replica = replicas.at_hand(store)
+    with at.cache.lock:
+        replica = replicas.at_hand(at)
         known = None if replica is None else replica.claim_of(claim_id)
         if known is not None or (replica is not None and not replica.has_forgotten):
             return known and _granted_before(claim_id, *known)
-    return planner_of(store).granted(claim_id)
+    return planner_of(at.store).granted(claim_id)
 
 
 def _granted_before(claim_id: str, lease: int, grant: RememberedClaim) -> GrantedClaim:
@@ -174,7 +167,7 @@ def new_claim_id() -> str:
 
 
 def request(
-    store: Store,
+    at: Snapshot,
     limit: int,
     lease: timedelta | None,
     worker_id: str | None,
@@ -182,16 +175,16 @@ def request(
     claim_id: str | None,
 ) -> Request:
     """Check what a claim asks for, and say who it is for: this process, if it names nobody."""
-    facts = store.registered()
+    facts = at.store.registered()
     if facts.streams:
         raise InvalidArgumentError(
             f"reader {facts.name!r} is read as a stream: claim with another reader"
         )
-    held_for = store.settings(store.status_head()).config.lease if lease is None else lease
+    held_for = at.settings.config.lease if lease is None else lease
     return Request(
         limit=limit,
         lease=held_for,
-        worker_id=_holder(store, claim_id) if worker_id is None else utf8(worker_id),
+        worker_id=_holder(at.store, claim_id) if worker_id is None else utf8(worker_id),
         run=run,
         claim_id=utf8(claim_id, "backslashreplace") if claim_id else new_claim_id(),
         repeatable=claim_id is not None,

@@ -23,15 +23,13 @@ from spark_queue.delta.replica.entering import Entered
 from spark_queue.delta.replica.request import EnqueueFacts, EnqueueRules
 from spark_queue.delta.sql import admission
 from spark_queue.delta.sql.log_rows import TooManyRowsError
-from spark_queue.delta.steps import Answer, Step, is_small, on_items
+from spark_queue.delta.steps import Answer, Step, engine_of, is_small, on_items
 from spark_queue.delta.store import replicas
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import logger
-from spark_queue.delta.tables.far_commits import one_moment
-from spark_queue.delta.tables.heads import QueueHead, StatusHead, following
+from spark_queue.delta.tables.heads import QueueHead, following
 from spark_queue.delta.tables.schema import ITEM, REFUSED
-from spark_queue.delta.tables.settings import Settings
-from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.delta.verify import Plan
 from spark_queue.errors import DuplicateItemError
 from spark_queue.tracing import Traces
@@ -89,7 +87,6 @@ class StreamBatch:
         return head.streams.get(self.query, -1) >= self.number
 
 
-@one_moment()
 def enqueue(
     store: Store,
     df: object,
@@ -110,9 +107,10 @@ def enqueue(
     ``dry_run`` the step is decided, and not written.
     """
     started = time.monotonic()
-    settings = store.settings(store.status_head())
+    at = Snapshot(store)
+    settings = at.settings
     # What comes from another queue is compared with what is in the tables.
-    is_decidable = set(extra) <= DECIDABLE and replicas.is_possible(store)
+    is_decidable = set(extra) <= DECIDABLE and at.is_decidable
     frame: Frame | None = None
     if is_decidable and not extra:
         here = rows.checked_here(store, df, order_by)
@@ -121,13 +119,11 @@ def enqueue(
         frame = planner_of(store).frame(
             df, order_by, settings, extra, is_decidable=is_decidable, trace=_carried(store, trace)
         )
-    return entered(
-        store, frame, rules, batch=batch, started=started, action=action, dry_run=dry_run
-    )
+    return entered(at, frame, rules, batch=batch, started=started, action=action, dry_run=dry_run)
 
 
 def entered(
-    store: Store,
+    at: Snapshot,
     frame: Frame,
     rules: EnqueueRules,
     *,
@@ -137,15 +133,15 @@ def entered(
     dry_run: bool = False,
 ) -> Enqueued:
     """Append rows that were checked to the item log, as one step; as :func:`enqueue`."""
+    store = at.store
     now = store.clock.now()
-    status = store.status_head()
     # Before anybody has to wait for this step: what is large takes long.
     if frame.is_empty():
         return _NOTHING if batch is None else _noted(store, batch)
-    command = _Enqueue(store, frame, status, store.settings(status), now, rules, batch)
+    command = _Enqueue(frame, now, rules, batch)
     if dry_run:
-        return _foresee(command.decided(store.queue_head()))
-    done = on_items(store, action, command.decided, started=started)
+        return _foresee(command.decide(Snapshot(store)))
+    done = on_items(store, action, command.decide, at=at, started=started)
     if done.step:
         _trim(store)
     return done
@@ -163,7 +159,8 @@ def _foresee(decided: Answer[Enqueued]) -> Enqueued:
 def _noted(store: Store, batch: StreamBatch) -> Enqueued:
     """Note a query whose batch is empty: by that its checkpoint is known to be of this queue."""
 
-    def decide(before: QueueHead) -> Answer[Enqueued]:
+    def decide(at: Snapshot) -> Answer[Enqueued]:
+        before = at.queue
         if batch.query in before.streams:
             return Answer(answer=_NOTHING)
         streams = {**before.streams, batch.query: batch.number}
@@ -191,75 +188,70 @@ def _trim(store: Store) -> None:
 class _Enqueue:
     """A frame on its way into the item log."""
 
-    store: Store
     frame: Frame
-    status: StatusHead
-    settings: Settings
     now: datetime
     rules: EnqueueRules
     batch: StreamBatch | None
 
-    def decided(self, before: QueueHead) -> Answer[Enqueued]:
-        """Decide the step on the newest head: in this process, or by a planner."""
-        if self.batch is not None and self.batch.is_in(before):
+    def decide(self, at: Snapshot) -> Answer[Enqueued]:
+        """Decide the step: in this process, or by a planner."""
+        if self.batch is not None and self.batch.is_in(at.queue):
             return Answer(answer=_NOTHING)
-        found = self._entered(before)
+        every = readers.all_of(at)
+        found = self._in_python(at, every)
         if found is None:
-            return self._by_planner(before)
-        self._check(before, found)
-        return self._here(before, found)
+            return self._by_planner(at, every)
+        self._check(at, every, found)
+        return self._step_of(at, found)
 
-    def _check(self, before: QueueHead, found: Entered) -> None:
+    def _check(self, at: Snapshot, every: Sequence[Snapshot], found: Entered) -> None:
         """Hold what was decided in this process against what a planner decides, where asked for."""
         # What the caller does not want to be there is refused by both.
         taken = replace(self.rules, on_duplicate="skip")
 
         def planned(rows: DataFrame | pa.Table, facts: EnqueueFacts) -> Plan:
-            return Plan(head=self._following(before, facts, batch=None), rows=rows)
+            return Plan(head=self._following(at, facts, batch=None), rows=rows)
 
         verify.checked(
-            self.store,
+            at.store,
             "enqueue",
             lambda: planned(found.rows, _facts_of(found)),
-            lambda: planned(*self._plan_by_tables(before, taken)),
+            lambda: planned(*self._plan_by_tables(at, every, taken)),
         )
 
-    def _entered(self, before: QueueHead) -> Entered | None:
+    def _in_python(self, at: Snapshot, every: Sequence[Snapshot]) -> Entered | None:
         """Decide a small step in this process; ``None`` where a planner has to."""
         since = self.rules.redriven_since
-        if since is not None and before.step > since:
+        if since is not None and at.queue.step > since:
             return None
-        store, frame = self.store, self.frame
-        if frame.rows is None or not replicas.is_possible(store) or self._is_large():
+        rows = self.frame.rows
+        if rows is None or not at.is_decidable or self._is_large(at, rows, every):
             return None
-        # What is asked of the readers may make their logs, for which others may wait.
-        every = list(readers.every(store))
-        pointers = readers.slowest(store, every)
-        with store.cache().lock:
-            replica = replicas.of_all(store, every)
+        pointers = readers.slowest(at, every)
+        with at.cache.lock:
+            replica = replicas.of_all(at, every)
             if replica is None:
                 return None
-            return entering.entered(replica, self.settings, frame.rows, before, pointers, self.now)
+            return entering.entered(replica, at.settings, rows, at.queue, pointers, self.now)
 
-    def _is_large(self) -> bool:
+    def _is_large(self, at: Snapshot, rows: pa.Table, every: Sequence[Snapshot]) -> bool:
         """Tell whether there are more rows than are decided well one by one."""
-        store, rows = self.store, self.frame.rows
-        if rows is None or rows.num_rows <= replicas.LARGE or not replicas.are_files_read(store):
+        if rows.num_rows <= replicas.LARGE or not at.are_files_read:
             return False
-        return admission.may_admit(rows, self.rules, list(readers.every(store)))
+        return admission.may_admit(rows, self.rules, [reader.store for reader in every])
 
-    def _here(self, before: QueueHead, found: Entered) -> Step[QueueHead, Enqueued]:
+    def _step_of(self, at: Snapshot, found: Entered) -> Step[QueueHead, Enqueued]:
         if found.duplicates and self.rules.on_duplicate == "raise":
             key, holder = found.first_duplicate()
             raise DuplicateItemError(len(found.duplicates), f"key {key!r} of seq {holder}")
         facts = _facts_of(found)
-        head = self._following(before, facts, self.batch)
+        head = self._following(at, facts, self.batch)
         answer = Enqueued.of(facts, head.step, found.rows)
         return Step(head=head, rows=found.rows, counts=facts.counts(), answer=answer)
 
-    def _by_planner(self, before: QueueHead) -> Step[QueueHead, Enqueued]:
-        rows, facts = self._plan_by_tables(before, self.rules)
-        head = self._following(before, facts, self.batch)
+    def _by_planner(self, at: Snapshot, every: Sequence[Snapshot]) -> Step[QueueHead, Enqueued]:
+        rows, facts = self._plan_by_tables(at, every, self.rules)
+        head = self._following(at, facts, self.batch)
         logged = rows if isinstance(rows, pa.Table) else None
         return Step(
             head=head,
@@ -267,44 +259,41 @@ class _Enqueue:
             small=is_small(facts.rows),
             counts=facts.counts(),
             answer=Enqueued.of(facts, head.step, logged),
+            engine=engine_of(rows),
         )
 
     def _plan_by_tables(
-        self, before: QueueHead, rules: EnqueueRules
+        self, at: Snapshot, every: Sequence[Snapshot], rules: EnqueueRules
     ) -> tuple[DataFrame | pa.Table, EnqueueFacts]:
         """Return the rows of the step as SQL or a planner decides them, and the facts of them."""
-        every = list(readers.every(self.store))
-        pointers = readers.slowest(self.store, every)
-        asked = (before, pointers, self.settings, rules, every, self.now)
+        stores = [reader.store for reader in every]
+        asked = (at.queue, readers.slowest(at, every), at.settings, rules, stores, self.now)
         rows = self.frame.rows
-        if rows is None or not replicas.are_files_read(self.store):
-            return self.frame.entered(*asked)
-        if not admission.may_admit(rows, rules, every):
+        if rows is None or not at.are_files_read or not admission.may_admit(rows, rules, stores):
             return self.frame.entered(*asked)
         try:
-            ours = admission.admit(self.store, rows, *asked)
+            ours = admission.admit(at.store, rows, *asked)
         except TooManyRowsError:
             return self.frame.entered(*asked)
-        if verify.is_wanted(self.store) and not isinstance(self.store.session, PlainSession):
-            self._compare(before, ours, self.frame.entered(*asked))
+        if verify.is_wanted(at.store) and at.has_spark:
+            self._compare(at, ours, self.frame.entered(*asked))
         return ours
 
     def _compare(
         self,
-        before: QueueHead,
+        at: Snapshot,
         ours: tuple[pa.Table, EnqueueFacts],
         theirs: tuple[DataFrame | pa.Table, EnqueueFacts],
     ) -> None:
         """Hold the rows of SQL against those of Spark."""
 
         def plan(rows: DataFrame | pa.Table, facts: EnqueueFacts) -> Plan:
-            return Plan(head=self._following(before, facts, batch=None), rows=rows)
+            return Plan(head=self._following(at, facts, batch=None), rows=rows)
 
-        verify.checked(self.store, "enqueue", lambda: plan(*ours), lambda: plan(*theirs))
+        verify.checked(at.store, "enqueue", lambda: plan(*ours), lambda: plan(*theirs))
 
-    def _following(
-        self, before: QueueHead, facts: EnqueueFacts, batch: StreamBatch | None
-    ) -> QueueHead:
+    def _following(self, at: Snapshot, facts: EnqueueFacts, batch: StreamBatch | None) -> QueueHead:
+        before = at.queue
         streams = before.streams
         return following(
             before,
@@ -312,7 +301,7 @@ class _Enqueue:
             items=before.items + facts.inserted(),
             refused=before.refused + facts.duplicates + facts.full,
             tops=_higher(before.tops, facts.tops),
-            status_step=self.status.step,
+            status_step=at.status.step,
             gen_since=before.gen_since or self.now.isoformat(),
             streams=streams if batch is None else {**streams, batch.query: batch.number},
         )

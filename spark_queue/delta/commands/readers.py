@@ -13,6 +13,7 @@ from typing import Literal
 
 from spark_queue.delta.commands import admin
 from spark_queue.delta.steps import Answer, Step, on_items, once_on_status
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store, names_of
 from spark_queue.delta.tables.facts import logger
 from spark_queue.delta.tables.heads import (
@@ -20,7 +21,6 @@ from spark_queue.delta.tables.heads import (
     Pointer,
     QueueHead,
     Registered,
-    StatusHead,
     following,
 )
 from spark_queue.delta.tables.schema import STATUS_COLUMNS
@@ -90,10 +90,9 @@ def register(
         When it takes over, and is told to start elsewhere.
     """
 
-    def decided(before: QueueHead) -> Answer[tuple[int, bool]]:
-        number, readers = _with(
-            store, before, name, config, start, streams=streams, takes_over=takes_over
-        )
+    def decided(at: Snapshot) -> Answer[tuple[int, bool]]:
+        before = at.queue
+        number, readers = _with(at, name, config, start, streams=streams, takes_over=takes_over)
         if readers == before.readers:
             return Answer(answer=(number, False))
         last = max(before.last_reader, number)
@@ -108,7 +107,8 @@ def register(
 def change(store: Store, number: int, name: str, config: ReaderConfig) -> None:
     """Give a reader another name or configuration."""
 
-    def decided(before: QueueHead) -> Step[QueueHead, None]:
+    def decided(at: Snapshot) -> Step[QueueHead, None]:
+        before = at.queue
         facts = replace(before.readers[number], name=name, config=config.to_dict())
         head = following(before, readers={**before.readers, number: facts})
         return Step(head=head, counts={}, answer=None)
@@ -121,7 +121,8 @@ def drop(store: Store, name: str) -> None:
     store.require_known_format()
     number = find(store, name).reader
 
-    def decided(before: QueueHead) -> Answer[None]:
+    def decided(at: Snapshot) -> Answer[None]:
+        before = at.queue
         readers = {n: facts for n, facts in before.readers.items() if n != number}
         if len(readers) == len(before.readers):
             return Answer(answer=None)
@@ -154,6 +155,12 @@ def claiming(store: Store) -> Iterator[Store]:
             yield store.of_reader(number)
 
 
+def all_of(at: Snapshot) -> list[Snapshot]:
+    """Return the same as :func:`every` as of one snapshot of the queue."""
+    claim = (number for number, facts in at.queue.readers.items() if not facts.streams)
+    return [at.of_reader(prepared(at.store.of_reader(number))) for number in claim]
+
+
 def begun(store: Store) -> Iterator[Store]:
     """Return those of :func:`claiming` that have a log."""
     return filter(Store.is_prepared, claiming(store))
@@ -171,7 +178,8 @@ def advance(store: Store, step: int) -> None:
     if at is None:
         raise InvalidArgumentError(f"step is {step}: the item log has no such step")
 
-    def decided(before: QueueHead) -> Answer[None]:
+    def decided(seen: Snapshot) -> Answer[None]:
+        before = seen.queue
         facts = before.readers[store.reader]
         if facts.since_step >= step:
             return Answer(answer=None)
@@ -182,7 +190,7 @@ def advance(store: Store, step: int) -> None:
     on_items(store, f"reader {store.registered().name!r}", decided)
 
 
-def slowest(store: Store, those: Sequence[Store]) -> Mapping[int, Pointer]:
+def slowest(at: Snapshot, those: Sequence[Snapshot]) -> Mapping[int, Pointer]:
     """Return, per priority, how far the reader has come that is furthest behind.
 
     New items are tagged from there, so that they are ahead of every reader; to one that is further
@@ -190,14 +198,14 @@ def slowest(store: Store, those: Sequence[Store]) -> Mapping[int, Pointer]:
 
     Parameters
     ----------
-    store : Store
+    at : Snapshot
         The queue.
-    those : sequence of Store
-        The queue as each of its readers sees it, as :func:`every` gives it.
+    those : sequence of Snapshot
+        The queue as each of its readers sees it, as :func:`all_of` gives it.
     """
-    positions = [reader.status_head().pointers for reader in those]
+    positions = [reader.status.pointers for reader in those]
     if not positions:
-        return store.status_head().pointers
+        return at.status.pointers
     common = set.intersection(*(set(pointers) for pointers in positions))
     return {priority: min(pointers[priority] for pointers in positions) for priority in common}
 
@@ -218,12 +226,13 @@ def prepared(store: Store, *, is_new: bool = False) -> Store:
     with admin.making(store):
         store.status.create(STATUS_COLUMNS.json, replaces=False)
     # Whoever loses this step was about to write the same.
-    once_on_status(store, "beginning", lambda head: _beginning(store, head))
+    once_on_status(store, "beginning", _beginning)
     return store
 
 
-def _beginning(store: Store, before: StatusHead) -> Answer[None]:
+def _beginning(at: Snapshot) -> Answer[None]:
     """Return the first step of a reader: the queue's settings, at the reader's start."""
+    store, before = at.store, at.status
     if before.step:
         return Answer(answer=None)
     first = store.of_reader(0)
@@ -236,8 +245,7 @@ def _beginning(store: Store, before: StatusHead) -> Answer[None]:
 
 
 def _with(
-    store: Store,
-    before: QueueHead,
+    at: Snapshot,
     name: str,
     config: ReaderConfig | None,
     start: Start | None,
@@ -246,21 +254,22 @@ def _with(
     takes_over: bool,
 ) -> tuple[int, Mapping[int, Registered]]:
     """Return a reader's number, and the readers with it."""
+    before = at.queue
     number = _number_of(before.readers, name)
     if number is None and name and takes_over and not streams:
         number = _number_of(before.readers, "")
         if number is not None and start is not None:
-            _require_same_place(store.of_reader(number), before, name, start)
+            _require_same_place(at.store.of_reader(number), before, name, start)
     if number is not None:
         old = before.readers[number]
         plain = old.config if config is None else config.to_dict()
         return number, {**before.readers, number: replace(old, name=name, config=plain)}
     number = before.last_reader + 1
     new = replace(
-        _started(store, before, "tail" if start is None else start),
+        _started(at, "tail" if start is None else start),
         name=name,
         config={} if config is None else config.to_dict(),
-        at=store.clock.now().isoformat(),
+        at=at.store.clock.now().isoformat(),
         streams=streams,
     )
     return number, {**before.readers, number: new}
@@ -279,15 +288,16 @@ def _require_same_place(default: Store, before: QueueHead, name: str, start: Sta
     )
 
 
-def _started(store: Store, before: QueueHead, start: Start) -> Registered:
+def _started(seen: Snapshot, start: Start) -> Registered:
     """Return from where on a reader sees items: never below what may be gone."""
+    before = seen.queue
     if start == "tail":
         return Registered(
             since_step=before.step,
             since_items=before.items,
-            pointers=slowest(store, list(every(store))),
+            pointers=slowest(seen, all_of(seen)),
         )
-    at = _start_of(store, start)
+    at = _start_of(seen.store, start)
     if at is not None and at.step > before.floor_step:
         return Registered(since_step=at.step, since_items=at.items)
     wanted = 0 if at is None else at.items

@@ -12,6 +12,7 @@ from spark_queue.delta.commands import asking, settle
 from spark_queue.delta.commands.settle import SettledStep
 from spark_queue.delta.replica.state import Replica, Row
 from spark_queue.delta.store import replicas
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import lives
 from spark_queue.delta.tables.schema import DEAD
@@ -38,20 +39,22 @@ def recover(store: Store) -> list[SettledStep]:
     list of SettledStep
         One for each claim that was settled.
     """
-    return _recovered(store, store.clock.now())
+    return _recovered(Snapshot(store), store.clock.now())
 
 
-def recover_ended(store: Store) -> None:
+def recover_ended(at: Snapshot) -> bool:
     """Settle the claims of processes that have ended, as far as this one knows the open items.
 
-    A claim does so first. What has lapsed it takes over by itself, in the slots that it has.
+    A claim does so first, and tells whether there were any. What has lapsed it takes over by
+    itself, in the slots that it has.
     """
-    if store.is_local() and (isinstance(store.session, PlainSession) or _known(store) is not None):
-        _recovered(store, _NEVER)
+    if not at.store.is_local() or (at.has_spark and _known(at) is None):
+        return False
+    return bool(_recovered(at, _NEVER))
 
 
-def _recovered(store: Store, now: datetime) -> list[SettledStep]:
-    held = _held(store)
+def _recovered(at: Snapshot, now: datetime) -> list[SettledStep]:
+    store, held = at.store, _held(at)
     gone = Gone(now, _ended(store, held))
     claims = sorted({(row["_lease"], row["_claim_id"]) for row in held if gone.has(row)})
     settled = [_settled(store, lease, claim_id, gone) for lease, claim_id in claims]
@@ -65,23 +68,25 @@ def bury(store: Store) -> int:
     An item that may be lost once more stays with its holder, who may be late and not gone; unless
     the claim has an output. Asking there shuts the holder out, so that all of the claim is settled.
     """
-    gone = _lost_for_good(store)
+    at = Snapshot(store)
+    gone = _lost_for_good(at)
     if gone is None:
         return 0
-    claims = {(row["_lease"], row["_claim_id"]) for row in _held(store) if gone.has(row)}
+    claims = {(row["_lease"], row["_claim_id"]) for row in _held(at) if gone.has(row)}
     settled = [_settled(store, lease, claim_id, gone) for lease, claim_id in sorted(claims)]
     return sum(done.counts.get(DEAD, 0) for done in settled if done is not None)
 
 
 def lost_for_good(store: Store) -> list[int]:
     """Return the items whose last lease has run out, as :func:`bury` finds them."""
-    gone = _lost_for_good(store)
-    return [] if gone is None else sorted(row["_seq"] for row in _held(store) if gone.has(row))
+    at = Snapshot(store)
+    gone = _lost_for_good(at)
+    return [] if gone is None else sorted(row["_seq"] for row in _held(at) if gone.has(row))
 
 
-def _lost_for_good(store: Store) -> Gone | None:
-    most = store.settings(store.status_head()).config.max_losses
-    return None if most is None else Gone(store.clock.now(), frozenset(), losses=most - 1)
+def _lost_for_good(at: Snapshot) -> Gone | None:
+    most = at.settings.config.max_losses
+    return None if most is None else Gone(at.store.clock.now(), frozenset(), losses=most - 1)
 
 
 def lose(store: Store, lease: int, claim_id: str) -> SettledStep | None:
@@ -114,23 +119,23 @@ def _ended(store: Store, held: Iterable[Row]) -> frozenset[str]:
     return frozenset(name for name in workers if lives.has_ended(directory, name))
 
 
-def _held(store: Store) -> list[Row]:
+def _held(at: Snapshot) -> list[Row]:
     """Return whose items are in flight, and until when."""
-    if store.status_head().claimed == 0:
+    if at.status.claimed == 0:
         return []
-    with store.cache().lock:
-        if (known := _known(store)) is not None:
+    with at.cache.lock:
+        if (known := _known(at)) is not None:
             return known.items.held()
-    if isinstance(store.session, PlainSession):
+    if not at.has_spark:
         # Too many to be known here: the claim that follows says what it needs for them.
         return []
-    rows: list[Row] = _by_spark().held(store)
+    rows: list[Row] = _by_spark().held(at.store)
     return rows
 
 
-def _known(store: Store) -> Replica | None:
-    with store.cache().lock:
-        return replicas.at_hand(store)
+def _known(at: Snapshot) -> Replica | None:
+    with at.cache.lock:
+        return replicas.at_hand(at)
 
 
 def _settled(store: Store, lease: int, claim_id: str, gone: Gone) -> SettledStep | None:
@@ -139,7 +144,7 @@ def _settled(store: Store, lease: int, claim_id: str, gone: Gone) -> SettledStep
     Who has named an output may have written there: it has to be asked first.
     """
     with store.cache().lock:
-        known = _known(store)
+        known = _known(Snapshot(store))
         grant = None if known is None else known.grants.get(lease)
     if grant is not None and grant.output is None:
         return settle.settle(store, lease, gone, action="recover")

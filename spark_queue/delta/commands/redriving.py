@@ -12,6 +12,7 @@ from spark_queue.delta.commands import admin, enqueue, rows
 from spark_queue.delta.commands.enqueue import Enqueued
 from spark_queue.delta.planner import planner_of
 from spark_queue.delta.replica.request import EnqueueRules
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import logger
 from spark_queue.delta.tables.schema import READY
@@ -66,7 +67,9 @@ def enqueued_again(
         # Nobody enqueues the same meanwhile.
         with store.writing("queue"):
             frame = rows.checked_again(store, find(), extra)
-            done = enqueue.entered(store, frame, EnqueueRules(), action=action, dry_run=dry_run)
+            done = enqueue.entered(
+                Snapshot(store), frame, EnqueueRules(), action=action, dry_run=dry_run
+            )
     else:
         rules = EnqueueRules(redriven_since=None if again else store.queue_head().step)
         done = enqueue.enqueue(

@@ -15,8 +15,9 @@ from spark_queue.delta.planner import planner_of
 from spark_queue.delta.replica.rules import in_force
 from spark_queue.delta.replica.settling import Judged
 from spark_queue.delta.replica.state import Replica
-from spark_queue.delta.steps import Answer, Step, is_small, on_status
+from spark_queue.delta.steps import Answer, Step, engine_of, is_small, on_status
 from spark_queue.delta.store import replicas
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import StatusHead, following
 from spark_queue.delta.tables.schema import CLAIMED, READY, TERMINAL
@@ -83,14 +84,14 @@ def settle(store: Store, lease: int, verdict: Verdict, *, action: str = "settle"
     """Write what became of the items of a lease, as one step."""
     now = store.clock.now()
 
-    def decided(head: StatusHead) -> Answer[SettledStep]:
-        here = _judged(store, head, lease, verdict, now)
+    def decided(at: Snapshot) -> Answer[SettledStep]:
+        here = _judged(at, lease, verdict, now)
         if here is not None:
-            _check(store, head, lease, verdict, now, here, action)
-        stage = here or planner_of(store).settled(head, lease, verdict, now)
+            _check(at, lease, verdict, now, here, action)
+        stage = here or planner_of(store).settled(at.status, lease, verdict, now)
         if not stage.counts:
             return Answer(answer=told(stage, 0))
-        after = logged(head, stage)
+        after = logged(at.status, stage)
         return Step(
             head=after,
             rows=stage.rows,
@@ -99,47 +100,45 @@ def settle(store: Store, lease: int, verdict: Verdict, *, action: str = "settle"
             lease=lease,
             failed=stage.failed,
             answer=told(stage, after.step),
+            engine="python" if here else engine_of(stage.rows),
         )
 
     return on_status(store, action, decided)
 
 
 def judged_here(
-    store: Store, replica: Replica, head: StatusHead, lease: int, verdict: Verdict, now: datetime
+    at: Snapshot, replica: Replica, lease: int, verdict: Verdict, now: datetime
 ) -> Judged | None:
     """Judge the items of a lease in this process; ``None`` where a planner has to."""
-    config = in_force(store.settings(head).config, store.limits())
+    config = in_force(at.settings.config, at.limits)
     return verdict.judged(replica, lease, config, now)
 
 
-def _judged(
-    store: Store, head: StatusHead, lease: int, verdict: Verdict, now: datetime
-) -> StagedSettle | None:
+def _judged(at: Snapshot, lease: int, verdict: Verdict, now: datetime) -> StagedSettle | None:
     # Few outcomes are few, however much the claim has.
     is_large = not isinstance(verdict, Some) or len(verdict.outcomes) > replicas.LARGE
-    with store.cache().lock:
-        if is_large and replicas.is_unread(store, head):
+    with at.cache.lock:
+        if is_large and replicas.is_unread(at):
             return None
-        replica = replicas.at_hand(store)
-        if replica is None or (is_large and _has_many(store, replica, lease)):
+        replica = replicas.at_hand(at)
+        if replica is None or (is_large and _has_many(at, replica, lease)):
             return None
-        found = judged_here(store, replica, head, lease, verdict, now)
+        found = judged_here(at, replica, lease, verdict, now)
     if found is None:
         return None
     lost = found.lost[:NAMED]
     return StagedSettle(rows=found.table(), counts=found.counts, lost=lost, failed=found.failed)
 
 
-def _has_many(store: Store, replica: Replica, lease: int) -> bool:
+def _has_many(at: Snapshot, replica: Replica, lease: int) -> bool:
     """Tell whether more is left of a lease than is decided well one by one."""
     grant = replica.grants.get(lease)
     count = 0 if grant is None else len(grant.left)
-    return count > replicas.LARGE and replicas.are_files_read(store)
+    return count > replicas.LARGE and at.are_files_read
 
 
 def _check(
-    store: Store,
-    head: StatusHead,
+    at: Snapshot,
     lease: int,
     verdict: Verdict,
     now: datetime,
@@ -147,13 +146,13 @@ def _check(
     action: str,
 ) -> None:
     def planned(stage: StagedSettle) -> Plan:
-        return Plan(head=logged(head, stage), rows=stage.rows, facts=facts_of(stage))
+        return Plan(head=logged(at.status, stage), rows=stage.rows, facts=facts_of(stage))
 
     verify.checked(
-        store,
+        at.store,
         action,
         lambda: planned(here),
-        lambda: planned(planner_of(store).settled(head, lease, verdict, now)),
+        lambda: planned(planner_of(at.store).settled(at.status, lease, verdict, now)),
     )
 
 

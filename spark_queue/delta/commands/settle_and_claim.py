@@ -19,12 +19,12 @@ from spark_queue.delta.replica.columns import status_table
 from spark_queue.delta.replica.request import Choice, GrantedClaim, Request
 from spark_queue.delta.replica.settling import Judged
 from spark_queue.delta.replica.state import TooManyItemsError
-from spark_queue.delta.steps import Answer, Step, is_small, once_on_status
+from spark_queue.delta.steps import Answer, Step, engine_of, is_small, once_on_status
 from spark_queue.delta.store import replicas
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import StatusHead
 from spark_queue.delta.tables.schema import READY
-from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.delta.verify import Plan
 
 if TYPE_CHECKING:
@@ -48,26 +48,23 @@ def settle_and_claim(
     """
     now = store.clock.now()
 
-    def decided(head: StatusHead) -> Answer[tuple[SettledStep, GrantedClaim] | None]:
-        if checkpoint.is_due(head, request.limit):
+    def decided(at: Snapshot) -> Answer[tuple[SettledStep, GrantedClaim] | None]:
+        if checkpoint.is_due(at.status, request.limit):
             return _NEITHER
-        both = _here(store, head, lease, verdict, request, now)
-        if both is None and _is_refused(store):
+        here = both = _here(at, lease, verdict, request, now)
+        if here is None and not at.has_spark and not at.are_files_read:
+            # Nobody decides here what is not in memory.
             return _NEITHER
-        if both is None:
-            both = _planned(store, head, lease, verdict, request, now)
+        if here is None:
+            both = _planned(at, lease, verdict, request, now)
         elif verify.is_wanted(store):
-            _check(store, head, lease, verdict, request, now, both)
-        if both is None or not both.fits(head):
+            _check(at, lease, verdict, request, now, here)
+        if both is None or not both.fits(at.status):
             return _NEITHER
-        return replace(both.step(request, now), lease=lease)
+        engine = "python" if here else engine_of(both.rows)
+        return replace(both.step(request, now), lease=lease, engine=engine)
 
     return once_on_status(store, "settle and claim", decided)
-
-
-def _is_refused(store: Store) -> bool:
-    """Tell whether nobody decides here what is not in memory."""
-    return isinstance(store.session, PlainSession) and not replicas.are_files_read(store)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,61 +105,60 @@ class _Both:
 
 
 def _here(
-    store: Store, head: StatusHead, lease: int, verdict: Verdict, request: Request, now: datetime
+    at: Snapshot, lease: int, verdict: Verdict, request: Request, now: datetime
 ) -> _Both | None:
-    """Decide both in this process; ``None`` where Spark has to."""
-    with store.cache().lock:
-        is_large = replicas.is_large(store, head, request.limit)
-        replica = None if is_large else replicas.at_hand(store)
+    """Decide both in this process; ``None`` where a planner has to."""
+    with at.cache.lock:
+        is_large = replicas.is_large(at, request.limit)
+        replica = None if is_large else replicas.at_hand(at)
         if replica is None:
             return None
-        done = settle.judged_here(store, replica, head, lease, verdict, now)
+        done = settle.judged_here(at, replica, lease, verdict, now)
         if done is None:
             return None
+        head = at.status
         settled = replace(settle.logged(head, done), step=head.step)
         # An item that goes back would be in the step twice.
         stage = claiming.nothing(settled)
         if READY not in done.counts:
-            settings, limits = store.settings(head), store.limits()
             try:
                 stage = claiming.chosen_after(
-                    done.rows, replica, settled, settings, limits, request, now
+                    done.rows, replica, settled, at.settings, at.limits, request, now
                 )
             except TooManyItemsError:
-                replicas.too_many(store)
+                replicas.too_many(at)
                 return None
         return _Both(settled, done, stage, status_table([*stage.rows, *done.rows]))
 
 
 def _check(
-    store: Store,
-    head: StatusHead,
+    at: Snapshot,
     lease: int,
     verdict: Verdict,
     request: Request,
     now: datetime,
     here: _Both,
 ) -> None:
-    there, free = _planned(store, head, lease, verdict, request, now), frozenset[int]()
+    there, free = _planned(at, lease, verdict, request, now), frozenset[int]()
     if isinstance(here.stage, Chosen):
         planned_stage = None if there is None else there.stage
-        free = claims.unmet(store, head, request, here.stage, planned_stage)
+        free = claims.unmet(at, at.status, request, here.stage, planned_stage)
 
     def planned(both: _Both | None) -> Plan | None:
         both = None if both is None else both.without(free)
-        if both is None or not both.fits(head):
+        if both is None or not both.fits(at.status):
             return None
         after = claims.logged(both.settled, both.stage)
         return Plan(head=after, rows=both.rows, left_out=free, facts=settle.facts_of(both.done))
 
-    verify.checked(store, "settle and claim", lambda: planned(here), lambda: planned(there))
+    verify.checked(at.store, "settle and claim", lambda: planned(here), lambda: planned(there))
 
 
 def _planned(
-    store: Store, head: StatusHead, lease: int, verdict: Verdict, request: Request, now: datetime
+    at: Snapshot, lease: int, verdict: Verdict, request: Request, now: datetime
 ) -> _Both | None:
     """Have both decided by the tables; ``None`` where they do not go together."""
-    planner = planner_of(store)
+    planner, head = planner_of(at.store), at.status
     done = planner.settled(head, lease, verdict, now)
     if READY in done.counts or done.total() != head.claimed:
         return None

@@ -23,6 +23,7 @@ from spark_queue.delta.journal.tables import tables_of
 from spark_queue.delta.ownership import HOLD, Ownership
 from spark_queue.delta.steps import Step, is_small, on_items, on_status
 from spark_queue.delta.store.lanes import write_natively
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import arrays
 from spark_queue.delta.tables.heads import QueueHead, StatusHead, following
@@ -206,7 +207,8 @@ class DeltaJournal:
     # What is written
 
     def _put(self, puts: Sequence[Entry[Any]]) -> None:
-        def decided(before: QueueHead) -> Step[QueueHead, tuple[int, float]]:
+        def decided(seen: Snapshot) -> Step[QueueHead, tuple[int, float]]:
+            before = seen.queue
             self._ownership.require_held(before)
             head = self._after(before, puts)
             return Step(
@@ -264,7 +266,8 @@ class DeltaJournal:
         total = sum(map(len, ended.values())) + len(settlements.returned)
         counts = {state: len(seqs) for state, seqs in ended.items() if seqs}
 
-        def decided(before: StatusHead) -> Step[StatusHead, None]:
+        def decided(seen: Snapshot) -> Step[StatusHead, None]:
+            before = seen.status
             self._ownership.require_held(before)
             head = following(
                 before,

@@ -15,7 +15,7 @@ from spark_queue.delta.plans import frames, placing
 from spark_queue.delta.plans.refusals import refused
 from spark_queue.delta.plans.stage import Stage, collected, evaluated, staged
 from spark_queue.delta.replica.request import EnqueueFacts, EnqueueRules
-from spark_queue.delta.store import replicas
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.describing import named
 from spark_queue.delta.tables.heads import Pointer, QueueHead
@@ -70,7 +70,7 @@ class SparkFrame:
 def _collect(store: Store, marked: DataFrame) -> pa.Table | None:
     """Return the rows of a frame where they are decided here; ``None`` where they are too many."""
     rows = collected(marked, _FEW)
-    if rows is not None or not replicas.are_files_read(store) or marked.count() > _MANY:
+    if rows is not None or not Snapshot(store).are_files_read or marked.count() > _MANY:
         return rows
     return collected(marked, _MANY)
 

@@ -18,7 +18,6 @@ from spark_queue.delta.store.memory import Cache, Position, Seen
 from spark_queue.delta.store.newest import Newest
 from spark_queue.delta.tables.commits import Commit
 from spark_queue.delta.tables.facts import LogName
-from spark_queue.delta.tables.far_commits import look_again
 from spark_queue.delta.tables.heads import QueueHead, StatusHead
 from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.schema import HEAD
@@ -43,7 +42,7 @@ class _Followed(Generic[_Head]):
     rows: list[Row]
 
 
-def items(store: Store) -> QueueHead:
+def items(store: Store, cache: Cache) -> QueueHead:
     """Return the newest head of the item log, after all that is known of it was brought up to it.
 
     Raises
@@ -51,32 +50,29 @@ def items(store: Store) -> QueueHead:
     LogDamagedError
         When the log has not all the steps that something names.
     """
-    cache = store.cache()
 
     def enter(step: _Followed[QueueHead]) -> None:
         entered(cache, step.head, step.rows)
 
-    log = _Follow(store, "queue", store.queue, store.newest_items, cache.queue)
+    log = _Follow(store, "queue", store.queue, store.newest_items, cache.queue, cache)
     with cache.lock:
         return log.up_to_date(ENTERED, enter, cache.drop_replicas) or QueueHead()
 
 
-def status(store: Store) -> StatusHead:
+def status(store: Store, cache: Cache) -> StatusHead:
     """Return the newest head of a reader's status log; as :func:`items`."""
-    cache, at = store.cache(), store.position()
+    at = cache.position(store.reader)
 
     def follow(step: _Followed[StatusHead]) -> None:
         # What a step moves has entered before it, and would else enter here after it, as new: also
         # where the item log was looked at a moment before somebody made both.
-        look_again()
-        items(store)
+        items(store, cache)
         followed(at, step.head, step.rows)
 
     def drop() -> None:
-        look_again()
         at.replica = at.tail = None
 
-    log = _Follow(store, "status", store.status, store.newest_status, at.status)
+    log = _Follow(store, "status", store.status, store.newest_status, at.status, cache)
     with cache.lock:
         return log.up_to_date(FOLLOWED, follow, drop) or StatusHead()
 
@@ -114,8 +110,10 @@ class _Follow(Generic[_Head]):
         log: Log[_Head],
         newest: Newest[_Head],
         seen: Seen[_Head],
+        cache: Cache,
     ) -> None:
         self._store = store
+        self._cache = cache
         self._which: LogName = which
         self._log: Log[_Head] = log
         self._newest: Newest[_Head] = newest
@@ -135,7 +133,7 @@ class _Follow(Generic[_Head]):
         if steps is None:
             drop()
             if self._log.is_followed():
-                self._store.cache().columns = None
+                self._cache.columns = None
             seen.head = self._newest.after(seen.head)
         else:
             for step in steps:
@@ -165,7 +163,7 @@ class _Follow(Generic[_Head]):
         found = self._log.follow(since, until)
         if any(commit.redefines for commit in found):
             # A newer format may have come with a column.
-            self._store.cache().columns = None
+            self._cache.columns = None
         steps = [commit for commit in found if not commit.is_quiet()]
         size = sum(file.size for commit in steps for file in commit.files)
         return steps if size <= _LARGE and all(commit.is_step() for commit in steps) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, TypeVar
@@ -13,17 +14,20 @@ from spark_queue.delta.replica.state import ENTERED, FOLLOWED, Row
 from spark_queue.delta.store import catching_up, fencing, replicas
 from spark_queue.delta.store.memory import Seen
 from spark_queue.delta.store.newest import Newest
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import tidying
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.heads import QueueHead, StatusHead
 from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.log import Log
-from spark_queue.delta.tables.wishes import PlainSession, promises_disk
+from spark_queue.delta.tables.wishes import promises_disk
 from spark_queue.errors import FencedError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from spark_queue.delta.store.tails import Tail
 
 _Head = TypeVar("_Head", QueueHead, StatusHead)
 
@@ -31,67 +35,78 @@ _Head = TypeVar("_Head", QueueHead, StatusHead)
 Rows: TypeAlias = "DataFrame | pa.Table | None"
 
 
-def commit_items(store: Store, head: QueueHead, rows: Rows, *, small: bool = True) -> bool:
-    """Append a step to the item log; False where it was lost to another writer.
+def commit_items(at: Snapshot, head: QueueHead, rows: Rows, *, small: bool = True) -> float | None:
+    """Append a step to the item log, and apply it to what this process knows.
+
+    Returns
+    -------
+    float or None
+        The seconds that it took to commit; ``None`` where the step was lost to another writer.
 
     Raises
     ------
     FencedError
         When a front holds the queue, and it is not the one that writes.
     """
+    store, began = at.store, time.monotonic()
     head = _admitted(store, head)
-    ours = _append(store, "queue", store.queue, store.newest_items, head, rows, small=small)
-    cache = store.cache()
+    ours = _append(at, "queue", head, rows, small=small)
+    took = time.monotonic() - began
+    cache = at.cache
     with cache.lock:
-        if _is_large(store, rows):
+        if _is_large(at, rows):
             cache.drop_replicas()
         if ours and _follows(cache.queue, head) and not _is_frame(rows):
             catching_up.entered(cache, head, _rows(rows, ENTERED) if cache.has_replicas() else [])
-            _note(store, "queue", cache.queue, head)
+            _note(at, "queue", cache.queue, head)
         elif store.is_local():
-            _require_reached(catching_up.items(store), head, store.newest_items)
+            _require_reached(catching_up.items(store, cache), head, store.newest_items)
         elif not store.is_followed():
             cache.queue.head = head if ours else store.newest_items.winner(head)
         elif not ours:
             # Whoever looks next follows it; here it only has to be there.
             store.newest_items.winner(head)
-    return ours
+    return took if ours else None
 
 
-def commit_status(store: Store, head: StatusHead, rows: Rows, *, small: bool = True) -> bool:
-    """Append a step to the status log; False where it was lost to another writer.
-
-    Raises
-    ------
-    FencedError
-        When a front holds the queue, and it is not the one that writes.
-    """
+def commit_status(
+    at: Snapshot, head: StatusHead, rows: Rows, *, small: bool = True
+) -> float | None:
+    """Append a step to the status log; as :func:`commit_items`."""
+    store, began = at.store, time.monotonic()
     head = _admitted(store, head)
-    at = store.position()
-    tail, staged = at.tail, rows
-    if small and _is_frame(rows) and store.native("status") is not None:
+    position = at.position
+    tail, staged = position.tail, rows
+    if small and _is_frame(rows) and at.status_log is not None:
         # The columns of that log are our own, and its rows are states, not items.
         staged = rows.toArrow()
-    ours = _append(store, "status", store.status, store.newest_status, head, staged, small=small)
-    with store.cache().lock:
-        if _is_large(store, staged):
-            at.replica = None
-        if ours and _follows(at.status, head) and not _is_frame(staged):
-            catching_up.followed(at, head, _rows(staged, FOLLOWED) if at.replica else [])
-            _note(store, "status", at.status, head)
+    ours = _append(at, "status", head, staged, small=small)
+    took = time.monotonic() - began
+    with at.cache.lock:
+        if _is_large(at, staged):
+            position.replica = None
+        if ours and _follows(position.status, head) and not _is_frame(staged):
+            known = _rows(staged, FOLLOWED) if position.replica else []
+            catching_up.followed(position, head, known)
+            _note(at, "status", position.status, head)
         elif store.is_local():
-            _require_reached(catching_up.status(store), head, store.newest_status)
+            _require_reached(catching_up.status(store, at.cache), head, store.newest_status)
         elif not store.is_followed():
-            at.status.head = head if ours else store.newest_status.winner(head)
+            position.status.head = head if ours else store.newest_status.winner(head)
         elif not ours:
             store.newest_status.winner(head)
-        # What came as a table is not for a fold: who wrote it has it in memory.
-        frame = None if isinstance(rows, pa.Table) else rows
-        newest = at.status.head
-        is_newest = newest is not None and newest.token == head.token
-        goes_on = ours and is_newest and frame is rows and tail is not None and store.fits(tail)
-        at.tail = tail.followed_by(head, frame) if tail and goes_on else None
-    return ours
+        position.tail = _tail_after(store, tail, head, rows) if ours and tail else None
+    return took if ours else None
+
+
+def _tail_after(store: Store, tail: Tail, head: StatusHead, rows: Rows) -> Tail | None:
+    """Return the rows since the checkpoint after a step; ``None`` where they are not at hand."""
+    if isinstance(rows, pa.Table) or not store.fits(tail):
+        # What came as a table is not for a fold: its writer has it in memory.
+        return None
+    newest = store.position().status.head
+    is_newest = newest is not None and newest.token == head.token
+    return tail.followed_by(head, rows) if is_newest else None
 
 
 def require_not_held(store: Store, head: QueueHead | StatusHead) -> None:
@@ -109,21 +124,21 @@ def _follows(seen: Seen[_Head], head: _Head) -> bool:
     return head.step == (1 if seen.head is None else seen.head.step + 1)
 
 
-def _note(store: Store, which: LogName, seen: Seen[_Head], head: _Head) -> None:
+def _note(at: Snapshot, which: LogName, seen: Seen[_Head], head: _Head) -> None:
     """Count a commit of our own among those that were looked at."""
-    version = _version(store, which, seen, head)
+    version = _version(at, which, seen, head)
     if version is not None and seen.version in (None, version - 1):
         seen.version = version
 
 
 def _version(
-    store: Store, which: LogName, seen: Seen[Any], head: QueueHead | StatusHead
+    at: Snapshot, which: LogName, seen: Seen[Any], head: QueueHead | StatusHead
 ) -> int | None:
     """Return the version that a step of ours has made, where that is known without a query."""
-    native = store.native(which)
+    native: Log[Any] | None = at.item_log if which == "queue" else at.status_log
     if native is not None:
         return native.version_at(head)
-    log = store.queue if which == "queue" else store.status
+    log = at.store.queue if which == "queue" else at.store.status
     return log.version_of(head.token, seen.version)
 
 
@@ -142,32 +157,24 @@ def _admitted(store: Store, head: _Head) -> _Head:
     return replace(head, at=store.clock.now().isoformat())
 
 
-def _append(
-    store: Store,
-    which: LogName,
-    log: Log[_Head],
-    newest: Newest[_Head],
-    head: _Head,
-    rows: Rows,
-    *,
-    small: bool,
-) -> bool:
+def _append(at: Snapshot, which: LogName, head: _Head, rows: Rows, *, small: bool) -> bool:
     """Commit a step the way the store commits."""
+    store = at.store
     if store.handle.hook is not None:
         store.handle.hook(which)
     natives, is_synced = store.handle.natives, promises_disk(store.session)
     is_table = rows is None or isinstance(rows, pa.Table)
+    log: Log[Any] = store.queue if which == "queue" else store.status
     if natives is not None and is_table:
         return _committed(natives.of(log), head, rows, is_synced=is_synced)
-    seen = store.cache().queue if which == "queue" else store.position().status
-    store.require_end(which, newest, seen, head.step - 1)
+    seen = at.cache.queue if which == "queue" else at.position.status
+    store.require_end(which, seen, head.step - 1)
     # Rows that are here need no Spark, however many they are; without it there is no other way.
-    small = small or isinstance(rows, pa.Table) or isinstance(store.session, PlainSession)
-    native_log = store.native(which) if small and is_table else None
-    if native_log is not None:
+    small = small or isinstance(rows, pa.Table) or not at.has_spark
+    native: Log[Any] | None = at.item_log if which == "queue" else at.status_log
+    if native is not None and small and is_table:
         log.require_own_transactions()
-        return _committed(native_log, head, rows, is_synced=is_synced)
-
+        return _committed(native, head, rows, is_synced=is_synced)
     return log.commit(head, rows, small=small, known=seen.version)
 
 
@@ -179,10 +186,10 @@ def _committed(log: Log[Any], head: _Head, rows: Rows, *, is_synced: bool) -> bo
     return ours
 
 
-def _is_large(store: Store, rows: Rows) -> bool:
+def _is_large(at: Snapshot, rows: Rows) -> bool:
     """Tell whether rows are sooner read again, where they are needed, than followed one by one."""
     is_large = isinstance(rows, pa.Table) and rows.num_rows > replicas.LARGE
-    return is_large and replicas.are_files_read(store)
+    return is_large and at.are_files_read
 
 
 def _is_frame(rows: Rows) -> TypeGuard[DataFrame]:

@@ -95,7 +95,7 @@ _caches: dict[str, Cache] = {}
 
 def cache_of(queue: str) -> Cache:
     """Return what this process knows of the queue at a place."""
-    return _caches.setdefault(queue, Cache())
+    return _caches.get(queue) or _caches.setdefault(queue, Cache())
 
 
 def forget(queue: str) -> None:

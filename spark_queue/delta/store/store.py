@@ -17,7 +17,6 @@ from spark_queue.delta.store.newest import Newest
 from spark_queue.delta.tables import turnstile, whole
 from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.delta.tables.facts import Listener, LogName
-from spark_queue.delta.tables.far_commits import one_moment
 from spark_queue.delta.tables.glance import Glance
 from spark_queue.delta.tables.heads import (
     QueueHead,
@@ -124,17 +123,17 @@ class Store:
     @property
     def clock(self) -> Clock:
         """The clock that each operation asks once."""
-        return self.handle.clock
+        return self._handle.clock
 
     @property
     def listener(self) -> Listener | None:
         """Who is told of every step."""
-        return self.handle.listener
+        return self._handle.listener
 
     @property
     def name(self) -> str:
         """The queue's name or path."""
-        return self.handle.address.name
+        return self._handle.address.name
 
     def of_reader(self, reader: int) -> Store:
         """Return the same queue as another reader sees it."""
@@ -228,10 +227,15 @@ class Store:
 
     def forget(self) -> None:
         """Drop what this process remembers of the queue; it is read again where it is needed."""
-        memory.forget(self.handle.place.identity())
+        memory.forget(self._handle.place.identity())
 
-    def queue_head(self) -> QueueHead:
+    def queue_head(self, cache: Cache | None = None) -> QueueHead:
         """Return the newest head of the item log.
+
+        Parameters
+        ----------
+        cache : Cache, optional
+            What this process knows of the queue, where the caller has looked it up.
 
         Raises
         ------
@@ -241,15 +245,16 @@ class Store:
             When a newer release wrote it.
         """
         try:
-            return catching_up.items(self)
+            return catching_up.items(self, cache or self.cache())
         except UnknownHeadError as exc:
             raise self._unknown("queue", exc) from exc
 
-    def status_head(self) -> StatusHead:
-        """Return the newest head of the status log; the errors are those of :meth:`queue_head`."""
-        is_first = self.position().status.head is None
+    def status_head(self, cache: Cache | None = None) -> StatusHead:
+        """Return the newest head of the status log; as :meth:`queue_head`."""
+        cache = cache or self.cache()
+        is_first = cache.position(self.reader).status.head is None
         try:
-            head = catching_up.status(self)
+            head = catching_up.status(self, cache)
         except UnknownHeadError as exc:
             raise self._unknown("status", exc) from exc
         if is_first and head.step:
@@ -275,9 +280,9 @@ class Store:
             When it is not.
         """
         seen = self.cache().queue
-        self.require_end("queue", self.newest_items, seen, seen.head.step if seen.head else 0)
+        self.require_end("queue", seen, seen.head.step if seen.head else 0)
 
-    def require_end(self, which: LogName, log: Newest[Any], seen: Seen[Any], last: int) -> None:
+    def require_end(self, which: LogName, seen: Seen[Any], last: int) -> None:
         """Check that a log has its steps up to one.
 
         Where all its commits are looked at one by one none goes unseen, but the newest may be cut.
@@ -287,6 +292,7 @@ class Store:
         LogDamagedError
             When it has not.
         """
+        log: Newest[Any] = self.newest_items if which == "queue" else self.newest_status
         if seen.version is not None and self.native(which) is not None:
             log.require_uncut(seen.version)
         else:
@@ -323,7 +329,7 @@ class Store:
 
     def cache(self) -> Cache:
         """Return what this process knows of the queue."""
-        return memory.cache_of(self.handle.place.identity())
+        return memory.cache_of(self._handle.place.identity())
 
     def native(self, which: LogName) -> Log[Any] | None:
         """Return a log that can be read and written without Spark; ``None`` where it cannot."""
@@ -331,7 +337,7 @@ class Store:
         kept = log.kept()
         if kept is not None or not self.is_local() or not is_fresh(self.session):
             return kept
-        directory = self.handle.place.directory_of(log)
+        directory = self._handle.place.directory_of(log)
         return None if directory is None else self.cache().natives.plain(directory)
 
     def is_followed(self) -> bool:
@@ -365,7 +371,7 @@ class Store:
 
     def is_local(self) -> bool:
         """Tell whether the queue is on this machine's disk, so that its files say what is new."""
-        return self.handle.place.is_local()
+        return self._handle.place.is_local()
 
     @contextmanager
     def writing(self, which: LogName) -> Iterator[None]:
@@ -378,7 +384,7 @@ class Store:
         QueueNotFoundError
             When the log is gone.
         """
-        place, log = self.handle.place, self.queue if which == "queue" else self.status
+        place, log = self._handle.place, self.queue if which == "queue" else self.status
         directory = place.directory_of(log)
         # What is elsewhere is only kept from other threads, each log by itself.
         name = self.name if directory else f"{place.name()}/{which} of {self.reader}"
@@ -387,7 +393,6 @@ class Store:
                 held.enter_context(turnstile.holding(name, directory, timeout=PATIENCE))
             except FileNotFoundError as exc:
                 raise QueueNotFoundError(self.name) from exc
-            held.enter_context(one_moment())
             yield
 
     def fits(self, tail: Tail) -> bool:

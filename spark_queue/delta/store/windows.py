@@ -12,9 +12,9 @@ from spark_queue.delta.replica.reading import newest_of, replica_of
 from spark_queue.delta.replica.state import ENTERED, FOLLOWED, Replica
 from spark_queue.delta.replica.window import Window
 from spark_queue.delta.store.ahead import TablesAhead
-from spark_queue.delta.store.store import Store
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.tables.files import LogFile
-from spark_queue.delta.tables.heads import QueueHead, StatusHead
+from spark_queue.delta.tables.heads import QueueHead
 from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.scanning import parts_of
 from spark_queue.delta.tables.schema import (
@@ -29,15 +29,13 @@ from spark_queue.delta.tables.schema import (
 _AHEAD = 50_000
 
 
-def built(store: Store, queue: QueueHead, status: StatusHead, most: int) -> Replica | None:
+def built(at: Snapshot, most: int) -> Replica | None:
     """Return what the status log says of a queue, with a window on the rest.
 
     Parameters
     ----------
-    store : Store
+    at : Snapshot
         The queue, as a reader sees it.
-    queue, status : QueueHead and StatusHead
-        The newest heads.
     most : int
         Rows of the status log up to which it is read.
 
@@ -46,12 +44,12 @@ def built(store: Store, queue: QueueHead, status: StatusHead, most: int) -> Repl
     Replica or None
         ``None`` where more was done since the checkpoint, or only Spark reads the tables.
     """
-    items, states = store.native("queue"), store.native("status")
-    directory = store.handle.place.directory_of(store.queue)
+    items, states, queue, status = at.item_log, at.status_log, at.queue, at.status
+    directory = at.store.handle.place.directory_of(at.store.queue)
     if items is None or states is None or directory is None:
         return None
-    settings = store.settings(status)
-    followed = _followed(store, states, status, most)
+    settings = at.settings
+    followed = _followed(at, states, most)
     if followed is None:
         return None
     newest = newest_of(followed.filter(pc.equal(followed["_kind"], ITEM)))
@@ -64,7 +62,7 @@ def built(store: Store, queue: QueueHead, status: StatusHead, most: int) -> Repl
         checkpoint=status.checkpoint,
         over=newest.filter(is_over)["_seq"].combine_chunks(),
         touched=touched,
-        since=queue.readers[store.reader].since_step,
+        since=queue.readers[at.store.reader].since_step,
         step=queue.step,
         named_to=queue.step,
     )
@@ -79,11 +77,11 @@ def built(store: Store, queue: QueueHead, status: StatusHead, most: int) -> Repl
     return replica
 
 
-def _followed(store: Store, log: Log[Any], status: StatusHead, most: int) -> pa.Table | None:
+def _followed(at: Snapshot, log: Log[Any], most: int) -> pa.Table | None:
     """Return the rows of the status log that count; ``None`` where there are too many."""
-    files = log.files()
+    files, status = log.files(), at.status
     if status.checkpoint.step:
-        rows = Since(status.checkpoint, store.settings(status), (), most).followed(log)
+        rows = Since(status.checkpoint, at.settings, (), most).followed(log)
     elif sum(file.rows for file in files) <= most:
         rows = log.rows_of(files, FOLLOWED)
     else:

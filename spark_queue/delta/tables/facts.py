@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from spark_queue.wording import visible
@@ -39,8 +39,23 @@ logger.addFilter(_escape)
 
 LogName = Literal["queue", "status"]
 
+#: The engine that decides a step: Python an item at a time, DuckDB or Spark a set of them by SQL.
+Engine = Literal["python", "duckdb", "spark"]
+
 #: Receives the facts of every committed step.
 Listener = Callable[["StepFacts"], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepTimes:
+    """The seconds that the parts of a step took, in the try that was not lost."""
+
+    decide: float = 0.0
+    """To look at the logs and decide the rows."""
+    commit: float = 0.0
+    """To write the rows and commit them."""
+    apply: float = 0.0
+    """To bring what this process remembers of the queue up to the step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +85,10 @@ class StepFacts:
     reader: int = 0
     """The number of the reader whose status log it is a step of: each numbers its steps, and so its
     claims, on its own. 0 for the default reader, and for a step of the item log."""
+    engine: Engine = "python"
+    """The engine that decided the step."""
+    times: StepTimes = field(default_factory=StepTimes)
+    """The seconds that its parts took."""
 
 
 def tell(facts: StepFacts, listener: Listener | None) -> None:

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from contextvars import ContextVar
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from spark_queue.delta.tables.commits import Commit, commit_of, name_of
@@ -25,31 +23,6 @@ _KEPT = 1.0
 
 #: Commits that are looked for one by one at most: then to ask for the history costs less.
 _FAR = 20
-
-
-#: What was looked for in vain, of which logs, and when, where that holds until a moment is over.
-_looks: ContextVar[dict[tuple[str, int], float] | None] = ContextVar("looks", default=None)
-
-
-@contextmanager
-def one_moment() -> Iterator[None]:
-    """Look no more than once for the next commit of each log: what a command sees is one moment.
-
-    A moment within another is the same; none lasts longer than a second.
-    """
-    if _looks.get() is not None:
-        yield
-        return
-    before = _looks.set({})
-    try:
-        yield
-    finally:
-        _looks.reset(before)
-
-
-def look_again() -> None:
-    """Begin the moment again: somebody has committed since."""
-    (_looks.get() or {}).clear()
 
 
 class FarCommits:
@@ -75,24 +48,7 @@ class FarCommits:
 
     def newest(self, known: int | None) -> int | None:
         """Return the newest version; ``None`` where commits cannot be looked at."""
-        if self._is_closed:
-            return None
-        if known is not None and self._has_looked(known):
-            return known
-        version = self._newest(known)
-        if version is not None:
-            self._note_look(version)
-        return version
-
-    def _has_looked(self, known: int) -> bool:
-        """Tell whether there was nothing after a version a moment ago."""
-        looked = (_looks.get() or {}).get((self._log, known), -math.inf)
-        return time.monotonic() - looked < _KEPT
-
-    def _note_look(self, version: int) -> None:
-        looks = _looks.get()
-        if looks is not None:
-            looks[self._log, version] = time.monotonic()
+        return None if self._is_closed else self._newest(known)
 
     def _newest(self, known: int | None) -> int | None:
         if known is None or not self._is_there(known):
@@ -123,7 +79,6 @@ class FarCommits:
                 if text is None:
                     return None
                 if commit_of(text, "").token == token:
-                    self._note_look(version)
                     return version
         return None
 
@@ -133,8 +88,6 @@ class FarCommits:
             text = self._read(version)
             if text is None:
                 return None
-            # What was not there is now; and a follower asks for it once more.
-            (_looks.get() or {}).pop((self._log, version - 1), None)
             self._texts = {at: kept for at, kept in self._texts.items() if at > version - _FAR}
             self._texts[version] = text
             self._looked = time.monotonic()

@@ -188,7 +188,7 @@ def _begin(made: Store) -> None:
     """Make a clone a queue of its own, by its first steps."""
     # Those of the front that held the original are no steps of somebody else here.
     made.handle.holder = made.queue_head().hold.by
-    on_items(made, _ACTION, _freed)
+    on_items(made, _ACTION, lambda at: _freed(at.queue))
     made.handle.holder = ""
     for reader in readers.every(made):
         admin.give_back(reader, _ACTION)

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from spark_queue.delta.commands import readers
 from spark_queue.delta.steps import Answer, Step, on_items
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.heads import QueueHead, following
@@ -103,7 +104,8 @@ def _is_full(head: QueueHead, now: datetime, retention: timedelta) -> bool:
 
 
 def _close(store: Store, now: datetime, retention: timedelta) -> None:
-    def decided(before: QueueHead) -> Answer[None]:
+    def decided(at: Snapshot) -> Answer[None]:
+        before = at.queue
         if not _is_full(before, now, retention):
             return Answer(answer=None)
         return Step(head=following(before, gen=before.gen + 1, gen_since=None), answer=None)
@@ -177,7 +179,8 @@ def _drop(store: Store, gen: Generation, asked: Collection[int], tables: Generat
 def _raise_floor(store: Store, gen: Generation, asked: Collection[int]) -> bool:
     """Log that the items of a generation may be gone; False where a new reader needs them."""
 
-    def decided(before: QueueHead) -> Answer[bool]:
+    def decided(at: Snapshot) -> Answer[bool]:
+        before = at.queue
         if before.floor_step >= gen.last_step:
             return Answer(answer=True)
         late = before.readers.keys() - asked

@@ -10,6 +10,7 @@ from typing import Any
 
 from spark_queue.delta.replica.rules import expires_at
 from spark_queue.delta.store import replicas
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.liveness import judge
 from spark_queue.delta.tables.schema import CLAIMED
@@ -24,7 +25,7 @@ AnyRow = Any
 def live(store: Store, seq: int) -> Explanation | None:
     """Say it of a live item by what this process knows; ``None`` where it does not."""
     with store.cache().lock:
-        replica = replicas.at_hand(store)
+        replica = replicas.at_hand(Snapshot(store))
         row = None if replica is None else replica.find(seq)
         if replica is None or row is None:
             return None

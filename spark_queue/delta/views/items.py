@@ -16,6 +16,7 @@ from spark_queue.delta.plans import settling
 from spark_queue.delta.plans.snapshot import user_columns
 from spark_queue.delta.replica.columns import status_table
 from spark_queue.delta.store import replicas
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import CLAIMED, ITEM, TRACE
 
@@ -178,11 +179,12 @@ def _frame(store: Store, rows: pa.Table) -> DataFrame:
 
 def _grant(store: Store, lease: int) -> pa.Table | None:
     """Return the rows by which a lease was granted, where no query has to find them."""
-    if replicas.are_files_read(store):
+    at = Snapshot(store)
+    if at.are_files_read:
         rows = claim_items.grant_of(store, lease)
         return rows if rows.num_rows else None
-    with store.cache().lock:
-        replica = replicas.at_hand(store)
+    with at.cache.lock:
+        replica = replicas.at_hand(at)
         known = None if replica is None else replica.grants.get(lease)
     return None if known is None else status_table(list(known.rows.values()))
 

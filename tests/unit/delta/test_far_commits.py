@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_queue.delta.tables import far_commits
-from spark_queue.delta.tables.far_commits import FarCommits, look_again, one_moment
+from spark_queue.delta.tables.far_commits import FarCommits
 from spark_queue.delta.tables.log import APP_ID
 
 
@@ -82,37 +82,6 @@ def test_the_next_commit_is_looked_for_by_its_name(store: _Store, commits: FarCo
     assert commits.newest(1) == 3
     assert [commits.at(version, APP_ID).token for version in (2, 3)] == ["a", "b"]
     assert (store.asked, store.histories) == ([2, 2, 3, 4], 1)
-
-
-def test_one_moment_has_one_look(store: _Store, commits: FarCommits) -> None:
-    """What a step sees is one moment, unless a commit was found in it; the next one looks anew."""
-    with one_moment():
-        assert [commits.newest(1), commits.newest(1)] == [1, 1]
-        store.commit(2, "theirs")
-        assert commits.newest(1) == 1
-    assert commits.newest(1) == 2
-    with one_moment():
-        assert commits.newest(2) == 2
-        store.commit(3, "theirs")
-        assert commits.version_of("ours", 2) is None
-        assert commits.newest(2) == 3
-
-
-def test_a_moment_within_another_is_the_same_until_a_step_is_lost(
-    store: _Store, commits: FarCommits, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A command looks once, at its begin; anew after a lost step, or when a moment has passed."""
-    with one_moment():
-        assert commits.newest(1) == 1
-        with one_moment():
-            assert commits.newest(1) == 1
-        assert store.asked == [2]
-        store.commit(2, "theirs")
-        look_again()
-        assert commits.newest(1) == 2
-        monkeypatch.setattr(far_commits, "_KEPT", 0.0)
-        store.commit(3, "theirs")
-        assert commits.newest(2) == 3
 
 
 def test_a_step_is_known_by_its_token(store: _Store, commits: FarCommits) -> None:

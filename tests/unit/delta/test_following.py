@@ -81,6 +81,6 @@ def test_columns_that_another_process_added_are_seen(
     )
     cache = Cache(queue=Seen(QueueHead(step=1), version=4), columns="known")
 
-    assert catching_up.items(_far_store(cache, commit)).step == 1
+    assert catching_up.items(_far_store(cache, commit), cache).step == 1
 
     assert cache.columns == columns

@@ -22,6 +22,7 @@ from spark_queue.delta.replica.request import Request
 from spark_queue.delta.sql import choosing, settlement
 from spark_queue.delta.store import replicas
 from spark_queue.delta.store.committing import commit_status
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.verdicts import Every
@@ -154,7 +155,7 @@ def test_a_claim_that_names_an_output_is_evidence_first(tmp_path: Path) -> None:
     store, lease = queue._store, timedelta(seconds=5)
     request = Request(limit=1, lease=lease, worker_id="w", run=1, claim_id="c", output="out")
     with every_step_is_large():
-        claims.claim(store, request)
+        claims.claim(Snapshot(store), request)
     checkpoint(store)
     clock.advance(timedelta(seconds=6))
     head = store.status_head()
@@ -177,7 +178,7 @@ def test_an_item_keeps_the_times_that_its_newest_row_leaves_out(tmp_path: Path) 
     store = queue._store
     settle = _stage(store, held.lease, clock)
     lacking = settle.rows.drop_columns(["_expires_at", "_enqueued_at"])
-    assert commit_status(store, logged(store.status_head(), settle), lacking)
+    assert commit_status(Snapshot(store), logged(store.status_head(), settle), lacking) is not None
     clock.advance(timedelta(seconds=6))
     with every_step_is_large():
         assert [row["id"] for row in queue.claim(9).rows] == ["b"]

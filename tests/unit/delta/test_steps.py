@@ -11,6 +11,7 @@ import pytest
 
 from spark_queue.delta import steps
 from spark_queue.delta.steps import Answer, Step
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.tables.facts import StepFacts
 from spark_queue.delta.tables.heads import QueueHead, following
 from spark_queue.errors import StepLostError
@@ -37,16 +38,19 @@ class Log:
         finally:
             self.is_locked = False
 
-    def queue_head(self) -> QueueHead:
+    def cache(self) -> None:
         assert self.is_locked
+
+    def queue_head(self, cache: object) -> QueueHead:
+        assert (self.is_locked, cache) == (True, None)
         return self.head
 
-    def commit(self, head: QueueHead, rows: object, *, small: bool) -> bool:
+    def commit(self, head: QueueHead, rows: object, *, small: bool) -> float | None:
         assert self.is_locked
         assert (rows, small) == (None, True)
         is_ours, self.lost = self.lost == 0, max(0, self.lost - 1)
         self.head = head if is_ours else following(self.head)
-        return is_ours
+        return 0.25 if is_ours else None
 
 
 @pytest.fixture(autouse=True)
@@ -54,12 +58,12 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Count the pauses, and make none; commit to the log above."""
     made: list[float] = []
     monkeypatch.setattr(time, "sleep", made.append)
-    monkeypatch.setattr(steps, "commit_items", Log.commit)
+    monkeypatch.setattr(steps, "commit_items", lambda at, *a, **k: at.store.commit(*a, **k))
     return made
 
 
-def _next(before: QueueHead) -> Step[QueueHead, int]:
-    head = following(before)
+def _next(at: Snapshot) -> Step[QueueHead, int]:
+    head = following(at.queue)
     return Step(head=head, counts={"items": 1}, answer=head.step)
 
 
@@ -69,6 +73,7 @@ def test_a_lost_step_is_decided_anew_on_the_winner(pauses: list[float]) -> None:
     log: Any = Log(lost=2)
     assert steps.on_items(log, "put", _next) == 3
     assert [(told.step, told.tries, told.counts) for told in log.told] == [(3, 3, {"items": 1})]
+    assert [(told.engine, told.times.commit) for told in log.told] == [("python", 0.25)]
     assert len(pauses) == 2
     assert all(0 <= pause <= 0.5 for pause in pauses)
 
@@ -81,10 +86,10 @@ def test_a_step_that_saw_a_torn_list_of_commits_is_decided_anew(pauses: list[flo
     log: Any = Log()
     errors = [RuntimeError("[DELTA_VERSIONS_NOT_CONTIGUOUS] Versions (1, 3) are not contiguous.")]
 
-    def decide(before: QueueHead) -> Step[QueueHead, int]:
+    def decide(at: Snapshot) -> Step[QueueHead, int]:
         if errors:
             raise errors.pop()
-        return _next(before)
+        return _next(at)
 
     assert steps.on_items(log, "put", decide) == 1
     assert len(pauses) == 1
@@ -103,7 +108,7 @@ def test_an_answer_needs_no_step() -> None:
 def test_a_step_without_counts_is_told_to_nobody() -> None:
     """What the library does for itself is a step, and no news."""
     log: Any = Log()
-    steps.on_items(log, "free", lambda before: Step(head=following(before), answer=None))
+    steps.on_items(log, "free", lambda at: Step(head=following(at.queue), answer=None))
     assert (log.head.step, log.told) == (1, [])
 
 

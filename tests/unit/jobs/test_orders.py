@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from spark_queue.delta.store import catching_up, committing
+from spark_queue.delta.store.memory import Cache
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import lives
 
@@ -176,13 +177,13 @@ def _items_after_moves(patch: pytest.MonkeyPatch) -> None:
     """Have what a step moves enter after it, though it was enqueued before."""
     items, status, inside = catching_up.items, catching_up.status, [False]
 
-    def stale(store: Store) -> Any:
-        return store.cache().queue.head if inside[0] else items(store)
+    def stale(store: Store, cache: Cache) -> Any:
+        return cache.queue.head if inside[0] else items(store, cache)
 
-    def follow(store: Store) -> Any:
-        inside[0] = store.cache().queue.head is not None
+    def follow(store: Store, cache: Cache) -> Any:
+        inside[0] = cache.queue.head is not None
         try:
-            return status(store)
+            return status(store, cache)
         finally:
             inside[0] = False
 
@@ -204,7 +205,7 @@ def _fence_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 def _loss_unnoticed(patch: pytest.MonkeyPatch) -> None:
     real = committing.commit_status
-    patch.setattr("spark_queue.delta.steps.commit_status", lambda *a, **k: real(*a, **k) or True)
+    patch.setattr("spark_queue.delta.steps.commit_status", lambda *a, **k: real(*a, **k) or 0.0)
 
 
 def _all_are_dead(patch: pytest.MonkeyPatch) -> None:

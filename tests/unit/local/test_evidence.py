@@ -14,6 +14,7 @@ from deltalake import DeltaTable, write_deltalake
 from spark_queue.claim import Claim
 from spark_queue.clock import ManualClock
 from spark_queue.delta.commands import claims
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.tables.outputs import ResultTable
 from spark_queue.errors import SchemaMismatchError, SparkNeededError
 from spark_queue.local.handles import store_of
@@ -39,9 +40,9 @@ def out(tmp_path: Path) -> ResultTable:
 def _claimed(queue: LocalQueue, limit: int, output: object, worker_id: str = "crew") -> Claim:
     """Claim as a worker that names an output."""
     store = store_of(queue)
-    asked = claims.request(store, limit, MINUTE, worker_id, 1, None)
+    asked = claims.request(Snapshot(store), limit, MINUTE, worker_id, 1, None)
     named = replace(asked, output=str(output), takes_lapsed=False)
-    return Claim(store, claims.claim(store, named))
+    return Claim(store, claims.claim(Snapshot(store), named))
 
 
 def _results(claim: Claim, *seqs: int) -> pa.Table:

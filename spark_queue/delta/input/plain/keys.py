@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
+from functools import lru_cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -93,6 +94,12 @@ def hashes_of(keys: pa.Array) -> pa.Array:
 
 
 def _read(option: str, text: str, columns: Sequence[Field]) -> Expression:
+    return _parse(option, text, tuple(columns))
+
+
+@lru_cache(maxsize=256)
+def _parse(option: str, text: str, columns: tuple[Field, ...]) -> Expression:
+    """Read an expression once, however many steps compute its key."""
     expression = _understood(option, text, columns)
     for node in _nodes(expression):
         require_known(f"{option} {shorten(text)}", node)

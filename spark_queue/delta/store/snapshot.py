@@ -1,0 +1,170 @@
+"""A queue as of one pair of positions in its two logs: by it a step is decided."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar, overload
+
+from spark_queue.delta.store.memory import Cache, Position
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.heads import QueueHead, Registered, StatusHead
+from spark_queue.delta.tables.log import Log
+from spark_queue.delta.tables.settings import Settings
+from spark_queue.delta.tables.wishes import PlainSession, small_steps
+from spark_queue.reader_config import ReaderConfig
+
+_T = TypeVar("_T")
+
+#: What a snapshot knows of its pair of steps; and what it shares with those of other readers.
+_WHEN = frozenset({"status", "queue", "settings", "reader", "limits", "outstanding"})
+_SHARED = frozenset({"queue", "item_log", "cache"})
+
+#: Seconds in which others have hardly written.
+_RECENT = 1.0
+
+
+class _LazyProperty(Generic[_T]):
+    """A property that is computed when it is first asked, and then kept.
+
+    Before Python 3.12, ``functools.cached_property`` holds one lock for all instances while it
+    computes: a thread that has it and waits for a log would stop every other.
+    """
+
+    def __init__(self, compute: Callable[[Any], _T]) -> None:
+        self._compute = compute
+        self.__doc__ = compute.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> _LazyProperty[_T]: ...
+
+    @overload
+    def __get__(self, instance: object, owner: type) -> _T: ...
+
+    def __get__(self, instance: object | None, owner: type) -> _LazyProperty[_T] | _T:
+        if instance is None:
+            return self
+        value = instance.__dict__[self._name] = self._compute(instance)
+        return value
+
+
+class Snapshot:
+    """A queue as one of its readers sees it, as of one step of each of its logs.
+
+    Each try of a step takes one and decides by it alone: the logs are looked at once, when they
+    are first asked for, however many parts of a decision ask.
+
+    Parameters
+    ----------
+    store : Store
+        The queue, as the reader sees it.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._began = time.monotonic()
+
+    @_LazyProperty
+    def cache(self) -> Cache:
+        """Return what this process knows of the queue."""
+        return self.store.cache()
+
+    @property
+    def position(self) -> Position:
+        """Return what this process knows of the reader's log."""
+        return self.cache.position(self.store.reader)
+
+    @_LazyProperty
+    def status(self) -> StatusHead:
+        """Return the newest step of the reader's status log."""
+        return self.store.status_head(self.cache)
+
+    @_LazyProperty
+    def queue(self) -> QueueHead:
+        """Return the newest step of the item log."""
+        return self.store.queue_head(self.cache)
+
+    @_LazyProperty
+    def settings(self) -> Settings:
+        """Return the configuration in force."""
+        return self.store.settings(self.status)
+
+    @_LazyProperty
+    def reader(self) -> Registered | None:
+        """Return the reader's facts; ``None`` where it is not registered."""
+        return self.queue.readers.get(self.store.reader)
+
+    @_LazyProperty
+    def limits(self) -> ReaderConfig:
+        """Return the reader's limits."""
+        facts = self.reader
+        return self.store.limits() if facts is None else ReaderConfig.from_dict(facts.config)
+
+    @_LazyProperty
+    def outstanding(self) -> int:
+        """Return the number of items that are not over yet for the reader."""
+        since = self.store.registered() if self.reader is None else self.reader
+        return self.queue.items - since.since_items - sum(self.status.finished.values())
+
+    @_LazyProperty
+    def item_log(self) -> Log[QueueHead] | None:
+        """Return the item log, where it is read and written without Spark."""
+        return self.store.native("queue")
+
+    @_LazyProperty
+    def status_log(self) -> Log[StatusHead] | None:
+        """Return the status log, where it is read and written without Spark."""
+        return self.store.native("status")
+
+    @_LazyProperty
+    def is_decidable(self) -> bool:
+        """Tell whether the session and the place of the queue let this process decide.
+
+        Where steps of others do not come one by one, all would have to be read for each of our own.
+        """
+        store = self.store
+        if store.handle.natives is not None or small_steps(store.session) == "spark":
+            return False
+        return store.is_followed()
+
+    @_LazyProperty
+    def are_files_read(self) -> bool:
+        """Tell whether this process reads the files of both logs, so that SQL decides here."""
+        if not self.is_decidable or not self.store.is_local():
+            return False
+        return self.item_log is not None and self.status_log is not None
+
+    @property
+    def has_spark(self) -> bool:
+        """Tell whether a session of Spark can decide, too."""
+        return not isinstance(self.store.session, PlainSession)
+
+    def is_recent(self) -> bool:
+        """Tell whether it was taken so shortly before that others have hardly written since."""
+        return time.monotonic() - self._began < _RECENT
+
+    def of_reader(self, store: Store) -> Snapshot:
+        """Return the queue as another reader sees it, as of the same step of the item log."""
+        if store.reader == self.store.reader:
+            return self
+        other = Snapshot(store)
+        other.__dict__.update((n, self.__dict__[n]) for n in _SHARED & self.__dict__.keys())
+        return other
+
+    def renew(self) -> None:
+        """Take the newest steps instead, where another thread has made or followed some since.
+
+        Under the cache's lock. The own log is held by the caller of a step, or its commit is lost.
+        """
+        # In this order: what a status step moves has entered by then, whatever is committed
+        # meanwhile.
+        mine = self.status.token, self.queue.token
+        seen = self.position.status.head, self.cache.queue.head
+        if mine == tuple("" if head is None else head.token for head in seen):
+            return
+        for name in self.__dict__.keys() & _WHEN:
+            del self.__dict__[name]
+        _ = self.status, self.queue
