@@ -38,8 +38,8 @@ from spark_queue.delta.tables.heads import following
 store = spark_queue.open(sys.argv[1])._store
 token = store.handle.holder = fencing.new_holder(store.handle.place.directory())
 
-def taken(before):
-    return Step(head=fencing.held(following(before), token, store.clock.now()), answer=None)
+def taken(at):
+    return Step(head=fencing.held(following(at.queue), token, store.clock.now()), answer=None)
 
 on_items(store, "take over", taken)
 os._exit(9)
