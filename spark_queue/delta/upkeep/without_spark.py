@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from spark_queue.delta.commands import readers
-from spark_queue.delta.store import replicas
 from spark_queue.delta.store.handle import Handle
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.wishes import PlainSession, kept_by, small_steps
@@ -20,7 +20,7 @@ _MOST_ROWS = 1_000_000
 def without_spark(store: Store) -> Store | None:
     """Return a small queue as a process without Spark sees it; ``None`` where Spark is needed."""
     # A session that asks for decisions by Spark, or by both, has its upkeep done there, too.
-    if not replicas.are_files_read(store) or small_steps(store.session) != "memory":
+    if not Snapshot(store).are_files_read or small_steps(store.session) != "memory":
         return None
     if not store.handle.address.is_path or _sends_items(store) or not _is_small(store):
         return None
