@@ -55,7 +55,7 @@ INNER = {
     "SingularUpdateQueue.begin",
     "Turn.enter",
     "Turn.exit",
-    "Turn.left",
+    "Turn.on_task_done",
     "WorkerPool.after_fork",
     "WorkerPool.at_exit",
     "WorkerPool.attach",
