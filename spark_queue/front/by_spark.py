@@ -18,10 +18,10 @@ from spark_queue.delta.commands import recovery
 from spark_queue.delta.input import measures, values
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import rows
-from spark_queue.delta.tables.schema import OPTIONAL_COLUMNS
+from spark_queue.delta.tables.schema import BOUNDED, OPTIONAL_COLUMNS
 from spark_queue.delta.tables.spark_types import struct_of
 from spark_queue.delta.views import items
-from spark_queue.errors import QueueExistsError, QueueNotFoundError, SchemaMismatchError
+from spark_queue.errors import QueueExistsError, QueueNotFoundError
 from spark_queue.front.ends import Inlet, Outlet, Told, Watched
 from spark_queue.looking import main_store_of, store_of
 from spark_queue.processing.terms import worker_id
@@ -59,7 +59,8 @@ class SparkInlet:
     def _misfit(self, item: Mapping[str, Any]) -> Exception | None:
         try:
             measures.require_fit(item, self._measures, OPTIONAL_COLUMNS.names)
-            _require_cost(item.get("cost"))
+            for given in BOUNDED.values():
+                given.require([item.get(given.name)])
         except Exception as exc:  # noqa: BLE001 - an item's own code may raise anything
             return exc
         return None
@@ -120,8 +121,3 @@ def open_queue(
     with suppress(QueueExistsError):
         return main_store_of(DeltaQueue.create(spark, name_or_path, schema, clock=clock))
     return main_store_of(DeltaQueue.open(spark, name_or_path, clock=clock))
-
-
-def _require_cost(cost: float | None) -> None:
-    if cost is not None and not 0 < cost < float("inf"):
-        raise SchemaMismatchError("cost", f"is {cost!r} in the item; a cost is above 0 and finite")

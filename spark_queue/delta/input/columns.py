@@ -8,15 +8,14 @@ from collections.abc import Sequence
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, DoubleType, StructType, TimestampType
+from pyspark.sql.types import DataType, StructType
 
 from spark_queue import checks
 from spark_queue.config import QueueConfig
 from spark_queue.delta.input import expressions, key_rules, key_text, kinds, names
 from spark_queue.delta.input.key_rules import KEYS
 from spark_queue.delta.input.kinds import Field
-from spark_queue.delta.tables.schema import OPTIONAL_INPUTS, QUEUE_COLUMNS
-from spark_queue.delta.tables.spark_types import struct_of
+from spark_queue.delta.tables.schema import INPUTS, LogColumn
 from spark_queue.errors import (
     InvalidArgumentError,
     InvalidConfigError,
@@ -141,7 +140,7 @@ def keyed(
     ordered = df if order_by is None else _sort(df, order_by)
     fields = of_spark(schema)
     keys = [_key(config, option, fields) for option in KEYS]
-    optional = [_optional(df, name, column) for name, column in OPTIONAL_INPUTS.items()]
+    optional = [_optional(df, name, column) for name, column in INPUTS.items()]
     columns = [F.col(_quote(name)) for name in schema.names]
     staged = ordered.select(*columns, *keys, _priority(config), *optional, *extra)
     hashed = F.when(F.col("_dedup_key").isNotNull(), F.xxhash64("_dedup_key"))
@@ -160,10 +159,10 @@ def _priority(config: QueueConfig) -> Column:
     return F.coalesce(value, F.lit(0)).alias("_priority")
 
 
-def _optional(df: DataFrame, name: str, column: str) -> Column:
-    kind = struct_of(QUEUE_COLUMNS)[column].dataType
-    value = F.col(name).cast(kind) if name in df.columns else F.lit(None).cast(kind)
-    return (F.coalesce(value, F.lit(1.0)) if column == "_cost" else value).alias(column)
+def _optional(df: DataFrame, name: str, column: LogColumn) -> Column:
+    value = (F.col(name) if name in df.columns else F.lit(None)).cast(column.kind)
+    default = None if column.input is None else column.input.default
+    return (value if default is None else F.coalesce(value, F.lit(default))).alias(column.name)
 
 
 def _require_fits(df: DataFrame, schema: StructType) -> None:
@@ -181,20 +180,21 @@ def _require_fits(df: DataFrame, schema: StructType) -> None:
                 f"{field.dataType.simpleString()}; cast it",
             )
     for name in given.keys() - set(schema.names):
-        if name not in OPTIONAL_INPUTS:
+        if name not in INPUTS:
             raise SchemaMismatchError(name, "is not a column of the queue; drop it")
     _require_optional_types(given)
 
 
 def _require_optional_types(given: dict[str, DataType]) -> None:
-    for name in ("available_at", "expires_at"):
-        if name in given and not isinstance(given[name], TimestampType):
-            raise SchemaMismatchError(name, f"is {given[name].simpleString()}, not a timestamp")
-    if "cost" in given and given["cost"].simpleString() not in _NUMBERS:
-        raise SchemaMismatchError("cost", f"is {given['cost'].simpleString()}, not a number")
+    for name, column in INPUTS.items():
+        kind = given[name].simpleString() if name in given else column.kind
+        if kind not in _TAKEN.get(column.kind, {column.kind}):
+            what = "a number" if column.kind in _TAKEN else f"a {column.kind}"
+            raise SchemaMismatchError(name, f"is {kind}, not {what}")
 
 
-_NUMBERS = {"tinyint", "smallint", "int", "bigint", "float", DoubleType().simpleString()}
+#: Types of a frame's column that are cast to that of the log; others are taken as they are.
+_TAKEN = {"double": {"tinyint", "smallint", "int", "bigint", "float", "double"}}
 
 
 def _same_type(a: DataType, b: DataType) -> bool:

@@ -6,10 +6,8 @@ import re
 from collections.abc import Iterable, Sequence
 
 from spark_queue.delta.input.kinds import Field
+from spark_queue.delta.tables.schema import INPUTS
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError
-
-#: Columns that a user's frame may add to the queue's, and where they go.
-OPTIONAL = {"available_at": "_available_at", "expires_at": "_expires_at", "cost": "_cost"}
 
 _LIMITED = re.compile(r"(var)?char\(\d+\)")
 
@@ -36,7 +34,7 @@ def require_columns(columns: Sequence[Field]) -> None:
     for name in names:
         if name.startswith("_"):
             raise SchemaMismatchError(name, "names that start with _ belong to the queue; rename")
-        if name in OPTIONAL:
+        if name in INPUTS:
             raise SchemaMismatchError(
                 name, "is read from the frames that are enqueued; leave it out of the schema"
             )

@@ -10,7 +10,8 @@ from pyspark.sql import functions as F
 
 from spark_queue.delta.plans import dedup, tags, years
 from spark_queue.delta.tables import instants
-from spark_queue.errors import InvalidArgumentError, SchemaMismatchError
+from spark_queue.delta.tables.schema import BOUNDED
+from spark_queue.errors import InvalidArgumentError
 from spark_queue.operators.distinct import LOST_TO, distinct_refused
 
 #: ``monotonically_increasing_id`` keeps the partition above this bit.
@@ -46,7 +47,7 @@ def collected(marked: DataFrame, most: int) -> pa.Table | None:
     Raises
     ------
     SchemaMismatchError
-        When a cost is no number above 0.
+        When a value is out of the bounds of its column, as a cost of 0.
     """
     try:
         rows = marked.limit(most + 1).toArrow()
@@ -56,7 +57,8 @@ def collected(marked: DataFrame, most: int) -> pa.Table | None:
         return None
     if rows.num_rows > most:
         return None
-    _require_costs(rows["_cost"].to_pylist())
+    for column, given in BOUNDED.items():
+        given.require(rows[column].to_pylist())
     instants.require_named(rows)
     return rows.sort_by("_mid").drop_columns("_mid")
 
@@ -70,14 +72,16 @@ def staged(marked: DataFrame) -> Stage:
         .agg(
             F.count(F.lit(1)).alias("rows"),
             F.count("_dedup_hash").alias("keys"),
-            F.min("_cost").alias("cheapest"),
-            F.max("_cost").alias("dearest"),
+            *(F.min(column).alias(f"_least{column}") for column in BOUNDED),
+            *(F.max(column).alias(f"_most{column}") for column in BOUNDED),
             *(F.max(sign).alias(f"_unnamed_{name}") for name, sign in unnamed.items()),
         )
         .orderBy("partition")
         .collect()
     )
-    _require_costs([cost for row in facts for cost in (row.cheapest, row.dearest)])
+    for column, given in BOUNDED.items():
+        # To Spark NaN is above all numbers.
+        given.require(row[f"{end}{column}"] for row in facts for end in ("_least", "_most"))
     for name in unnamed:
         if any(row[f"_unnamed_{name}"] for row in facts):
             raise instants.outside(name)
@@ -102,13 +106,6 @@ def _repeats(rows: DataFrame, count: int) -> DataFrame | None:
     lost = distinct_refused(twice, "_dedup_key", order_by="_pos")
     first = F.col(f"{LOST_TO}.winner._pos").alias("_first_pos")
     return lost.select("_pos", first).localCheckpoint()
-
-
-def _require_costs(extremes: list[float]) -> None:
-    # To Spark NaN is above all numbers.
-    for cost in extremes:
-        if not 0 < cost < float("inf"):
-            raise SchemaMismatchError("cost", f"has the value {cost}; a cost is above 0 and finite")
 
 
 def _position(rows_of: dict[int, int]) -> Column:

@@ -8,12 +8,15 @@ what a scan of the items should never touch.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
 import pyarrow as pa
+
+from spark_queue.errors import SchemaMismatchError
 
 #: The version of this layout. A queue stores it; an older library refuses a newer queue.
 #: 1: keys as Spark casts them to a string. 2: keys with one text (:mod:`delta.input.key_text`).
@@ -65,11 +68,56 @@ _ARROW = {
 _WRITTEN = {"int": "integer", "bigint": "long"}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Input:
+    """A column that rows may have beside the queue's own, for one of the log."""
+
+    name: str
+    default: float | None = None
+    """The value where a row gives none."""
+    above: float | None = None
+    """The bound that a value is above; then it is finite, too."""
+
+    def require(self, values: Iterable[float | None]) -> None:
+        """Check values, or the least and the highest of them.
+
+        Raises
+        ------
+        SchemaMismatchError
+            When one is out of bounds; it names the column.
+        """
+        if self.above is None:
+            return
+        for value in values:
+            if value is not None and not self.above < value < math.inf:
+                why = f"has the value {value}; a {self.name} is above {self.above:g} and finite"
+                raise SchemaMismatchError(self.name, why)
+
+
+@dataclass(frozen=True, slots=True)
+class LogColumn:
+    """A column of the logs: the one place that says what it is."""
+
+    name: str
+    kind: str
+    """Its type, as DDL names it."""
+    meaning: str
+    input: Input | None = None
+    """The column of the caller's rows that sets it; the library sets the others."""
+    since: int = 1
+    """The format that brought it."""
+
+
 @dataclass(frozen=True)
 class Columns:
     """Columns that belong to the queue, each with its type as DDL names it."""
 
-    kinds: Sequence[tuple[str, str]]
+    columns: Sequence[LogColumn]
+
+    @cached_property
+    def kinds(self) -> tuple[tuple[str, str], ...]:
+        """Their names and types, in order."""
+        return tuple((column.name, column.kind) for column in self.columns)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -109,22 +157,39 @@ def _field(name: str, kind: str) -> dict[str, Any]:
     return {"name": name, "type": written, "nullable": True, "metadata": {}}
 
 
-_SCHEDULE = [
-    ("_priority", "int"),
-    ("_round", "double"),
-    ("_cost", "double"),
-    ("_fair_key", "string"),
-    ("_group_key", "string"),
-    ("_available_at", "timestamp"),
-    ("_expires_at", "timestamp"),
-    ("_enqueued_at", "timestamp"),
+#: What says of every row what it is.
+_LOG = [
+    LogColumn("_gen", "int", "the generation of the item, or below zero the lane of the row"),
+    LogColumn("_step", "bigint", "the step that wrote the row"),
+    LogColumn("_kind", "string", "item, refused, key, group, head, config, open or served"),
+    LogColumn("_seq", "bigint", "the number of the item"),
 ]
 
-_LOG = [
-    ("_gen", "int"),
-    ("_step", "bigint"),
-    ("_kind", "string"),
-    ("_seq", "bigint"),
+#: What an item is served by, in both logs: a claim reads one table for all that was touched.
+_SCHEDULE = [
+    LogColumn("_priority", "int", "its priority; the highest is served first"),
+    LogColumn("_round", "double", "its turn among the items of its priority"),
+    LogColumn(
+        "_cost",
+        "double",
+        "the share of a turn that it takes",
+        Input(name="cost", default=1.0, above=0),
+    ),
+    LogColumn("_fair_key", "string", "the key that turns are shared by"),
+    LogColumn("_group_key", "string", "the key whose items run in order"),
+    LogColumn(
+        "_available_at",
+        "timestamp",
+        "the time before which it is not claimed",
+        Input(name="available_at"),
+    ),
+    LogColumn(
+        "_expires_at",
+        "timestamp",
+        "the time from which it is not worth doing",
+        Input(name="expires_at"),
+    ),
+    LogColumn("_enqueued_at", "timestamp", "when it was enqueued"),
 ]
 
 #: Columns of the ``queue`` log before the user's.
@@ -132,13 +197,13 @@ QUEUE_COLUMNS = Columns(
     [
         *_LOG,
         *_SCHEDULE,
-        ("_dedup_key", "string"),
-        ("_dedup_hash", "bigint"),
-        ("_duplicate_of", "bigint"),
-        ("_origin", "bigint"),
-        ("_errors", "int"),
-        ("_body", "string"),
-        (TRACE, "string"),
+        LogColumn("_dedup_key", "string", "the key that may be in the queue once"),
+        LogColumn("_dedup_hash", "bigint", "a hash of it, by which files are skipped"),
+        LogColumn("_duplicate_of", "bigint", "the item that has the key of a refused row"),
+        LogColumn("_origin", "bigint", "the item that it was before a redrive or an undo"),
+        LogColumn("_errors", "int", "failures that it came with"),
+        LogColumn("_body", "string", "the head or the origin of the row, as text"),
+        LogColumn(TRACE, "string", "the trace that it belongs to", since=TRACED),
     ]
 )
 
@@ -147,25 +212,25 @@ QUEUE_COLUMNS = Columns(
 STATUS_COLUMNS = Columns(
     [
         *_LOG,
-        ("_state", "string"),
-        ("_lease", "bigint"),
-        ("_attempts", "int"),
-        ("_losses", "int"),
-        ("_turn", "double"),
-        ("_overdue", "boolean"),
-        ("_claim_id", "string"),
-        ("_worker_id", "string"),
-        ("_at", "timestamp"),
-        ("_lease_expires_at", "timestamp"),
-        ("_error", "string"),
+        LogColumn("_state", "string", "the state that it came to"),
+        LogColumn("_lease", "bigint", "the claim that holds it, or that settled it"),
+        LogColumn("_attempts", "int", "how often it failed"),
+        LogColumn("_losses", "int", "how often its lease was lost"),
+        LogColumn("_turn", "double", "the turn at which it was claimed"),
+        LogColumn("_overdue", "boolean", "whether the order had passed it then"),
+        LogColumn("_claim_id", "string", "the id of that claim"),
+        LogColumn("_worker_id", "string", "the worker that claimed it"),
+        LogColumn("_at", "timestamp", "when the step was made"),
+        LogColumn("_lease_expires_at", "timestamp", "when its lease ends"),
+        LogColumn("_error", "string", "why it failed or ended"),
         *_SCHEDULE,
-        ("_item_gen", "int"),
-        ("_body", "string"),
+        LogColumn("_item_gen", "int", "the generation of the item, in a checkpoint"),
+        LogColumn("_body", "string", "the head, the configuration or the output, as text"),
     ]
 )
 
 #: What places an item in the order of service, in both logs.
-SCHEDULE = tuple(name for name, _ in _SCHEDULE)
+SCHEDULE = tuple(column.name for column in _SCHEDULE)
 
 #: What a fold keeps of an item.
 STATE = (
@@ -186,13 +251,18 @@ STATE = (
 #: What a fold reads of a row of the status log.
 RECENT = ("_kind", *STATE, "_turn", "_overdue")
 
-#: Columns that a user's frame may add to the queue's schema, and where they go.
-OPTIONAL_INPUTS = {"available_at": "_available_at", "expires_at": "_expires_at", "cost": "_cost"}
+#: Columns that rows may have beside the queue's own, by their names there.
+INPUTS = {column.input.name: column for column in _SCHEDULE if column.input is not None}
+
+#: Those whose values have a bound, by the names that they have in the log.
+BOUNDED = {
+    column.name: column.input
+    for column in INPUTS.values()
+    if column.input is not None and column.input.above is not None
+}
 
 #: What those columns hold.
-OPTIONAL_COLUMNS = Columns(
-    [(name, dict(_SCHEDULE)[column]) for name, column in OPTIONAL_INPUTS.items()]
-)
+OPTIONAL_COLUMNS = Columns([replace(column, name=name) for name, column in INPUTS.items()])
 
 #: Columns whose minimum and maximum are kept per file, so that scans skip files.
 SKIPPING_COLUMNS = "_step,_kind,_seq,_priority,_round,_available_at"

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from spark_queue.delta.replica.columns import rows_of, status_table
+from tests.unit.delta import columns_page
 
 _AT = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=timezone.utc)
 
@@ -29,3 +30,8 @@ def test_rows_come_back_as_they_went(kind: str) -> None:
     columns = ("_kind", "_at", "_seq", "_error", "_overdue", "nowhere")
     back = rows_of(status_table(_ROWS[kind]), columns)
     assert back == [{name: row.get(name) for name in columns} for row in _ROWS[kind]]
+
+
+def test_the_page_of_columns_is_that_of_their_table() -> None:
+    """The document says what the declarations say."""
+    assert columns_page.PAGE.read_text("utf-8") == columns_page.page()

@@ -9,13 +9,12 @@ import pyarrow.compute as pc
 
 from spark_queue.config import QueueConfig
 from spark_queue.delta.input.key_rules import KEYS
-from spark_queue.delta.input.kinds import Field
-from spark_queue.delta.input.names import OPTIONAL
+from spark_queue.delta.input.kinds import Field, Kind
 from spark_queue.delta.input.plain import keys
 from spark_queue.delta.input.plain.arrow import of_type
 from spark_queue.delta.input.plain.order import ordered
-from spark_queue.delta.input.plain.rows import OPTIONAL_COLUMNS, fitted
-from spark_queue.errors import SchemaMismatchError
+from spark_queue.delta.input.plain.rows import fitted
+from spark_queue.delta.tables.schema import BOUNDED, INPUTS, LogColumn
 
 
 def marked(
@@ -58,9 +57,8 @@ def marked(
     made = {name: rows[name] for name in [column.name for column in columns]}
     made |= {name: _key(option, columns, config, rows) for option, name in KEYS.items()}
     made["_priority"] = _priority(columns, config, rows)
-    for column in OPTIONAL_COLUMNS:
-        made[OPTIONAL[column.name]] = _optional(column, rows)
-    _require_costs(made["_cost"])
+    for name, column in INPUTS.items():
+        made[column.name] = _input(name, column, rows)
     made |= {column.name: rows[column.name] for column in extra}
     made["_dedup_hash"] = keys.hashes_of(made["_dedup_key"])
     return pa.table(made)
@@ -79,15 +77,12 @@ def _priority(columns: Sequence[Field], config: QueueConfig, rows: pa.Table) -> 
     return keys.priorities_of(config.priority, columns, rows)
 
 
-def _optional(column: Field, rows: pa.Table) -> pa.ChunkedArray | pa.Array:
-    if column.name in rows.column_names:
-        values = rows[column.name]
+def _input(name: str, column: LogColumn, rows: pa.Table) -> pa.ChunkedArray | pa.Array:
+    if name in rows.column_names:
+        values = rows[name]
     else:
-        values = pa.nulls(rows.num_rows, of_type(column.kind))
-    return pc.fill_null(values, 1.0) if column.name == "cost" else values
-
-
-def _require_costs(costs: pa.Array) -> None:
-    for cost in costs.to_pylist():
-        if not 0 < cost < float("inf"):
-            raise SchemaMismatchError("cost", f"has the value {cost}; a cost is above 0 and finite")
+        values = pa.nulls(rows.num_rows, of_type(Kind(column.kind)))
+    if column.name in BOUNDED:
+        BOUNDED[column.name].require(values.to_pylist())
+    default = None if column.input is None else column.input.default
+    return values if default is None else pc.fill_null(values, default)

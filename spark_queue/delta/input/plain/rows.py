@@ -12,14 +12,11 @@ from spark_queue.delta.input.kinds import Field, Kind
 from spark_queue.delta.input.plain import items
 from spark_queue.delta.input.plain.arrow import cast, type_of
 from spark_queue.delta.tables import instants
+from spark_queue.delta.tables.schema import INPUTS
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError
 
 #: Columns that rows may have beside those of the queue.
-OPTIONAL_COLUMNS = (
-    Field("available_at", Kind("timestamp")),
-    Field("expires_at", Kind("timestamp")),
-    Field("cost", Kind("double")),
-)
+OPTIONAL_COLUMNS = tuple(Field(name, Kind(column.kind)) for name, column in INPUTS.items())
 
 
 def fitted(given: object, columns: Sequence[Field], extra: Sequence[Field] = ()) -> pa.Table:

@@ -9,13 +9,12 @@ import pytest
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import StructType
 
-from spark_queue.delta.input import kinds, names
+from spark_queue.delta.input import kinds
 from spark_queue.delta.input.columns import of_spark
 from spark_queue.delta.input.plain.arrow import type_of
 from spark_queue.delta.input.plain.ddl import parsed
 from spark_queue.delta.input.plain.rows import OPTIONAL_COLUMNS
 from spark_queue.delta.tables.schema import OPTIONAL_COLUMNS as OF_SPARK
-from spark_queue.delta.tables.schema import OPTIONAL_INPUTS
 from spark_queue.delta.tables.spark_types import struct_of
 from spark_queue.errors import SparkNeededError
 
@@ -53,7 +52,6 @@ def test_rows_are_marked_where_there_is_no_spark() -> None:
 
 def test_optional_columns_are_those_of_the_log() -> None:
     """What rows may have beside the queue's columns is what the log has a place for."""
-    assert names.OPTIONAL == OPTIONAL_INPUTS
     assert of_spark(struct_of(OF_SPARK)) == OPTIONAL_COLUMNS
 
 
