@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from spark_queue.claim import Claim, Settlement
     from spark_queue.config import QueueConfig, RetryPolicy
     from spark_queue.delta.keys import DeltaIdempotencyKeyStore
-    from spark_queue.delta.tables.facts import StepFacts
+    from spark_queue.delta.tables.facts import StepFacts, StepTimes
     from spark_queue.doctor.finding import Checkup, Finding
     from spark_queue.doctor.thresholds import Thresholds
     from spark_queue.errors import (
@@ -154,6 +154,7 @@ _HOMES = {
     "SparkNeededError": "errors",
     "SparkQueueError": "errors",
     "StepFacts": "delta.tables.facts",
+    "StepTimes": "delta.tables.facts",
     "StepLostError": "errors",
     "TaskExpiredError": "errors",
     "Thresholds": "doctor.thresholds",
@@ -235,6 +236,7 @@ __all__ = [
     "SparkQueueError",
     "StepFacts",
     "StepLostError",
+    "StepTimes",
     "TaskExpiredError",
     "Thresholds",
     "Undone",

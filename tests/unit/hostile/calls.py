@@ -39,8 +39,9 @@ MADE_HERE = {
     "ItemReport", "JournalReader", "JournalStats", "Lag", "LocalClaim", "LocalQueue", "LocalReader",
     "LockToken", "Maintained", "OrderSummary", "Past", "PastItem", "ProcessResult", "PutResult",
     "QueueStats", "Read", "Reader", "ReaderOffset", "ReaderStats", "Recovered", "Rehearsal",
-    "Replay", "Report", "Run", "Settlement", "Settlements", "StepFacts", "Take", "Tenant",
-    "TenantSummary", "Transaction", "Turn", "TypeSummary", "Undone", "Upgraded", "UserSummary",
+    "Replay", "Report", "Run", "Settlement", "Settlements", "StepFacts", "StepTimes", "Take",
+    "TenantSummary", "TenantWait", "Transaction", "Turn", "TypeSummary", "Undone", "Upgraded",
+    "UserSummary",
 }  # fmt: skip
 
 #: Methods that only the library itself calls.
