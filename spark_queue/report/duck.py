@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_queue.delta.arrow.rows import having, item_files, log_of, rows_of, settings_files
+from spark_queue.delta.sql import closed
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.commits import removals
 from spark_queue.delta.tables.facts import LogName
@@ -42,8 +43,11 @@ _WORDS = (
     "get_json_object(text, path) AS json_extract_string(text, path)",
 )
 
-#: Bytes that a report may take before DuckDB goes on by files.
-_MEMORY = "1GB"
+#: Settings by which it compares and sorts as Spark does.
+_AS_SPARK = (
+    "SET TimeZone = 'UTC'",
+    "SET default_null_order = 'nulls_first_on_asc_last_on_desc'",
+)
 
 #: Rows of a log, by the path of the file that has them.
 _Rows = dict[str, pa.Table]
@@ -142,15 +146,8 @@ def _close(connection: DuckDBPyConnection, spilled: str, owner: Owner) -> None:
 
 def connect(spilled: str) -> DuckDBPyConnection:
     """Return an empty database that knows the words of the texts; what does not fit is spilled."""
-    import duckdb  # noqa: PLC0415 - takes a while
-
-    connection = duckdb.connect(config={"memory_limit": _MEMORY, "temp_directory": spilled})
-    connection.execute("SET TimeZone = 'UTC'")
-    # As Spark sorts.
-    connection.execute("SET default_null_order = 'nulls_first_on_asc_last_on_desc'")
-    for word in _WORDS:
-        connection.execute(f"CREATE MACRO {word}")
-    return connection
+    words = [f"CREATE MACRO {word}" for word in _WORDS]
+    return closed.connect(spilled, [*_AS_SPARK, *words])
 
 
 def rows_in_utc(table: pa.Table) -> list[Answer]:

@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from spark_queue.delta.sql.closed import connect
 from spark_queue.delta.sql.statements import statement
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
-
-#: Bytes that all decisions of a process may take before the engine goes on by files.
-_MEMORY = "1GB"
 
 
 class _Engine:
@@ -42,23 +40,14 @@ class _Engine:
 
 
 def _start() -> DuckDBPyConnection:
-    import duckdb  # noqa: PLC0415 - takes a while
-
     spilled = tempfile.mkdtemp(prefix="spark-queue-")
     atexit.register(_remove, spilled, os.getpid())
-    config: dict[str, str | bool | int | float | list[str]] = {
-        "memory_limit": _MEMORY,
-        "temp_directory": spilled,
-        "autoinstall_known_extensions": False,
-        "autoload_known_extensions": False,
-        "python_enable_replacements": False,
-    }
-    connection = duckdb.connect(config=config)
+    # As Spark sorts.
+    connection = connect(
+        spilled, ["SET GLOBAL default_null_order = 'nulls_first_on_asc_last_on_desc'"]
+    )
     # In a child of a fork the end of an engine would wait for threads that are not there.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
-    connection.execute("SET enable_external_access = false")
-    # As Spark sorts.
-    connection.execute("SET GLOBAL default_null_order = 'nulls_first_on_asc_last_on_desc'")
     return connection
 
 
