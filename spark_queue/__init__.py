@@ -56,15 +56,15 @@ if TYPE_CHECKING:
         UnsafeSessionError,
         WriterLockedError,
     )
-    from spark_queue.front.aio import AioDurableQueue
+    from spark_queue.front.aio_front import AioDurableQueue
     from spark_queue.front.consumer import Delivery
     from spark_queue.front.durable import DurableQueue, FrontOptions
     from spark_queue.front.journaled import journaled_queue
     from spark_queue.front.producer import PutResult
-    from spark_queue.journal.options import QueueOptions, ReaderHooks
-    from spark_queue.journal.queue import JournaledQueue
-    from spark_queue.local.claim import LocalClaim
-    from spark_queue.local.queue import LocalQueue, LocalReader
+    from spark_queue.journal.journal_options import QueueOptions, ReaderHooks
+    from spark_queue.journal.journaled_queue import JournaledQueue
+    from spark_queue.local.local_claim import LocalClaim
+    from spark_queue.local.local_queue import LocalQueue, LocalReader
     from spark_queue.metrics.listening import Metrics
     from spark_queue.processing.loop import ProcessResult
     from spark_queue.queue import DeltaQueue
@@ -90,7 +90,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "SMALL_STEPS_CONF": "session",
     "AbortedError": "errors",
-    "AioDurableQueue": "front.aio",
+    "AioDurableQueue": "front.aio_front",
     "Checkup": "doctor.finding",
     "Claim": "claim",
     "DeadlockError": "errors",
@@ -114,14 +114,14 @@ _HOMES = {
     "InvalidExpressionError": "errors",
     "ItemReport": "report.model",
     "JournalFailedError": "errors",
-    "JournaledQueue": "journal.queue",
+    "JournaledQueue": "journal.journaled_queue",
     "Lag": "results",
     "CannotUndoError": "errors",
     "LeaseLostError": "errors",
     "Liveness": "results",
-    "LocalClaim": "local.claim",
-    "LocalQueue": "local.queue",
-    "LocalReader": "local.queue",
+    "LocalClaim": "local.local_claim",
+    "LocalQueue": "local.local_queue",
+    "LocalReader": "local.local_queue",
     "LogDamagedError": "errors",
     "LogFileError": "errors",
     "Maintained": "results",
@@ -135,14 +135,14 @@ _HOMES = {
     "QueueExistsError": "errors",
     "QueueFullError": "errors",
     "QueueNotFoundError": "errors",
-    "QueueOptions": "journal.options",
+    "QueueOptions": "journal.journal_options",
     "QueueShutDownError": "errors",
     "QueueStats": "results",
     "Undone": "results",
     "Reader": "reader",
     "ReaderConfig": "reader_config",
     "ReaderFullError": "errors",
-    "ReaderHooks": "journal.options",
+    "ReaderHooks": "journal.journal_options",
     "ReaderNotFoundError": "errors",
     "Reject": "errors",
     "Report": "report.model",

@@ -27,7 +27,7 @@ from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.delta.tables.facts import Listener
 from spark_queue.delta.tables.schema import fields_of
-from spark_queue.delta.upkeep import cloning
+from spark_queue.delta.upkeep import clones
 from spark_queue.opened import drop_queue
 from spark_queue.registering import Registering
 from spark_queue.results import Affected, EnqueueResult
@@ -314,7 +314,7 @@ class DeltaQueue(Registering):
         their files stay, and are named by a warning, as only that store's tools delete them.
         """
         checks.require_text("name_or_path", name_or_path)
-        return DeltaQueue(cloning.clone(self._main, name_or_path))
+        return DeltaQueue(clones.clone(self._main, name_or_path))
 
     def __repr__(self) -> str:
         return f"DeltaQueue({self.name!r})"

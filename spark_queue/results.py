@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from spark_queue.rules.model import Reason
+from spark_queue.rules.rule_model import Reason
 from spark_queue.wording import in_html
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_queue.checks import require_flag, require_text
+from spark_queue.driver_memory import heap, machine_memory
 from spark_queue.errors import InvalidConfigError
 from spark_queue.extras import load, require_supported
-from spark_queue.heap import heap, machine_memory
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -26,14 +26,14 @@ from spark_queue.delta.commands import checkpoint
 RETURNS = "id bigint"
 
 _HANDS = {
-    "without Spark": "spark_queue.processing.alone LocalHands",
+    "without Spark": "spark_queue.processing.local_processing LocalHands",
     "Spark": "spark_queue.processing.worker SparkHands",
 }
 _OUTPUT = {
     "without Spark": "spark_queue.delta.tables.outputs ResultTable",
     "Spark": "spark_queue.delta.commands.evidence Output",
 }
-_RUN = {**_HANDS, "without Spark": "spark_queue.processing.alone"}
+_RUN = {**_HANDS, "without Spark": "spark_queue.processing.local_processing"}
 _LOOP = dict.fromkeys(_HANDS, "spark_queue.processing.loop")
 _AHEAD = dict.fromkeys(_HANDS, "spark_queue.processing.loop _Ahead")
 _RECOVERY = dict.fromkeys(_HANDS, "spark_queue.delta.commands.recovery")

@@ -33,7 +33,7 @@ from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.tables.schema import EXPIRED
 from spark_queue.delta.verdicts import ByARescuer, Every, Gone, Renewed, Some, Verdict
 from spark_queue.errors import LeaseLostError
-from spark_queue.local.queue import LocalQueue
+from spark_queue.local.local_queue import LocalQueue
 
 _CONSOLE = Console()
 

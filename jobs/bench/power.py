@@ -46,10 +46,10 @@ _MODULES = (
     "deltalake",
     "pyarrow.acero",
     "pyarrow.dataset",
-    "spark_queue.local.queue",
+    "spark_queue.local.local_queue",
     "spark_queue.front.journaled",
     "spark_queue.delta.journal.journal",
-    "spark_queue.processing.alone",
+    "spark_queue.processing.local_processing",
 )
 
 

@@ -34,8 +34,8 @@ from spark_queue.delta.tables.log import Log
 from spark_queue.local import handles
 from spark_queue.report import reading
 from spark_queue.report.predicates import id_of
-from spark_queue.serve.app import Site
 from spark_queue.serve.guard import LOOPBACK
+from spark_queue.serve.site import Site
 from spark_queue.serve.watching import FOR_A_REFRESH, Board, OpenedQueue
 
 #: Items of one step, and the tenants, groups and workers that they are of.

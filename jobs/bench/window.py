@@ -19,7 +19,7 @@ import pyarrow as pa
 from rich.console import Console
 
 from spark_queue import LocalQueue, QueueConfig
-from spark_queue.delta.input.plain import keys
+from spark_queue.delta.input.plain import arrow_keys
 from spark_queue.delta.store import windows
 from spark_queue.delta.tables.heads import Checkpoint, following
 from spark_queue.delta.tables.schema import STATUS_COLUMNS
@@ -65,7 +65,7 @@ def _items(first: int, last: int, *, distinct: bool) -> pa.Table:
         "id": ids,
     }
     if distinct:
-        columns |= {"_dedup_key": ids, "_dedup_hash": keys.hashes_of(ids)}
+        columns |= {"_dedup_key": ids, "_dedup_hash": arrow_keys.hashes_of(ids)}
     return pa.table(columns)
 
 

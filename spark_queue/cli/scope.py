@@ -27,7 +27,7 @@ from spark_queue.processing.interrupts import interruptible, raising_at_sigterm
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from spark_queue.cli.engines.engine import AnyQueue, CommandEngine
+    from spark_queue.cli.engines.command_engine import AnyQueue, CommandEngine
     from spark_queue.delta.tables.facts import Listener
     from spark_queue.queue import DeltaQueue
     from spark_queue.reader import Reader
@@ -152,7 +152,7 @@ class Scope:
             )
         if self._choice is EngineChoice.AUTO and choice.is_local_to_spark(name):
             return "in_process"
-        return "in_process" if self._choice is EngineChoice.LOCAL else "by_spark"
+        return "in_process" if self._choice is EngineChoice.LOCAL else "in_spark"
 
     def open_queue(self, name: str, reader: str | None = None) -> tuple[CommandEngine, AnyQueue]:
         """Open a queue as its default reader or another one sees it; say who answers for it."""

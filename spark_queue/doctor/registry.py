@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from spark_queue.doctor.checks import service, starvation, trust, upkeep, work
+from spark_queue.doctor.checks import service, starvation, stuck_items, trust, upkeep
 from spark_queue.doctor.finding import Finding
 from spark_queue.doctor.subject import Subject
 
@@ -22,11 +22,11 @@ CHECKS: Mapping[str, Check] = {
     "unsafe-session": service.unsafe_session,
     "paused": service.paused,
     "front-gone": service.front_gone,
-    "leases-overdue": work.leases_overdue,
-    "workers-gone": work.workers_gone,
-    "items-too-old": work.items_too_old,
-    "retry-storm": work.retry_storm,
-    "dead-growing": work.dead_growing,
+    "leases-overdue": stuck_items.leases_overdue,
+    "workers-gone": stuck_items.workers_gone,
+    "items-too-old": stuck_items.items_too_old,
+    "retry-storm": stuck_items.retry_storm,
+    "dead-growing": stuck_items.dead_growing,
     "nobody-claims": starvation.nobody_claims,
     "tenant-starves": starvation.tenant_starves,
     "priority-starves": starvation.priority_starves,

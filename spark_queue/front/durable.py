@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from spark_queue import checks, extras
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.front.aio import AioDurableQueue
+from spark_queue.front.aio_front import AioDurableQueue
 from spark_queue.front.batcher import Batcher
 from spark_queue.front.consumer import Consumer, Delivery, OutcomeName
-from spark_queue.front.ends import Inlet, Outlet, require_open
 from spark_queue.front.producer import Producer, Put, PutResult
+from spark_queue.front.queue_ends import Inlet, Outlet, require_open
 from spark_queue.inprocess.singular.requests import Promise
-from spark_queue.local.queue import LocalQueue
+from spark_queue.local.local_queue import LocalQueue
 from spark_queue.waiting.processes import Owner
 from spark_queue.waiting.timer import Timeout
 from spark_queue.wording import text_of
@@ -267,7 +267,7 @@ def _ends(into: DeltaQueue | LocalQueue, source: object) -> tuple[Inlet, Outlet]
     is_alone = isinstance(into, LocalQueue)
     if is_alone != isinstance(source, LocalQueue):
         raise InvalidArgumentError("reader is of another kind than the queue: open both alike")
-    name = "alone" if is_alone else "by_spark"
+    name = "local_ends" if is_alone else "spark_ends"
     home = extras.load(f"spark_queue.front.{name}", "a front of a queue that was opened by Spark")
     ends: tuple[Inlet, Outlet] = home.ends(into, source)
     return ends

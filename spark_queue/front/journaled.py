@@ -13,11 +13,11 @@ from spark_queue.delta.store.handle import Handle
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.address import require_table
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.front.ends import require_open
+from spark_queue.front.queue_ends import require_open
 from spark_queue.journal import JournaledQueue, QueueOptions, ReaderHooks
-from spark_queue.journal.options import require_name, require_options
+from spark_queue.journal.journal_options import require_name, require_options
 from spark_queue.local.handles import main_store_of
-from spark_queue.local.queue import LocalQueue
+from spark_queue.local.local_queue import LocalQueue
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.wording import shorten
 
@@ -127,7 +127,7 @@ def _store_of(
         _require_no_other(name_or_path, clock)
         return main_store_of(source)
     require_open("source", source)
-    home = extras.load("spark_queue.front.by_spark", "a journal of a queue that Spark opens")
+    home = extras.load("spark_queue.front.spark_ends", "a journal of a queue that Spark opens")
     if home.is_queue(source):
         _require_no_other(name_or_path, clock)
         of_queue: Store = home.main_store_of(source)

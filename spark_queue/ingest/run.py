@@ -16,8 +16,8 @@ from pyspark.sql import functions as F
 from spark_queue import checks
 from spark_queue.clock import SystemClock
 from spark_queue.ingest.discovery import FILE_CONFIG, FILE_SCHEMA, file_rows
-from spark_queue.ingest.facts import FACTS_SCHEMA, file_facts
-from spark_queue.ingest.summary import IngestSummary, by_type, summarise
+from spark_queue.ingest.file_handler import FACTS_SCHEMA, file_facts
+from spark_queue.ingest.run_summary import IngestSummary, by_type, summarise
 from spark_queue.ingest.tree import walk
 from spark_queue.looking import store_of
 from spark_queue.processing.loop import ProcessResult

@@ -14,8 +14,8 @@ from spark_queue import checks
 from spark_queue.errors import QueueShutDownError
 from spark_queue.reader_config import FullPolicy
 from spark_queue.waiting.aio import take_result
-from spark_queue.waiting.limits import limit_of
 from spark_queue.waiting.nothing import nothing_came
+from spark_queue.waiting.size_limits import limit_of
 from spark_queue.waiting.timer import SHARED_TIMER, Timeout, Timer, seconds
 from spark_queue.waiting.waiters import LineFuture, WaiterLine
 from spark_queue.wording import shorten

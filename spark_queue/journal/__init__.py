@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from spark_queue.durability import Durability
 from spark_queue.errors import JournalFailedError
-from spark_queue.journal.aio import AioJournaledQueue, AioJournalReader
+from spark_queue.journal.aio_journal import AioJournaledQueue, AioJournalReader
 from spark_queue.journal.counters import JournalStats, ReaderStats
 from spark_queue.journal.deliveries import Read
-from spark_queue.journal.memory import MemoryJournal, MemoryStore
-from spark_queue.journal.options import QueueOptions, ReaderHooks
-from spark_queue.journal.queue import JournaledQueue
-from spark_queue.journal.reader import JournalReader
+from spark_queue.journal.journal_options import QueueOptions, ReaderHooks
+from spark_queue.journal.journal_reader import JournalReader
+from spark_queue.journal.journal_views import AutoCommitReader, Transaction
+from spark_queue.journal.journaled_queue import JournaledQueue
+from spark_queue.journal.memory_journal import MemoryJournal, MemoryStore
 from spark_queue.journal.records import (
     Entry,
     Group,
@@ -20,7 +21,6 @@ from spark_queue.journal.records import (
     Settlements,
     origin_of,
 )
-from spark_queue.journal.views import AutoCommitReader, Transaction
 
 __all__ = [
     "AioJournalReader",

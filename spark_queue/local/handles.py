@@ -12,7 +12,7 @@ from spark_queue.delta.input.kinds import Field
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.delta.tables.wishes import PlainSession
-from spark_queue.local.queue import LocalQueue
+from spark_queue.local.local_queue import LocalQueue
 
 if TYPE_CHECKING:
     from spark_queue.doctor.finding import Checkup

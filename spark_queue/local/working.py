@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Literal, overload
 import pyarrow as pa
 
 from spark_queue import checks
-from spark_queue.local.operating import Operated
+from spark_queue.local.local_operating import Operated
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from spark_queue.processing.alone import LocalOptions
     from spark_queue.processing.crew import Using
     from spark_queue.processing.handlers import AnyHandler, BatchHandler, ItemHandler, TableT
+    from spark_queue.processing.local_processing import LocalOptions
     from spark_queue.processing.loop import ProcessResult
 
 
@@ -129,9 +129,9 @@ class Worked(Operated):
             When only Spark writes to the output: it is in a catalog or on a shared store, is
             partitioned, or has CHECK constraints or other features of Delta's. Nothing was claimed.
         """
-        from spark_queue.processing import alone  # noqa: PLC0415 - takes a while
+        from spark_queue.processing import local_processing  # noqa: PLC0415 - takes a while
 
-        asked = alone.LocalAsked(
+        asked = local_processing.LocalAsked(
             handler=handler,
             per=per,
             limit=limit,
@@ -148,7 +148,7 @@ class Worked(Operated):
         checks.require_flag("forever", forever)
         if self._store.handle.around is not None:
             asked = replace(asked, handler=self._store.handle.around(handler))
-        return alone.process(
+        return local_processing.process(
             self._store,
             asked,
             time_limit=time_limit,

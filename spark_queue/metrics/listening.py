@@ -15,7 +15,7 @@ from spark_queue.delta.tables.schema import CLAIMED, READY
 from spark_queue.errors import SetupError
 from spark_queue.metrics import instruments as named
 from spark_queue.metrics.instruments import Metric
-from spark_queue.metrics.reading import KEYS, WINDOW, AnyQueue, Looker, Sample
+from spark_queue.metrics.metric_samples import KEYS, WINDOW, AnyQueue, Looker, Sample
 from spark_queue.opened import Opened
 
 if TYPE_CHECKING:

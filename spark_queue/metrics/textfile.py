@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_queue.errors import InvalidArgumentError, SetupError
-from spark_queue.metrics.reading import Sample
+from spark_queue.metrics.metric_samples import Sample
 from spark_queue.wording import visible
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField
 
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.operators.columns import (
+from spark_queue.operators.key_columns import (
     Columns,
     add_key_columns,
     all_columns,

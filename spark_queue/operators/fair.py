@@ -21,7 +21,7 @@ from pyspark.sql.types import StructField
 from spark_queue.checks import MOST, is_positive, require_count, require_flag
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.operators import running
-from spark_queue.operators.columns import (
+from spark_queue.operators.key_columns import (
     Columns,
     add_key_columns,
     all_columns,

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_queue.operators.columns import all_columns, all_of, private
+from spark_queue.operators.key_columns import all_columns, all_of, private
 
 #: Into how many parts all rows together are cut, a power of two; a line gets its share of the cuts.
 PARTS = 64

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from spark_queue.checks import MOST, require_count
 from spark_queue.config import OnFailure
-from spark_queue.operators.columns import (
+from spark_queue.operators.key_columns import (
     Columns,
     all_columns,
     is_complete,

@@ -24,7 +24,7 @@ from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import logger
 from spark_queue.delta.views.standing import Standing, standing
 from spark_queue.processing.run_length import RENEWALS, RunLength
-from spark_queue.rules.model import Reason
+from spark_queue.rules.rule_model import Reason
 
 #: Why processing ended. Of a queue that is paused or waits nothing could be claimed, though it is
 #: not empty.

@@ -20,7 +20,7 @@ from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.schema import CANCELLED, CLAIMED, EXPIRED, ITEM
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.local import handles
-from spark_queue.local.queue import LocalQueue
+from spark_queue.local.local_queue import LocalQueue
 from spark_queue.opened import Opened
 from spark_queue.replay.trace import Job
 

@@ -17,11 +17,11 @@ from spark_queue.report.engine import Answer, Engine, Question
 from spark_queue.report.model import Transition
 from spark_queue.results import Explanation, Liveness
 from spark_queue.rules.explain import Situation
-from spark_queue.rules.model import ItemReason
+from spark_queue.rules.rule_model import ItemReason
 from spark_queue.wording import duration
 
 if TYPE_CHECKING:
-    from spark_queue.rules.model import Reason, State
+    from spark_queue.rules.rule_model import Reason, State
 
 #: Items that a chain has at most: who is in the way works, or waits for its time, so it is short.
 _LONGEST = 20

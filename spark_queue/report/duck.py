@@ -25,10 +25,10 @@ from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.log import APP_ID, Log
 from spark_queue.delta.tables.schema import CONFIG, ITEM, REFUSED
 from spark_queue.delta.views.ends import Ends
-from spark_queue.report import texts
+from spark_queue.report import view_texts
 from spark_queue.report.engine import COMMITS, Answer, Engine, Engines, Question, Removal
 from spark_queue.report.entry import ENTERED
-from spark_queue.report.texts import QUEUE_COLUMNS, STATUS_COLUMNS
+from spark_queue.report.view_texts import QUEUE_COLUMNS, STATUS_COLUMNS
 from spark_queue.waiting.processes import Owner
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class DuckEngine(Engine):
     def ask(self, asked: Question) -> None:
         """Ask for another instant; the rest is as it was."""
         self._connection.register("sq_asked", pa.Table.from_pylist([asdict(asked)], _ASKED))
-        for name in self._views.intersection(texts.OF_NOW):
+        for name in self._views.intersection(view_texts.OF_NOW):
             self._connection.execute(f"DROP TABLE sq_{name}")
             self._views.remove(name)
 
@@ -104,11 +104,11 @@ class DuckEngine(Engine):
         queue_log, status_log = (_about(seqs, log) for log in (queue_log, status_log))
         self._show(queue_log, status_log, prefix="sq_new_")
         self._connection.execute("CREATE OR REPLACE TEMP VIEW sq_new_asked AS FROM sq_asked")
-        for kept in self._views.intersection(texts.BY_ITEMS):
-            for name in texts.required_views(kept):
-                text = texts.replace_prefix(texts.text_of(name), "sq_new_")
+        for kept in self._views.intersection(view_texts.BY_ITEMS):
+            for name in view_texts.required_views(kept):
+                text = view_texts.replace_prefix(view_texts.text_of(name), "sq_new_")
                 self._connection.execute(f"CREATE OR REPLACE TEMP VIEW sq_new_{name} AS {text}")
-            self._replace(kept, texts.BY_ITEMS[kept])
+            self._replace(kept, view_texts.BY_ITEMS[kept])
 
     def _replace(self, name: str, key: str) -> None:
         self._connection.register(

@@ -11,7 +11,7 @@ from typing import Any
 
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.views.ends import Ends
-from spark_queue.report import texts
+from spark_queue.report import view_texts
 
 #: Commits that are looked at for what was taken away.
 COMMITS = 1_000
@@ -59,9 +59,9 @@ class Engine(ABC):
         return int(row["items"])
 
     def _have(self, view: str) -> None:
-        for name in texts.required_views(view):
+        for name in view_texts.required_views(view):
             if name not in self._views:
-                self._define(name, texts.text_of(name), is_kept=name in texts.SHARED)
+                self._define(name, view_texts.text_of(name), is_kept=name in view_texts.SHARED)
                 self._views.add(name)
 
     @abstractmethod

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 from spark_queue.delta.tables.address import QueueAddress
-from spark_queue.report import texts
+from spark_queue.report import view_texts
 
 #: The queue that the published file is about.
 EXAMPLE = "main.ops.files"
@@ -74,11 +74,11 @@ def statements(queue: str) -> list[str]:
     said = {
         "queue": address.queue.sql(),
         "status": address.status.sql(),
-        "queue_columns": ", ".join(texts.QUEUE_COLUMNS),
-        "status_columns": ", ".join(texts.STATUS_COLUMNS),
+        "queue_columns": ", ".join(view_texts.QUEUE_COLUMNS),
+        "status_columns": ", ".join(view_texts.STATUS_COLUMNS),
     }
     begin = [_view(name, text.format(**said)) for name, text in _BEGIN.items()]
-    return begin + [_view(name, texts.text_of(name).rstrip("\n")) for name in texts.VIEWS]
+    return begin + [_view(name, view_texts.text_of(name).rstrip("\n")) for name in view_texts.VIEWS]
 
 
 def _view(name: str, text: str) -> str:

@@ -22,7 +22,7 @@ from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.delta.views.ends import AsOf, Ends, ends_at
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.reader_config import ReaderConfig, require_reader_name
-from spark_queue.report import holders, operators
+from spark_queue.report import holders, operator_acts
 from spark_queue.report.chains import Chains, sentence
 from spark_queue.report.engine import Engine, Engines, Question, Removal
 from spark_queue.report.entry import read_entry
@@ -57,7 +57,7 @@ def engines_of(store: Store) -> Engines:
         for which in _LOGS:
             log_of(store, which)
     is_here = all(store.native(which) is not None for which in _LOGS)
-    name = "duck" if is_here else "by_spark"
+    name = "duck" if is_here else "spark_engine"
     engines: Engines = import_module(f"spark_queue.report.{name}").engines()
     return engines
 
@@ -326,7 +326,9 @@ def _report(store: Store, engines: Engines, engine: Engine, ends: Ends, asked: Q
         groups=holders.groups(engine, directory, asked.now),
         workers=holders.workers(engine, directory, asked.now),
         readers=tuple(_readers(store, engines, engine, ends, asked)),
-        steps=operators.steps(engine.rows("steps"), _removals(store, engines, ends), name, reader),
+        steps=operator_acts.steps(
+            engine.rows("steps"), _removals(store, engines, ends), name, reader
+        ),
     )
 
 

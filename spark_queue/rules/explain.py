@@ -8,8 +8,8 @@ from typing import Protocol
 
 from spark_queue.config import QueueConfig
 from spark_queue.rules.grouping import Member, in_the_way
-from spark_queue.rules.model import ItemReason
-from spark_queue.rules.state import TERMINAL, SchedulerState
+from spark_queue.rules.rule_model import ItemReason
+from spark_queue.rules.scheduler_state import TERMINAL, SchedulerState
 
 
 class Live(Member, Protocol):

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from spark_queue.rules.fairness import Account
-from spark_queue.rules.model import NewItem
 from spark_queue.rules.record import Record
-from spark_queue.rules.state import TERMINAL, SchedulerState
+from spark_queue.rules.rule_model import NewItem
+from spark_queue.rules.scheduler_state import TERMINAL, SchedulerState
 
 #: What an account has, in the order of a snapshot.
 ACCOUNT = ("weight", "raw_pin", "pin", "raw_last", "regular", "overdue")

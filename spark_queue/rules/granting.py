@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from functools import partial
 from typing import cast
 
-from spark_queue.rules.model import Grant, Leased
 from spark_queue.rules.ready import Line
 from spark_queue.rules.record import Place, Record
-from spark_queue.rules.selection import Horizon, Served, Service
-from spark_queue.rules.state import SchedulerState
+from spark_queue.rules.rule_model import Grant, Leased
+from spark_queue.rules.scheduler_state import SchedulerState
+from spark_queue.rules.service_order import Horizon, Served, Service
 
 
 def carry_out(state: SchedulerState, grant: Grant, limit: int, run: int, worker_id: str) -> Grant:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from spark_queue.rules.model import Item, NewItem, State
+from spark_queue.rules.rule_model import Item, NewItem, State
 
 if TYPE_CHECKING:
     from spark_queue.rules.fairness import Account

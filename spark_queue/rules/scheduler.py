@@ -9,7 +9,8 @@ from typing import Any, cast
 from spark_queue.config import LIVE_SETTINGS, QueueConfig
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError
 from spark_queue.rules import explain, following, granting
-from spark_queue.rules.model import (
+from spark_queue.rules.outcome_rules import apply
+from spark_queue.rules.rule_model import (
     Admitted,
     Counts,
     Grant,
@@ -20,10 +21,9 @@ from spark_queue.rules.model import (
     Settled,
     State,
 )
-from spark_queue.rules.outcomes import apply
-from spark_queue.rules.selection import Horizon
+from spark_queue.rules.scheduler_state import TERMINAL, SchedulerState, check_hashable
+from spark_queue.rules.service_order import Horizon
 from spark_queue.rules.snapshot import dump, load
-from spark_queue.rules.state import TERMINAL, SchedulerState, check_hashable
 
 
 class Scheduler:

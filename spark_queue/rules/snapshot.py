@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.rules.dedup import Holder
+from spark_queue.rules.dedup_keys import Holder
 from spark_queue.rules.fairness import Account, Level
 from spark_queue.rules.following import ACCOUNT, USUAL, enter, open_line
-from spark_queue.rules.model import Grant, Leased, NewItem
 from spark_queue.rules.record import Record
-from spark_queue.rules.state import TERMINAL, SchedulerState
+from spark_queue.rules.rule_model import Grant, Leased, NewItem
+from spark_queue.rules.scheduler_state import TERMINAL, SchedulerState
 
 #: The format of a snapshot; a release reads its own and older ones.
 FORMAT = 2

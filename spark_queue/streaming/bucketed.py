@@ -23,7 +23,7 @@ from pyspark.sql.types import (
 )
 
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.operators.columns import (
+from spark_queue.operators.key_columns import (
     Columns,
     all_columns,
     fields_of,
@@ -31,7 +31,7 @@ from spark_queue.operators.columns import (
     keys_of,
     one,
 )
-from spark_queue.streaming import checks
+from spark_queue.streaming import stream_checks
 from spark_queue.streaming.packing import BUCKET, PACKED, pack, unpack
 from spark_queue.streaming.processor import NUMBER, BucketProcessor
 from spark_queue.streaming.rows import ROW
@@ -114,8 +114,8 @@ class Stream:
         name = f"{what} of {self.what}"
         kind = fields_of(self.df, name, [column])[0].dataType
         if what == "at" and self.at_is_a_time:
-            checks.require_time(name, kind)
-        checks.require_sequence(name, kind)
+            stream_checks.require_time(name, kind)
+        stream_checks.require_sequence(name, kind)
         whole = F.unix_micros(column) if isinstance(kind, TimestampType) else column.cast("long")
         missing = F.raise_error(
             F.lit(
@@ -151,11 +151,11 @@ def answer(
     """
     arrivals = streams[0].df
     spark = arrivals.sparkSession
-    checks.require_operators(arrivals)
-    checks.require_state_store(spark)
+    stream_checks.require_operators(arrivals)
+    stream_checks.require_state_store(spark)
     kinds = _require_comparable(streams)
     oldest = 2 if any(_has_new_text(kind) for kind in kinds) else 1
-    checks.require_same_keys(spark, checkpoint, buckets, make, oldest)
+    stream_checks.require_same_keys(spark, checkpoint, buckets, make, oldest)
     events = reduce(
         DataFrame.unionByName, [stream.events(buckets, arrivals.schema) for stream in streams]
     )
@@ -184,7 +184,7 @@ def _require_comparable(streams: Sequence[Stream]) -> list[DataType]:
                 f"the key of {first.what} has {len(here)} parts, that of {other.what} {len(there)}"
             )
         for a, b in zip(here, there, strict=True):
-            checks.require_same_type(f"the key of {other.what}", a, b)
+            stream_checks.require_same_type(f"the key of {other.what}", a, b)
     return here
 
 

@@ -13,7 +13,8 @@ from pyspark.sql.types import StringType
 from spark_queue.checks import MOST, optional, require_count, require_duration, require_text
 from spark_queue.config import OnFailure, QueueConfig, RetryPolicy
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError
-from spark_queue.operators.columns import (
+from spark_queue.operators.fair import ROUND, price_of
+from spark_queue.operators.key_columns import (
     Columns,
     fields_of,
     has,
@@ -24,13 +25,12 @@ from spark_queue.operators.columns import (
     require_number,
     require_shares,
 )
-from spark_queue.operators.fair import ROUND, price_of
 from spark_queue.streaming.bucketed import BUCKETS, Stream, answer
-from spark_queue.streaming.checks import require_streaming
-from spark_queue.streaming.rules.distinct import DistinctRules
+from spark_queue.streaming.rules.distinct_rules import DistinctRules
 from spark_queue.streaming.rules.events import ARRIVAL, CLOCK, COMPLETION
-from spark_queue.streaming.rules.fair import FairRules
-from spark_queue.streaming.rules.serial import OUTCOMES, SerialRules
+from spark_queue.streaming.rules.fair_rules import FairRules
+from spark_queue.streaming.rules.serial_rules import OUTCOMES, SerialRules
+from spark_queue.streaming.stream_checks import require_streaming
 
 #: The column that :func:`one_active_per_group` adds.
 RUN = "run"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         assert_refused,
     )
     from spark_queue.testing.driving import drain, fail_next, lose_lease
-    from spark_queue.testing.queue import memory_queue
+    from spark_queue.testing.in_memory import memory_queue
 
 _HOMES = {
     "ManualClock": "spark_queue.clock",
@@ -41,7 +41,7 @@ _HOMES = {
     "drain": "spark_queue.testing.driving",
     "fail_next": "spark_queue.testing.driving",
     "lose_lease": "spark_queue.testing.driving",
-    "memory_queue": "spark_queue.testing.queue",
+    "memory_queue": "spark_queue.testing.in_memory",
 }
 
 __all__ = [

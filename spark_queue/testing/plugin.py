@@ -14,7 +14,7 @@ import pytest
 if TYPE_CHECKING:
     from spark_queue.clock import ManualClock
     from spark_queue.config import QueueConfig
-    from spark_queue.local.queue import LocalQueue
+    from spark_queue.local.local_queue import LocalQueue
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def spark_queue_memory(spark_queue_clock: ManualClock) -> Callable[..., LocalQue
 
     They go by the clock of the test, :func:`spark_queue_clock`.
     """
-    from spark_queue.testing.queue import memory_queue  # noqa: PLC0415 - see above
+    from spark_queue.testing.in_memory import memory_queue  # noqa: PLC0415 - see above
 
     def make(
         schema: str, config: QueueConfig | None = None, *, name: str | None = None

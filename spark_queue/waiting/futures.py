@@ -16,7 +16,7 @@ from concurrent.futures._base import (
 from functools import partial
 from typing import Any, TypeVar, cast
 
-from spark_queue.waiting.calling import call_each
+from spark_queue.waiting.callbacks import call_each
 
 T = TypeVar("T")
 

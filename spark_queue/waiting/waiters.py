@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Generic, TypeVar
 
-from spark_queue.waiting.calling import call_each
+from spark_queue.waiting.callbacks import call_each
 from spark_queue.waiting.futures import LazyFuture
 from spark_queue.waiting.timer import SHARED_TIMER, Alarm, Timeout, Timer, seconds
 

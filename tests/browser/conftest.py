@@ -23,12 +23,12 @@ import pytest
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig
 from spark_queue.local.handles import store_of
-from spark_queue.local.queue import LocalQueue
+from spark_queue.local.local_queue import LocalQueue
 from spark_queue.report.reading import follow
-from spark_queue.serve.app import Site
 from spark_queue.serve.guard import LOOPBACK
-from spark_queue.serve.running import listening, server_of
+from spark_queue.serve.server import listening, server_of
 from spark_queue.serve.sessions import Sessions
+from spark_queue.serve.site import Site
 from spark_queue.serve.watching import Board, OpenedQueue
 
 if TYPE_CHECKING:

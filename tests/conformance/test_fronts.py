@@ -16,14 +16,14 @@ from spark_queue.errors import InvalidArgumentError, LeaseLostError, QueueShutDo
 from spark_queue.front.durable import DurableQueue
 from spark_queue.front.journaled import journaled_queue
 from spark_queue.inprocess.blocking import BlockingQueue
-from spark_queue.inprocess.fair.queue import FairQueue
+from spark_queue.inprocess.fair.fair_queue import FairQueue
 from spark_queue.journal import (
     AutoCommitReader,
     JournaledQueue,
     JournalReader,
     MemoryJournal,
 )
-from spark_queue.local.queue import LocalQueue
+from spark_queue.local.local_queue import LocalQueue
 
 #: What hands out single items.
 TAKERS = (DurableQueue, JournalReader, AutoCommitReader, BlockingQueue, FairQueue)

@@ -22,7 +22,7 @@ from spark_queue.errors import (
     QueueNotFoundError,
     ReaderNotFoundError,
 )
-from spark_queue.local.queue import LocalQueue, LocalReader
+from spark_queue.local.local_queue import LocalQueue, LocalReader
 from spark_queue.queue import DeltaQueue
 from spark_queue.reader import Reader
 from spark_queue.reader_config import ReaderConfig

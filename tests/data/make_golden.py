@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig, RetryPolicy
-from spark_queue.local.queue import LocalQueue
+from spark_queue.local.local_queue import LocalQueue
 from spark_queue.queue import DeltaQueue
 from spark_queue.session import local_session
 

@@ -13,7 +13,7 @@ import pytest
 from spark_queue.cli import main
 from spark_queue.clock import ManualClock, SystemClock
 from spark_queue.config import QueueConfig, RetryPolicy
-from spark_queue.local.queue import LocalQueue
+from spark_queue.local.local_queue import LocalQueue
 from spark_queue.queue import DeltaQueue
 
 if TYPE_CHECKING:

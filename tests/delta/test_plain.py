@@ -20,10 +20,10 @@ from spark_queue.config import QueueConfig
 from spark_queue.delta.input import key_text, kinds, sizes
 from spark_queue.delta.input.columns import keyed
 from spark_queue.delta.input.expressions import read
-from spark_queue.delta.input.plain import ddl, keys
+from spark_queue.delta.input.plain import arrow_keys, ddl_parser
 from spark_queue.delta.input.plain.arrow import schema_of
+from spark_queue.delta.input.plain.arrow_sizes import sizes_of
 from spark_queue.delta.input.plain.marking import marked
-from spark_queue.delta.input.plain.sizes import sizes_of
 from spark_queue.delta.plans import frames
 from spark_queue.delta.plans.stage import collected, evaluated
 from spark_queue.errors import InvalidArgumentError
@@ -75,7 +75,9 @@ NASTY: dict[str, list[Any]] = {
 }
 
 #: The columns, named by their place: ``c0`` holds texts, and so on; and one that only lies there.
-COLUMNS = ddl.parsed(", ".join(f"c{n} {kind}" for n, kind in enumerate(NASTY)) + ", more string")
+COLUMNS = ddl_parser.parsed(
+    ", ".join(f"c{n} {kind}" for n, kind in enumerate(NASTY)) + ", more string"
+)
 TYPED = {kind: f"c{n}" for n, kind in enumerate(NASTY)}
 TEXT, RAW, WHOLE, LONG = TYPED["string"], TYPED["binary"], TYPED["int"], TYPED["bigint"]
 DAY, AT, LOCAL = TYPED["date"], TYPED["timestamp"], TYPED["timestamp_ntz"]
@@ -185,9 +187,9 @@ def test_keys_have_the_texts_and_hashes_of_spark(spark: SparkSession, rows: pa.T
     size = sizes.bytes_of(schema).alias("size")
     theirs = frame.select(*texts.values(), *hashes, size).toArrow()
 
-    ours = {key: keys.texts_of("dedup_key", key, COLUMNS, rows) for key in KEYS}
+    ours = {key: arrow_keys.texts_of("dedup_key", key, COLUMNS, rows) for key in KEYS}
     # Of null Spark's hash is 42, and the queue's is null: it asks only for the hash of a key.
-    hashed = [pc.fill_null(keys.hashes_of(ours[key]), 42) for key in HASHED]
+    hashed = [pc.fill_null(arrow_keys.hashes_of(ours[key]), 42) for key in HASHED]
     mine = pa.table([*ours.values(), *hashed, sizes_of(rows, COLUMNS)], theirs.column_names)
 
     assert _differences(mine, theirs) == []
@@ -249,9 +251,9 @@ def test_ddl_means_what_it_means_to_spark() -> None:
     ]
     wrong += ["a decimal(5,7)", "a int default 5", "a map<int>", "a array<>", "a int not", "é int"]
     for text in texts:
-        assert kinds.to_json(ddl.parsed(text)) == StructType.fromDDL(text).jsonValue()
+        assert kinds.to_json(ddl_parser.parsed(text)) == StructType.fromDDL(text).jsonValue()
     for text in wrong:
         with pytest.raises(InvalidArgumentError, match="schema is"):
-            ddl.parsed(text)
+            ddl_parser.parsed(text)
         with pytest.raises(Exception, match=r"\S"):
             assert isinstance(StructType.fromDDL(text), StructType), text

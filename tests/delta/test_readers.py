@@ -18,7 +18,7 @@ from spark_queue.errors import (
     ReaderFullError,
     ReaderNotFoundError,
 )
-from spark_queue.local.queue import LocalQueue
+from spark_queue.local.local_queue import LocalQueue
 from spark_queue.looking import store_of
 from spark_queue.queue import DeltaQueue
 from spark_queue.reader import Working

@@ -13,14 +13,14 @@ from spark_queue.delta.store.store import Store
 from spark_queue.delta.views.ends import ends_at
 from spark_queue.doctor import panels
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.local.queue import LocalQueue
+from spark_queue.local.local_queue import LocalQueue
 from spark_queue.looking import store_of
 from spark_queue.queue import DeltaQueue
 from spark_queue.replay import history
 from spark_queue.report import publishing, reading
-from spark_queue.report.by_spark import SparkLogs
 from spark_queue.report.duck import ArrowLogs
 from spark_queue.report.model import HOUR
+from spark_queue.report.spark_engine import SparkLogs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,7 +20,7 @@ from spark_queue.delta.upkeep import maintain
 from spark_queue.errors import FencedError, InvalidArgumentError, SchemaMismatchError
 from spark_queue.front.journaled import journaled_queue
 from spark_queue.journal import JournaledQueue, QueueOptions
-from spark_queue.local.queue import LocalQueue
+from spark_queue.local.local_queue import LocalQueue
 from spark_queue.looking import main_store_of, store_of
 from spark_queue.queue import DeltaQueue
 from spark_queue.reader_config import ReaderConfig

@@ -12,7 +12,7 @@ from spark_queue.cli.command import Name, looking
 from spark_queue.cli.scope import Scope
 
 if TYPE_CHECKING:
-    from spark_queue.metrics.reading import AnyQueue
+    from spark_queue.metrics.metric_samples import AnyQueue
 
 
 @looking
@@ -29,11 +29,11 @@ def metrics(
 ) -> None:
     """Tell what is where in a queue, in the text format of Prometheus."""
     # Help works without Arrow.
-    from spark_queue.metrics import reading  # noqa: PLC0415
+    from spark_queue.metrics import metric_samples  # noqa: PLC0415
     from spark_queue.metrics import textfile as written  # noqa: PLC0415
 
     queue = cast("AnyQueue", scope.open_queue(name)[1])
-    found = reading.samples(queue, keys=keys, window=timedelta(seconds=window))
+    found = metric_samples.samples(queue, keys=keys, window=timedelta(seconds=window))
     if textfile is None:
         plain = [
             {"name": one.metric.prometheus, "labels": dict(one.labels), "value": one.value}

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_queue.cli.engines.choice import is_local, local_path
-from spark_queue.cli.engines.engine import LETTER, SHOWN, AnyQueue, Past, RowSource
+from spark_queue.cli.engines.command_engine import LETTER, SHOWN, AnyQueue, Past, RowSource
 from spark_queue.cli.shown.plain import plain
 from spark_queue.clock import SystemClock
 from spark_queue.config import QueueConfig
@@ -29,7 +29,7 @@ from spark_queue.errors import (
     SparkNeededError,
 )
 from spark_queue.local import handles, views
-from spark_queue.local.queue import LocalQueue
+from spark_queue.local.local_queue import LocalQueue
 from spark_queue.report import reading
 from spark_queue.report.reading import Followed
 from spark_queue.results import Affected, EnqueueResult, Maintained, QueueStats, Upgraded
@@ -45,7 +45,7 @@ _MOST = 1_000_000
 
 
 def create(scope: Scope, name: str, schema: str, config: QueueConfig) -> str:
-    """See :class:`~spark_queue.cli.engines.engine.CommandEngine`, as of all that follows."""
+    """See :class:`~spark_queue.cli.engines.command_engine.CommandEngine`, for all below."""
     try:
         return LocalQueue.create(local_path(name), schema, config).name
     except (InvalidArgumentError, InvalidConfigError, SchemaMismatchError) as exc:
@@ -119,14 +119,14 @@ def examine(scope: Scope, name: str, limits: Thresholds) -> Checkup:
 
 def enqueue(scope: Scope, queue: AnyQueue, source: RowSource) -> EnqueueResult:
     """See :class:`CommandEngine`."""
-    from spark_queue.cli.engines import files  # noqa: PLC0415 - takes a while
+    from spark_queue.cli.engines import input_files  # noqa: PLC0415 - takes a while
 
     del scope
     into = _local(queue)
     if source.files is None or source.kind is None:
         raise SparkNeededError("a table of the catalog", "the catalog is a session's")
     columns = handles.columns_of(into)
-    table = files.read(source.files, source.kind, columns)
+    table = input_files.read(source.files, source.kind, columns)
     return into.enqueue(table, order_by=source.order_by, on_duplicate=source.on_duplicate)
 
 

@@ -16,7 +16,7 @@ from spark_queue.delta.arrow import snapshot
 from spark_queue.delta.arrow.rows import log_of
 from spark_queue.delta.arrow.where import Where, meant
 from spark_queue.delta.input import kinds
-from spark_queue.delta.input.plain.sizes import sizes_of
+from spark_queue.delta.input.plain.arrow_sizes import sizes_of
 from spark_queue.delta.planner import Moved
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import CLAIMED, ITEM, READY, SCHEDULE, STATUS_COLUMNS

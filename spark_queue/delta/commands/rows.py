@@ -13,8 +13,8 @@ import pyarrow as pa
 from spark_queue import tracing
 from spark_queue.delta.input import key_rules, kinds
 from spark_queue.delta.input.kinds import Field
+from spark_queue.delta.input.plain.arrow_order import ordered
 from spark_queue.delta.input.plain.marking import marked
-from spark_queue.delta.input.plain.order import ordered
 from spark_queue.delta.input.plain.rows import fitted
 from spark_queue.delta.planner import planner_of
 from spark_queue.delta.replica.request import EnqueueFacts, EnqueueRules

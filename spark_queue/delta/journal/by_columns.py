@@ -14,8 +14,8 @@ from spark_queue.delta.arrow import fold, moving
 from spark_queue.delta.arrow.rows import log_of, once_more, parts_of, rows_of
 from spark_queue.delta.commands.rows import columns_of
 from spark_queue.delta.input import measures
-from spark_queue.delta.input.plain import items, sizes
-from spark_queue.delta.input.plain import measures as plain
+from spark_queue.delta.input.plain import arrow_items, arrow_sizes
+from spark_queue.delta.input.plain import arrow_measures as plain
 from spark_queue.delta.journal.tables import Touched, by_column
 from spark_queue.delta.ownership import GivenBack
 from spark_queue.delta.store.store import Store
@@ -51,7 +51,9 @@ class ColumnTables:
     def values(self, puts: Sequence[Entry[Any]]) -> dict[str, pa.Array]:
         """See :class:`JournalTables`."""
         values = by_column(puts, self._names)
-        return {column.name: items.column(values[column.name], column) for column in self._columns}
+        return {
+            column.name: arrow_items.column(values[column.name], column) for column in self._columns
+        }
 
     def entries(self, first: int, last: int) -> list[Entry[Any]]:
         """See :class:`JournalTables`."""
@@ -60,7 +62,7 @@ class ColumnTables:
             self._store, "queue", names, lambda file: file.may_have("_seq", first, last)
         )
         found = found.filter(_between(found["_seq"], first, last))
-        counted = sizes.sizes_of(found, self._columns).to_pylist()
+        counted = arrow_sizes.sizes_of(found, self._columns).to_pylist()
         return list(map(self._entry, found.to_pylist(), counted))
 
     def next_id(self, first: int) -> int | None:
@@ -142,7 +144,7 @@ class ColumnTables:
     def _bytes_in(self, rows: pa.Table, passed: int, ended: pa.Array, returned: pa.Array) -> int:
         waits = pc.and_(pc.greater(rows["_seq"], passed), pc.invert(pc.is_in(rows["_seq"], ended)))
         rows = rows.filter(pc.or_(waits, pc.is_in(rows["_seq"], returned)))
-        return int(pc.sum(sizes.sizes_of(rows, self._columns)).as_py() or 0)
+        return int(pc.sum(arrow_sizes.sizes_of(rows, self._columns)).as_py() or 0)
 
     def claimed(self, place: Store, head: StatusHead) -> GivenBack:
         """See :class:`JournalTables`."""

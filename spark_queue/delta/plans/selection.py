@@ -12,7 +12,7 @@ from spark_queue.delta.plans import order, tags
 from spark_queue.delta.tables.heads import Pointer, StatusHead
 from spark_queue.delta.tables.schema import CLAIMED, READY
 from spark_queue.delta.tables.settings import Settings
-from spark_queue.operators import turns
+from spark_queue.operators import fair_turns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,7 @@ def with_lines(
     )
     if lines is None:
         return placed.withColumn("_overdue", F.lit(False))
-    return turns.split_overdue(tags.join_lines(placed, lines))
+    return fair_turns.split_overdue(tags.join_lines(placed, lines))
 
 
 def is_clamped(settings: Settings, run: int) -> bool:
@@ -114,17 +114,19 @@ def timed(settings: Settings, found: DataFrame, facts: Findings, limit: int, run
     clamped = is_clamped(settings, run)
     # Far back in its line a member may hold up a later one that is first in another line.
     most = facts.eligible if clamped else limit
-    placed = _turns(eligible, most) if facts.overdue else turns.on_time(eligible)
+    placed = _turns(eligible, most) if facts.overdue else fair_turns.on_time(eligible)
     if rank_of(settings, facts, run) is order.OF_GROUP:
-        placed = turns.ranked_by_group(placed)
-    return turns.clamped_by_group(placed) if clamped else placed
+        placed = fair_turns.ranked_by_group(placed)
+    return fair_turns.clamped_by_group(placed) if clamped else placed
 
 
 def _turns(eligible: DataFrame, limit: int) -> DataFrame:
     late = eligible.where("_overdue").select("_priority", "_fair_key").distinct()
     marked = tags.join_lines(eligible, late.withColumn("_late", F.lit(True)))
-    on_time = turns.on_time(marked.where("_late is null"))
-    return on_time.unionByName(turns.reassign_turns(marked.where("_late"), limit)).drop("_late")
+    on_time = fair_turns.on_time(marked.where("_late is null"))
+    return on_time.unionByName(fair_turns.reassign_turns(marked.where("_late"), limit)).drop(
+        "_late"
+    )
 
 
 def picked(

@@ -16,7 +16,7 @@ from spark_queue.delta.tables.liveness import judge
 from spark_queue.delta.tables.schema import CLAIMED
 from spark_queue.results import Explanation, Liveness
 from spark_queue.rules.explain import Situation, explain_live
-from spark_queue.rules.model import ItemReason, Reason, State
+from spark_queue.rules.rule_model import ItemReason, Reason, State
 
 #: A row of Spark, or of a replica, by column.
 AnyRow = Any

@@ -10,7 +10,7 @@ from spark_queue.delta.planner import planner_of
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import StatusHead
 from spark_queue.delta.tables.settings import Settings
-from spark_queue.rules.model import Reason
+from spark_queue.rules.rule_model import Reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spark_queue.errors import TaskExpiredError
 from spark_queue.inprocess.broker.broker import QueueBroker
-from spark_queue.inprocess.broker.scheduler import TaskScheduler
 from spark_queue.inprocess.broker.turn import Turn, current_turn
+from spark_queue.inprocess.broker.turn_scheduler import TaskScheduler
 
 __all__ = ["QueueBroker", "TaskExpiredError", "TaskScheduler", "Turn", "current_turn"]

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from spark_queue.errors import DeadlockError, QueueFullError, QueueShutDownError, TaskExpiredError
-from spark_queue.inprocess.broker.scheduler import TaskScheduler, require_key
 from spark_queue.inprocess.broker.turn import Turn
+from spark_queue.inprocess.broker.turn_scheduler import TaskScheduler, require_key
 from spark_queue.waiting.abort import AbortSignal
-from spark_queue.waiting.calling import call_each
+from spark_queue.waiting.callbacks import call_each
 from spark_queue.waiting.deadlock import leads_to
 from spark_queue.waiting.timer import Alarm, Timeout, Timer
 from spark_queue.waiting.waiters import LineFuture, WaiterLine

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from spark_queue.errors import AbortedError, DeadlockError
 from spark_queue.waiting.abort import AbortScope, AbortSignal
-from spark_queue.waiting.calling import call_each
+from spark_queue.waiting.callbacks import call_each
 from spark_queue.waiting.futures import LazyFuture
 
 if TYPE_CHECKING:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from spark_queue.inprocess.distinct.facts import DistinctSnapshot, Element
-from spark_queue.inprocess.distinct.queue import AioDistinctQueue, DistinctQueue
+from spark_queue.inprocess.distinct.distinct_queue import AioDistinctQueue, DistinctQueue
+from spark_queue.inprocess.distinct.live_entry import DistinctSnapshot, Element
 from spark_queue.inprocess.distinct.take import AioTake, Batch, ReadyTake, Take
 
 __all__ = [

@@ -7,13 +7,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.inprocess.distinct.facts import GONE, LiveEntry
+from spark_queue.inprocess.distinct.live_entry import GONE, LiveEntry
 from spark_queue.waiting.tickets import TaskTicket, ThreadTicket
 from spark_queue.waiting.timer import Timeout, seconds
 from spark_queue.wording import shorten
 
 if TYPE_CHECKING:
-    from spark_queue.inprocess.distinct.state import DistinctState
+    from spark_queue.inprocess.distinct.distinct_state import DistinctState
 
 T = TypeVar("T")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_queue.inprocess.fair.queue import AioFairQueue, FairQueue
+from spark_queue.inprocess.fair.fair_queue import AioFairQueue, FairQueue
 from spark_queue.inprocess.fair.rounds import FairSnapshot
 
 __all__ = ["AioFairQueue", "FairQueue", "FairSnapshot"]

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from spark_queue import checks
 from spark_queue.errors import DeadlockError
-from spark_queue.inprocess.broker.scheduler import require_key
+from spark_queue.inprocess.broker.turn_scheduler import require_key
 from spark_queue.waiting.aio import take_result
 from spark_queue.waiting.timer import SHARED_TIMER, Timeout, Timer, seconds
 from spark_queue.waiting.waiters import LineFuture, WaiterLine

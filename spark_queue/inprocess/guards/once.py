@@ -14,9 +14,9 @@ from spark_queue.inprocess.broker import QueueBroker, Turn
 from spark_queue.inprocess.broker.broker import is_coroutine_function
 from spark_queue.waiting.abort import AbortScope, AbortSignal
 from spark_queue.waiting.aio import outcome
-from spark_queue.waiting.calling import call_each
+from spark_queue.waiting.callbacks import call_each
 from spark_queue.waiting.futures import LazyFuture
-from spark_queue.waiting.limits import limit_of
+from spark_queue.waiting.size_limits import limit_of
 from spark_queue.waiting.timer import SHARED_TIMER, Timeout, Timer
 
 R = TypeVar("R")

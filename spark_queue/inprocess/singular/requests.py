@@ -11,9 +11,9 @@ from typing import Any, Generic, TypeVar
 
 from spark_queue.errors import QueueFullError, QueueShutDownError
 from spark_queue.inprocess.singular.waits import ExecutionContext, Wait, must_look
-from spark_queue.waiting.calling import call_each
+from spark_queue.waiting.callbacks import call_each
 from spark_queue.waiting.futures import LazyFuture
-from spark_queue.waiting.limits import limit_of
+from spark_queue.waiting.size_limits import limit_of
 from spark_queue.waiting.timer import Timer
 from spark_queue.waiting.waiters import LineFuture, WaiterLine
 

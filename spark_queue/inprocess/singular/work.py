@@ -8,10 +8,10 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from spark_queue.inprocess.singular.log import WriteAheadLog
+from spark_queue.inprocess.singular.request_log import WriteAheadLog
 from spark_queue.inprocess.singular.requests import Admission, Reply, RequestLine
 from spark_queue.inprocess.singular.waits import ExecutionContext
-from spark_queue.waiting.calling import call_each
+from spark_queue.waiting.callbacks import call_each
 from spark_queue.waiting.futures import LazyFuture
 from spark_queue.waiting.processes import settle_in
 from spark_queue.waiting.timer import Timer

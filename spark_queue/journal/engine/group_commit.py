@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from spark_queue.durability import AT_ONCE, Durability
 from spark_queue.inprocess.singular.requests import Promise
 from spark_queue.inprocess.singular.waits import ExecutionContext
-from spark_queue.journal.options import QueueOptions
+from spark_queue.journal.journal_options import QueueOptions
 from spark_queue.journal.records import Entry, Group
-from spark_queue.waiting.limits import limit_of
+from spark_queue.waiting.size_limits import limit_of
 from spark_queue.waiting.timer import Alarm, seconds
 
 if TYPE_CHECKING:
-    from spark_queue.journal.engine.state import QueueState
+    from spark_queue.journal.engine.journal_state import QueueState
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from spark_queue.journal.deliveries import Read
 from spark_queue.journal.records import Entry, origin_of
 
 if TYPE_CHECKING:
-    from spark_queue.journal.engine.settling import Settling
+    from spark_queue.journal.engine.journal_settling import Settling
 
 T = TypeVar("T")
 

@@ -12,14 +12,14 @@ from spark_queue.errors import InvalidArgumentError, QueueFullError, SparkQueueE
 from spark_queue.journal.copies import own
 from spark_queue.journal.engine.group_commit import DoneReceipt, Receipt
 from spark_queue.journal.engine.offsets import ReaderCursor
-from spark_queue.journal.options import QueueOptions
+from spark_queue.journal.journal_options import QueueOptions
 from spark_queue.journal.records import Entry
-from spark_queue.waiting.limits import limit_of
+from spark_queue.waiting.size_limits import limit_of
 from spark_queue.waiting.tickets import ThreadTicket, Ticket, TicketLine
 from spark_queue.wording import shorten
 
 if TYPE_CHECKING:
-    from spark_queue.journal.engine.state import QueueState
+    from spark_queue.journal.engine.journal_state import QueueState
 
 T = TypeVar("T")
 

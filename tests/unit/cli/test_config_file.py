@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_queue.cli.commands.admin import read_config
+from spark_queue.cli.commands.admin_commands import read_config
 from spark_queue.config import QueueConfig
 from spark_queue.errors import InvalidConfigError
 from spark_queue.session import STREAMING_CONF, delta_coordinate, with_delta

@@ -20,7 +20,7 @@ from spark_queue.cli.scope import Scope
 from spark_queue.cli.shown.display import Display
 from spark_queue.clock import ManualClock
 from spark_queue.errors import InvalidArgumentError, SetupError, SparkNeededError
-from spark_queue.local.queue import LocalQueue
+from spark_queue.local.local_queue import LocalQueue
 
 #: Runs commands where whatever is Spark's, Java's or of pandas cannot be imported.
 _ALONE = """
@@ -88,7 +88,8 @@ from spark_queue.cli import main
 try:
     main(sys.argv[1:])
 except SystemExit:
-    heavy = ("pandas", "yaml", "spark_queue.doctor.examine", "spark_queue.processing.alone")
+    ours = ("spark_queue.doctor.examine", "spark_queue.processing.local_processing")
+    heavy = ("pandas", "yaml", *ours)
     print(sorted(name for name in heavy if name in sys.modules))
 """
 
@@ -230,7 +231,7 @@ def test_what_needs_spark_is_done_again_by_spark(monkeypatch: pytest.MonkeyPatch
 
     scope.run(_needs_spark_once(asked, scope))
 
-    assert asked == ["in_process", "by_spark"]
+    assert asked == ["in_process", "in_spark"]
 
 
 def test_without_spark_it_is_said_what_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -311,7 +312,7 @@ def test_a_brought_session_is_used() -> None:
     """A job that brings its session means it, unless it says otherwise."""
     sessions: Any = pytest.fail
 
-    assert Scope(Display(), sessions)._engine_of("./q") == "by_spark"
+    assert Scope(Display(), sessions)._engine_of("./q") == "in_spark"
     assert Scope(Display(), sessions, EngineChoice.LOCAL)._engine_of("./q") == "in_process"
 
 

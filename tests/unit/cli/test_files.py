@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spark_queue.cli.engines.files import read
+from spark_queue.cli.engines.input_files import read
 from spark_queue.cli.shown.formats import Format
-from spark_queue.delta.input.plain.ddl import parsed
+from spark_queue.delta.input.plain.ddl_parser import parsed
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError, SparkNeededError
 
 _COLUMNS = parsed("name string, n int, x double, is_new boolean, day date, at timestamp")

@@ -16,8 +16,8 @@ from deltalake import DeltaTable
 from starlette.testclient import TestClient
 
 from spark_queue.cli.commands import serving
-from spark_queue.local.queue import LocalQueue
-from spark_queue.serve import running
+from spark_queue.local.local_queue import LocalQueue
+from spark_queue.serve import server
 from spark_queue.serve.guard import RequestGuard
 from tests.unit.cli.conftest import Ended
 
@@ -32,7 +32,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[RequestGuard]:
         apps.append(app)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(running, "run", taken)
+    monkeypatch.setattr(server, "run", taken)
     return apps
 
 
@@ -117,8 +117,8 @@ def test_an_address_that_is_printed_is_answered(
     answers: list[tuple[str, int]] = []
 
     def asked(app: RequestGuard, at: socket.socket) -> None:
-        server = running.server_of(app)
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [at]})
+        running = server.server_of(app)
+        thread = threading.Thread(target=running.run, kwargs={"sockets": [at]})
         thread.start()
         port = at.getsockname()[1]
         own = serving.address_of("0.0.0.0")  # noqa: S104 - that is the case
@@ -127,10 +127,10 @@ def test_an_address_that_is_printed_is_answered(
             connection.request("GET", "/sign-in", headers={"host": f"{name}:{port}"})
             answers.append((f"http://{name}:{port}/", connection.getresponse().status))
             connection.close()
-        server.should_exit = True
+        running.should_exit = True
         thread.join()
 
-    monkeypatch.setattr(running, "run", asked)
+    monkeypatch.setattr(server, "run", asked)
 
     shown = _serve(run, queue.name, "--host", "0.0.0.0")  # noqa: S104
 

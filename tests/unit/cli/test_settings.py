@@ -12,7 +12,7 @@ import pytest
 import yaml
 from pyspark.sql.types import StructType
 
-from spark_queue.cli.commands.settings import config_text
+from spark_queue.cli.commands.setting_commands import config_text
 from spark_queue.config import QueueConfig, RetryPolicy
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError
 from spark_queue.queue import DeltaQueue

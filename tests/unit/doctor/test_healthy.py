@@ -14,7 +14,7 @@ from spark_queue.doctor.finding import Checkup, Finding
 from spark_queue.doctor.registry import CHECKS
 from spark_queue.doctor.thresholds import Thresholds
 from spark_queue.errors import InvalidArgumentError, QueueNotFoundError
-from spark_queue.local.queue import LocalQueue
+from spark_queue.local.local_queue import LocalQueue
 from tests.unit.doctor.conftest import Make, anew
 
 

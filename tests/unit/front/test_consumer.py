@@ -22,8 +22,8 @@ from spark_queue.delta.commands.settle import NAMED
 from spark_queue.delta.store.news import Look
 from spark_queue.errors import LeaseLostError, QueueShutDownError
 from spark_queue.front.consumer import Consumer, Delivery, OutcomeName, PendingOutcome
-from spark_queue.front.ends import Outlet
 from spark_queue.front.producer import Put
+from spark_queue.front.queue_ends import Outlet
 
 PATIENCE = 10.0
 LEASE = timedelta(seconds=60)

@@ -163,7 +163,7 @@ class _Keys(DeltaIdempotencyKeyStore):
     def __init__(self) -> None:
         pass
 
-    def _answered(self, key: str, asks: object) -> Any:
+    def _answer(self, key: str, asks: object) -> Any:
         raise AssertionError(f"{asks} of {key} is asked of a table")
 
 

@@ -118,7 +118,7 @@ def here(hostile: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     (tmp_path / "rows.csv").write_text(f'id,tenant,run\n"{EVIL}",a,b\n', encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setattr("spark_queue.serve.running.run", lambda _app, _at: None)
+    monkeypatch.setattr("spark_queue.serve.server.run", lambda _app, _at: None)
     monkeypatch.setattr(logging.root.manager, "disable", logging.CRITICAL)
 
 

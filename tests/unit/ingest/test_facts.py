@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from spark_queue.errors import Reject
-from spark_queue.ingest import facts
-from spark_queue.ingest.facts import file_facts, media_type
+from spark_queue.ingest import file_handler
+from spark_queue.ingest.file_handler import file_facts, media_type
 
 
 def _item(path: Path, **changes: Any) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def test_file_longer_than_a_chunk_is_read_to_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Digest, lines and names are those of the whole file, however it is read."""
-    monkeypatch.setattr(facts, "_CHUNK", 16)
+    monkeypatch.setattr(file_handler, "_CHUNK", 16)
     text = "".join(f"def f{n}(): ...\n" for n in range(50))
     path = tmp_path / "a.py"
     path.write_text(text)
@@ -89,8 +89,8 @@ def test_source_beyond_all_measure_is_not_parsed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A source that is too long for a syntax tree says so, and is read all the same."""
-    monkeypatch.setattr(facts, "_CHUNK", 16)
-    monkeypatch.setattr(facts, "_LONGEST_SOURCE", 32)
+    monkeypatch.setattr(file_handler, "_CHUNK", 16)
+    monkeypatch.setattr(file_handler, "_LONGEST_SOURCE", 32)
     path = tmp_path / "a.py"
     path.write_text("x = 1\n" * 20)
 

@@ -111,7 +111,7 @@ def verbs_of_fronts(place: Path) -> Verbs:
         "front.sync": front.sync,
         "journal.put": lambda: journal.put(b"c").result(),
         "journal.lazy": lambda: journal.put(b"c", durability="memory").result(),
-        "journal.reader": lambda: journal.reader("new"),
+        "journal.journal_reader": lambda: journal.reader("new"),
         "journal.get": reader.get,
         "journal.look": reader.get_nowait,
         "journal.ack": lambda: reader.ack(read),

@@ -21,7 +21,7 @@ from spark_queue.delta.tables.address import TableAddress
 from spark_queue.delta.tables.facts import StepFacts
 from spark_queue.delta.tables.file_log import FileLog
 from spark_queue.delta.tables.log import Log
-from spark_queue.delta.upkeep import cloning
+from spark_queue.delta.upkeep import clones
 from spark_queue.errors import (
     InvalidArgumentError,
     QueueExistsError,
@@ -29,7 +29,7 @@ from spark_queue.errors import (
     StepLostError,
 )
 from spark_queue.front.durable import DurableQueue
-from spark_queue.local.queue import LocalQueue
+from spark_queue.local.local_queue import LocalQueue
 from spark_queue.reader_config import ReaderConfig
 from tests.unit.local.conftest import Make, Worker
 
@@ -134,7 +134,7 @@ def test_each_reader_is_cloned_and_sends_nothing_on(make: Make, place: str) -> N
     assert clone.readers() == ("first", "second")
     assert _ids(clone.reader("first")) == ["c"]
     assert _ids(clone.reader("second")) == ["a", "b", "c"]
-    step: Any = cloning._freed(type(head)(step=head.step, readers=readers))
+    step: Any = clones._freed(type(head)(step=head.step, readers=readers))
     assert "expire_to" not in step.head.readers[0].config
     assert step.head.readers[0].config["max_age"] == 86_400
 
@@ -272,9 +272,9 @@ class FarTables:
 def far(monkeypatch: pytest.MonkeyPatch) -> FarTables:
     """Play it for all queues; lost looks are repeated without a pause."""
     tables = FarTables()
-    monkeypatch.setattr(cloning, "_home", lambda _store: None)
-    monkeypatch.setattr(cloning, "PlainSession", type(None))
-    monkeypatch.setattr(cloning, "import_module", lambda _name: tables)
+    monkeypatch.setattr(clones, "_home", lambda _store: None)
+    monkeypatch.setattr(clones, "PlainSession", type(None))
+    monkeypatch.setattr(clones, "import_module", lambda _name: tables)
     monkeypatch.setattr("time.sleep", lambda _seconds: None)
     return tables
 

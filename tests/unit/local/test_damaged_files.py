@@ -25,7 +25,7 @@ from spark_queue.delta.store import memory
 from spark_queue.delta.tables import local_log
 from spark_queue.errors import FileAccessError, FileGoneError, LogDamagedError
 from spark_queue.local.handles import store_of
-from spark_queue.local.queue import LocalQueue
+from spark_queue.local.local_queue import LocalQueue
 from tests.conftest import memory_place
 
 _T = TypeVar("_T")

@@ -11,7 +11,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from spark_queue.delta.arrow.rows import rows_of
 from spark_queue.local.handles import main_store_of
-from spark_queue.local.queue import LocalQueue
+from spark_queue.local.local_queue import LocalQueue
 from tests.properties.test_journal_machine import JournalMachine
 from tests.unit.local.breaking import Breaking
 

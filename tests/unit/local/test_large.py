@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spark_queue.local.queue import LocalQueue
+from spark_queue.local.local_queue import LocalQueue
 from tests.unit.local.conftest import Make
 
 

@@ -28,7 +28,7 @@ from spark_queue.errors import (
     SparkNeededError,
 )
 from spark_queue.local.handles import store_of
-from spark_queue.local.queue import LocalQueue
+from spark_queue.local.local_queue import LocalQueue
 from spark_queue.processing.crew import Using
 from tests.unit.local.conftest import Make
 

@@ -12,7 +12,7 @@ import pytest
 
 from spark_queue.delta.store import memory
 from spark_queue.delta.tables import glance
-from spark_queue.local.queue import LocalQueue
+from spark_queue.local.local_queue import LocalQueue
 from tests.unit.local.conftest import Make, Worker
 
 

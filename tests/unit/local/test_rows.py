@@ -15,7 +15,7 @@ from spark_queue.errors import (
     SchemaMismatchError,
     SparkNeededError,
 )
-from spark_queue.local.queue import LocalQueue
+from spark_queue.local.local_queue import LocalQueue
 from spark_queue.reader_config import ReaderConfig
 from tests.unit.local.conftest import Make
 

@@ -20,7 +20,7 @@ from spark_queue.clock import ManualClock, SystemClock
 from spark_queue.doctor.examine import examine
 from spark_queue.doctor.registry import CHECKS
 from spark_queue.doctor.thresholds import Thresholds
-from spark_queue.metrics import reading, textfile
+from spark_queue.metrics import metric_samples, textfile
 from tests.unit.metrics.promql import Scrapes, scraped
 
 _ROOT = Path(__file__).parents[3]
@@ -137,8 +137,8 @@ def firing(
         wrong(queue, clock)
         if limits is not None:
             with_limits = partial(examine, limits=limits)
-            monkeypatch.setattr("spark_queue.metrics.reading.examine", with_limits)
-        now = scraped(textfile.text(reading.samples(queue)))
+            monkeypatch.setattr("spark_queue.metrics.metric_samples.examine", with_limits)
+        now = scraped(textfile.text(metric_samples.samples(queue)))
         scrapes = Scrapes(now, now, 60.0)
         return {name for name, rule in _RULES.items() if scrapes.asked(rule["expr"])}
 

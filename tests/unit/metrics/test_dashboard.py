@@ -16,7 +16,7 @@ from prometheus_client import REGISTRY, generate_latest
 from spark_queue import LocalQueue, Metrics, QueueConfig, RetryPolicy, StepFacts
 from spark_queue.clock import ManualClock
 from spark_queue.metrics import instruments, textfile
-from spark_queue.metrics.reading import samples
+from spark_queue.metrics.metric_samples import samples
 from tests.unit.metrics.promql import Scrapes, scraped
 
 _FILE = Path(__file__).parents[3] / "conf" / "grafana-dashboard.json"

@@ -19,7 +19,7 @@ from spark_queue.delta.tables.schema import FORMAT_VERSION
 from spark_queue.doctor.registry import CHECKS
 from spark_queue.errors import InvalidArgumentError, SetupError
 from spark_queue.metrics import instruments, textfile
-from spark_queue.metrics.reading import EXAMINED, Looker, Sample, samples
+from spark_queue.metrics.metric_samples import EXAMINED, Looker, Sample, samples
 
 Key = tuple[tuple[str, str], ...]
 

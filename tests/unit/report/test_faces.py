@@ -19,7 +19,7 @@ from spark_queue.clock import ManualClock
 from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.local.handles import store_of
-from spark_queue.local.queue import LocalQueue
+from spark_queue.local.local_queue import LocalQueue
 from spark_queue.report import reading
 from spark_queue.report.sheets import Sheet
 from tests.unit.report.conftest import Make

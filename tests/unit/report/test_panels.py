@@ -15,7 +15,7 @@ from spark_queue.config import RetryPolicy
 from spark_queue.delta.commands import readers
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.local.handles import store_of
-from spark_queue.local.queue import LocalQueue
+from spark_queue.local.local_queue import LocalQueue
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.report.model import HOUR
 from tests.unit.report.conftest import Make

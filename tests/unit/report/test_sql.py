@@ -11,8 +11,8 @@ import pytest
 
 from spark_queue.config import QueueConfig, RetryPolicy
 from spark_queue.local.handles import store_of
-from spark_queue.local.queue import LocalQueue
-from spark_queue.report import publishing, texts
+from spark_queue.local.local_queue import LocalQueue
+from spark_queue.report import publishing, view_texts
 from spark_queue.report.duck import connect
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def test_the_published_views_say_what_a_report_says(
         assert overview[name] == getattr(seen, name), name
     assert seen.delayed == 1
     assert seen.held_by_group > 0
-    for view in texts.VIEWS:
+    for view in view_texts.VIEWS:
         rows = _rows(views, f"SELECT * FROM sq_{view}")  # noqa: S608 - our own names
         if view in _LINES:
             assert len(rows) == len(getattr(report, _LINES[view])), view

@@ -13,11 +13,11 @@ from starlette.testclient import TestClient
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig
 from spark_queue.local.handles import store_of
-from spark_queue.local.queue import LocalQueue
+from spark_queue.local.local_queue import LocalQueue
 from spark_queue.report.reading import follow
-from spark_queue.serve.app import Site
 from spark_queue.serve.guard import LOOPBACK
 from spark_queue.serve.sessions import Sessions
+from spark_queue.serve.site import Site
 from spark_queue.serve.watching import Board, OpenedQueue
 
 #: Would run as a script, if it could.

@@ -15,10 +15,10 @@ from spark_queue.config import QueueConfig
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.streaming.packing import PACKED, from_bytes, pack
 from spark_queue.streaming.processor import STATE, BucketProcessor
-from spark_queue.streaming.rules.distinct import DistinctRules
+from spark_queue.streaming.rules.distinct_rules import DistinctRules
 from spark_queue.streaming.rules.events import ARRIVAL, CLOCK, COMPLETION, BucketRules
-from spark_queue.streaming.rules.fair import FairRules
-from spark_queue.streaming.rules.serial import SerialRules
+from spark_queue.streaming.rules.fair_rules import FairRules
+from spark_queue.streaming.rules.serial_rules import SerialRules
 
 EVENTS = pa.schema(
     [

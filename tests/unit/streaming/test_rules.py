@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from spark_queue.config import QueueConfig, RetryPolicy
 from spark_queue.rules import Ack, Dead, Nack, NewItem, Outcome, Release, Scheduler
-from spark_queue.streaming.rules.distinct import DistinctRules
+from spark_queue.streaming.rules.distinct_rules import DistinctRules
 from spark_queue.streaming.rules.events import (
     ARRIVAL,
     CLOCK,
@@ -23,8 +23,8 @@ from spark_queue.streaming.rules.events import (
     Event,
     Outgoing,
 )
-from spark_queue.streaming.rules.fair import FairRules
-from spark_queue.streaming.rules.serial import SerialRules
+from spark_queue.streaming.rules.fair_rules import FairRules
+from spark_queue.streaming.rules.serial_rules import SerialRules
 
 SECOND = 1_000_000
 

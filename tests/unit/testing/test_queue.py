@@ -28,9 +28,9 @@ from spark_queue.errors import (
     QueueNotFoundError,
     SparkNeededError,
 )
-from spark_queue.local.claim import LocalClaim
 from spark_queue.local.handles import store_of
-from spark_queue.local.queue import LocalQueue
+from spark_queue.local.local_claim import LocalClaim
+from spark_queue.local.local_queue import LocalQueue
 from spark_queue.results import EnqueueResult
 from spark_queue.testing import memory_queue
 from tests.unit.testing.conftest import Make, put

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from spark_queue import checks
 from spark_queue.delta.input.expressions import LITERAL, Node, read_condition
 from spark_queue.delta.input.kinds import Field
+from spark_queue.delta.input.plain.arrow_keys import require_known, values_of
 from spark_queue.delta.input.plain.functions import FUNCTIONS, Function
-from spark_queue.delta.input.plain.keys import require_known, values_of
 from spark_queue.errors import InvalidArgumentError, InvalidExpressionError, SparkNeededError
 from spark_queue.wording import shorten
 

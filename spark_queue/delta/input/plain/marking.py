@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 from spark_queue.config import QueueConfig
 from spark_queue.delta.input.key_rules import KEYS
 from spark_queue.delta.input.kinds import Field, Kind
-from spark_queue.delta.input.plain import keys
+from spark_queue.delta.input.plain import arrow_keys
 from spark_queue.delta.input.plain.arrow import of_type
-from spark_queue.delta.input.plain.order import ordered
+from spark_queue.delta.input.plain.arrow_order import ordered
 from spark_queue.delta.input.plain.rows import fitted
 from spark_queue.delta.tables.schema import BOUNDED, INPUTS, LogColumn
 
@@ -60,7 +60,7 @@ def marked(
     for name, column in INPUTS.items():
         made[column.name] = _input(name, column, rows)
     made |= {column.name: rows[column.name] for column in extra}
-    made["_dedup_hash"] = keys.hashes_of(made["_dedup_key"])
+    made["_dedup_hash"] = arrow_keys.hashes_of(made["_dedup_key"])
     return pa.table(made)
 
 
@@ -68,13 +68,13 @@ def _key(option: str, columns: Sequence[Field], config: QueueConfig, rows: pa.Ta
     text = getattr(config, option)
     if text is None:
         return pa.nulls(rows.num_rows, pa.string())
-    return keys.texts_of(option, text, columns, rows)
+    return arrow_keys.texts_of(option, text, columns, rows)
 
 
 def _priority(columns: Sequence[Field], config: QueueConfig, rows: pa.Table) -> pa.Array:
     if config.priority is None:
         return pa.repeat(pa.scalar(0, pa.int32()), rows.num_rows)
-    return keys.priorities_of(config.priority, columns, rows)
+    return arrow_keys.priorities_of(config.priority, columns, rows)
 
 
 def _input(name: str, column: LogColumn, rows: pa.Table) -> pa.ChunkedArray | pa.Array:

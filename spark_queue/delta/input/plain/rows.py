@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from spark_queue.delta.input import names
 from spark_queue.delta.input.kinds import Field, Kind
-from spark_queue.delta.input.plain import items
+from spark_queue.delta.input.plain import arrow_items
 from spark_queue.delta.input.plain.arrow import cast, type_of
 from spark_queue.delta.tables import instants
 from spark_queue.delta.tables.schema import INPUTS
@@ -42,7 +42,7 @@ def fitted(given: object, columns: Sequence[Field], extra: Sequence[Field] = ())
     wanted = {column.name: column for column in (*columns, *OPTIONAL_COLUMNS, *extra)}
     required = [column.name for column in (*columns, *extra)]
     if isinstance(given, list):
-        found = items.table(given, wanted, required)
+        found = arrow_items.table(given, wanted, required)
     else:
         table = _table(given)
         _require_columns(table.column_names, wanted, required)

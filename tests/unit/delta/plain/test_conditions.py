@@ -9,7 +9,7 @@ import pytest
 
 from spark_queue.delta.input.plain import conditions
 from spark_queue.delta.input.plain.arrow import schema_of
-from spark_queue.delta.input.plain.ddl import parsed
+from spark_queue.delta.input.plain.ddl_parser import parsed
 from spark_queue.errors import InvalidArgumentError, SparkNeededError
 
 COLUMNS = parsed("a string, n int, ok boolean, at timestamp, day date, x double, raw binary")

@@ -4,7 +4,7 @@ import pytest
 
 from spark_queue.delta.input.kinds import Field, Kind, array, struct
 from spark_queue.delta.input.names import require_columns
-from spark_queue.delta.input.plain.ddl import parsed
+from spark_queue.delta.input.plain.ddl_parser import parsed
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError, SparkNeededError
 
 

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from spark_queue.config import QueueConfig
-from spark_queue.delta.input.plain import keys
+from spark_queue.delta.input.plain import arrow_keys
 from spark_queue.delta.input.plain.arrow import schema_of
-from spark_queue.delta.input.plain.ddl import parsed
+from spark_queue.delta.input.plain.ddl_parser import parsed
 from spark_queue.delta.input.plain.hashing import xxh64
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError, SparkNeededError
 
@@ -53,7 +53,7 @@ def _table(**values: object) -> pa.Table:
 def test_a_key_that_only_spark_knows_is_refused(key: str, why: str) -> None:
     """An expression whose value may be another one here is named, and what it takes to use it."""
     with pytest.raises(SparkNeededError, match=why) as refused:
-        keys.require_keys(COLUMNS, QueueConfig(group_key=key))
+        arrow_keys.require_keys(COLUMNS, QueueConfig(group_key=key))
 
     assert refused.value.what == f"group_key {key!r}"
     assert "needs a session of Spark" in str(refused.value)
@@ -72,14 +72,14 @@ def test_a_key_that_only_spark_knows_is_refused(key: str, why: str) -> None:
 def test_a_key_that_no_session_takes_is_refused_alike(key: str, why: str) -> None:
     """What ``create`` refuses with Spark is refused without it, as a wrong configuration."""
     with pytest.raises(InvalidConfigError, match=f"fair_key is .*{why}"):
-        keys.require_keys(COLUMNS, QueueConfig(fair_key=key))
+        arrow_keys.require_keys(COLUMNS, QueueConfig(fair_key=key))
 
 
 @pytest.mark.parametrize("priority", ["n + 1", "price", "a", "ratio", "struct(n)", "floor(ratio)"])
 def test_a_priority_that_only_spark_knows_is_refused(priority: str) -> None:
     """A priority may be any expression of Spark's; here it is of whole numbers."""
     with pytest.raises(SparkNeededError, match=r"priority '.*' needs a session"):
-        keys.require_keys(COLUMNS, QueueConfig(priority=priority))
+        arrow_keys.require_keys(COLUMNS, QueueConfig(priority=priority))
 
 
 def test_keys_that_are_known_are_taken() -> None:
@@ -88,16 +88,16 @@ def test_keys_that_are_known_are_taken() -> None:
         dedup_key="struct(a, at, price)", fair_key="a::string", group_key="n", priority="n % 3"
     )
 
-    keys.require_keys(COLUMNS, config)
+    arrow_keys.require_keys(COLUMNS, config)
 
 
 @pytest.mark.parametrize("number", [2**31, -(2**31) - 1])
 def test_a_priority_beyond_its_type_is_refused(number: int) -> None:
     """A number that Spark cannot cast to a priority is refused, and not cut off."""
-    assert keys.priorities_of("n", COLUMNS, _table(n=2**31 - 1)).to_pylist() == [2**31 - 1]
-    assert keys.priorities_of("n", COLUMNS, _table()).to_pylist() == [0]
+    assert arrow_keys.priorities_of("n", COLUMNS, _table(n=2**31 - 1)).to_pylist() == [2**31 - 1]
+    assert arrow_keys.priorities_of("n", COLUMNS, _table()).to_pylist() == [0]
     with pytest.raises(InvalidArgumentError, match=f"priority 'n' is {number} in a row"):
-        keys.priorities_of("n", COLUMNS, _table(n=number))
+        arrow_keys.priorities_of("n", COLUMNS, _table(n=number))
 
 
 @pytest.mark.parametrize("micros", [-62135596800000001, 253402300800000000])
@@ -107,7 +107,7 @@ def test_a_time_that_no_calendar_has_is_no_key(micros: int) -> None:
     rows = _table().set_column(2, "at", at)
 
     with pytest.raises(SparkNeededError, match="year 1"):
-        keys.texts_of("dedup_key", "at", COLUMNS, rows)
+        arrow_keys.texts_of("dedup_key", "at", COLUMNS, rows)
 
 
 # rule: text of a key
@@ -116,7 +116,7 @@ def test_a_key_has_one_text() -> None:
     at = datetime(2026, 11, 1, 5, 30, tzinfo=timezone.utc)
     rows = _table(a='a, "b"', at=at, price=1)
 
-    texts = keys.texts_of("dedup_key", "struct(a, at, price, n)", COLUMNS, rows)
+    texts = arrow_keys.texts_of("dedup_key", "struct(a, at, price, n)", COLUMNS, rows)
 
     assert texts.to_pylist() == [r'["a, \"b\"","2026-11-01T05:30:00.000000Z","1.0000000000",null]']
 
@@ -138,8 +138,8 @@ def test_of_no_rows_there_are_no_keys() -> None:
     """A frame without rows has keys of none, of the types that others have."""
     none = schema_of(COLUMNS).empty_table()
 
-    found = keys.texts_of("dedup_key", "concat(a, n, 'x', substring(a, 2))", COLUMNS, none)
+    found = arrow_keys.texts_of("dedup_key", "concat(a, n, 'x', substring(a, 2))", COLUMNS, none)
 
     assert (found.to_pylist(), found.type) == ([], pa.string())
-    assert keys.hashes_of(found).type == pa.int64()
-    assert keys.priorities_of("n", COLUMNS, none).to_pylist() == []
+    assert arrow_keys.hashes_of(found).type == pa.int64()
+    assert arrow_keys.priorities_of("n", COLUMNS, none).to_pylist() == []

@@ -12,10 +12,10 @@ import pytest
 
 from spark_queue.config import QueueConfig
 from spark_queue.delta.input.kinds import Field, Kind
-from spark_queue.delta.input.plain.ddl import parsed
+from spark_queue.delta.input.plain.arrow_sizes import sizes_of
+from spark_queue.delta.input.plain.ddl_parser import parsed
 from spark_queue.delta.input.plain.marking import marked
 from spark_queue.delta.input.plain.rows import fitted
-from spark_queue.delta.input.plain.sizes import sizes_of
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError, SparkNeededError
 
 COLUMNS = parsed("id int, name string")

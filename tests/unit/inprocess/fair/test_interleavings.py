@@ -19,7 +19,7 @@ TURNS = schedules(6)
 @pytest.fixture(params=TURNS, ids=lambda turns: "".join(map(str, turns)))
 def meeting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Meeting:
     """Make the two threads of one schedule."""
-    return Meeting(request.param, monkeypatch, "spark_queue.inprocess.fair.state")
+    return Meeting(request.param, monkeypatch, "spark_queue.inprocess.fair.fair_state")
 
 
 def queue_for(limit: int | None = None, *items: str) -> FairQueue[str]:

@@ -13,7 +13,7 @@ import pytest
 
 from spark_queue.errors import InvalidArgumentError, QueueFullError, QueueShutDownError
 from spark_queue.inprocess.fair import FairQueue
-from spark_queue.inprocess.fair.state import FairState
+from spark_queue.inprocess.fair.fair_state import FairState
 from spark_queue.waiting.tickets import ThreadTicket
 from spark_queue.waiting.timer import ManualTimer
 from tests.unit.waiting.tickets.crew import Crew

@@ -1,0 +1,177 @@
+"""Commands on a queue as a whole: create, drop, pause, resume, maintain."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer import Argument, Option
+
+from spark_queue.cli.command import DryRun, Name, ReaderOption, command, operating
+from spark_queue.cli.commands.item_commands import show_affected
+from spark_queue.cli.commands.setting_commands import (
+    ConfigFile,
+    LiveOptions,
+)
+from spark_queue.cli.config_file import read_mapping
+from spark_queue.cli.scope import Scope
+from spark_queue.cli.shown import show_counts
+from spark_queue.cli.shown.plain import plain
+from spark_queue.config import QueueConfig
+from spark_queue.errors import InvalidArgumentError
+from spark_queue.settings_text import read_options
+
+_Key = Annotated[str | None, Option(help="A SQL expression over the columns.")]
+
+
+@dataclass(frozen=True, slots=True)
+class _FixedOptions:
+    """Options for what a queue is, which never changes."""
+
+    dedup_key: _Key = None
+    dedup_scope: Annotated[str | None, Option(help="live, forever, or a number of seconds.")] = None
+    fair_key: _Key = None
+    group_key: _Key = None
+    priority: _Key = None
+
+
+@command
+def create(
+    scope: Scope,
+    name: Name,
+    schema: Annotated[str, Option(help="The columns, as in 'path string, size bigint'.")],
+    config: ConfigFile = None,
+    *,
+    fixed: _FixedOptions,
+    live: LiveOptions,
+) -> None:
+    """Make a new queue."""
+    options = {**asdict(fixed), "dedup_scope": _scope(fixed.dedup_scope), **live.settings()}
+    settings = read_config(config, options)
+    made = scope.engine(name).create(scope, name, schema, settings)
+    scope.display.show(
+        {"queue": made, "schema": schema, "config": settings.to_dict()}, f"created {made}"
+    )
+
+
+def read_config(file: Path | None, options: dict[str, Any]) -> QueueConfig:
+    """Read a configuration from a YAML file and from options, which win where they are given.
+
+    Raises
+    ------
+    InvalidConfigError
+        When the file cannot be read, is no mapping, or has an unknown name or a wrong value.
+    """
+    values = {} if file is None else read_mapping(file)
+    values.update(read_options(options))
+    return QueueConfig.from_dict(values)
+
+
+def _scope(text: str | None) -> str | float | None:
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return text
+
+
+@operating
+def pause(scope: Scope, name: Name, reader: ReaderOption = None) -> None:
+    """Stop giving out items; what is claimed goes on."""
+    step = scope.open_queue(name, reader)[1].pause()
+    scope.display.show({"paused": True, "step": step}, f"paused from step {step} on")
+
+
+@operating
+def resume(scope: Scope, name: Name, reader: ReaderOption = None) -> None:
+    """Give out items again."""
+    step = scope.open_queue(name, reader)[1].resume()
+    scope.display.show({"paused": False, "step": step}, f"resumed from step {step} on")
+
+
+@command
+def drop(
+    scope: Scope,
+    name: Name,
+    *,
+    yes: Annotated[bool, Option("--yes", help="Do not ask.")] = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Remove a queue and everything in it."""
+    engine = scope.engine(name)
+    place = engine.locate(scope, name)
+    if dry_run:
+        show_affected(scope.display, "dropped", engine.droppable(scope, place), dry_run=True)
+        return
+    if not yes:
+        _require_consent(place, asks=not scope.display.json and sys.stdin.isatty())
+    engine.drop(scope, place)
+    scope.display.show({"dropped": place}, f"dropped {place}")
+
+
+def _require_consent(place: str, *, asks: bool) -> None:
+    what = f"queue {place!r} and all its items"
+    if not asks or not typer.confirm(f"Remove {what}?", err=True):
+        raise InvalidArgumentError(f"{what} stay: say --yes to remove them")
+
+
+@command
+def add_columns(
+    scope: Scope,
+    name: Name,
+    schema: Annotated[str, Option(help="The columns, as DDL; those that are there are passed.")],
+) -> None:
+    """Give a queue more columns; items that are there have null in them."""
+    added = scope.engine(name).add_columns(scope, name, schema)
+    said = f"added {', '.join(added)}" if added else "nothing to add: the columns are there"
+    scope.display.show({"added": added}, said)
+
+
+@command
+def upgrade(scope: Scope, name: Name, *, dry_run: DryRun = False) -> None:
+    """Bring a queue of an older release to the format of this one."""
+    done = plain(scope.engine(name).upgrade(scope, name, dry_run=dry_run))
+    said = f"format {done['now']}, was {done['was']}, from step {done['step']} on"
+    if dry_run:
+        said = f"format {done['was']} would become {done['now']}; nothing was written"
+    is_due = done["step"] or done["was"] != done["now"]
+    scope.display.show(done, said if is_due else f"format {done['now']} already")
+
+
+@command
+def clone(
+    scope: Scope,
+    name: Name,
+    to: Annotated[str, Argument(help="The clone: a path, or a table name of the catalog.")],
+) -> None:
+    """Make a queue once more, to try workers, weights and limits on a real backlog.
+
+    What is in flight is ready in the clone. The two know nothing of each other from then on.
+    """
+    engine = scope.engine(name)
+    made = engine.clone(scope, name, to)
+    shown = {"clone": made.name, "of": engine.locate(scope, name)}
+    scope.display.show(shown, f"cloned {shown['of']} as {shown['clone']}")
+
+
+@command
+def maintain(
+    scope: Scope,
+    name: Name,
+    retention: Annotated[
+        float | None, Option(help="Also drop what finished so many seconds ago.")
+    ] = None,
+    *,
+    dry_run: DryRun = False,
+) -> None:
+    """Log what has expired, write a checkpoint, and merge small files."""
+    kept_for = None if retention is None else timedelta(seconds=retention)
+    if dry_run:
+        found = scope.engine(name).maintainable(scope, name, kept_for)
+        show_affected(scope.display, "ended or dropped", found, dry_run=True)
+        return
+    done = plain(scope.engine(name).maintain(scope, name, kept_for))
+    scope.display.show(done, *show_counts.render_maintenance(done))

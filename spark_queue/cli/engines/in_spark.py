@@ -1,0 +1,198 @@
+"""Commands that Spark answers: of any queue, wherever it is."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any, cast
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_queue.cli import inputs
+from spark_queue.cli.engines.choice import absolute
+from spark_queue.cli.engines.command_engine import LETTER, SHOWN, AnyQueue, Past, RowSource
+from spark_queue.cli.shown.plain import plain, rows
+from spark_queue.clock import SystemClock
+from spark_queue.config import QueueConfig
+from spark_queue.delta.plans.snapshot import chosen
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.address import QueueAddress
+from spark_queue.doctor import examine as examination
+from spark_queue.looking import store_of
+from spark_queue.queue import DeltaQueue
+from spark_queue.report import reading
+from spark_queue.report.reading import Followed
+from spark_queue.results import Affected, EnqueueResult, Maintained, Upgraded
+
+if TYPE_CHECKING:
+    from spark_queue.cli.scope import Scope
+    from spark_queue.doctor.finding import Checkup
+    from spark_queue.doctor.thresholds import Thresholds
+    from spark_queue.reader import Reader
+
+
+def create(scope: Scope, name: str, schema: str, config: QueueConfig) -> str:
+    """See :class:`~spark_queue.cli.engines.command_engine.CommandEngine`, for all below."""
+    return DeltaQueue.create(scope.spark, locate(scope, name), schema, config).name
+
+
+def open_queue(scope: Scope, name: str, reader: str | None) -> AnyQueue:
+    """See :class:`CommandEngine`."""
+    return scope.reading(name, reader)
+
+
+def locate(scope: Scope, name: str) -> str:
+    """See :class:`CommandEngine`."""
+    return scope.locate(name)
+
+
+def drop(scope: Scope, place: str) -> None:
+    """See :class:`CommandEngine`."""
+    DeltaQueue.drop(scope.spark, place)
+
+
+def droppable(scope: Scope, place: str) -> Affected:
+    """See :class:`CommandEngine`."""
+    return cast("Affected", DeltaQueue.drop(scope.spark, place, dry_run=True))
+
+
+def clone(scope: Scope, name: str, to: str) -> AnyQueue:
+    """See :class:`CommandEngine`."""
+    return scope.queue(name).clone(scope.locate(to))
+
+
+def maintain(scope: Scope, name: str, retention: timedelta | None) -> Maintained:
+    """See :class:`CommandEngine`."""
+    return scope.queue(name).maintain(retention=retention)
+
+
+def add_columns(scope: Scope, name: str, schema: str) -> list[str]:
+    """See :class:`CommandEngine`."""
+    return scope.queue(name).add_columns(schema)
+
+
+def upgrade(scope: Scope, name: str, *, dry_run: bool) -> Upgraded:
+    """See :class:`CommandEngine`."""
+    return scope.queue(name).upgrade(dry_run=dry_run)
+
+
+def maintainable(scope: Scope, name: str, retention: timedelta | None) -> Affected:
+    """See :class:`CommandEngine`."""
+    return scope.queue(name).maintain(retention=retention, dry_run=True)
+
+
+def examine(scope: Scope, name: str, limits: Thresholds) -> Checkup:
+    """See :class:`CommandEngine`."""
+    address = QueueAddress(locate(scope, name))
+    return examination.examine(Store.of(scope.spark, address, SystemClock()), limits)
+
+
+def enqueue(scope: Scope, queue: AnyQueue, source: RowSource) -> EnqueueResult:
+    """See :class:`CommandEngine`."""
+    into = cast("DeltaQueue", queue)
+    explained: AbstractContextManager[None] = nullcontext()
+    if source.files is None or source.kind is None:
+        frame = scope.spark.read.table(str(source.table))
+    else:
+        found = (scope.spark, absolute(source.files), source.kind, into.schema)
+        frame, explained = inputs.read_files(*found), inputs.explain_misfits(*found)
+    with explained:
+        return into.enqueue(frame, source.order_by, on_duplicate=source.on_duplicate)
+
+
+def columns(queue: AnyQueue) -> str:
+    """See :class:`CommandEngine`."""
+    fields = _as_queue(queue).schema.fields
+    return ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in fields)
+
+
+def status(
+    queue: AnyQueue, past: Past, where: str | None, limit: int
+) -> tuple[datetime, dict[str, Any]]:
+    """See :class:`CommandEngine`."""
+    seen = _as_queue(queue)
+    at = seen.instant_of(past) if isinstance(past, int) else past or SystemClock().now()
+    at = at.astimezone(timezone.utc)
+    items = matching(seen.status(past), where)
+    first = _first(items, at).select(*seen.schema.names, *SHOWN)
+    return at, {**_count(items, at), "items": rows(first, limit)}
+
+
+def _count(items: DataFrame, at: datetime) -> dict[str, Any]:
+    """Count items per state, and those of which there is more to say."""
+    notes = _notes(at)
+    counted = items.groupBy("_state").agg(
+        F.count(F.lit(1)).alias("items"),
+        *(F.count_if(F.expr(told)).alias(note) for note, told in notes.items()),
+    )
+    found = {row["_state"]: row for row in counted.collect()}
+    states = {state: row["items"] for state, row in sorted(found.items())}
+    return {
+        "states": states,
+        **{note: sum(row[note] for row in found.values()) for note in notes},
+    }
+
+
+def _notes(at: datetime) -> dict[str, str]:
+    now = f"timestamp '{at.isoformat(' ')}'"
+    tried = "_attempts + _losses > 0"
+    return {
+        "lapsed": f"_state = 'claimed' AND _lease_expires_at <= {now}",
+        "retrying": f"_state = 'ready' AND {tried}",
+        "delayed": f"_state = 'ready' AND NOT {tried} AND _available_at > {now}",
+    }
+
+
+def _first(items: DataFrame, at: datetime) -> DataFrame:
+    """Order items: what went wrong, what may, what goes on, what is over."""
+    notes = _notes(at)
+    place = (
+        "CASE WHEN _state = 'dead' THEN 0 WHEN _state = 'expired' THEN 1 "
+        f"WHEN {notes['lapsed']} THEN 2 WHEN {notes['retrying']} THEN 3 "
+        "WHEN _state = 'claimed' THEN 4 WHEN _state = 'ready' THEN 5 "
+        "WHEN _state = 'cancelled' THEN 6 ELSE 7 END"
+    )
+    return items.orderBy(F.expr(place), "_seq")
+
+
+def dead(
+    queue: AnyQueue, past: Past, where: str | None, limit: int
+) -> tuple[int, list[dict[str, Any]]]:
+    """See :class:`CommandEngine`."""
+    seen = _as_queue(queue)
+    letters = matching(seen.dead(past), where)
+    shown = letters.select(*seen.schema.names, *LETTER).orderBy("_seq")
+    return letters.count(), rows(shown, limit)
+
+
+def stats(queue: AnyQueue, past: Past, limit: int) -> dict[str, Any]:
+    """See :class:`CommandEngine`."""
+    found = _as_queue(queue).stats(past)
+    counts = {name: plain(getattr(found, name)) for name in found.__dataclass_fields__}
+    return {**counts, "per_key": rows(_worst(found.per_key), limit)}
+
+
+def _worst(per_key: DataFrame) -> DataFrame:
+    """Order keys: those with dead letters, then those that have waited longest."""
+    return per_key.orderBy(F.desc("dead"), F.desc_nulls_last("oldest_age"), "fair_key")
+
+
+def reports(queue: AnyQueue, window: timedelta, like: Followed | None = None) -> Followed:
+    """See :class:`CommandEngine`."""
+    return reading.follow(store_of(_as_queue(queue)), window, like.engines if like else None)
+
+
+def matching(items: DataFrame, where: str | None) -> DataFrame:
+    """Return the items for which a predicate is true.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When the predicate is more than an expression, or names no column of theirs.
+    """
+    return items if where is None else chosen(items, where)
+
+
+def _as_queue(queue: AnyQueue) -> DeltaQueue | Reader:
+    return cast("DeltaQueue | Reader", queue)

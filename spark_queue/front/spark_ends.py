@@ -1,0 +1,123 @@
+"""A front over a queue with a session of Spark; only what is large makes a query there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from spark_queue.checks import require_kind
+from spark_queue.claim import Claim
+from spark_queue.clock import Clock
+from spark_queue.delta.commands import recovery
+from spark_queue.delta.input import measures, values
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables import rows
+from spark_queue.delta.tables.schema import BOUNDED, OPTIONAL_COLUMNS
+from spark_queue.delta.tables.spark_types import struct_of
+from spark_queue.delta.views import items
+from spark_queue.errors import QueueExistsError, QueueNotFoundError
+from spark_queue.front.queue_ends import Inlet, Outlet, Told, Watched
+from spark_queue.looking import main_store_of, store_of
+from spark_queue.processing.terms import worker_id
+from spark_queue.queue import DeltaQueue
+from spark_queue.reader import Working
+
+
+class SparkInlet:
+    """See :class:`~spark_queue.front.queue_ends.Inlet`.
+
+    Parameters
+    ----------
+    into : DeltaQueue
+        The queue.
+    """
+
+    def __init__(self, into: DeltaQueue) -> None:
+        self._into = into
+        self._schema = into.schema
+        self._columns = StructType([*self._schema.fields, *struct_of(OPTIONAL_COLUMNS)])
+        self._measures = values.measures(self._columns)
+
+    def misfits(self, items: Sequence[Any]) -> list[Exception | None]:
+        """See :class:`~spark_queue.front.queue_ends.Inlet`."""
+        return [self._misfit(item) for item in items]
+
+    def enqueue(
+        self, items: Sequence[Mapping[str, Any]], traces: Sequence[str | None]
+    ) -> Iterable[Told]:
+        """See :class:`~spark_queue.front.queue_ends.Inlet`."""
+        named: dict[str, Any] = {"trace": traces} if any(traces) else {}
+        done = self._into.enqueue(self._table(items), on_full="partial", **named)
+        return done.told or done.outcomes.select("_seq", "outcome", "duplicate_of").collect()
+
+    def _misfit(self, item: Mapping[str, Any]) -> Exception | None:
+        try:
+            measures.require_fit(item, self._measures, OPTIONAL_COLUMNS.names)
+            for given in BOUNDED.values():
+                given.require([item.get(given.name)])
+        except Exception as exc:  # noqa: BLE001 - an item's own code may raise anything
+            return exc
+        return None
+
+    def _table(self, items: Sequence[Mapping[str, Any]]) -> pa.Table:
+        given = [name for name in OPTIONAL_COLUMNS.names if any(name in item for item in items)]
+        columns = {
+            name: [item.get(name) for item in items] for name in (*self._schema.names, *given)
+        }
+        return rows.table(columns, self._columns)
+
+
+class SparkOutlet(Watched):
+    """See :class:`~spark_queue.front.queue_ends.Outlet`.
+
+    Parameters
+    ----------
+    source : Working
+        The queue, or one of its readers.
+    """
+
+    def __init__(self, source: Working) -> None:
+        super().__init__(store_of(source))
+        self._source = source
+
+    def recover(self) -> object:
+        """See :class:`~spark_queue.front.queue_ends.Outlet`."""
+        return recovery.recover(self.store)
+
+    def claim(self, limit: int, lease: timedelta | None) -> Claim:
+        """See :class:`~spark_queue.front.queue_ends.Outlet`."""
+        return self._source.claim(limit, lease=lease, worker_id=worker_id(self.store))
+
+    def rows(self, claim: Claim) -> Iterable[Mapping[str, Any]]:
+        """See :class:`~spark_queue.front.queue_ends.Outlet`."""
+        return items.collected(self.store, claim.lease)
+
+
+def ends(into: DeltaQueue, source: Working) -> tuple[Inlet, Outlet]:
+    """Return where a front puts items into a queue, and takes them by one of its readers."""
+    require_kind("into", into, DeltaQueue)
+    require_kind("reader", source, Working)
+    return SparkInlet(into), SparkOutlet(source)
+
+
+def is_queue(source: object) -> bool:
+    """Tell whether this is a queue, and not a session."""
+    return isinstance(source, DeltaQueue)
+
+
+def open_queue(
+    spark: SparkSession, name_or_path: str, schema: StructType | str, clock: Clock | None
+) -> Store:
+    """Return the logs of a queue, which is made where it is missing."""
+    with suppress(QueueNotFoundError):
+        return main_store_of(DeltaQueue.open(spark, name_or_path, clock=clock))
+    # Somebody else may make it at this very moment.
+    with suppress(QueueExistsError):
+        return main_store_of(DeltaQueue.create(spark, name_or_path, schema, clock=clock))
+    return main_store_of(DeltaQueue.open(spark, name_or_path, clock=clock))

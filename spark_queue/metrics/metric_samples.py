@@ -1,0 +1,227 @@
+"""A look at a queue, as samples of metrics: by its reports, and by its newest heads."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, TypeAlias
+
+from spark_queue import checks
+from spark_queue.delta.commands import readers
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.heads import StatusHead
+from spark_queue.doctor.examine import examine
+from spark_queue.doctor.finding import Checkup
+from spark_queue.doctor.registry import CHECKS
+from spark_queue.metrics import instruments as named
+from spark_queue.metrics.instruments import NO_KEY, REST, Metric
+from spark_queue.report.model import Report, Tenant
+from spark_queue.report.reading import engines_of, follow
+from spark_queue.results import Liveness
+
+if TYPE_CHECKING:
+    from spark_queue.local.local_queue import LocalQueue
+    from spark_queue.queue import DeltaQueue
+
+#: A queue, however it was opened.
+AnyQueue: TypeAlias = "LocalQueue | DeltaQueue"
+
+#: Fair keys that are told one by one, unless a caller says otherwise.
+KEYS = 20
+
+#: How old a checkup may be that a look tells of.
+EXAMINED = timedelta(minutes=5)
+
+#: How long a look looks back, unless a caller says otherwise.
+WINDOW = timedelta(hours=1)
+
+_STATES = ("ready", "claimed", "acked", "dead", "expired", "cancelled")
+
+#: Why items wait, by the panel's word and the metric's.
+_REASONS = {
+    "runnable": "runnable",
+    "delayed": "delayed",
+    "held_by_group": "held by group",
+    "over_a_limit": "over a limit",
+    "paused_items": "paused",
+    "past_their_time": "past their time",
+}
+
+_QUANTILES = {"wait_p50": "0.5", "wait_p95": "0.95", "wait_max": "1"}
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A number of a queue."""
+
+    metric: Metric
+    value: float
+    labels: Mapping[str, str]
+    """One for each label of the metric."""
+
+
+class Looker:
+    """Looks at a queue, again and again: of its logs only what is new is read.
+
+    Parameters
+    ----------
+    queue : LocalQueue or DeltaQueue
+        The queue; on this machine's disk nothing is asked of Spark.
+    keys : int
+        How many fair keys are told one by one: the slow and the noisy ones, as of a report.
+    window : timedelta
+        How long before a look counts as now, in waits, failures and what else has happened.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When ``keys`` is below 1, or the window is not above zero.
+    """
+
+    def __init__(self, queue: AnyQueue, *, keys: int = KEYS, window: timedelta = WINDOW) -> None:
+        checks.require_count("keys", keys)
+        checks.require_duration("window", window)
+        self._store: Store = queue._main  # noqa: SLF001 - it is no user's business
+        self._keys = keys
+        self._window = window
+        self._engines = engines_of(self._store)
+        self._reports: dict[int, Callable[[], Report]] = {}
+        self._checkup: Checkup | None = None
+
+    @property
+    def name(self) -> str:
+        """The queue's name or path."""
+        return self._store.name
+
+    def samples(self) -> list[Sample]:
+        """Return each metric of :data:`instruments.LOOKED_AT` that has a value now."""
+        found = [*_of_items(self._store), *self._findings()]
+        for reader in readers.claiming(self._store):
+            if not reader.is_prepared():
+                found += _of_unread(reader)
+                continue
+            if reader.reader not in self._reports:
+                self._reports[reader.reader] = follow(reader, self._window, self._engines)
+            found += _of_reader(reader, self._reports[reader.reader](), self._keys)
+        return found
+
+    def _findings(self) -> Iterator[Sample]:
+        """Tell what the doctor finds, who looks at all tables and is asked less often."""
+        now = self._store.clock.now()
+        if self._checkup is None or now - self._checkup.at >= EXAMINED:
+            self._checkup = examine(self._store)
+        found = Counter(self._checkup.ids())
+        for name in CHECKS:
+            yield Sample(named.FINDINGS, found[name], {"queue": self.name, "id": name})
+
+
+def samples(queue: AnyQueue, *, keys: int = KEYS, window: timedelta = WINDOW) -> list[Sample]:
+    """Look at a queue once; see :class:`Looker`."""
+    return Looker(queue, keys=keys, window=window).samples()
+
+
+def _of_items(store: Store) -> Iterator[Sample]:
+    head, labels = store.queue_head(), {"queue": store.name}
+    first = store.of_reader(0)
+    yield Sample(named.ACCEPTED, head.items, labels)
+    yield Sample(named.REFUSED, head.refused, labels)
+    yield Sample(named.FORMAT, first.settings(first.status_head()).format, labels)
+    yield Sample(named.LOG_STEPS, head.step, {**labels, "reader": "", "log": "queue"})
+    for facts in head.readers.values():
+        if facts.streams:
+            behind = head.items - facts.since_items
+            yield Sample(named.LAG, behind, {**labels, "reader": facts.name})
+
+
+def _of_reader(store: Store, report: Report, keys: int) -> Iterator[Sample]:
+    head, seen = store.status_head(), report.overview
+    labels = {"queue": store.name, "reader": report.reader}
+    for state in _STATES:
+        yield Sample(named.DEPTH, getattr(seen, state), {**labels, "state": state})
+    for panel, reason in _REASONS.items():
+        yield Sample(named.WAITING, getattr(seen, panel), {**labels, "reason": reason})
+    for state, count in sorted(head.finished.items()):
+        yield Sample(named.FINISHED, count, {**labels, "state": state})
+    for event, count in _recent(report).items():
+        yield Sample(named.RECENT, count, {**labels, "event": event})
+    yield Sample(named.LATE, seen.late, labels)
+    yield Sample(named.OLDEST, seen.oldest_age or 0.0, labels)
+    yield Sample(named.LAG, seen.ready + seen.claimed, labels)
+    yield Sample(named.PAUSED, float(report.paused), labels)
+    yield Sample(named.LOG_STEPS, head.step, {**labels, "log": "status"})
+    if seen.time_left is not None:
+        yield Sample(named.TIME_LEFT, seen.time_left, labels)
+    yield from _of_workers(report, labels)
+    yield from _of_keys(report, labels, keys)
+
+
+def _of_workers(report: Report, labels: Mapping[str, str]) -> Iterator[Sample]:
+    seen, groups = report.overview, report.groups
+    held = min((worker.since for worker in report.workers if worker.since), default=None)
+    claimed, acked = seen.last_claim_at or seen.runnable_since, seen.last_ack_at or held
+    for metric, at in ((named.SINCE_CLAIM, claimed), (named.SINCE_ACK, acked)):
+        if at is not None:
+            yield Sample(metric, (report.as_of - at).total_seconds(), labels)
+    workers = Counter(worker.liveness for worker in report.workers)
+    for state in Liveness:
+        yield Sample(named.WORKERS, workers[state], {**labels, "state": state.value})
+    yield Sample(named.HELD_GROUPS, groups[0].heads if groups else 0, labels)
+
+
+def _of_unread(store: Store) -> Iterator[Sample]:
+    """Tell of a reader that has no log, before its first use or after that was deleted."""
+    labels = {"queue": store.name, "reader": store.registered().name}
+    waiting = store.outstanding(StatusHead())
+    yield Sample(named.DEPTH, waiting, {**labels, "state": "ready"})
+    yield Sample(named.LAG, waiting, labels)
+
+
+def _recent(report: Report) -> dict[str, int]:
+    points = report.retries
+    return {
+        "enqueued": report.overview.enqueued_in_window,
+        "acked": report.overview.done_in_window,
+        "claimed": sum(point.claimed for point in points),
+        "claimed again": sum(point.claimed_again for point in points),
+        "failed": sum(point.failures for point in points),
+        "dead": sum(point.dead for point in points),
+        "lost": sum(worker.lost for worker in report.workers),
+    }
+
+
+def _of_keys(report: Report, labels: Mapping[str, str], keys: int) -> Iterator[Sample]:
+    """Tell of the first keys one by one, and of all others what is left of the whole."""
+    told = report.tenants[:keys]
+    for tenant in told:
+        here = {**labels, "key": _key_label(tenant.fair_key)}
+        yield Sample(named.KEY_DEPTH, tenant.ready, {**here, "state": "ready"})
+        yield Sample(named.KEY_DEPTH, tenant.claimed, {**here, "state": "claimed"})
+        yield Sample(named.KEY_FAILURES, tenant.failures, here)
+        if tenant.oldest_age is not None:
+            yield Sample(named.KEY_OLDEST, tenant.oldest_age, here)
+        for field, quantile in _QUANTILES.items():
+            wait = getattr(tenant, field)
+            if wait is not None:
+                yield Sample(named.KEY_WAIT, wait, {**here, "quantile": quantile})
+    if told and told[0].keys > len(told):
+        yield from _of_the_rest(report, told, {**labels, "key": REST})
+
+
+def _key_label(key: str | None) -> str:
+    """Return the label of a key; one that is called as ours are gets a backslash before that."""
+    if key is None:
+        return NO_KEY
+    return f"\\{key}" if key.lstrip("\\") in (NO_KEY, REST) else key
+
+
+def _of_the_rest(
+    report: Report, told: Sequence[Tenant], labels: Mapping[str, str]
+) -> Iterator[Sample]:
+    ready = report.overview.ready - sum(tenant.ready for tenant in told)
+    claimed = report.overview.claimed - sum(tenant.claimed for tenant in told)
+    failures = _recent(report)["failed"] - sum(tenant.failures for tenant in told)
+    yield Sample(named.KEY_DEPTH, ready, {**labels, "state": "ready"})
+    yield Sample(named.KEY_DEPTH, claimed, {**labels, "state": "claimed"})
+    yield Sample(named.KEY_FAILURES, failures, labels)

@@ -1,0 +1,242 @@
+"""Process a queue without Spark: by threads or children, with results in a table."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import partial
+from typing import TypedDict
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_queue import checks
+from spark_queue.claim import Claim
+from spark_queue.delta.arrow import claim_items
+from spark_queue.delta.commands import asking
+from spark_queue.delta.commands.settle import SettledStep, Some, Verdict
+from spark_queue.delta.input.plain import arrow
+from spark_queue.delta.input.plain.ddl_parser import parsed
+from spark_queue.delta.replica.request import Request
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.address import require_table
+from spark_queue.delta.tables.claim_record import ClaimRecord, error_room
+from spark_queue.delta.tables.outputs import ResultTable
+from spark_queue.errors import InvalidArgumentError, SparkNeededError
+from spark_queue.processing import interrupts
+from spark_queue.processing.apart import can_fork
+from spark_queue.processing.calling import columns_of, warn_of_rows
+from spark_queue.processing.continuing import Continuing
+from spark_queue.processing.crew import Crew, Using
+from spark_queue.processing.loop import ProcessResult, run_claims
+from spark_queue.processing.terms import Terms
+
+#: What results have beside their own columns.
+_MARKS = (pa.field("_seq", pa.int64()), pa.field("_claim_id", pa.string()))
+
+_USING = ("threads", "processes")
+
+
+class LocalOptions(TypedDict, total=False):
+    """The options of :meth:`LocalQueue.process` for any kind of handler."""
+
+    limit: int
+    lease: timedelta | None
+    worker_id: str | None
+    returns: str | pa.Schema | None
+    output: str | None
+    max_workers: int
+    using: Using
+    time_limit: timedelta | None
+    stop: threading.Event | None
+    on_claim: Callable[[ProcessResult], None] | None
+    forever: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalAsked(Terms):
+    """A handler, and how it is to be run, on any queue."""
+
+    returns: str | pa.Schema | None = None
+    output: str | None = None
+    max_workers: int = 1
+    using: Using = "threads"
+
+    def check(self, on_claim: object) -> None:
+        """Raise where an option is none, or does not go with the others, on any queue."""
+        self.check_terms(on_claim)
+        checks.optional(require_table, "output", self.output)
+        checks.require_count("max_workers", self.max_workers, most=checks.MOST)
+        checks.require_choice("using", self.using, _USING)
+        if self.output is not None and self.returns is None:
+            raise InvalidArgumentError("output is given without returns: say which columns it gets")
+        if self.using == "processes" and not can_fork():
+            raise InvalidArgumentError("using is 'processes', and this system has no fork")
+        _columns(self.returns)
+
+    def hands(self, store: Store) -> LocalHands:
+        """Return who does this for a queue."""
+        columns = _columns(self.returns)
+        crew = Crew(
+            handler=Continuing(self.handler, store.name),
+            per=self.per,
+            using=self.using,
+            max_workers=self.max_workers,
+            columns=columns_of(columns),
+        )
+        output = None if self.output is None else asking.output(store, self.output)
+        return LocalHands(store, self.request(store), crew, columns, output)
+
+
+class LocalHands:
+    """See :class:`~spark_queue.processing.loop.Hands`: threads or children, and a table of results.
+
+    Parameters
+    ----------
+    store : Store
+        The queue, as its reader sees it.
+    request : Request
+        What claims ask for.
+    crew : Crew
+        Who runs the handler.
+    returns : pyarrow.Schema, optional
+        The columns of results.
+    output : ResultTable, optional
+        Where they go.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        request: Request,
+        crew: Crew,
+        returns: pa.Schema | None,
+        output: ResultTable | None,
+    ) -> None:
+        self._store = store
+        self._request = request
+        self.crew = crew
+        self._returns = returns
+        self._output = output
+        self._is_unasked, self._has_warned = False, False
+
+    def begin(self, stop: threading.Event) -> Request:
+        """See :class:`~spark_queue.processing.loop.Hands`."""
+        del stop
+        output = self._output
+        if output is None or self._returns is None:
+            return self._request
+        # As Spark makes a table: what may not be null is asked of the rows.
+        columns = pa.schema([one.with_nullable(True) for one in (*self._returns, *_MARKS)])
+        if not output.exists():
+            output.make(columns)
+        there = output.require(columns)
+        self.crew.columns = columns_of(_with_required(self._returns, there))
+        # What others have left is asked first, and settled by what their output has.
+        return replace(self._request, output=asking.lasting_name(output), takes_lapsed=False)
+
+    def work(self, claim: Claim) -> Verdict | None:
+        """See :class:`~spark_queue.processing.loop.Hands`."""
+        store = self._store
+        blocks = store.settings(store.status_head()).config.on_failure == "block"
+        outcomes = self.crew.work(_items(store, claim), blocks=blocks)
+        if self._output is not None and not _write(self._output, outcomes, claim):
+            return None
+        self._is_unasked = self._returns is None and bool(pc.any(outcomes["unasked"]).as_py())
+        return _verdict(outcomes)
+
+    def after_settle(self, claim: Claim, done: SettledStep) -> None:
+        """See :class:`~spark_queue.processing.loop.Hands`."""
+        del claim, done
+        if self._is_unasked and not self._has_warned:
+            self._has_warned = True
+            warn_of_rows()
+
+
+def process(
+    store: Store,
+    asked: LocalAsked,
+    *,
+    time_limit: timedelta | None,
+    stop: threading.Event | None,
+    on_claim: Callable[[ProcessResult], None] | None,
+    forever: bool,
+) -> ProcessResult:
+    """Claim, run and settle until the queue is empty, the time is up, or someone stops it."""
+    hands = asked.hands(store)
+    run = partial(run_claims, store, hands, time_limit, on_claim, forever=forever)
+    if threading.current_thread() is threading.main_thread():
+        cut = hands.crew.cut.set
+        return interrupts.on_a_thread(run, stop, cut=cut, again=cut)
+    return run(stop or threading.Event())
+
+
+def _columns(returns: str | pa.Schema | None) -> pa.Schema | None:
+    """Read the columns of results; a name of our own is none."""
+    if returns is None:
+        return None
+    found = returns if isinstance(returns, pa.Schema) else _from_ddl(returns)
+    names = [name.lower() for name in found.names]
+    for name in names:
+        if name in {mark.name for mark in _MARKS} or names.count(name) > 1:
+            raise InvalidArgumentError(f"returns has the column {name!r}, which is there already")
+    return found
+
+
+def _from_ddl(returns: str) -> pa.Schema:
+    fields = parsed(returns, "returns")
+    return pa.schema([pa.field(one.name, arrow.type_of(one), one.nullable) for one in fields])
+
+
+def _with_required(returns: pa.Schema, there: pa.Schema) -> pa.Schema:
+    """Return the columns of results, those NOT NULL that the table has so."""
+    required = {column.name for column in there if not column.nullable}
+    return pa.schema([one.with_nullable(False) if one.name in required else one for one in returns])
+
+
+def _items(store: Store, claim: Claim) -> pa.Table:
+    """Read the items of a claim, in the order of service."""
+    grant = claim_items.grant_of(store, claim.lease)
+    found = claim_items.items_of(store, grant)
+    if found is None or found.num_rows < claim.count:
+        why = "they were purged, or lie in files that only Spark reads"
+        raise SparkNeededError(f"to read the items of claim {claim.id!r}", why)
+    return claim_items.in_order(found, grant, keep=claim_items.HIDDEN)
+
+
+def _write(output: ResultTable, outcomes: pa.Table, claim: Claim) -> bool:
+    """Write the results of what is done; False where somebody has taken over."""
+    done = pc.and_(pc.equal(outcomes["outcome"], "ack"), pc.is_valid(outcomes["result"]))
+    rows = outcomes.filter(done)
+    if not rows.num_rows:
+        return True
+    results = rows["result"].combine_chunks()
+    columns = dict(zip([field.name for field in results.type], results.flatten(), strict=True))
+    name = pa.repeat(pa.scalar(claim.id), rows.num_rows)
+    table = pa.table({**columns, "_seq": rows["_seq"], "_claim_id": name})
+    return output.write(table, claim.id, _record(outcomes, claim).text())
+
+
+def _record(outcomes: pa.Table, claim: Claim) -> ClaimRecord:
+    room = error_room(len(outcomes) - outcomes["error"].null_count)
+    return ClaimRecord(
+        claim_id=claim.id,
+        outcomes={
+            seq: (outcome, error and error[:room])
+            for seq, outcome, error in _rows_of(
+                outcomes.filter(pc.not_equal(outcomes["outcome"], "ack"))
+            )
+        },
+        is_whole=outcomes.num_rows == claim.count,
+    )
+
+
+def _verdict(outcomes: pa.Table) -> Verdict:
+    return Some({seq: (outcome, error) for seq, outcome, error in _rows_of(outcomes)})
+
+
+def _rows_of(outcomes: pa.Table) -> Iterator[tuple[int, str, str | None]]:
+    columns = (outcomes[name].to_pylist() for name in ("_seq", "outcome", "error"))
+    return zip(*columns, strict=True)

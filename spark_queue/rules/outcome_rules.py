@@ -1,0 +1,36 @@
+"""Effects of an outcome on an item: done, dead, or back."""
+
+from __future__ import annotations
+
+from spark_queue.rules.jitter import retry_draw
+from spark_queue.rules.record import Record
+from spark_queue.rules.rule_model import Ack, Dead, Nack, Outcome, Release, State
+from spark_queue.rules.scheduler_state import SchedulerState
+
+
+# rule: outcome of an item
+def apply(state: SchedulerState, record: Record, outcome: Outcome) -> State:
+    """Apply what its holder says of an item, and return the state that it comes to."""
+    if isinstance(outcome, Ack):
+        state.finish(record, "acked")
+    elif isinstance(outcome, Dead):
+        state.finish(record, "dead", outcome.error)
+    elif isinstance(outcome, Release):
+        state.give_back(record)
+    else:
+        _fail(state, record, outcome)
+    return record.state
+
+
+# rule: outcome of an item
+def _fail(state: SchedulerState, record: Record, outcome: Nack) -> None:
+    config = state.config
+    record.attempts += 1
+    record.error = outcome.error
+    if config.max_attempts is not None and record.attempts >= config.max_attempts:
+        state.finish(record, "dead", outcome.error)
+        return
+    draw = retry_draw(record.seq, record.attempts)
+    delay = config.retry.delay_after(record.attempts, draw)
+    record.available_at = state.clock + delay.total_seconds()
+    state.give_back(record)

@@ -1,0 +1,232 @@
+"""The state of a scheduler: its items and counters, and the transitions that all steps share."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Hashable, Iterable
+from typing import get_args
+
+from spark_queue.config import QueueConfig
+from spark_queue.rules.deadlines import Timing
+from spark_queue.rules.dedup_keys import Distinct
+from spark_queue.rules.fairness import Turns
+from spark_queue.rules.grouping import Serial, Ungrouped
+from spark_queue.rules.ready import Line
+from spark_queue.rules.record import Place, Record
+from spark_queue.rules.rule_model import Admitted, Grant, NewItem, State, Terminal
+
+TERMINAL: frozenset[str] = frozenset(get_args(Terminal))
+
+#: States that a redrive leads out of, by a new item.
+REDRIVABLE = TERMINAL - {"acked"}
+
+
+class SchedulerState:
+    """Items, counters, leases, and one object per rule, chosen when it is made.
+
+    Attributes
+    ----------
+    clock : float
+        The latest time that any step was given: time never runs backwards.
+    records : dict
+        The items by seq; without ``keep_finished`` the live ones only.
+    refused : dict
+        The holder of the key, by the seq of the refused row.
+    leases : dict
+        What each lease still holds.
+    grants : dict
+        What was granted, by claim id.
+    """
+
+    def __init__(self, config: QueueConfig, *, keep_finished: bool) -> None:
+        self.config = config
+        self.keep_finished = keep_finished
+        self.step = 0
+        self.last_seq = 0
+        self.clock = float("-inf")
+        self.paused = False
+        self.run = 1
+        self.tally: Counter[str] = Counter()
+        self.records: dict[int, Record] = {}
+        self.refused: dict[int, int] = {}
+        self.leases: dict[int, set[int]] = {}
+        self.grants: dict[str, Grant] = {}
+        self._claim_ids: dict[int, str] = {}
+        self.line = Line(self.records)
+        self.turns = Turns(config.weights, fair=config.fair_key is not None)
+        self.timing = Timing(self.records)
+        self.distinct = None if config.dedup_key is None else Distinct(config.dedup_scope)
+        self.serial = self._grouping()
+
+    def begin(self, now: float | None = None) -> int:
+        """Start a step: give it its number, and let time pass."""
+        self.step += 1
+        if now is not None:
+            self.pass_time(now)
+        return self.step
+
+    def pass_time(self, now: float) -> None:
+        """Let time pass; it never runs backwards."""
+        self.clock = max(self.clock, now)
+
+    def admit(self, new: NewItem, origin: int | None = None) -> Admitted:
+        """Accept a row as an item, or refuse it as a duplicate."""
+        self.last_seq += 1
+        seq = self.last_seq
+        holder = None
+        if self.distinct is not None:
+            holder = self.distinct.holder(new.dedup_key, self.clock, origin)
+        if holder is None:
+            self._accept(seq, new, origin)
+        else:
+            self.tally["refused"] += 1
+            if self.keep_finished:
+                self.refused[seq] = holder
+        return Admitted(seq=seq, duplicate_of=holder, origin=origin)
+
+    # rule: redrive of an ended item
+    def redrive(self, seqs: Iterable[int], *, again: bool) -> list[Admitted]:
+        """Enqueue finished items again, but acked ones; those with a successor only if asked."""
+        redriven = set() if again else {record.origin for record in self.records.values()}
+        admitted = []
+        for seq in seqs:
+            record = self.records.get(seq)
+            if record is None or record.state not in REDRIVABLE or seq in redriven:
+                continue
+            answer = self.admit(_afresh(record.new, self.clock), origin=seq)
+            if answer.duplicate_of is None and not again:
+                redriven.add(seq)
+            admitted.append(answer)
+        return admitted
+
+    def move(self, record: Record, place: Place) -> None:
+        """Bring an item to another place, and tell its followers."""
+        old, record.place = record.place, place
+        self.timing.move(record, old, place)
+        self.serial.move(record, old, place)
+
+    def hold(self, record: Record, lease: int, expires_at: float, worker_id: str) -> None:
+        """Put an item under a lease, instead of the one that it may be under."""
+        self._drop_lease(record)
+        record.lease, record.lease_expires_at = lease, expires_at
+        record.worker_id = worker_id
+        self.leases.setdefault(lease, set()).add(record.seq)
+        self._set_state(record, "claimed")
+        self.move(record, "held")
+
+    def give_back(self, record: Record) -> None:
+        """Make a claimed item ready again, at its place."""
+        self._drop_lease(record)
+        self._set_state(record, "ready")
+        self.move(record, "due" if record.is_due(self.clock) else "delayed")
+
+    def finish(self, record: Record, state: Terminal, error: str | None = None) -> None:
+        """Bring an item to a terminal state, and free its key, its group and its slot."""
+        self._drop_lease(record)
+        self._set_state(record, state)
+        record.finished_at = self.clock
+        record.error = record.error if error is None else error
+        self.move(record, "done")
+        if self.distinct is not None:
+            self.distinct.leave(record.new.dedup_key, record.seq, self.clock)
+        self.turns.leave(record.account)
+        record.raw_tag = record.account.tag(record.raw_tag)
+        if not self.keep_finished:
+            del self.records[record.seq]
+
+    # rule: holder of a lease
+    def holding(self, lease: int, seq: int) -> Record | None:
+        """Return an item if the lease holds it: no later claim took it, and nobody settled it."""
+        record = self.records.get(seq)
+        if record is None or record.state != "claimed" or record.lease != lease:
+            return None
+        return record
+
+    def remember(self, claim_id: str, grant: Grant) -> None:
+        """Keep a grant, to answer the same claim again."""
+        if self.keep_finished or grant.items:
+            self.grants[claim_id] = grant
+            self._claim_ids[grant.lease] = claim_id
+
+    # rule: room of a claim
+    def room(self, freed: int = 0) -> int | None:
+        """Return how many more items may be in flight, or None for any number.
+
+        ``freed`` are claimed ones that are about to end.
+        """
+        limit = self.config.max_in_flight
+        return None if limit is None else max(0, limit - self.tally["claimed"] + freed)
+
+    def enter(self, record: Record) -> None:
+        """Enter a live item for the rules to follow."""
+        self.records[record.seq] = record
+        self.turns.join(record.account)
+        if record.state == "claimed":
+            self.move(record, "held")
+        else:
+            self.move(record, "due" if record.is_due(self.clock) else "delayed")
+
+    # rule: place of a new member
+    def _accept(self, seq: int, new: NewItem, origin: int | None) -> None:
+        bound = self.serial.predecessor(new.group_key)
+        priority = 0 if self.config.priority is None else new.priority
+        if bound is not None:
+            priority = min(priority, bound.priority)
+        account = self.turns.account(priority, new.fair_key)
+        floor = bound.tag if bound is not None and bound.priority == priority else None
+        record = Record(
+            seq=seq,
+            new=new,
+            priority=priority,
+            account=account,
+            raw_tag=self.turns.stamp(account, new.cost, floor, new.tag),
+            enqueued_at=self.clock,
+            available_at=new.available_at,
+            origin=origin,
+        )
+        self.tally["enqueued"] += 1
+        self.tally["ready"] += 1
+        self.enter(record)
+        if self.distinct is not None:
+            self.distinct.take(new.dedup_key, seq, self.clock)
+
+    def _set_state(self, record: Record, state: State) -> None:
+        self.tally[record.state] -= 1
+        self.tally[state] += 1
+        record.state = state
+
+    def _drop_lease(self, record: Record) -> None:
+        lease = record.lease
+        record.lease = record.lease_expires_at = None
+        if lease is None:
+            return
+        self.leases[lease].discard(record.seq)
+        if not self.leases[lease]:
+            del self.leases[lease]
+            if not self.keep_finished and (claim_id := self._claim_ids.pop(lease, None)):
+                del self.grants[claim_id]
+
+    def _grouping(self) -> Ungrouped:
+        config = self.config
+        if config.group_key is None:
+            return Ungrouped(self.line)
+        return Serial(
+            self.line,
+            self.records,
+            limit=config.group_limit,
+            blocking=config.on_failure == "block",
+        )
+
+
+def check_hashable(new: NewItem) -> None:
+    """Refuse keys that cannot be compared, before anything is changed."""
+    keys: tuple[Hashable, ...] = (new.dedup_key, new.fair_key, new.group_key)
+    hash(keys)
+
+
+def _afresh(new: NewItem, now: float) -> NewItem:
+    passed = new.expires_at is not None and new.expires_at <= now
+    return dataclasses.replace(
+        new, available_at=None, expires_at=None if passed else new.expires_at
+    )
