@@ -36,7 +36,9 @@ class Stage:
 
 def evaluated(inputs: DataFrame) -> DataFrame:
     """Evaluate a frame once, as :func:`columns.keyed` returns it; ``_mid`` is its order."""
-    return inputs.withColumn("_mid", F.monotonically_increasing_id()).localCheckpoint()
+    marked = inputs.withColumn("_mid", F.monotonically_increasing_id())
+    # By the first job that reads it, which saves one of its own.
+    return marked.localCheckpoint(eager=False)
 
 
 def collected(marked: DataFrame, most: int) -> pa.Table | None:

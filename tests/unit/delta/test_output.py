@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pytest
@@ -17,7 +17,9 @@ RESULTS = StructType([StructField(name, StringType()) for name in ("n", "_seq", 
 
 
 class Nothing:
-    """A session that must not be asked for anything."""
+    """A session that must not be asked for anything but its settings."""
+
+    conf: ClassVar[dict[str, str]] = {}
 
     def __getattr__(self, name: str) -> Any:
         raise AssertionError(f"{name} was asked of Spark")
