@@ -141,22 +141,22 @@ class Ownership:
     def take_position(self, place: Store) -> None:
         """Log the holder in a reader's log; what was claimed there is ready again, uncharged."""
 
-        def decided(at: Snapshot) -> Step[StatusHead, None]:
+        def decide(at: Snapshot) -> Step[StatusHead, None]:
             before = at.status
             rows, count = self._given_back(place, before) if before.claimed else (None, 0)
             head = following(before, claimed=0, log_rows=before.log_rows + count)
             return Step(head=self.renewed(head), rows=rows, answer=None)
 
-        on_status(place, "take over", decided)
+        on_status(place, "take over", decide)
 
     def _take_items(self) -> QueueHead:
         """Log who holds the queue now; return the head before."""
 
-        def decided(at: Snapshot) -> Step[QueueHead, tuple[QueueHead, float]]:
+        def decide(at: Snapshot) -> Step[QueueHead, tuple[QueueHead, float]]:
             self._require_free(at.queue)
             return self._holding(at.queue)
 
-        before, at = on_items(self._store, "take over", decided)
+        before, at = on_items(self._store, "take over", decide)
         self.was_renewed(at)
         fencing.leave(before.hold.by)
         return before
@@ -199,13 +199,13 @@ class Ownership:
         return self._holding(at.queue)
 
     def _free(self) -> None:
-        def decided(at: Snapshot) -> Answer[None]:
+        def decide(at: Snapshot) -> Answer[None]:
             before = at.queue
             if before.hold.by != self._token:
                 return Answer(answer=None)
             return Step(head=fencing.freed(following(before)), answer=None)
 
-        on_items(self._store, "free", decided)
+        on_items(self._store, "free", decide)
 
     def _lose(self) -> None:
         self._over.set()

@@ -23,7 +23,7 @@ def pack(items: pa.Table, parts: int) -> pa.Table:
     parts : int
         How many parts there are at most.
     """
-    packs = [pa.array([_packed(part)], pa.binary()) for part in _parts_of(items, parts)]
+    packs = [pa.array([_to_bytes(part)], pa.binary()) for part in _parts_of(items, parts)]
     return pa.table({PACK: pa.chunked_array(packs, pa.binary())})
 
 
@@ -45,10 +45,10 @@ def unpacking(run: Runner, batch_rows: int) -> Runner:
         How many items a batch has at most; of a number below 1 it has all of a part.
     """
 
-    def unpacked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run_packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from run(_items_in(batches, batch_rows))
 
-    return unpacked
+    return run_packed
 
 
 def _in_zone(field: pa.Field, zone: str) -> pa.Field:
@@ -64,7 +64,7 @@ def _items_in(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Recor
             yield from items.to_batches(max_chunksize=rows if rows > 0 else None)
 
 
-def _packed(items: pa.Table) -> bytes:
+def _to_bytes(items: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, items.schema) as stream:
         stream.write_table(items.combine_chunks())

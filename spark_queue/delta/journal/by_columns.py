@@ -135,11 +135,11 @@ class ColumnTables:
         def may_count(file: LogFile) -> bool:
             return file.may_have("_seq", passed + 1) or file.may_have_one("_seq", among)
 
-        def counted() -> int:
+        def count() -> int:
             parts = parts_of(place, "queue", names, may_count)
             return sum(self._bytes_in(part, passed, ended, returned) for part in parts)
 
-        return once_more(counted)
+        return once_more(count)
 
     def _bytes_in(self, rows: pa.Table, passed: int, ended: pa.Array, returned: pa.Array) -> int:
         waits = pc.and_(pc.greater(rows["_seq"], passed), pc.invert(pc.is_in(rows["_seq"], ended)))

@@ -207,7 +207,7 @@ class DeltaJournal:
     # What is written
 
     def _put(self, puts: Sequence[Entry[Any]]) -> None:
-        def decided(seen: Snapshot) -> Step[QueueHead, tuple[int, float]]:
+        def decide(seen: Snapshot) -> Step[QueueHead, tuple[int, float]]:
             before = seen.queue
             self._ownership.require_held(before)
             head = self._after(before, puts)
@@ -219,9 +219,9 @@ class DeltaJournal:
                 answer=(before.gen, time.monotonic()),
             )
 
-        gen, at = on_items(self._store, "put", decided)
+        gen, at = on_items(self._store, "put", decide)
         self._ownership.was_renewed(at)
-        self._entered(gen, puts[0].id)
+        self._note_generation(gen, puts[0].id)
 
     def _after(self, before: QueueHead, puts: Sequence[Entry[Any]]) -> QueueHead:
         now = self._store.clock.now()
@@ -235,7 +235,7 @@ class DeltaJournal:
         )
         return self._ownership.renewed(head)
 
-    def _entered(self, gen: int, seq: int) -> None:
+    def _note_generation(self, gen: int, seq: int) -> None:
         if not self._gens or self._gens[-1][1] != gen:
             self._gens.append((seq, gen))
 
@@ -266,7 +266,7 @@ class DeltaJournal:
         total = sum(map(len, ended.values())) + len(settlements.returned)
         counts = {state: len(seqs) for state, seqs in ended.items() if seqs}
 
-        def decided(seen: Snapshot) -> Step[StatusHead, None]:
+        def decide(seen: Snapshot) -> Step[StatusHead, None]:
             before = seen.status
             self._ownership.require_held(before)
             head = following(
@@ -278,7 +278,7 @@ class DeltaJournal:
             rows = self._settled_rows(ended, settlements.returned)
             return Step(head=head, rows=rows, small=is_small(total), counts=counts, answer=None)
 
-        on_status(place, "settle", decided)
+        on_status(place, "settle", decide)
 
     def _settled_rows(
         self, ended: Mapping[str, Sequence[int]], returned: Mapping[int, int]

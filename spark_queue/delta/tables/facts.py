@@ -15,7 +15,7 @@ logger = logging.getLogger("spark_queue")
 def _escape(record: logging.LogRecord) -> bool:
     """Keep texts of items from steering a terminal, and from standing as records of their own."""
     if isinstance(record.args, tuple):
-        record.args = tuple(map(_escaped, record.args))
+        record.args = tuple(map(_safe_value, record.args))
     if record.exc_info and not record.exc_text:
         said = logging.Formatter().formatException(record.exc_info)
         shown = visible(said, lines=True)
@@ -24,7 +24,7 @@ def _escape(record: logging.LogRecord) -> bool:
     return True
 
 
-def _escaped(value: object) -> object:
+def _safe_value(value: object) -> object:
     if isinstance(value, int | float):
         return value
     try:

@@ -165,13 +165,13 @@ class SparkLog(FileLog[_Head]):
     def last_seq(self, step: int) -> int | None:
         """Return the highest seq of the items that steps up to one have named."""
 
-        def named() -> int | None:
+        def find_seq() -> int | None:
             # What others log meanwhile names items that they have enqueued meanwhile.
             rows = self.read().where((F.col("_kind") == ITEM) & (F.col("_step") <= step))
             seq: int | None = rows.agg(F.max("_seq")).collect()[0][0]
             return seq
 
-        return looked(named)
+        return looked(find_seq)
 
     def text(self, kind: str, step: int) -> str | None:
         """Return the text of the row of a kind and a step, in the lane of heads."""

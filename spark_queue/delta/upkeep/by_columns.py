@@ -53,7 +53,7 @@ def maintain(
     dropped: list[Generation] = []
     if retention is not None:
         dropped = generations.dropped(store, retention, GenerationsByColumns(store, archive))
-    tidied = [_tidied(store, "queue"), *(_tidied(r, "status") for r in readers.every(store))]
+    tidied = [_tidy(store, "queue"), *(_tidy(r, "status") for r in readers.every(store))]
     directory = store.handle.place.directory()
     if directory is not None:
         lives.sweep(directory)
@@ -78,7 +78,7 @@ def _drop_old_checkpoints(reader: Store, newest: int) -> None:
     _remove(reader, "status", _of(OPEN_LANE), lambda rows: pc.less(rows["_step"], newest))
 
 
-def _tidied(store: Store, which: LogName) -> Tidied:
+def _tidy(store: Store, which: LogName) -> Tidied:
     """Merge the files of a log, and remove those that nobody reads any more."""
     # A stream may be far behind, and reads files that were merged since.
     streams = any(facts.streams for facts in store.queue_head().readers.values())
@@ -106,7 +106,7 @@ class GenerationsByColumns(FinishedByColumns):
         """See :class:`GenerationTables`."""
         if self.archive is not None:
             name = generations.archive_name(self.store)
-            self.archive.append(_archived(self.store, gen.number), name, gen.number + 1)
+            self.archive.append(_archive_rows(self.store, gen.number), name, gen.number + 1)
 
     def drop(self, reader: Store, which: LogName, gen: Generation) -> None:
         """See :class:`GenerationTables`."""
@@ -171,14 +171,14 @@ class _PurgeByColumns:
 def _archive(store: Store, path: str) -> ResultTable:
     """Return the table that gets items before they are dropped; it is made where it is missing."""
     table = asking.output(store, path, "archive", "the queue")
-    columns = _archived(store, OPEN_LANE).schema
+    columns = _archive_rows(store, OPEN_LANE).schema
     if not table.exists():
         table.make(columns)
     table.require(columns)
     return table
 
 
-def _archived(store: Store, gen: int) -> pa.Table:
+def _archive_rows(store: Store, gen: int) -> pa.Table:
     """Return the items of a generation with the columns that an archive has."""
     columns = (*store.user_columns(), "_seq", "_enqueued_at", "_origin")
     rows = rows_of(store, "queue", ("_gen", *columns), _of(gen))

@@ -146,14 +146,14 @@ def _at_one_instant(store: Store, version_of: _VersionOf) -> list[tuple[int | No
     readers do is their own: they need not be looked at together.
     """
 
-    def looked() -> list[tuple[int | None, int]] | None:
+    def look() -> list[tuple[int | None, int]] | None:
         first = version_of(store, store.queue.address)
         numbers = _numbers(store, store.queue.head() or QueueHead())
         found = [(n, version_of(store, _log_of(store, n).address)) for n in numbers]
         is_one = version_of(store, store.queue.address) == first
         return [(None, first), *found] if is_one else None
 
-    return until_done(_ACTION, looked)
+    return until_done(_ACTION, look)
 
 
 def _log_of(store: Store, number: int | None) -> Log[Any]:
@@ -188,13 +188,13 @@ def _begin(made: Store) -> None:
     """Make a clone a queue of its own, by its first steps."""
     # Those of the front that held the original are no steps of somebody else here.
     made.handle.holder = made.queue_head().hold.by
-    on_items(made, _ACTION, lambda at: _freed(at.queue))
+    on_items(made, _ACTION, lambda at: _free(at.queue))
     made.handle.holder = ""
     for reader in readers.every(made):
         admin.give_back(reader, _ACTION)
 
 
-def _freed(before: QueueHead) -> Answer[None]:
+def _free(before: QueueHead) -> Answer[None]:
     kept = {number: _sends_nothing(facts) for number, facts in before.readers.items()}
     # A query goes on filling the original: here its checkpoint would leave batches out.
     freed = following(before, hold=Hold(), readers=kept, streams={})

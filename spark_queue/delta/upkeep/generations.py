@@ -104,13 +104,13 @@ def _is_full(head: QueueHead, now: datetime, retention: timedelta) -> bool:
 
 
 def _close(store: Store, now: datetime, retention: timedelta) -> None:
-    def decided(at: Snapshot) -> Answer[None]:
+    def decide(at: Snapshot) -> Answer[None]:
         before = at.queue
         if not _is_full(before, now, retention):
             return Answer(answer=None)
         return Step(head=following(before, gen=before.gen + 1, gen_since=None), answer=None)
 
-    on_items(store, "close generation", decided)
+    on_items(store, "close generation", decide)
 
 
 def _due(store: Store, tables: Finished, before: datetime, newest: int) -> list[Generation]:
@@ -119,17 +119,17 @@ def _due(store: Store, tables: Finished, before: datetime, newest: int) -> list[
     Oldest first; the oldest one that is kept ends the list, so that what is kept is all of the
     later.
     """
-    closed = _unneeded(tables.closed(newest), _needed(store, tables, {}))
+    closed = _drop_needed(tables.closed(newest), _needed_generations(store, tables, {}))
     ended = _last_ends(store, tables)
     done = (replace(gen, last=ended.get(gen.number)) for gen in closed)
     return list(takewhile(lambda gen: gen.last is None or gen.last <= before, done))
 
 
-def _unneeded(gens: Iterable[Generation], needed: Collection[int]) -> list[Generation]:
+def _drop_needed(gens: Iterable[Generation], needed: Collection[int]) -> list[Generation]:
     return list(takewhile(lambda gen: gen.number not in needed, gens))
 
 
-def _needed(store: Store, tables: Finished, seen: Seen) -> set[int]:
+def _needed_generations(store: Store, tables: Finished, seen: Seen) -> set[int]:
     """Return the generations that some reader still needs; see :class:`GenerationTables`."""
     live: set[int] = set()
     for reader in standstill.registered(store):
@@ -153,12 +153,12 @@ def _drop_all(
 
     Each by itself, so that nobody waits for his step until all are gone.
     """
-    return list(takewhile(lambda gen: _dropped(store, gen, seen, tables), due))
+    return list(takewhile(lambda gen: _try_drop(store, gen, seen, tables), due))
 
 
-def _dropped(store: Store, gen: Generation, seen: Seen, tables: GenerationTables) -> bool:
+def _try_drop(store: Store, gen: Generation, seen: Seen, tables: GenerationTables) -> bool:
     with standstill.standstill(store):
-        if gen.number in _needed(store, tables, seen):
+        if gen.number in _needed_generations(store, tables, seen):
             return False
         return _drop(store, gen, seen, tables)
 
@@ -179,7 +179,7 @@ def _drop(store: Store, gen: Generation, asked: Collection[int], tables: Generat
 def _raise_floor(store: Store, gen: Generation, asked: Collection[int]) -> bool:
     """Log that the items of a generation may be gone; False where a new reader needs them."""
 
-    def decided(at: Snapshot) -> Answer[bool]:
+    def decide(at: Snapshot) -> Answer[bool]:
         before = at.queue
         if before.floor_step >= gen.last_step:
             return Answer(answer=True)
@@ -194,4 +194,4 @@ def _raise_floor(store: Store, gen: Generation, asked: Collection[int]) -> bool:
         )
         return Step(head=head, counts={"dropped": gen.items}, answer=True)
 
-    return on_items(store, "drop generation", decided)
+    return on_items(store, "drop generation", decide)

@@ -66,11 +66,11 @@ def traces(store: Store, lease: int) -> dict[int, str]:
 
 def in_order(store: Store, lease: int) -> DataFrame:
     """Return the items of a lease, as :func:`claimed` does, in the order of service."""
-    return _placed(store, lease, claimed(store, lease))
+    return _add_place(store, lease, claimed(store, lease))
 
 
-def _placed(store: Store, lease: int, rows: DataFrame) -> DataFrame:
-    granted = _granted(store, lease).select("_seq", "_priority", "_turn")
+def _add_place(store: Store, lease: int, rows: DataFrame) -> DataFrame:
+    granted = _grants(store, lease).select("_seq", "_priority", "_turn")
     placed = rows.join(F.broadcast(granted), "_seq")
     return placed.orderBy(F.col("_priority").desc(), "_turn", "_seq").drop("_priority", "_turn")
 
@@ -83,7 +83,7 @@ def collected(store: Store, lease: int) -> list[dict[str, Any]]:
     grant = _grant(store, lease)
     here = None if grant is None else claim_items.items_of(store, grant, most_bytes=_FEW_BYTES)
     if grant is None or here is None:
-        rows = _placed(store, lease, leased(store, lease).rows.drop("_group_key"))
+        rows = _add_place(store, lease, leased(store, lease).rows.drop("_group_key"))
         return [row.asDict(recursive=True) for row in rows.collect()]
     return _as_collected(claim_items.in_order(here, grant, keep=(TRACE,)))
 
@@ -102,7 +102,7 @@ def leased(store: Store, lease: int) -> LeasedItems:
     if grant is not None and here is not None:
         return LeasedItems(_frame(store, here), _losses(grant))
     queue = store.queue.read()
-    granted = _granted(store, lease)
+    granted = _grants(store, lease)
     names = user_columns(queue)
     facts = _facts(granted) if grant is None else _facts_here(grant)
     if not facts.count:
@@ -189,7 +189,7 @@ def _grant(store: Store, lease: int) -> pa.Table | None:
     return None if known is None else status_table(list(known.rows.values()))
 
 
-def _granted(store: Store, lease: int) -> DataFrame:
+def _grants(store: Store, lease: int) -> DataFrame:
     """Return the rows of the status log by which a lease was granted."""
     grant = _grant(store, lease)
     if grant is not None:

@@ -134,7 +134,7 @@ def test_each_reader_is_cloned_and_sends_nothing_on(make: Make, place: str) -> N
     assert clone.readers() == ("first", "second")
     assert _ids(clone.reader("first")) == ["c"]
     assert _ids(clone.reader("second")) == ["a", "b", "c"]
-    step: Any = clones._freed(type(head)(step=head.step, readers=readers))
+    step: Any = clones._free(type(head)(step=head.step, readers=readers))
     assert "expire_to" not in step.head.readers[0].config
     assert step.head.readers[0].config["max_age"] == 86_400
 

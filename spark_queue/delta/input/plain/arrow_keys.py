@@ -104,14 +104,14 @@ def _parse(option: str, text: str, columns: tuple[Field, ...]) -> Expression:
     for node in _nodes(expression):
         require_known(f"{option} {shorten(text)}", node)
         if node.kind.inner:
-            raise _needed(option, text, f"{node.kind.simple} is made of others")
+            raise _needs_spark(option, text, f"{node.kind.simple} is made of others")
     return expression
 
 
 def _priority_of(text: str, columns: Sequence[Field]) -> Node:
     node = _understood("priority", text, columns).node
     if node is None or node.letter not in "wkbn":
-        raise _needed("priority", text, "it is not of whole numbers")
+        raise _needs_spark("priority", text, "it is not of whole numbers")
     require_known(f"priority {shorten(text)}", node)
     return node
 
@@ -120,7 +120,7 @@ def _understood(option: str, text: str, columns: Sequence[Field]) -> Expression:
     try:
         return expressions.read(text, columns)
     except InvalidArgumentError as exc:
-        raise _needed(option, text, str(exc)) from exc
+        raise _needs_spark(option, text, str(exc)) from exc
 
 
 def _nodes(expression: Expression) -> Iterator[Node]:
@@ -166,7 +166,7 @@ def _is_written(literal: Node) -> bool:
     return not isinstance(literal.value, int) or -_LONG <= literal.value < _LONG
 
 
-def _needed(option: str, text: str, why: str) -> SparkNeededError:
+def _needs_spark(option: str, text: str, why: str) -> SparkNeededError:
     return SparkNeededError(f"{option} {shorten(text)}", why)
 
 
