@@ -80,14 +80,17 @@ class RetryPolicy:
         require_seq("attempts", attempts)
         if not _is_number(draw) or not 0 <= draw <= 1:
             raise InvalidArgumentError(f"draw is {shorten(draw)}: it must be from 0 to 1")
+        return timedelta(seconds=self.seconds_after(attempts) * (1 - self.jitter * draw))
+
+    def seconds_after(self, attempts: int) -> float:
+        """Return the seconds of the delay after so many failed attempts, before its jitter."""
         if self.backoff == "fixed":
             factor = 1.0
         elif self.backoff == "linear":
             factor = float(attempts)
         else:
             factor = 2.0 ** min(attempts - 1, 62)
-        seconds = min(self.delay.total_seconds() * factor, self.cap.total_seconds())
-        return timedelta(seconds=seconds * (1 - self.jitter * draw))
+        return min(self.delay.total_seconds() * factor, self.cap.total_seconds())
 
 
 class LiveSettings(TypedDict, total=False):

@@ -1,8 +1,11 @@
 """Random histories of a queue whose every claim is chosen by the rules in memory and by SQL.
 
+SQL is run by DuckDB; with ``--spark`` also over what Spark reads, and by Spark.
+
 The two have to agree in the rows that a claim writes: items and their order, turns, what is
 overdue, losses, what has expired and what is dead. Each claim is chosen twice by SQL: once it looks
-a few turns ahead first, as in a queue of millions. ``python choices.py --histories 5000``.
+a few turns ahead first, as in a queue of millions. ``python choices.py --histories 5000``, or
+``--histories 100 --spark``.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import pyarrow as pa
 from rich.console import Console
 
 from spark_queue import QueueConfig, ReaderConfig, RetryPolicy
@@ -28,12 +32,15 @@ from spark_queue.delta.replica import claiming
 from spark_queue.delta.replica.request import Request
 from spark_queue.delta.replica.rules import in_force
 from spark_queue.delta.sql import choosing, reach, settlement
+from spark_queue.delta.sql.checkpointing import stage
+from spark_queue.delta.sql.sql_engines import HERE, SqlEngine
 from spark_queue.delta.store import replicas
 from spark_queue.delta.store.snapshot import Snapshot
-from spark_queue.delta.tables.schema import EXPIRED
+from spark_queue.delta.tables.schema import EXPIRED, STATUS_COLUMNS
 from spark_queue.delta.verdicts import ByARescuer, Every, Gone, Renewed, Some, Verdict
 from spark_queue.errors import LeaseLostError
 from spark_queue.local.local_queue import LocalQueue
+from spark_queue.session import SMALL_STEPS_CONF, local_session
 
 _CONSOLE = Console()
 
@@ -60,10 +67,15 @@ class Played:
         Decides everything.
     is_thorough : bool
         Whether each claim and each settle is decided by SQL in all ways, and not in one of them.
+    spark : SparkSession, optional
+        By whose engines it is decided as well.
     """
 
-    def __init__(self, place: Path, seed: int, *, is_thorough: bool = True) -> None:
+    def __init__(
+        self, place: Path, seed: int, *, is_thorough: bool = True, spark: Any = None
+    ) -> None:
         self.seed = seed
+        self._spark = spark
         self._is_thorough = is_thorough
         self.counts: Counter[str] = Counter()
         self._draw = random.Random(seed)  # noqa: S311 - it has to be repeatable, not secret
@@ -158,15 +170,24 @@ class Played:
         limits = store.limits()
         ours = claiming.chosen(replica, head, settings, limits, request, now).table().to_pylist()
         for looks_near in (True, False) if self._is_thorough else (self.seed % 2 == 0,):
-            with looking(near=looks_near):
-                found = choosing.choose(store, head, settings, request, now)
-            rows = [] if found is None else found.table().to_pylist()
-            self._require_same(ours, rows, request, is_whole=not looks_near)
+            for store_of, engine in self._engines(store):
+                with looking(near=looks_near):
+                    found = choosing.choose(store_of, head, settings, request, now, by=engine)
+                rows = [] if found is None else _rows_of(found.table())
+                self._require_same(ours, rows, request, is_whole=not looks_near)
         self.counts["claims"] += 1
         self.counts["items"] += len(ours)
         self.counts["overdue"] += sum(bool(row["_overdue"]) for row in ours)
         self.counts["over"] += sum(row["_state"] != "claimed" for row in ours)
         self.counts["lost"] += sum(row["_losses"] > 0 for row in ours)
+
+    def _engines(self, store: Any) -> Iterator[tuple[Any, SqlEngine]]:
+        yield store, HERE
+        if self._spark is not None:
+            from spark_queue.delta.plans.spark_engines import engines_of  # noqa: PLC0415 - only there
+
+            read = store.in_session(self._spark)
+            yield from ((read, engine) for engine in engines_of(read))
 
     def _require_same(
         self, ours: list[Any], rows: list[Any], request: Request, *, is_whole: bool
@@ -200,14 +221,32 @@ class Played:
         every = (verdict, Gone(now, frozenset()), ByARescuer(verdict))
         for gone in every if self._is_thorough else (self._draw.choice(every),):
             ours = gone.judged(replica, claim.lease, config, now)
-            found = settlement.settle(store, head, claim.lease, gone, now)
-            if ours is None or found is None:
+            if ours is None:
                 return
             first = (dict(ours.counts), ours.lost, ours.failed, _sorted(ours.table()))
-            second = (dict(found.counts), found.lost, found.failed, _sorted(found.rows))
-            if first != second:
-                raise ChoicesDifferError(f"seed {self.seed}, {gone}\nrules {first}\nsql   {second}")
+            for read, engine in self._engines(store):
+                found = settlement.settle(read, head, claim.lease, gone, now, engine)
+                second = (dict(found.counts), found.lost, found.failed, _sorted(found.rows))
+                if first != second:
+                    why = f"rules {first}\nsql   {second}"
+                    raise ChoicesDifferError(f"seed {self.seed}, {engine}, {gone}\n{why}")
             self.counts["settles"] += 1
+
+    def _compare_checkpoint(self, store: Any) -> None:
+        """Hold a checkpoint of each engine, for other weights, against that of the first."""
+        head = store.status_head()
+        settings = store.settings(head)
+        changed = None
+        if self.config.fair_key is not None:
+            config = settings.config.changed(weights=self._weights())
+            changed = settings.reconfigured(config, head.pointers)
+        kept = [
+            sorted(map(repr, _rows_of(stage(read, head, settings, changed, None, engine).rows)))
+            for read, engine in self._engines(store)
+        ]
+        if any(rows != kept[0] for rows in kept):
+            raise ChoicesDifferError(f"seed {self.seed}, a checkpoint: {kept}")
+        self.counts["checkpoints"] += 1
 
     def _other(self) -> None:
         draw = self._draw
@@ -217,7 +256,9 @@ class Played:
         elif what == "configure":
             draw.choice(self._readers).configure(max_in_flight=draw.choice((None, 2, 5)))
         elif what == "maintain":
-            checkpoint(draw.choice(self._readers)._store)  # noqa: SLF001 - a task of maintenance
+            store = draw.choice(self._readers)._store  # noqa: SLF001 - a task of maintenance
+            self._compare_checkpoint(store)
+            checkpoint(store)
         elif what == "reader" and len(self._readers) == 1:
             limits = ReaderConfig(max_age=timedelta(seconds=50))
             first = self._queue.reader("first")
@@ -230,8 +271,14 @@ class Played:
             self._readers[0]._store.forget()  # noqa: SLF001 - as another process begins
 
 
-def _sorted(table: Any) -> list[Any]:
-    return sorted(table.to_pylist(), key=lambda row: row["_seq"])
+def _rows_of(rows: Any) -> list[Any]:
+    """Return the rows that would be written, with instants in UTC."""
+    table = rows if isinstance(rows, pa.Table) else rows.toArrow()
+    return list(table.cast(STATUS_COLUMNS.arrow).to_pylist())
+
+
+def _sorted(rows: Any) -> list[Any]:
+    return sorted(_rows_of(rows), key=lambda row: row["_seq"])
 
 
 def _split(rows: list[Any]) -> tuple[list[Any], Counter[str]]:
@@ -258,17 +305,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--histories", type=int, default=5_000)
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--spark", action="store_true")
     asked = parser.parse_args()
     counts: Counter[str] = Counter()
-    differing = 0
+    differing, spark = 0, local_session(quiet=True, **SMALL_STEPS_CONF) if asked.spark else None
     for seed in range(asked.first, asked.first + asked.histories):
         with tempfile.TemporaryDirectory() as place:
             try:
-                counts += Played(Path(place) / "q", seed).play()
+                played = Played(Path(place) / "q", seed, is_thorough=spark is None, spark=spark)
+                counts += played.play()
             except ChoicesDifferError as difference:
                 differing += 1
                 _CONSOLE.print(str(difference))
-        if seed % 100 == 99:  # noqa: PLR2004
+        if seed % 10 == 9:  # noqa: PLR2004
             _CONSOLE.print(f"{seed + 1 - asked.first}: {dict(counts)}; {differing} differ")
     _CONSOLE.print(f"{asked.histories} histories: {dict(counts)}; {differing} differ")
     return 1 if differing else 0

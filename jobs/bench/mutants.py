@@ -56,7 +56,7 @@ class Fault:
     """Lines of one module that stand there once, and what stands there instead."""
 
     where: str
-    """The module below ``spark_queue``, without its suffix."""
+    """The module below ``spark_queue``, without its suffix; or a text, with it."""
     says: str
     """What is wrong then."""
     old: str
@@ -134,7 +134,8 @@ def place_of(tree: Path, fault: Fault) -> int | None:
 
 
 def _module(tree: Path, fault: Fault) -> Path:
-    return tree / "spark_queue" / f"{fault.where}.py"
+    name = fault.where if fault.where.endswith(".sql") else f"{fault.where}.py"
+    return tree / "spark_queue" / name
 
 
 @contextmanager

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import NoReturn
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue.delta.arrow import checkpoint, coming, moving, taking_back
+from spark_queue.delta.arrow import coming, moving, taking_back
 from spark_queue.delta.arrow.rows import first_of_each
 from spark_queue.delta.arrow.where import Where
-from spark_queue.delta.planner import Coming, Made, Moved, StagedCheckpoint
+from spark_queue.delta.planner import Coming, Made, Moved
 from spark_queue.delta.replica import reading
-from spark_queue.delta.replica.request import GrantedClaim, Request
-from spark_queue.delta.replica.rules import in_force
+from spark_queue.delta.replica.request import GrantedClaim
 from spark_queue.delta.replica.state import FOLLOWED, RememberedClaim
 from spark_queue.delta.store import replicas
 from spark_queue.delta.store.snapshot import Snapshot
@@ -24,25 +23,12 @@ from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import StatusHead
 from spark_queue.delta.tables.schema import CLAIMED, ITEM, READY
 from spark_queue.delta.tables.settings import Settings
-from spark_queue.delta.verdicts import NAMED, StagedSettle, Verdict
 from spark_queue.errors import SparkNeededError
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.results import Affected
 from spark_queue.tracing import Traces
 
 _TOO_MUCH = "the queue has more open items, or a longer history, than a process keeps in memory"
-
-
-class AloneChooser:
-    """Refuses to choose."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def at(self, head: StatusHead, settings: Settings) -> NoReturn:
-        """See :class:`~spark_queue.delta.planner.Chooser`."""
-        del head, settings
-        raise SparkNeededError(f"to claim from {self._store.name!r}", _TOO_MUCH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +52,9 @@ class AlonePlanner:
         why = "a reader has limits or reads a stream, or " + _TOO_MUCH
         raise SparkNeededError(f"to enqueue into {self.store.name!r}", why)
 
-    def chooser(self, request: Request, now: datetime) -> AloneChooser:
+    def engines(self, what: str) -> NoReturn:
         """See :class:`Planner`."""
-        del request, now
-        return AloneChooser(self.store)
+        raise SparkNeededError(what, _TOO_MUCH)
 
     def granted(self, claim_id: str) -> GrantedClaim | None:
         """See :class:`Planner`: the status log is read for it."""
@@ -91,34 +76,6 @@ class AlonePlanner:
             claimed_at=at,
             lease_expires_at=until,
         )
-
-    def settled(
-        self, head: StatusHead, lease: int, verdict: Verdict, now: datetime
-    ) -> StagedSettle:
-        """See :class:`Planner`: of a claim that is remembered no more, the status log is read."""
-        store = self.store
-        with store.cache().lock:
-            replica = replicas.at_hand(Snapshot(store))
-            if replica is None:
-                raise SparkNeededError(f"to settle items of {store.name!r}", _TOO_MUCH)
-            grant = grant_of(store, lease) or RememberedClaim({}, set())
-            config = in_force(store.settings(head).config, store.limits())
-            known = replace(replica, grants={lease: grant})
-            found = verdict.judged(known, lease, config, now)
-        if found is None:
-            raise SparkNeededError(f"to settle items of {store.name!r}", "a frame says of which")
-        lost = found.lost[:NAMED]
-        return StagedSettle(rows=found.table(), counts=found.counts, lost=lost, failed=found.failed)
-
-    def checkpoint(
-        self,
-        head: StatusHead,
-        settings: Settings,
-        changed: Settings | None = None,
-        beside: pa.Table | None = None,
-    ) -> StagedCheckpoint:
-        """See :class:`Planner`."""
-        return checkpoint.staged(self.store, head, settings, changed, beside)
 
     def coming(self, head: StatusHead, settings: Settings, now: datetime) -> Coming:
         """See :class:`Planner`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from importlib import import_module
@@ -17,7 +17,6 @@ from spark_queue.delta.replica.request import (
     GrantedClaim,
     Request,
 )
-from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import Pointer, QueueHead, StatusHead
 from spark_queue.delta.tables.schema import ITEM
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from spark_queue.delta.input.columns import OrderBy
+    from spark_queue.delta.sql.sql_engines import SqlEngine
 
 
 #: Items that a planner has found, for itself: a frame, or a table.
@@ -194,8 +194,14 @@ class Planner(Protocol[_Found]):
     def chooser(self, request: Request, now: datetime) -> Chooser:
         """Return who chooses for a claim, as often as it is tried."""
 
-    def nearest(self, settings: Settings, request: Request) -> float:
-        """Return how many turns ahead of the pointer a claim looks at the least."""
+    def engines(self, what: str) -> Iterator[SqlEngine]:
+        """Return the engines of SQL that the session has, the first for what is not too much.
+
+        Raises
+        ------
+        SparkNeededError
+            When there is none; it says what it was needed for.
+        """
 
     def granted(self, claim_id: str) -> GrantedClaim | None:
         """Return the newest claim that was granted under an id, if there was one.
@@ -322,13 +328,11 @@ class Planner(Protocol[_Found]):
 
 
 def planner_of(store: Store) -> Planner[Any]:
-    """Return who decides by the tables of a store: SQL in this process first, where it reads them.
+    """Return who decides by the tables of a store: SQL first.
 
     Nothing of Spark, and no engine, is imported before it is needed.
     """
     last = last_planner_of(store)
-    if not Snapshot(store).are_files_read:
-        return last
     planner: Planner[Any] = import_module("spark_queue.delta.sql.sql_planner").of(store, last)
     return planner
 

@@ -15,7 +15,7 @@ from spark_queue.delta.replica.settling import Judged
 from spark_queue.delta.replica.state import Replica, Row
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 #: What a holder may say of an item.
 OUTCOMES = ("ack", "nack", "release", "dead")
@@ -94,12 +94,12 @@ class Renewed:
 class ByARescuer:
     """A verdict without a worker id, so that a late holder sees a loss.
 
-    Only of items for whose newest row ``which`` is true: the others are their holder's. Without it,
-    of all that the verdict is about.
+    Only of items whose holder is ``which``: the others are their holder's. Without it, of all that
+    the verdict is about.
     """
 
     verdict: Verdict
-    which: Column | None = None
+    which: Gone | None = None
 
     def judged(
         self, replica: Replica, lease: int, config: QueueConfig, now: datetime

@@ -11,14 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession, functions
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from spark_queue.claim import Claim
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig
 from spark_queue.delta.commands import claims
 from spark_queue.delta.commands.settle_and_claim import settle_and_claim
-from spark_queue.delta.plans import limits, order
+from spark_queue.delta.plans import spark_engines
+from spark_queue.delta.plans.spark_engines import plain
 from spark_queue.delta.replica import state
 from spark_queue.delta.store import replicas
 from spark_queue.delta.store.snapshot import Snapshot
@@ -72,6 +74,17 @@ def test_random_histories_are_decided_alike(by_both: SparkSession, place: str, j
     assert {"enqueue", "claim", "settle", "settle and claim"} <= set(report.compared)
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("job")
+def test_spark_decides_as_the_rules_do(spark: SparkSession, tmp_path: Path) -> None:
+    """Law 1-9: claims and settles are those of the rules, whether Spark reads or decides."""
+    choices, counts = import_module("choices"), Counter[str]()
+    for seed in (1, 2):
+        played = choices.Played(tmp_path / str(seed), seed, is_thorough=False, spark=spark)
+        counts += played.play(steps=10)
+    assert min(counts[what] for what in ("claims", "overdue", "over", "settles")) > 0
+
+
 def test_an_undo_is_decided_alike(
     by_both: SparkSession, queue_path: str, clock: ManualClock
 ) -> None:
@@ -110,8 +123,8 @@ def test_an_undo_by_spark_is_the_same(by_spark: None, place: str, spark: SparkSe
     assert queue.undo(again.step).restored == again == 2
 
 
-def _served_backwards(turns: DataFrame, limit: int, rank: order.RankColumns) -> DataFrame:
-    return turns.orderBy(rank.priority, rank.turn, "_seq", ascending=False).limit(limit)
+def _without_the_first(rows: DataFrame) -> DataFrame:
+    return plain(rows).where("seq > 1")
 
 
 def test_a_plan_that_goes_another_way_is_named(
@@ -120,12 +133,12 @@ def test_a_plan_that_goes_another_way_is_named(
     """A rule that only one planner has ends the step, with the rows of each, before it is made."""
     queue = DeltaQueue.create(by_both, f"{place}/queue", "id long", QueueConfig(fair_key="id"))
     queue.enqueue(by_both.range(3))
-    monkeypatch.setattr(order, "first", _served_backwards)
-    with pytest.raises(PlannersDifferError, match=r"claim, step 2.*_seq=1.*_seq=3") as found:
+    monkeypatch.setattr(spark_engines, "plain", _without_the_first)
+    with pytest.raises(PlannersDifferError, match=r"claim, step 2.*_seq=1.*_seq=2") as found:
         queue.claim(1)
     assert (found.value.queue, found.value.action, found.value.step) == (queue.name, "claim", 2)
     assert "_seq=1" in found.value.memory[0]
-    assert "_seq=3" in found.value.spark[0]
+    assert "_seq=2" in found.value.spark[0]
     assert queue.stats().claimed == 0
     monkeypatch.undo()
     assert queue.claim(1).count == 1
@@ -279,9 +292,13 @@ def test_a_window_need_not_meet_what_expired_beyond_it(
     assert both is not None
     assert (_served(Claim(store, both[1])), alone.counts()["expired"]) == ([3], 1)
 
-    monkeypatch.setattr(limits, "expires_at", lambda _: functions.lit(None).cast("timestamp"))
+    monkeypatch.setattr(spark_engines, "plain", _never_expiring)
     with pytest.raises(PlannersDifferError, match=r"_seq=7.*expired"):
         queue.claim(3)
+
+
+def _never_expiring(rows: DataFrame) -> DataFrame:
+    return plain(rows).withColumn("expires_at", F.lit(None).cast("long"))
 
 
 def _served(claim: Claim) -> list[int]:

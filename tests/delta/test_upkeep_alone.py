@@ -15,8 +15,9 @@ from pyspark.sql import SparkSession
 
 from spark_queue import DeltaQueue, LocalQueue, QueueConfig
 from spark_queue.clock import ManualClock
-from spark_queue.delta import alone, verify
-from spark_queue.delta.plans import planner
+from spark_queue.delta import verify
+from spark_queue.delta.plans.spark_engines import engines_of
+from spark_queue.delta.sql import checkpointing
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.delta.tables.settings import Settings
@@ -53,8 +54,9 @@ def _checkpoints(store: Store, changed: Settings | None) -> tuple[Counter[str], 
     """Return the rows and the head of a checkpoint as each planner would write it."""
     head = store.status_head()
     settings = store.settings(head)
-    here = alone.of(_alone(store)).checkpoint(head, settings, changed)
-    there = planner.of(store).checkpoint(head, settings, changed)
+    here = checkpointing.stage(_alone(store), head, settings, changed, None)
+    *_, last = engines_of(store)
+    there = checkpointing.stage(store, head, settings, changed, None, last)
     assert here.head.checkpoint == there.head.checkpoint
     assert (here.head.step, here.head.log_rows) == (there.head.step, there.head.log_rows)
     mine, theirs = (verify._rows(Plan(head=s.head, rows=s.rows)) for s in (here, there))

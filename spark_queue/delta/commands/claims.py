@@ -14,6 +14,7 @@ from spark_queue.delta.replica import claiming
 from spark_queue.delta.replica.claiming import Chosen
 from spark_queue.delta.replica.request import Choice, GrantedClaim, Request
 from spark_queue.delta.replica.state import RememberedClaim, TooManyItemsError
+from spark_queue.delta.sql.reach import nearest
 from spark_queue.delta.steps import Answer, Step, engine_of, is_small, on_status
 from spark_queue.delta.store import fencing, replicas
 from spark_queue.delta.store.snapshot import Snapshot
@@ -110,7 +111,7 @@ def unmet(
     # Where all is in memory, there is nothing beyond.
     looked = None if here.horizon is None else there
     rows = [] if looked is None else verify.rows_of(looked.table())
-    reach = planner_of(at.store).nearest(at.settings, request)
+    reach = nearest(at.settings, request)
     return claiming.unmet(here, rows, head, at.settings, reach)
 
 

@@ -30,14 +30,15 @@ def bury(store: Store) -> int:
     max_losses = store.settings(store.status_head()).config.max_losses
     if max_losses is None:
         return 0
-    spent = _ran_out(store) & (F.col("_losses") + 1 >= max_losses)
+    spent = Gone(store.clock.now(), frozenset(), losses=max_losses - 1)
     done = [_tried(store, claim, spent) for claim in _claims(store, spent)]
     return sum(settled.counts.get(DEAD, 0) for settled in done if settled is not None)
 
 
 def abandon(store: Store, lease: int, claim_id: str) -> SettledStep:
     """Settle a claim that its own holder gives up: what is in the output is done, the rest back."""
-    return _settled(store, (lease, claim_id), "release", F.lit(True))
+    any_holder = Gone(store.clock.now(), frozenset(), is_sure=True)
+    return _settled(store, (lease, claim_id), "release", any_holder)
 
 
 def settled(store: Store, lease: int, claim_id: str, gone: Gone) -> SettledStep | None:
@@ -45,8 +46,7 @@ def settled(store: Store, lease: int, claim_id: str, gone: Gone) -> SettledStep 
 
     ``None`` where that cannot be asked: the claim waits for a caller that can.
     """
-    which = (F.col("_lease_expires_at") <= gone.now) | F.col("_worker_id").isin(*gone.ended)
-    return _tried(store, (lease, claim_id), which)
+    return _tried(store, (lease, claim_id), gone)
 
 
 def held(store: Store) -> list[Row]:
@@ -58,11 +58,11 @@ def held(store: Store) -> list[Row]:
     return [{**row.asDict(), "_lease_expires_at": _utc(row["_lease_expires_at"])} for row in rows]
 
 
-def _claims(store: Store, which: Column) -> list[tuple[int, str]]:
+def _claims(store: Store, gone: Gone) -> list[tuple[int, str]]:
     """Return lease and id of the claims that have such items in flight."""
     if store.status_head().claimed == 0:
         return []
-    rows = _claimed(store).where(which).select("_lease", "_claim_id").distinct().collect()
+    rows = _claimed(store).where(_is_of(gone)).select("_lease", "_claim_id").distinct().collect()
     return sorted((row[0], row[1]) for row in rows)
 
 
@@ -71,8 +71,11 @@ def _claimed(store: Store) -> DataFrame:
         return fold.touched(store.recent(store.status_head())).where(F.col("_state") == CLAIMED)
 
 
-def _ran_out(store: Store) -> Column:
-    return F.col("_lease_expires_at") <= store.clock.now()
+def _is_of(gone: Gone) -> Column:
+    """Tell whether the holder of an item is gone, as :meth:`Gone.has` does."""
+    ended = F.coalesce(F.col("_worker_id").isin(*gone.ended), F.lit(False))
+    is_gone = F.lit(gone.is_sure) | (F.col("_lease_expires_at") <= gone.now) | ended
+    return is_gone & (F.col("_losses") >= gone.losses)
 
 
 def _utc(local: datetime) -> datetime:
@@ -80,16 +83,16 @@ def _utc(local: datetime) -> datetime:
     return local.astimezone(timezone.utc)
 
 
-def _tried(store: Store, claim: tuple[int, str], which: Column) -> SettledStep | None:
+def _tried(store: Store, claim: tuple[int, str], gone: Gone) -> SettledStep | None:
     """Settle as lost what is left of a claim; one that cannot be asked holds up nobody else."""
     try:
-        return _settled(store, claim, LOSE, which)
+        return _settled(store, claim, LOSE, gone)
     except Exception:  # noqa: BLE001 - whatever it is, nobody knows what was done
         logger.exception("%s: claim %s waits until its output can be asked", store.name, claim[1])
         return None
 
 
-def _settled(store: Store, claim: tuple[int, str], otherwise: str, which: Column) -> SettledStep:
+def _settled(store: Store, claim: tuple[int, str], otherwise: str, gone: Gone) -> SettledStep:
     """Settle what is left of a claim: by what its output has, or those items that are meant.
 
     Whether they are meant is asked again of their newest rows: a holder that renewed meanwhile
@@ -100,8 +103,10 @@ def _settled(store: Store, claim: tuple[int, str], otherwise: str, which: Column
     done = None if output is None else output.shut_out(claim_id)
     record = None if output is None or done is None else output.find_record(done, claim_id)
     mine = _claimed(store).where(F.col("_lease") == lease)
-    meant = which if output is None else F.lit(True)
-    outcomes = _outcomes(mine.where(meant), done, record, otherwise)
+    meant = gone if output is None else None
+    outcomes = _outcomes(
+        mine if meant is None else mine.where(_is_of(meant)), done, record, otherwise
+    )
     verdict = settle.ByARescuer(settle.Each(outcomes), meant)
     return settle.settle(store, lease, verdict, action="recover")
 

@@ -23,7 +23,7 @@ def coming(store: Store, head: StatusHead, settings: Settings, now: datetime) ->
     if settings.paused:
         return Coming(held_until=held_until)
     late = F.col("_available_at") > now
-    rows = candidates.unleased(store, head, settings, touched, F.lit(False), None).where(late)
+    rows = candidates.unleased(store, head, settings, touched).where(late)
     counted = rows.agg(F.count(F.lit(1)), F.min("_available_at")).head()
     return Coming(
         held_until=held_until,

@@ -7,7 +7,6 @@ nor what finished long ago is read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import reduce
 from operator import or_
 
@@ -15,8 +14,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_queue.delta.plans import tags
-from spark_queue.delta.tables.heads import Checkpoint, Pointer, StatusHead
-from spark_queue.delta.tables.schema import CLAIMED, ITEM, OPEN, SCHEDULE, SERVED, STATE, TERMINAL
+from spark_queue.delta.tables.heads import Checkpoint, StatusHead
+from spark_queue.delta.tables.schema import ITEM, OPEN, SCHEDULE, STATE, TERMINAL
 from spark_queue.delta.tables.settings import Settings
 
 
@@ -51,7 +50,7 @@ def _latest(rows: DataFrame) -> DataFrame:
 
 
 # rule again: untouched item
-def fresh(queue: DataFrame, head: StatusHead, settings: Settings, width: float | None) -> DataFrame:
+def fresh(queue: DataFrame, head: StatusHead, settings: Settings) -> DataFrame:
     """Return the items that no checkpoint knows: those ahead of its pointers, or enqueued since.
 
     Touched ones are among them; the caller leaves them out.
@@ -64,8 +63,6 @@ def fresh(queue: DataFrame, head: StatusHead, settings: Settings, width: float |
         The step that asks.
     settings : Settings
         The weights in force.
-    width : float, optional
-        How many turns ahead of the pointer to look; everything by default.
 
     Returns
     -------
@@ -75,44 +72,12 @@ def fresh(queue: DataFrame, head: StatusHead, settings: Settings, width: float |
     """
     checkpoint = head.checkpoint
     items = queue.where(F.col("_kind") == ITEM).where(_may_be_ahead(checkpoint, settings))
-    if width is not None:
-        items = items.where(_may_be_within(head.pointers, settings, width))
     attempts = F.coalesce("_errors", F.lit(0)).alias("_attempts")
     placed = items.select("_seq", "_gen", "_step", attempts, *SCHEDULE)
     rows = tags.with_weights(placed, settings)
     turn = tags.turn_of(F.col("_round"))
     ahead = tags.is_ahead(turn, checkpoint.pointers) | (F.col("_step") > checkpoint.queue_step)
-    rows = rows.where(ahead)
-    if width is not None:
-        rows = rows.where(turn <= tags.pointer_turn(head.pointers) + width)
-    return rows.drop("_step")
-
-
-# rule again: turns handed out
-def served(recent: DataFrame) -> DataFrame:
-    """Return the highest turns that were handed out to each line.
-
-    Parameters
-    ----------
-    recent : DataFrame
-        As :func:`recent.since_checkpoint` returns it.
-
-    Returns
-    -------
-    DataFrame
-        ``_priority``, ``_fair_key``, ``_regular_turn``, ``_overdue_turn``.
-    """
-    handed_out = (F.col("_kind") == SERVED) | (
-        (F.col("_kind") == ITEM) & (F.col("_state") == CLAIMED)
-    )
-    return (
-        recent.where(handed_out)
-        .groupBy("_priority", "_fair_key")
-        .agg(
-            F.max(F.when(~F.col("_overdue"), F.col("_turn"))).alias("_regular_turn"),
-            F.max(F.when(F.col("_overdue"), F.col("_turn"))).alias("_overdue_turn"),
-        )
-    )
+    return rows.where(ahead).drop("_step")
 
 
 def _may_be_ahead(checkpoint: Checkpoint, settings: Settings) -> Column:
@@ -124,15 +89,3 @@ def _may_be_ahead(checkpoint: Checkpoint, settings: Settings) -> Column:
     ]
     unseen = ~F.col("_priority").isin(list(pointers))
     return reduce(or_, ahead, unseen | (F.col("_step") > checkpoint.queue_step))
-
-
-def _may_be_within(pointers: Mapping[int, Pointer], settings: Settings, width: float) -> Column:
-    """Bound the stored tags from above by literals."""
-    within = [
-        (F.col("_priority") == priority)
-        & (F.col("_round") <= settings.highest_tag(priority, turn + width))
-        for priority, (turn, _) in pointers.items()
-    ]
-    unseen = ~F.col("_priority").isin(list(pointers))
-    widest = max(weight for weight in (1.0, *(s.weight for s in settings.stretches.values())))
-    return reduce(or_, within, unseen & (F.col("_round") <= width * widest))

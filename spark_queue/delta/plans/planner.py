@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -11,33 +11,30 @@ from pyspark.sql import DataFrame
 
 from spark_queue.delta.arrow.where import Where
 from spark_queue.delta.input.columns import OrderBy
-from spark_queue.delta.planner import Coming, Made, Moved, Planner, StagedCheckpoint
+from spark_queue.delta.planner import Coming, Made, Moved
 from spark_queue.delta.plans import (
     capacity,
-    checkpoint,
     claiming,
     coming,
     ending,
     entering,
     forwarding,
-    settling,
     taking_back,
 )
-from spark_queue.delta.plans.claiming import PlannedClaim, SparkChooser
 from spark_queue.delta.plans.entering import SparkFrame
-from spark_queue.delta.replica.request import GrantedClaim, Request
-from spark_queue.delta.sql.reach import nearest
+from spark_queue.delta.plans.spark_engines import engines_of
+from spark_queue.delta.replica.request import GrantedClaim
+from spark_queue.delta.sql.sql_engines import SqlEngine
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.describing import named
 from spark_queue.delta.tables.heads import StatusHead
 from spark_queue.delta.tables.settings import Settings
-from spark_queue.delta.verdicts import StagedSettle, Verdict
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.results import Affected
 from spark_queue.tracing import Traces
 
 
-def of(store: Store) -> Planner[DataFrame]:
+def of(store: Store) -> SparkPlanner:
     """Return the planner of a store's session."""
     return SparkPlanner(store)
 
@@ -68,48 +65,15 @@ class SparkPlanner:
         """See :class:`Planner`."""
         return entering.outcomes(self.store, step, logged)
 
-    def chooser(self, request: Request, now: datetime) -> SparkChooser:
+    def engines(self, what: str) -> Iterator[SqlEngine]:
         """See :class:`Planner`."""
-        return SparkChooser(self.store, request, now)
-
-    def nearest(self, settings: Settings, request: Request) -> float:
-        """See :class:`Planner`."""
-        return nearest(settings, request)
+        del what
+        return engines_of(self.store)
 
     @named("look for a claim")
     def granted(self, claim_id: str) -> GrantedClaim | None:
         """See :class:`Planner`."""
         return claiming.granted(self.store, claim_id)
-
-    @named("settle")
-    def settled(
-        self, head: StatusHead, lease: int, verdict: Verdict, now: datetime
-    ) -> StagedSettle:
-        """See :class:`Planner`."""
-        return settling.staged(self.store, head, lease, verdict, now)
-
-    @named("settle and claim")
-    def chosen_after(
-        self,
-        head: StatusHead,
-        done: StagedSettle,
-        settled: StatusHead,
-        request: Request,
-        now: datetime,
-    ) -> tuple[PlannedClaim, DataFrame] | None:
-        """See :class:`Planner`."""
-        return claiming.chosen_after(self.store, head, done, settled, request, now)
-
-    @named("checkpoint")
-    def checkpoint(
-        self,
-        head: StatusHead,
-        settings: Settings,
-        changed: Settings | None = None,
-        beside: pa.Table | None = None,
-    ) -> StagedCheckpoint:
-        """See :class:`Planner`."""
-        return checkpoint.staged(self.store, head, settings, changed, beside)
 
     def matching(self, where: Where, states: tuple[str, ...]) -> DataFrame:
         """See :class:`Planner`."""

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from spark_queue.delta import verify
-from spark_queue.delta.planner import Chooser, EvidenceFirst
+from spark_queue.delta.planner import EvidenceFirst, Planner
 from spark_queue.delta.replica.claiming import LEASE_LOST, turns_ahead
 from spark_queue.delta.replica.request import MARGIN, Choice, Request
 from spark_queue.delta.sql import log_rows, scales
-from spark_queue.delta.sql.database import Database
 from spark_queue.delta.sql.reach import is_sure, nearest, reaches, wanted_of
+from spark_queue.delta.sql.sql_engines import HERE, SqlEngine, Tables, engines_of, first_able
 from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.describing import named
 from spark_queue.delta.tables.heads import Pointer, StatusHead
 from spark_queue.delta.tables.schema import CLAIMED, DEAD, EXPIRED, ITEM
 from spark_queue.delta.tables.settings import Settings
@@ -49,34 +49,39 @@ _MICROSECOND = timedelta(microseconds=1)
 class SqlChoice(Choice):
     """Rows that a claim would write, and the facts of them."""
 
-    rows: pa.Table
-    """The columns of the log, and ``_was``: the state before."""
+    engine: SqlEngine
+    rows: Any
+    """As the text returns them, of its engine."""
+    said: Mapping[str, object]
+    """What a row of the log has beside them."""
 
-    def table(self) -> pa.Table:
+    def table(self) -> Any:
         """See :class:`Choice`."""
-        return self.rows.drop_columns("_was")
+        return self.engine.logs.status_rows(self.rows, self.said)
 
     def without(self, head: StatusHead, seqs: Collection[int]) -> SqlChoice:
         """See :class:`Choice`."""
-        among = pc.is_in(self.rows["_seq"], pa.array(seqs, pa.int64()))
-        return _choice(head, self.rows.filter(pc.invert(among)))
+        with closing(self.engine.start({})) as database:
+            left = self.engine.logs.without(self.rows, seqs)
+            return _choice(self.engine, database, head, left, self.said)
 
 
 class SqlChooser:
-    """Chooses for a claim by SQL, or leaves it to another where that is not for this engine.
+    """Chooses for a claim by the first engine for which that is not too much.
 
     Parameters
     ----------
-    beyond : Chooser
-        The other.
+    beyond : Planner
+        The engines of the session.
     """
 
-    def __init__(self, store: Store, request: Request, now: datetime, beyond: Chooser) -> None:
-        self._store = store
+    def __init__(self, store: Store, request: Request, now: datetime, beyond: Planner[Any]) -> None:
+        self.store = store
         self._request = request
         self._now = now
         self._beyond = beyond
 
+    @named("claim")
     def at(self, head: StatusHead, settings: Settings) -> Choice | None:
         """Choose as of a step; ``None`` where there is nothing to write.
 
@@ -85,23 +90,33 @@ class SqlChooser:
         EvidenceFirst
             When an item would be taken over from a claim that names an output.
         """
-        try:
-            ours = choose(self._store, head, settings, self._request, self._now)
-        except log_rows.TooManyRowsError:
-            return self._beyond.at(head, settings)
-        if compares(self._store):
-            self._compare(head, settings, ours)
+        ours, others = first_able(
+            self._engines(), lambda engine: self._choose(head, settings, engine)
+        )
+        if compares(self.store) and (last := [*others][-1:]):
+            self._compare(head, settings, ours, self._choose(head, settings, *last))
         return ours
 
-    def _compare(self, head: StatusHead, settings: Settings, ours: SqlChoice | None) -> None:
-        """Hold a choice against that of the other engine.
+    def _engines(self) -> Iterator[SqlEngine]:
+        return engines_of(self.store, self._beyond, f"to claim from {self.store.name!r}")
+
+    def _choose(self, head: StatusHead, settings: Settings, engine: SqlEngine) -> SqlChoice | None:
+        return choose(self.store, head, settings, self._request, self._now, by=engine)
+
+    def _compare(
+        self,
+        head: StatusHead,
+        settings: Settings,
+        ours: SqlChoice | None,
+        theirs: SqlChoice | None,
+    ) -> None:
+        """Hold a choice against that of another engine.
 
         Raises
         ------
         PlannersDifferError
             When they are not the same; nothing was written.
         """
-        theirs = self._beyond.at(head, settings)
         reach = nearest(settings, self._request)
         expired = [
             {row["_seq"]: row for row in _rows_of(choice) if row["_state"] == EXPIRED}
@@ -122,7 +137,7 @@ class SqlChooser:
             after = replace(head, step=head.step + 1)
             return Plan(head=after, rows=left.table(), facts=facts)
 
-        verify.checked(self._store, "claim", lambda: plan(ours), lambda: plan(theirs))
+        verify.checked(self.store, "claim", lambda: plan(ours), lambda: plan(theirs))
 
 
 def compares(store: Store) -> bool:
@@ -141,29 +156,33 @@ def choose(
     settings: Settings,
     request: Request,
     now: datetime,
-    settled: pa.Table | None = None,
+    settled: Any = None,
+    by: SqlEngine = HERE,
 ) -> SqlChoice | None:
     """Choose the next items as of a step; ``None`` where there is nothing to write.
 
     Parameters
     ----------
-    settled : pyarrow.Table, optional
+    settled : DataFrame or pyarrow.Table, optional
         Rows of the step after that one, which the claim is to join.
+    by : SqlEngine
+        What runs the texts.
 
     Raises
     ------
     EvidenceFirst
         When an item would be taken over from a claim that names an output.
     TooManyRowsError
-        When more rows would be read than this process takes.
+        When more rows would be read than the engine takes.
     """
     if settings.paused or store.outstanding(head) <= 0:
         return None
-    with closing(Database(_variants(settings, request))) as database:
-        claim = _Claim(database, store, head, settings, request, now)
+    with closing(by.start(_variants(settings, request))) as database:
+        claim = _Claim(by, database, store, head, settings, request, now)
         claim.read_states(settled)
-        rows = claim.choose()
-    return _choice(head, _to_log(rows, head, request, now)) if rows.num_rows else None
+        said = _said(head, request, now)
+        choice = _choice(by, database, head, claim.choose(), said)
+    return choice if choice.total() else None
 
 
 def _variants(settings: Settings, request: Request) -> dict[str, str]:
@@ -183,28 +202,29 @@ def _variants(settings: Settings, request: Request) -> dict[str, str]:
 class _Claim:
     """One decision: the tables of its database, and what is asked of them."""
 
-    database: Database
+    engine: SqlEngine
+    database: Tables
     store: Store
     head: StatusHead
     settings: Settings
     request: Request
     now: datetime
 
-    def read_states(self, settled: pa.Table | None) -> None:
+    def read_states(self, settled: Any) -> None:
         """Have what was touched since the checkpoint, and by rows of the next step."""
-        database, head = self.database, self.head
-        states = log_rows.states_of(self.store, head)
+        database, logs, head = self.database, self.engine.logs, self.head
+        states = logs.states_of(self.store, head)
         if settled is not None:
-            states = log_rows.with_step(states, settled, head.step + 1)
+            states = logs.with_step(states, settled, head.step + 1)
         database.give("states", states)
         database.keep("latest")
         self._ask(None)
         if self.request.takes_lapsed and head.claimed:
             leases = database.rows("ranout")["lease"].to_pylist()
-            if leases and log_rows.name_output(self.store, leases):
+            if leases and logs.name_output(self.store, leases):
                 raise EvidenceFirst
-        untimed = database.rows("untimed")["seq"]
-        database.give("times", log_rows.items_of(self.store, untimed, log_rows.TIMES))
+        untimed = database.find("untimed")
+        database.give("times", logs.items_of(self.store, untimed, log_rows.TIMES))
         database.give("weights", scales.weights_of(self.settings, self._priorities()))
         database.give(
             "pointers",
@@ -212,7 +232,7 @@ class _Claim:
         )
         database.keep("lines")
 
-    def choose(self) -> pa.Table:
+    def choose(self) -> Any:
         """Return the rows that are chosen, looking further until they are enough."""
         database, limit = self.database, self.request.limit
         for reach in reaches(self.store, self.head, self.settings, self.request):
@@ -223,8 +243,8 @@ class _Claim:
             del database.variants["granted"]
             database.keep("first", limit)
             database.keep("placed2")
-            database.give("late_turns2", _late_turns(database.rows("overdue2")))
-        return database.rows("chosen", limit)
+            self._add_late_turns("2")
+        return database.find("chosen", limit)
 
     def _is_tangled(self) -> bool:
         """Tell whether members of a group stand in several lines."""
@@ -235,38 +255,44 @@ class _Claim:
         """Compute what is within reach, and return the facts of it."""
         database = self.database
         self._ask(reach)
-        entered = log_rows.entered_of(self.store, self.head, self.settings, reach)
+        entered = self._entered(reach)
         facts = self._judge(entered)
         is_mixed = self._is_tangled() and (self.settings.stretches or facts["overdue"])
-        if reach is not None and is_mixed and (more := self._before()).num_rows:
-            facts = self._judge(pa.concat_tables([entered, more]))
+        if reach is not None and is_mixed:
+            facts = self._judge(entered, self._before())
         database.variants.pop("timed", None)
         if not facts["overdue"]:
             database.variants["timed"] = "timed_by_tag"
         else:
-            database.give("late_turns", _late_turns(database.rows("overdue")))
+            self._add_late_turns()
         database.keep("ranked")
         return facts
 
-    def _judge(self, entered: pa.Table) -> dict[str, int | None]:
+    def _add_late_turns(self, stage: str = "") -> None:
+        """Have the turns of overdue items, where the engine would add them in another order."""
+        if not self.database.adds_in_order:
+            overdue = self.database.rows(f"overdue{stage}")
+            self.database.give(f"late_turns{stage}", _late_turns(overdue))
+
+    def _entered(self, reach: float | None, names: Sequence[str] = log_rows.ENTERED) -> Any:
+        return self.engine.logs.entered_of(self.store, self.head, self.settings, reach, names)
+
+    def _judge(self, *entered: Any) -> dict[str, int | None]:
         """Have items that only entered, and return the facts of all."""
-        self.database.give("entered", entered)
+        self.database.give("entered", *entered)
         self.database.keep("judged")
         self.database.keep("placed")
         facts: dict[str, int | None] = self.database.rows("facts").to_pylist()[0]
         return facts
 
-    def _before(self) -> pa.Table:
+    def _before(self) -> Any:
         """Return the items beyond reach that stand before one within it."""
-        places = log_rows.PLACES
-        waiting = log_rows.entered_of(self.store, self.head, self.settings, None, places)
-        self.database.give("waiting", waiting)
+        self.database.give("waiting", self._entered(None, log_rows.PLACES))
         self.database.keep("far")
-        seqs = self.database.rows("predecessors")["seq"]
-        found = log_rows.items_of(self.store, seqs, log_rows.ENTERED)
+        found = self.database.find("predecessors")
         # Without a step they count, however far they are.
-        at = found.schema.get_field_index("step")
-        return found.set_column(at, "step", pa.nulls(found.num_rows, pa.int64()))
+        names = [name for name in log_rows.ENTERED if name != "_step"]
+        return self.engine.logs.items_of(self.store, found, names)
 
     def _is_enough(self, facts: Mapping[str, int | None], reach: float) -> bool:
         """Tell whether what comes next is within reach, so that nothing beyond matters."""
@@ -313,35 +339,39 @@ def _late_turns(overdue: pa.Table) -> pa.Table:
     return pa.table({"seq": overdue["seq"], "turn": pa.array(turns, pa.float64())})
 
 
-def _to_log(found: pa.Table, head: StatusHead, request: Request, now: datetime) -> pa.Table:
-    """Return chosen items as rows of the log."""
-    is_leased = pc.equal(found["state"], CLAIMED)
-    said = {
+def _said(head: StatusHead, request: Request, now: datetime) -> dict[str, object]:
+    """Return what rows of a claim say, all of them or those of a state."""
+    return {
         "kind": ITEM,
         "lease": head.step + 1,
         "at": now,
-        "claim_id": (request.claim_id, is_leased),
-        "worker_id": (request.worker_id, is_leased),
-        "lease_expires_at": (now + request.lease, is_leased),
-        "body": (request.output, is_leased),
-        "error": (LEASE_LOST, pc.equal(found["state"], DEAD)),
+        "claim_id": (request.claim_id, CLAIMED),
+        "worker_id": (request.worker_id, CLAIMED),
+        "lease_expires_at": (now + request.lease, CLAIMED),
+        "body": (request.output, CLAIMED),
+        "error": (LEASE_LOST, DEAD),
     }
-    return log_rows.status_rows(found, said).append_column("_was", found["was"])
 
 
-def _choice(head: StatusHead, rows: pa.Table) -> SqlChoice:
+def _choice(
+    engine: SqlEngine, database: Tables, head: StatusHead, rows: Any, said: Mapping[str, object]
+) -> SqlChoice:
     """Return rows of a claim with the facts of them."""
-    by_kind = rows.group_by(["_state", "_was"]).aggregate([([], "count_all")]).to_pylist()
-    leased = rows.filter(pc.equal(rows["_state"], CLAIMED))
+    database.give("chosen", rows)
+    counts: dict[tuple[str, str], int] = {}
     pointers: dict[int, Pointer] = {}
-    last = leased.group_by("_priority").aggregate([("_turn", "max")])
-    for priority, turn in zip(*(column.to_pylist() for column in last.columns), strict=True):
-        is_last = pc.and_(pc.equal(leased["_priority"], priority), pc.equal(leased["_turn"], turn))
-        pointers[priority] = (turn, pc.max(leased.filter(is_last)["_seq"]).as_py())
+    for row in database.rows("counted").to_pylist():
+        kind, priority = (row["state"], row["was"]), row["priority"]
+        counts[kind] = counts.get(kind, 0) + row["items"]
+        if row["state"] == CLAIMED:
+            last = (row["turn"], row["seq"])
+            pointers[priority] = max(pointers.get(priority, last), last)
     ahead = (turn - head.pointers.get(p, (0.0, 0))[0] for p, (turn, _) in pointers.items())
     return SqlChoice(
+        engine=engine,
         rows=rows,
-        counts={(row["_state"], row["_was"]): row["count_all"] for row in by_kind},
+        said=said,
+        counts=counts,
         pointers=pointers,
         width=MARGIN * max(ahead, default=0.0),
     )

@@ -70,6 +70,12 @@ class Database:
         The file that is read for a text in the place of its own.
     """
 
+    #: Whether a running sum is added one by one.
+    adds_in_order = False
+
+    #: Whether it has the draw of the jitter.
+    draws_jitter = False
+
     def __init__(self, variants: Mapping[str, str]) -> None:
         self.variants = dict(variants)
         self._there: set[str] = set()
@@ -79,9 +85,10 @@ class Database:
         """Forget the tables."""
         self._connection.close()
 
-    def give(self, name: str, rows: pa.Table) -> None:
-        """Have a table under a name of the texts."""
-        self._connection.register(f"sq_{name}", rows)
+    def give(self, name: str, *rows: pa.Table) -> None:
+        """Have a table under a name of the texts; of several, what one lacks is null."""
+        table = rows[0] if len(rows) == 1 else pa.concat_tables(rows, promote_options="default")
+        self._connection.register(f"sq_{name}", table)
         self._there.add(name)
 
     def keep(self, name: str, limit: int = 0) -> None:
@@ -93,6 +100,10 @@ class Database:
     def rows(self, name: str, limit: int = 0) -> pa.Table:
         """Return the rows of a text."""
         return self._connection.sql(self._text_of(name, limit)).to_arrow_table()
+
+    def find(self, name: str, limit: int = 0) -> pa.Table:
+        """Return the rows of a text, which may be many, as this engine has them."""
+        return self.rows(name, limit)
 
     def _text_of(self, name: str, limit: int = 0) -> str:
         # One that is computed again is made of the others.

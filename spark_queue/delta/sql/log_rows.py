@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,6 +24,9 @@ from spark_queue.delta.tables.schema import (
     STATUS_COLUMNS,
 )
 from spark_queue.delta.tables.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 #: Rows that a decision reads at most: a hundred bytes each.
 MOST = 10_000_000
@@ -104,8 +108,9 @@ def entered_of(
     return _rows(store, "queue", names, may, None)
 
 
-def items_of(store: Store, seqs: pa.ChunkedArray, names: Sequence[str]) -> pa.Table:
-    """Return some columns of some items, as they entered."""
+def items_of(store: Store, found: pa.Table, names: Sequence[str]) -> pa.Table:
+    """Return some columns of the items of a table's ``seq``, as they entered."""
+    seqs = found["seq"]
     if not len(seqs):
         return plain(_schema_of(store, "queue", names).empty_table())
     may = having(seqs)
@@ -163,20 +168,33 @@ def grants_of(store: Store, head: StatusHead, lease: int) -> pa.Table:
     )
 
 
+def outcomes_of(outcomes: DataFrame) -> pa.Table:
+    """Return the outcomes of items that a frame has.
+
+    Raises
+    ------
+    TooManyRowsError
+        When there are more than :data:`MOST`.
+    """
+    if outcomes.count() > MOST:
+        raise TooManyRowsError
+    return plain(outcomes.select("_seq", "outcome", "error").toArrow())
+
+
 def status_rows(found: pa.Table, said: Mapping[str, object]) -> pa.Table:
     """Return rows of a text as they are logged.
 
     Parameters
     ----------
     said : mapping
-        By column the value that all rows have, or a value and a mask of the rows that have it.
+        By column the value that all rows have, or a value and the state of those that have it.
     """
     count, columns = found.num_rows, dict(zip(found.column_names, found.columns, strict=True))
     arrays = []
     for field in STATUS_COLUMNS.arrow:
         name = field.name.removeprefix("_")
         if name in said:
-            arrays.append(_repeat(said[name], field.type, count))
+            arrays.append(_repeat(said[name], field.type, found))
         elif name in columns:
             arrays.append(columns[name].cast(field.type))
         else:
@@ -189,12 +207,23 @@ def micros(at: datetime) -> int:
     return int(pa.scalar(at, pa.timestamp("us", "UTC")).value)
 
 
-def _repeat(value: object, kind: pa.DataType, count: int) -> pa.Array:
-    """Return one value for each row, or for those of a mask."""
+def joined(rows: pa.Table, others: pa.Table) -> pa.Table:
+    """Return rows of a status log and others; what one lacks is null."""
+    return pa.concat_tables([rows, others], promote_options="default")
+
+
+def without(found: pa.Table, seqs: Collection[int]) -> pa.Table:
+    """Return rows of a text but for some items."""
+    return found.filter(pc.invert(pc.is_in(found["seq"], pa.array(seqs, pa.int64()))))
+
+
+def _repeat(value: object, kind: pa.DataType, found: pa.Table) -> pa.Array:
+    """Return one value for each row, or for those of a state."""
     if not isinstance(value, tuple):
-        return pa.repeat(pa.scalar(value, kind), count)
-    one, where = value
-    return pc.if_else(where, pa.scalar(one, kind), pa.scalar(None, kind))
+        return pa.repeat(pa.scalar(value, kind), found.num_rows)
+    one, state = value
+    has_it = pc.equal(found["state"], state)
+    return pc.if_else(has_it, pa.scalar(one, kind), pa.scalar(None, kind))
 
 
 def bounds_of(

@@ -1,21 +1,21 @@
-"""Settles and renewals decided by SQL over the files of a status log."""
+"""Settles and renewals decided by SQL over the rows of a status log."""
 
 from __future__ import annotations
 
 from contextlib import closing
 from datetime import datetime
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from spark_queue.config import QueueConfig, RetryPolicy
 from spark_queue.delta.replica.rules import in_force
 from spark_queue.delta.replica.settling import GONE, LOSE
 from spark_queue.delta.sql import log_rows
-from spark_queue.delta.sql.database import Database
+from spark_queue.delta.sql.sql_engines import HERE, SqlEngine, Tables
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import StatusHead
-from spark_queue.delta.tables.schema import ITEM, READY
+from spark_queue.delta.tables.schema import ITEM
 from spark_queue.delta.verdicts import (
     NAMED,
     ByARescuer,
@@ -41,43 +41,57 @@ _ASKED = pa.schema(
         ("least_losses", pa.int64()),
         ("max_attempts", pa.int64()),
         ("max_losses", pa.int64()),
+        ("jitter", pa.float64()),
     ]
 )
 
 _OUTCOMES = pa.schema([("seq", pa.int64()), ("outcome", pa.string()), ("error", pa.string())])
 _RETRIES = pa.schema([("seq", pa.int64()), ("available_at", pa.int64())])
+_DELAYS = pa.schema([("attempts", pa.int64()), ("seconds", pa.float64())])
 _WORKERS = pa.schema([("worker_id", pa.string())])
 
 
 def settle(
-    store: Store, head: StatusHead, lease: int, verdict: Verdict, now: datetime
-) -> StagedSettle | None:
-    """Judge the items of a lease as of a step; ``None`` where only Spark can read the verdict.
+    store: Store,
+    head: StatusHead,
+    lease: int,
+    verdict: Verdict,
+    now: datetime,
+    by: SqlEngine = HERE,
+) -> StagedSettle:
+    """Judge the items of a lease as of a step.
+
+    Parameters
+    ----------
+    by : SqlEngine
+        What runs the texts.
 
     Raises
     ------
     TooManyRowsError
-        When more rows would be read than this process takes.
+        When more rows would be read than the engine takes.
     """
     rescuer = verdict if isinstance(verdict, ByARescuer) else None
-    if rescuer is not None and rescuer.which is not None:
-        return None
     verdict = verdict if rescuer is None else rescuer.verdict
+    gone = (rescuer and rescuer.which) or verdict
     config = in_force(store.settings(head).config, store.limits())
     said: dict[str, object] = {"kind": ITEM}
     if rescuer is not None or isinstance(verdict, Gone):
         said["lease"] = None
-    with closing(Database({"told": _text_of(verdict)})) as database:
-        database.give("states", log_rows.grants_of(store, head, lease))
-        database.give("asked", _question(verdict, lease, config, now))
-        _give_outcomes(database, verdict)
+    with closing(by.start({"told": _text_of(verdict)})) as database:
+        database.give("states", by.logs.grants_of(store, head, lease))
+        gone = gone if isinstance(gone, Gone) else Gone(now, frozenset(), is_sure=True)
+        database.give("asked", _question(verdict, gone, lease, config, now))
+        ended = pa.array(sorted(gone.ended), pa.string())
+        database.give("workers_ended", pa.table([ended], schema=_WORKERS))
         database.keep("held")
         if isinstance(verdict, Renewed):
-            return _stage(database.rows("renewed"), said)
+            return _stage(by, database, database.find("renewed"), said)
+        if isinstance(verdict, Each | Some):
+            database.give("outcomes", _outcomes(by, verdict))
         database.keep("told")
-        database.give("retries", _retries(database.rows("failing"), config.retry, now))
-        rows = database.rows("settled")
-    return _stage(rows, said)
+        _add_retries(database, config.retry, now)
+        return _stage(by, database, database.find("settled"), said)
 
 
 def _text_of(verdict: Verdict) -> str:
@@ -86,35 +100,44 @@ def _text_of(verdict: Verdict) -> str:
     return "told_gone" if isinstance(verdict, Gone) else "told_every"
 
 
-def _question(verdict: Verdict, lease: int, config: QueueConfig, now: datetime) -> pa.Table:
+def _question(
+    verdict: Verdict, gone: Gone, lease: int, config: QueueConfig, now: datetime
+) -> pa.Table:
     asked: dict[str, object] = {
         "lease": lease,
         "now": log_rows.micros(now),
         "max_attempts": config.max_attempts,
         "max_losses": config.max_losses,
+        "jitter": config.retry.jitter,
+        "gone_by": log_rows.micros(gone.now),
+        "is_sure": gone.is_sure,
+        "least_losses": gone.losses,
     }
     if isinstance(verdict, Every):
         asked |= {"outcome": verdict.outcome, "error": verdict.error}
     elif isinstance(verdict, Renewed):
         asked["until"] = log_rows.micros(now + verdict.by)
     elif isinstance(verdict, Gone):
-        asked |= {"outcome": LOSE, "error": GONE, "gone_by": log_rows.micros(verdict.now)}
-        asked |= {"is_sure": verdict.is_sure, "least_losses": verdict.losses}
+        asked |= {"outcome": LOSE, "error": GONE}
     return pa.Table.from_pylist([asked], _ASKED)
 
 
-def _give_outcomes(database: Database, verdict: Verdict) -> None:
-    """Have the tables of a verdict that says more than one outcome."""
+def _outcomes(by: SqlEngine, verdict: Each | Some) -> Any:
+    """Return the outcome of each of some items."""
     if isinstance(verdict, Each):
-        told = verdict.outcomes.select("_seq", "outcome", "error").toArrow()
-        database.give("outcomes", told.rename_columns(_OUTCOMES.names).cast(_OUTCOMES))
-    elif isinstance(verdict, Some):
-        columns = [list(verdict.outcomes), *zip(*verdict.outcomes.values(), strict=True)]
-        columns = columns if verdict.outcomes else [[], [], []]
-        database.give("outcomes", pa.table(columns, schema=_OUTCOMES))
-    elif isinstance(verdict, Gone):
-        ended = pa.array(sorted(verdict.ended), pa.string())
-        database.give("workers_ended", pa.table([ended], schema=_WORKERS))
+        return by.logs.outcomes_of(verdict.outcomes)
+    columns = [list(verdict.outcomes), *zip(*verdict.outcomes.values(), strict=True)]
+    return pa.table(columns if verdict.outcomes else [[], [], []], schema=_OUTCOMES)
+
+
+def _add_retries(database: Tables, policy: RetryPolicy, now: datetime) -> None:
+    """Have the times when items that fail are tried again, or what the engine needs for that."""
+    if database.draws_jitter:
+        attempts = database.rows("attempts")["attempts"].to_pylist()
+        seconds = [policy.seconds_after(n) for n in attempts]
+        database.give("delays", pa.table([attempts, seconds], schema=_DELAYS))
+    else:
+        database.give("retries", _retries(database.rows("failing"), policy, now))
 
 
 def _retries(failing: pa.Table, policy: RetryPolicy, now: datetime) -> pa.Table:
@@ -131,17 +154,13 @@ def _retries(failing: pa.Table, policy: RetryPolicy, now: datetime) -> pa.Table:
     return pa.table([seqs, at], schema=_RETRIES)
 
 
-def _stage(rows: pa.Table, said: dict[str, object]) -> StagedSettle:
+def _stage(by: SqlEngine, database: Tables, rows: Any, said: dict[str, object]) -> StagedSettle:
     """Return rows of a settle with the facts of them."""
-    held = rows.filter(rows["is_held"])
-    by_state = held.group_by("state").aggregate([([], "count_all")]).to_pylist()
-    failed = pc.and_(
-        pc.equal(held["state"], READY), pc.is_in(held["outcome"], pa.array(["nack", LOSE]))
-    )
-    lost = pc.unique(rows.filter(pc.invert(rows["is_held"]))["seq"])
+    database.give("outcome_rows", rows)
+    facts = database.rows("settled_facts").to_pylist()
     return StagedSettle(
-        rows=log_rows.status_rows(held, said),
-        counts={row["state"]: row["count_all"] for row in by_state},
-        lost=tuple(sorted(lost.to_pylist())[:NAMED]),
-        failed=pc.sum(failed).as_py() or 0,
+        rows=by.logs.status_rows(database.find("logged"), said),
+        counts={row["state"]: row["items"] for row in facts},
+        lost=tuple(database.rows("lost", NAMED)["seq"].to_pylist()),
+        failed=sum(row["failed"] for row in facts),
     )

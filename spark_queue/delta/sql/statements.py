@@ -12,13 +12,14 @@ from collections.abc import Collection, Mapping
 from functools import cache
 from importlib import resources
 
+#: How the texts name a table.
 _NAME = re.compile(r"\bsq_(\w+)")
 
 #: Tables that the second stage has of its own.
 _STAGED = frozenset(
     (
         *("eligible", "pointers", "lines", "placed", "late_lines", "late_turns"),
-        *("of_late", "slots", "timed", "ranked"),
+        *("overdue", "of_late", "slots", "timed", "ranked"),
     )
 )
 
@@ -45,6 +46,12 @@ def statement(
     made = ",\n".join(f"sq_{other} AS (\n{text})" for other, text in others)
     text = f"WITH {made}\n{body[1]}" if made else body[1]
     return text.replace("$limit", str(limit))
+
+
+def over(text: str, tables: Collection[str]) -> tuple[str, set[str]]:
+    """Return a statement with its tables in braces, and which of some it names."""
+    used = {name for name in _NAME.findall(text) if name in tables}
+    return _NAME.sub(lambda found: f"{{{found[0]}}}" if found[1] in used else found[0], text), used
 
 
 def _collect(

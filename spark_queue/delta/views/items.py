@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_queue.delta.arrow import claim_items
-from spark_queue.delta.plans import settling
 from spark_queue.delta.plans.snapshot import user_columns
+from spark_queue.delta.plans.spark_engines import log_since
 from spark_queue.delta.replica.columns import status_table
 from spark_queue.delta.store import replicas
 from spark_queue.delta.store.snapshot import Snapshot
@@ -194,6 +194,6 @@ def _grants(store: Store, lease: int) -> DataFrame:
     grant = _grant(store, lease)
     if grant is not None:
         return store.spark.createDataFrame(grant.select(_GRANTED))
-    return settling.log_since(store, store.status_head(), lease).where(
+    return log_since(store, store.status_head(), lease).where(
         (F.col("_step") == lease) & (F.col("_kind") == ITEM) & (F.col("_state") == CLAIMED)
     )

@@ -147,6 +147,30 @@ def test_an_enqueue_of_nothing_but_duplicates_moves_no_end(tmp_path: Path) -> No
     assert queue._store.queue_head().tops == {0: 1.0}
 
 
+def test_a_checkpoint_keeps_what_a_reader_has_passed_before_it_began(tmp_path: Path) -> None:
+    """A reader that begins late takes over weights by which the first items had their turn."""
+    config = QueueConfig(fair_key="t", weights={"a": 4.0})
+    queue = LocalQueue.create(tmp_path / "q", "id int, t string", config, durability="process")
+    queue.enqueue([{"id": n, "t": "a"} for n in range(10)])
+    queue.claim(9).ack()
+    queue.configure(weights={"a": 1.0})
+    queue.reader("first")
+    second = queue.reader("second", start="beginning")
+    checkpoint(second._store)
+    with every_step_is_large():
+        assert [row["id"] for row in second.claim(99).rows] == [*range(10)]
+
+
+def test_a_checkpoint_keeps_what_ended_before_its_turn(tmp_path: Path) -> None:
+    """An item that was cancelled is not taken for one that nothing has touched."""
+    queue = LocalQueue.create(tmp_path / "q", "id int", durability="process")
+    queue.enqueue([{"id": n} for n in range(3)])
+    queue.cancel({"id": 1})
+    checkpoint(queue._store)
+    with every_step_is_large():
+        assert [row["id"] for row in queue.claim(9).rows] == [0, 2]
+
+
 def test_a_claim_that_names_an_output_is_evidence_first(tmp_path: Path) -> None:
     """Where such a claim ran out, its output is asked before SQL takes an item over."""
     clock = ManualClock()

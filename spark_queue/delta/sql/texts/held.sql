@@ -1,8 +1,14 @@
--- The newest row of each item that a lease was granted for: whether it is still the holder's, and
--- whether he has settled it.
+-- The newest row of each item that a lease was granted for: whether it is still the holder's and
+-- meant, and whether he has settled it.
+-- rule: holder of a lease
+-- rule again: newest row of an item, end of a worker
 SELECT
   n.*,
-  coalesce(n.state = 'claimed' AND n.lease = a.lease, false) AS is_held,
+  coalesce(
+    n.state = 'claimed' AND n.lease = a.lease AND n.losses >= a.least_losses
+      AND (a.is_sure OR n.lease_expires_at <= a.gone_by OR e.worker_id IS NOT NULL),
+    false
+  ) AS is_held,
   x.is_settled
 FROM sq_states n
 JOIN (
@@ -16,4 +22,5 @@ JOIN (
   CROSS JOIN sq_asked b
   GROUP BY s.seq
 ) x ON n.seq = x.seq AND n.step = x.step
+LEFT JOIN sq_workers_ended e ON n.worker_id = e.worker_id
 CROSS JOIN sq_asked a

@@ -1,0 +1,278 @@
+"""Engines of a session of Spark: SQL in this process over what Spark reads, and Spark's own."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import reduce
+from operator import or_
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructField, TimestampType
+
+from spark_queue.delta.sql import log_rows
+from spark_queue.delta.sql.database import Database
+from spark_queue.delta.sql.log_rows import ENTERED, TooManyRowsError, bounds_of
+from spark_queue.delta.sql.sql_engines import SqlEngine
+from spark_queue.delta.sql.statements import over, statement
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables import recent
+from spark_queue.delta.tables.heads import StatusHead
+from spark_queue.delta.tables.schema import CLAIMED, ITEM, RECENT, STATUS_COLUMNS
+from spark_queue.delta.tables.settings import Settings
+from spark_queue.delta.tables.spark_types import struct_of
+from spark_queue.delta.tables.wishes import small_steps
+
+#: Rows up to which Spark reads for SQL in this process: a hundred bytes each, which its driver
+#: holds as well.
+MOST = 5_000_000
+
+#: Items that are looked up by name.
+_FEW = 1_000
+
+#: The setting that Spark names where a driver would get more than it may.
+_LIMIT_OF_RESULTS = "spark.driver.maxResultSize"
+
+
+def engines_of(store: Store) -> Iterator[SqlEngine]:
+    """Return the engines of a store's session, the first for what is not too much for it."""
+    if small_steps(store.session) != "spark":
+        yield SqlEngine(Database, BroughtRows())
+    yield SqlEngine(lambda variants: SparkDatabase(store.spark, variants), FrameRows())
+
+
+class SparkDatabase:
+    """Tables of Spark, and what texts make of them; see :class:`Database`."""
+
+    adds_in_order = True
+    draws_jitter = True
+
+    def __init__(self, spark: SparkSession, variants: Mapping[str, str]) -> None:
+        self.variants = dict(variants)
+        self._spark = spark
+        self._tables: dict[str, DataFrame] = {}
+
+    def close(self) -> None:
+        """Forget the tables."""
+        self._tables.clear()
+
+    def give(self, name: str, *rows: DataFrame | pa.Table) -> None:
+        """See :class:`Database`."""
+        frames = [_frame(self._spark, one) for one in rows]
+        self._tables[name] = reduce(
+            lambda one, more: one.unionByName(more, allowMissingColumns=True), frames
+        )
+
+    def keep(self, name: str, limit: int = 0) -> None:
+        """See :class:`Database`."""
+        self._tables[name] = self.find(name, limit)
+
+    def rows(self, name: str, limit: int = 0) -> pa.Table:
+        """See :class:`Database`."""
+        return self._select(name, limit).toArrow()
+
+    def find(self, name: str, limit: int = 0) -> DataFrame:
+        """See :class:`Database`."""
+        return self._select(name, limit).localCheckpoint()
+
+    def _select(self, name: str, limit: int) -> DataFrame:
+        there = self._tables.keys() - {name}
+        text, used = over(statement(name, there, self.variants, limit), there)
+        tables: dict[str, Any] = {f"sq_{one}": self._tables[one] for one in used}
+        return self._spark.sql(text, **tables)
+
+
+class FrameRows:
+    """Rows of both logs as frames of Spark; see :mod:`~spark_queue.delta.sql.log_rows`."""
+
+    def states_of(self, store: Store, head: StatusHead) -> Any:
+        """See :class:`LogRows`."""
+        return _states(store.recent(head))
+
+    def with_step(self, states: Any, rows: DataFrame | pa.Table, step: int) -> Any:
+        """See :class:`LogRows`."""
+        frame = _frame(states.sparkSession, rows)
+        return states.unionByName(_states(recent.of_step(frame, step)))
+
+    def entered_of(
+        self,
+        store: Store,
+        head: StatusHead,
+        settings: Settings,
+        reach: float | None,
+        names: Sequence[str] = ENTERED,
+    ) -> Any:
+        """See :class:`LogRows`."""
+        return plain(_items(store).where(_may_wait(store, head, settings, reach)).select(*names))
+
+    def items_of(self, store: Store, found: Any, names: Sequence[str]) -> Any:
+        """See :class:`LogRows`."""
+        seqs = found.select(F.col("seq").alias("_seq"))
+        few = seqs.limit(_FEW + 1).toArrow()["_seq"].to_pylist()
+        items = _items(store)
+        if len(few) <= _FEW:
+            return plain(items.where(F.col("_seq").isin(few)).select(*names))
+        return plain(items.join(seqs, "_seq", "left_semi").select(*names))
+
+    def grants_of(self, store: Store, head: StatusHead, lease: int) -> Any:
+        """See :class:`LogRows`."""
+        is_since = (F.col("_kind") == ITEM) & F.col("_step").between(lease, head.step)
+        return plain(log_since(store, head, lease).where(is_since).select(*RECENT))
+
+    def outcomes_of(self, outcomes: DataFrame) -> Any:
+        """See :class:`LogRows`."""
+        return outcomes.select(F.col("_seq").alias("seq"), "outcome", "error")
+
+    def name_output(self, store: Store, leases: Sequence[int]) -> bool:
+        """See :class:`LogRows`."""
+        is_claim = (F.col("_kind") == ITEM) & (F.col("_state") == CLAIMED)
+        granted = store.status.read().where(is_claim & F.col("_step").isin(list(leases)))
+        return not granted.where(F.col("_body").isNotNull()).isEmpty()
+
+    def status_rows(self, found: Any, said: Mapping[str, object]) -> Any:
+        """See :class:`LogRows`."""
+        return found.select(*(_logged(one, found, said) for one in struct_of(STATUS_COLUMNS)))
+
+    def joined(self, rows: DataFrame | pa.Table, others: DataFrame | pa.Table) -> Any:
+        """See :class:`LogRows`."""
+        spark = rows.sparkSession if isinstance(others, pa.Table) else others.sparkSession
+        return _frame(spark, rows).unionByName(_frame(spark, others), allowMissingColumns=True)
+
+    def without(self, found: Any, seqs: Collection[int]) -> Any:
+        """See :class:`LogRows`."""
+        return found.where(~F.col("seq").isin(list(seqs)))
+
+
+class BroughtRows(FrameRows):
+    """The same rows, brought to this process.
+
+    Raises
+    ------
+    TooManyRowsError
+        When there are more than :data:`MOST`.
+    """
+
+    def states_of(self, store: Store, head: StatusHead) -> pa.Table:
+        """See :class:`LogRows`."""
+        return _bring(super().states_of(store, head), _most(store, head))
+
+    def with_step(self, states: pa.Table, rows: DataFrame | pa.Table, step: int) -> pa.Table:
+        """See :class:`LogRows`."""
+        if not isinstance(rows, pa.Table):
+            raise TooManyRowsError
+        return log_rows.with_step(states, rows, step)
+
+    def entered_of(
+        self,
+        store: Store,
+        head: StatusHead,
+        settings: Settings,
+        reach: float | None,
+        names: Sequence[str] = ENTERED,
+    ) -> pa.Table:
+        """See :class:`LogRows`."""
+        rows = super().entered_of(store, head, settings, reach, names)
+        return _bring(rows, _most(store, head))
+
+    def items_of(self, store: Store, found: pa.Table, names: Sequence[str]) -> pa.Table:
+        """See :class:`LogRows`."""
+        seqs = store.spark.createDataFrame(found.select(["seq"]))
+        return super().items_of(store, seqs, names).toArrow()
+
+    def grants_of(self, store: Store, head: StatusHead, lease: int) -> pa.Table:
+        """See :class:`LogRows`."""
+        rows = super().grants_of(store, head, lease)
+        return _bring(rows, head.log_rows if lease > head.checkpoint.step else None)
+
+    def outcomes_of(self, outcomes: DataFrame) -> pa.Table:
+        """See :class:`LogRows`."""
+        return log_rows.outcomes_of(outcomes)
+
+    def status_rows(self, found: pa.Table, said: Mapping[str, object]) -> pa.Table:
+        """See :class:`LogRows`."""
+        return log_rows.status_rows(found, said)
+
+    def joined(self, rows: pa.Table, others: pa.Table) -> pa.Table:
+        """See :class:`LogRows`."""
+        return log_rows.joined(rows, others)
+
+    def without(self, found: pa.Table, seqs: Collection[int]) -> pa.Table:
+        """See :class:`LogRows`."""
+        return log_rows.without(found, seqs)
+
+
+def log_since(store: Store, head: StatusHead, lease: int) -> DataFrame:
+    """Return the status log from a lease on: from memory, if it is there."""
+    # What was granted before the checkpoint and has ended is in the table only.
+    known = store.remembered(head) if lease > head.checkpoint.step else None
+    return store.status.read() if known is None else known
+
+
+def _frame(spark: SparkSession, rows: DataFrame | pa.Table) -> DataFrame:
+    return spark.createDataFrame(rows) if isinstance(rows, pa.Table) else rows
+
+
+def plain(rows: DataFrame) -> DataFrame:
+    """Return rows with other names, and times as numbers."""
+    return rows.select(*(_plain(field).alias(field.name[1:]) for field in rows.schema))
+
+
+def _plain(field: StructField) -> Column:
+    is_time = isinstance(field.dataType, TimestampType)
+    return F.unix_micros(field.name) if is_time else F.col(field.name)
+
+
+def _states(rows: DataFrame) -> DataFrame:
+    # The generation of an item is in the place of its row's already.
+    return plain(rows.withColumn("_item_gen", F.lit(None).cast("int")))
+
+
+def _items(store: Store) -> DataFrame:
+    return store.items().where(F.col("_kind") == ITEM)
+
+
+def _may_wait(store: Store, head: StatusHead, settings: Settings, reach: float | None) -> Column:
+    """Bound the stored tags by literals, so that files are skipped."""
+    is_later = F.col("_step") > head.checkpoint.queue_step
+    found = F.lit(False)
+    for priority in store.queue_head().tops:
+        least, most = (F.lit(end) for end in bounds_of(head, settings, priority, reach))
+        is_near = (F.col("_round") <= most) & ((F.col("_round") >= least) | is_later)
+        found = or_(found, (F.col("_priority") == priority) & is_near)
+    return found
+
+
+def _most(store: Store, head: StatusHead) -> int:
+    """Return how many rows a claim reads at most: what is open, and all since the checkpoint."""
+    return store.outstanding(head) + head.log_rows
+
+
+def _bring(rows: DataFrame, most: int | None) -> pa.Table:
+    """Return rows of a log in this process; they are counted first where they may be too many."""
+    if (most is None or most > MOST) and rows.count() > MOST:
+        raise TooManyRowsError
+    try:
+        return rows.toArrow()
+    except Exception as exc:
+        if _LIMIT_OF_RESULTS in str(exc):
+            raise TooManyRowsError from exc
+        raise
+
+
+def _logged(field: StructField, found: DataFrame, said: Mapping[str, object]) -> Column:
+    """Return a column of the status log."""
+    name = field.name.removeprefix("_")
+    if name in said:
+        value = said[name]
+        column = F.lit(value)
+        if isinstance(value, tuple):
+            column = F.when(F.col("state") == value[1], F.lit(value[0]))
+    elif name not in found.columns:
+        column = F.lit(None)
+    elif isinstance(field.dataType, TimestampType):
+        column = F.timestamp_micros(name)
+    else:
+        column = F.col(name)
+    return column.cast(field.dataType).alias(field.name)

@@ -1,0 +1,85 @@
+"""Rows that a checkpoint of the status log keeps."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import pyarrow as pa
+
+from spark_queue.delta.planner import StagedCheckpoint
+from spark_queue.delta.sql import scales
+from spark_queue.delta.sql.sql_engines import HERE, SqlEngine
+from spark_queue.delta.store.snapshot import Snapshot
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.heads import Checkpoint, StatusHead, following
+from spark_queue.delta.tables.schema import OPEN_LANE
+from spark_queue.delta.tables.settings import Settings
+
+#: How far ahead of the pointer an item may be that another weight puts behind it: a last digit.
+_NEAR = 1e-3
+
+_ASKED = pa.schema(
+    [
+        ("since_step", pa.int64()),
+        ("queue_step", pa.int64()),
+        ("checkpoint_step", pa.int64()),
+        ("reach", pa.float64()),
+    ]
+)
+
+_TIMES = pa.schema([("seq", pa.int64()), ("expires_at", pa.int64()), ("enqueued_at", pa.int64())])
+_LINES = pa.schema(
+    [
+        ("priority", pa.int32()),
+        ("fair_key", pa.string()),
+        ("regular", pa.float64()),
+        ("late", pa.float64()),
+    ]
+)
+
+
+def stage(
+    store: Store,
+    head: StatusHead,
+    settings: Settings,
+    changed: Settings | None,
+    beside: pa.Table | None,
+    by: SqlEngine = HERE,
+) -> StagedCheckpoint:
+    """Fold the queue to a step, and keep what still matters; see :class:`Planner`.
+
+    Raises
+    ------
+    TooManyRowsError
+        When more rows would be read than the engine takes.
+    """
+    queue_step = _queue_step(store)
+    priorities = sorted(store.queue_head().tops)
+    with closing(by.start({})) as database:
+        database.give("states", by.logs.states_of(store, head))
+        database.keep("latest")
+        made = head.checkpoint
+        asked = (store.registered().since_step, queue_step, made.queue_step, _NEAR)
+        database.give("asked", pa.table([[one] for one in asked], schema=_ASKED))
+        database.give("weights", scales.weights_of(settings, priorities))
+        database.give("weights_after", scales.weights_of(changed or settings, priorities))
+        pointers = scales.pointers_of(head.pointers, made.pointers, priorities)
+        database.give("pointers", pointers)
+        # What was touched keeps the times that its newest row has.
+        database.give("times", _TIMES.empty_table())
+        database.give("entered", by.logs.entered_of(store, head, settings, _NEAR))
+        if settings.config.fair_key is None:
+            database.give("lines", _LINES.empty_table())
+        rows = by.logs.status_rows(database.find("checkpoint"), {"gen": OPEN_LANE})
+    rows = rows if beside is None else by.logs.joined(beside, rows)
+    step = head.step + 1
+    checkpoint = Checkpoint(step=step, queue_step=queue_step, pointers=head.pointers)
+    return StagedCheckpoint(rows=rows, head=following(head, log_rows=0, checkpoint=checkpoint))
+
+
+def _queue_step(store: Store) -> int:
+    """Return the newest step of the item log; one of this very moment may not be known yet."""
+    if Snapshot(store).are_files_read:
+        return store.queue_head().step
+    newest = store.queue.head()
+    return 0 if newest is None else newest.step
