@@ -92,7 +92,7 @@ class Claim:
         once.
         ``_attempts`` counts failed attempts before this one.
         """
-        frame: DataFrame = self._by_spark("views.items").claimed(self._store, self.lease)
+        frame: DataFrame = self._by_spark("views.items").claimed_items(self._store, self.lease)
         return frame
 
     @property

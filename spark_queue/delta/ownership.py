@@ -106,7 +106,7 @@ class Ownership:
             who = f"the front {head.hold.by}" if head.hold.by else "somebody who wrote or freed it"
             raise FencedError(f"queue {self._store.name!r}", who)
 
-    def renewed(self, head: _Head) -> _Head:
+    def renew_hold(self, head: _Head) -> _Head:
         """Return a head whose step renews the hold."""
         return fencing.held(head, self._token, self._store.clock.now() + self._hold)
 
@@ -145,7 +145,7 @@ class Ownership:
             before = at.status
             rows, count = self._given_back(place, before) if before.claimed else (None, 0)
             head = following(before, claimed=0, log_rows=before.log_rows + count)
-            return Step(head=self.renewed(head), rows=rows, answer=None)
+            return Step(head=self.renew_hold(head), rows=rows, answer=None)
 
         on_status(place, "take over", decide)
 
@@ -169,7 +169,7 @@ class Ownership:
     def _holding(self, before: QueueHead) -> Step[QueueHead, tuple[QueueHead, float]]:
         """Return the step that renews the hold; it answers what was before, and since when."""
         at = time.monotonic()
-        return Step(head=self.renewed(following(before)), answer=(before, at))
+        return Step(head=self.renew_hold(following(before)), answer=(before, at))
 
     def _outwait(self, before: QueueHead) -> None:
         """Wait until a former front of another process hands out nothing any more."""

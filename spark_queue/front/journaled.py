@@ -136,7 +136,7 @@ def _store_of(
         raise InvalidArgumentError(
             f"name_or_path is None: with {type(source).__name__} for a session, say which queue"
         )
-    made: Store = home.opened(source, name_or_path, schema, clock)
+    made: Store = home.open_queue(source, name_or_path, schema, clock)
     return made
 
 

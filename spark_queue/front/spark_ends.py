@@ -96,7 +96,7 @@ class SparkOutlet(Watched):
 
     def rows(self, claim: Claim) -> Iterable[Mapping[str, Any]]:
         """See :class:`~spark_queue.front.queue_ends.Outlet`."""
-        return items.collected(self.store, claim.lease)
+        return items.collect(self.store, claim.lease)
 
 
 def ends(into: DeltaQueue, source: Working) -> tuple[Inlet, Outlet]:

@@ -121,8 +121,8 @@ class SparkHands:
         store, work, learnt = self._store, self._work, self._learnt
         about = f"queue {store.name}: handle items, claim {claim.id}, lease {claim.lease}"
         with interrupts.cancelled_first(store.spark), described(store.spark, about):
-            here = items.brought(store, claim.lease)
-            leased = items.leased(store, claim.lease) if here is None else here
+            here = items.read_table(store, claim.lease)
+            leased = items.lease_items(store, claim.lease) if here is None else here
             apart = learnt.apart(leased.losses)
             try:
                 runner, returns = self._runner(apart), self._returns
@@ -175,7 +175,7 @@ class SparkHands:
             return None
         config, groups = self._store.settings(self._store.status_head()).config, None
         if config.on_failure == "block" and self._work.per == "item":
-            groups = items.leased(self._store, claim.lease).rows.select("_seq", "_group_key")
+            groups = items.lease_items(self._store, claim.lease).rows.select("_seq", "_group_key")
         return _Outcomes.of(output_columns.fail_refused(stage, refused, groups).localCheckpoint())
 
 

@@ -137,10 +137,10 @@ class Chains:
             return Link(why=explaining.because(seq, "unknown", text), state="")
         last = moves[-1]
         if last.state == REFUSED:
-            return Link(why=explaining.refused(seq, last.duplicate_of), state=REFUSED)
+            return Link(why=explaining.explain_refusal(seq, last.duplicate_of), state=REFUSED)
         errors = [move.error for move in moves if move.error is not None]
         error = errors[-1] if errors else None
-        why = explaining.finished(seq, last.state, last.at, error)
+        why = explaining.explain_end(seq, last.state, last.at, error)
         return Link(why=why, state=last.state, failures=last.attempts, error=error)
 
 

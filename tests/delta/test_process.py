@@ -282,7 +282,7 @@ def test_a_handler_gets_the_same_from_this_process_as_from_a_query(
         handler: Any = _told if per == "batch" else _described
         with monkeypatch.context() as patched:
             if number:
-                patched.setattr(items, "brought", lambda *_: None)
+                patched.setattr(items, "read_table", lambda *_: None)
             assert made.process(handler, per=per, **asked).acked == 2
         found = session.read.format("delta").load(f"{place}/{number}").collect()
         seen.append(sorted(re.sub("'_(seq|lease)': \\d+", "", row["item"]) for row in found))

@@ -234,7 +234,7 @@ def test_items_that_are_read_here_are_those_of_a_query(
     by_query = [row.asDict(recursive=True) for row in items.in_order(store, lease).collect()]
     with monkeypatch.context() as patched:
         patched.setattr(items, "in_order", lambda *_: pytest.fail("it makes a query"))
-        here = items.collected(store, lease)
+        here = items.collect(store, lease)
 
     assert [row["n"] for row in here] == [1, None]
     assert here == by_query

@@ -120,7 +120,7 @@ class ColumnTables:
         ids: list[int] = found.filter(is_it)["_seq"].to_pylist()
         return ids
 
-    def touched(self, place: Store, head: StatusHead) -> list[Touched]:
+    def find_touched(self, place: Store, head: StatusHead) -> list[Touched]:
         """See :class:`JournalTables`."""
         found = fold.touched(place, head, ("_seq", "_state", "_attempts"))
         return list(map(Touched, *(column.to_pylist() for column in found.columns)))
@@ -146,7 +146,7 @@ class ColumnTables:
         rows = rows.filter(pc.or_(waits, pc.is_in(rows["_seq"], returned)))
         return int(pc.sum(arrow_sizes.sizes_of(rows, self._columns)).as_py() or 0)
 
-    def claimed(self, place: Store, head: StatusHead) -> GivenBack:
+    def release_claimed(self, place: Store, head: StatusHead) -> GivenBack:
         """See :class:`JournalTables`."""
         found = fold.touched(place, head, moving.MOVED)
         moved = moving.released(found.filter(pc.equal(found["_state"], CLAIMED)), place.clock.now())

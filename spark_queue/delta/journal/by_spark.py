@@ -78,7 +78,7 @@ class SparkTables:
         items = self._items().where((F.col("_step") > step) & (F.col("_seq") <= last))
         return [row[0] for row in items.select("_seq").collect()]
 
-    def touched(self, place: Store, head: StatusHead) -> list[Touched]:
+    def find_touched(self, place: Store, head: StatusHead) -> list[Touched]:
         """See :class:`JournalTables`."""
         recent = place.remembered(head)
         if recent is None:
@@ -99,7 +99,7 @@ class SparkTables:
             found = found.unionByName(before.join(_ids(place, back), "_seq", "left_semi"))
         return int(found.agg(F.sum(bytes_of(self._schema))).collect()[0][0] or 0)
 
-    def claimed(self, place: Store, head: StatusHead) -> GivenBack:
+    def release_claimed(self, place: Store, head: StatusHead) -> GivenBack:
         """See :class:`JournalTables`."""
         claimed = fold.touched(place.recent(head)).where(F.col("_state") == CLAIMED)
         found = claimed.select("_seq", "_gen", "_attempts", "_losses", *SCHEDULE)

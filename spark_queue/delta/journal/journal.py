@@ -93,7 +93,9 @@ class DeltaJournal:
         self._tables = tables_of(self._store)
         #: Returns how many bytes an item counts, as a queue on Delta counts them; it must fit.
         self.size_of = self._tables.measure
-        self._ownership = Ownership(self._store, self._tables.claimed, hold=hold, sleep=sleep)
+        self._ownership = Ownership(
+            self._store, self._tables.release_claimed, hold=hold, sleep=sleep
+        )
         self._retention = retention
         self._archive_to = archive_to
         self._gens: list[tuple[int, int]] = []
@@ -233,7 +235,7 @@ class DeltaJournal:
             tops={0: float(last)},
             gen_since=before.gen_since or now.isoformat(),
         )
-        return self._ownership.renewed(head)
+        return self._ownership.renew_hold(head)
 
     def _note_generation(self, gen: int, seq: int) -> None:
         if not self._gens or self._gens[-1][1] != gen:

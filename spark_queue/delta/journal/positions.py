@@ -15,7 +15,7 @@ def offset(tables: JournalTables, place: Store) -> ReaderOffset:
     """Return where a reader is: what it is done with, what it failed at, and how much waits."""
     head = place.status_head()
     facts = place.registered()
-    rows = tables.touched(place, head)
+    rows = tables.find_touched(place, head)
     done = {row.seq for row in rows if row.state in TERMINAL}
     begins = _begin_of(place, facts.since_step)
     passed = max(begins, head.pointers.get(0, (0.0, begins))[1])

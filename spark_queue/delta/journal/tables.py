@@ -54,7 +54,7 @@ class JournalTables(Protocol):
     def ids_after(self, step: int, last: int) -> list[int]:
         """Return the ids up to one that are of later steps than a given one."""
 
-    def touched(self, place: Store, head: StatusHead) -> list[Touched]:
+    def find_touched(self, place: Store, head: StatusHead) -> list[Touched]:
         """Return what a reader's log has rows of."""
 
     def bytes_of(
@@ -62,7 +62,7 @@ class JournalTables(Protocol):
     ) -> int:
         """Return how many bytes wait: of what lies behind an id and is not done, or came back."""
 
-    def claimed(self, place: Store, head: StatusHead) -> GivenBack:
+    def release_claimed(self, place: Store, head: StatusHead) -> GivenBack:
         """Return the rows that give claimed items back, without a worker id, and how many."""
 
     def tidy(self, retention: timedelta | None, archive_to: str | None) -> None:

@@ -113,22 +113,22 @@ def detail(
         how = "in flight" if states[why.by] == CLAIMED else "waiting before it"
         return f"group {row['_group_key']!r} has item {why.by} {how}"
     texts: dict[Reason, str] = {
-        "leased": f"leased by {holder} until {said(until)}" if until else "",
+        "leased": f"leased by {holder} until {say_instant(until)}" if until else "",
         "paused": "the queue is paused; resume it",
         "lease lost": f"the lease of {holder} ran out for the last time; the next claim ends it",
         "limit": f"{at.in_flight} items are in flight, {at.config.max_in_flight} are allowed",
         "runnable": "it waits for its turn and a claim",
     }
     if why.reason == "expired":
-        return f"its time was over at {said(row['_expires_at'])}"
+        return f"its time was over at {say_instant(row['_expires_at'])}"
     if why.reason == "delayed":
-        return f"not before {said(row['_available_at'])}"
+        return f"not before {say_instant(row['_available_at'])}"
     if why.reason == "leased" and until is not None:
         now = datetime.fromtimestamp(at.now, timezone.utc)
         if judge(directory, row["_worker_id"], until, now) is Liveness.GONE:
             return f"{holder} held it, and is gone; the next claim takes it over"
     if why.reason == "runnable" and until is not None:
-        return f"the lease of {holder} ran out at {said(until)}; it waits for a claim"
+        return f"the lease of {holder} ran out at {say_instant(until)}; it waits for a claim"
     return texts[why.reason]
 
 
@@ -154,19 +154,19 @@ def because(
     return Explanation(seq=seq, reason=reason, detail=detail, by=by, until=until)
 
 
-def refused(seq: int, holder: int | None) -> Explanation:
+def explain_refusal(seq: int, holder: int | None) -> Explanation:
     """Explain a row that never became an item."""
     if holder is None:
         return because(seq, "refused", "a reader was full when it came; enqueue it again")
     return because(seq, "duplicate", f"its key is held by item {holder}", by=holder)
 
 
-def finished(seq: int, state: str, at: datetime, error: str | None) -> Explanation:
+def explain_end(seq: int, state: str, at: datetime, error: str | None) -> Explanation:
     """Explain an item that is over."""
-    return because(seq, "finished", f"{state} at {said(at)}{f': {error}' if error else ''}")
+    return because(seq, "finished", f"{state} at {say_instant(at)}{f': {error}' if error else ''}")
 
 
-def said(at: datetime) -> str:
+def say_instant(at: datetime) -> str:
     """Say an instant."""
     return utc(at).isoformat(" ", "seconds")
 

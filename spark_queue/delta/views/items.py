@@ -51,22 +51,22 @@ class LeasedTable:
     losses: int
 
 
-def claimed(store: Store, lease: int) -> DataFrame:
+def claimed_items(store: Store, lease: int) -> DataFrame:
     """Return the items of a lease: the user's columns, ``_seq``, ``_lease``, ``_attempts``."""
-    return leased(store, lease).rows.drop("_group_key", TRACE)
+    return lease_items(store, lease).rows.drop("_group_key", TRACE)
 
 
 def traces(store: Store, lease: int) -> dict[int, str]:
     """Return the traces that items of a lease belong to, by their seqs."""
-    rows = leased(store, lease).rows
+    rows = lease_items(store, lease).rows
     if TRACE not in rows.columns:
         return {}
     return dict(rows.where(F.col(TRACE).isNotNull()).select("_seq", TRACE).collect())
 
 
 def in_order(store: Store, lease: int) -> DataFrame:
-    """Return the items of a lease, as :func:`claimed` does, in the order of service."""
-    return _add_place(store, lease, claimed(store, lease))
+    """Return the items of a lease, as :func:`claimed_items` does, in the order of service."""
+    return _add_place(store, lease, claimed_items(store, lease))
 
 
 def _add_place(store: Store, lease: int, rows: DataFrame) -> DataFrame:
@@ -75,7 +75,7 @@ def _add_place(store: Store, lease: int, rows: DataFrame) -> DataFrame:
     return placed.orderBy(F.col("_priority").desc(), "_turn", "_seq").drop("_priority", "_turn")
 
 
-def collected(store: Store, lease: int) -> list[dict[str, Any]]:
+def collect(store: Store, lease: int) -> list[dict[str, Any]]:
     """Return the rows of :func:`in_order`; no query is made for what is read in this process.
 
     Those that belong to a trace may have it, as ``_trace``.
@@ -83,19 +83,19 @@ def collected(store: Store, lease: int) -> list[dict[str, Any]]:
     grant = _grant(store, lease)
     here = None if grant is None else claim_items.items_of(store, grant, most_bytes=_FEW_BYTES)
     if grant is None or here is None:
-        rows = _add_place(store, lease, leased(store, lease).rows.drop("_group_key"))
+        rows = _add_place(store, lease, lease_items(store, lease).rows.drop("_group_key"))
         return [row.asDict(recursive=True) for row in rows.collect()]
     return _as_collected(claim_items.in_order(here, grant, keep=(TRACE,)))
 
 
-def brought(store: Store, lease: int) -> LeasedTable | None:
+def read_table(store: Store, lease: int) -> LeasedTable | None:
     """Return the items of a lease as a table; ``None`` where a query has to read them."""
     grant = _grant(store, lease)
     rows = None if grant is None else claim_items.items_of(store, grant, most_bytes=_MOST_BYTES)
     return None if grant is None or rows is None else LeasedTable(rows, _losses(grant))
 
 
-def leased(store: Store, lease: int) -> LeasedItems:
+def lease_items(store: Store, lease: int) -> LeasedItems:
     """Return the items of a lease with the ``_group_key`` that orders their processing."""
     grant = _grant(store, lease)
     here = None if grant is None else claim_items.items_of(store, grant, most_bytes=_FEW_BYTES)
