@@ -129,7 +129,9 @@ def test_a_step_that_was_skipped_silently_is_noticed(
     other.resume()
     heads = [stale]
     fresh = store_of(queue).status_head
-    monkeypatch.setattr(store_of(queue), "status_head", lambda: heads.pop() if heads else fresh())
+    monkeypatch.setattr(
+        store_of(queue), "status_head", lambda *_: heads.pop() if heads else fresh()
+    )
     assert _ids(queue.claim(3)) == [1, 2, 3]
     claimed = store_of(queue).status.read().where("_state = 'claimed'")
     assert claimed.groupBy("_seq").count().where("count > 1").count() == 0

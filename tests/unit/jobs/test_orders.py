@@ -153,9 +153,9 @@ def histories(script: Import, kind: str) -> list[Any]:
 @pytest.mark.parametrize(
     ("kind", "orders"),
     [
-        ("two steps", 45),
-        ("leases over, ids shared, keys free again", 30),
-        ("killed", 40),
+        ("two steps", 35),
+        ("leases over, ids shared, keys free again", 25),
+        ("killed", 30),
         ("three", 12),
         ("without waiting", 36),
     ],
