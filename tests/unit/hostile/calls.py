@@ -53,6 +53,7 @@ INNER = {
     "QueueBroker.at_exit",
     "QueueBroker.begin_stop",
     "QueueBroker.require_outside",
+    "RetryPolicy.seconds_after",
     "SingularUpdateQueue.begin",
     "Turn.enter",
     "Turn.exit",
