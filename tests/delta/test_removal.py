@@ -52,6 +52,7 @@ def test_spark_leaves_what_is_redriven_meanwhile(
 
     assert alone.maintain(retention=3 * _DAY).dropped_items == 0
     clock.advance(4 * _DAY)
+    monkeypatch.setattr(maintain, "without_spark", lambda _: None)
     _redriven_after(monkeypatch, maintain.GenerationsBySpark, "ends", other, 3)
     assert queue.maintain(retention=_DAY).dropped_items == 0
     assert [row["id"] for row in reader.claim(5).items.collect()] == ["c"]

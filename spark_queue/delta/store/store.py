@@ -123,17 +123,17 @@ class Store:
     @property
     def clock(self) -> Clock:
         """The clock that each operation asks once."""
-        return self._handle.clock
+        return self.handle.clock
 
     @property
     def listener(self) -> Listener | None:
         """Who is told of every step."""
-        return self._handle.listener
+        return self.handle.listener
 
     @property
     def name(self) -> str:
         """The queue's name or path."""
-        return self._handle.address.name
+        return self.handle.address.name
 
     def of_reader(self, reader: int) -> Store:
         """Return the same queue as another reader sees it."""
@@ -227,7 +227,7 @@ class Store:
 
     def forget(self) -> None:
         """Drop what this process remembers of the queue; it is read again where it is needed."""
-        memory.forget(self._handle.place.identity())
+        memory.forget(self.handle.place.identity())
 
     def queue_head(self, cache: Cache | None = None) -> QueueHead:
         """Return the newest head of the item log.
@@ -329,7 +329,7 @@ class Store:
 
     def cache(self) -> Cache:
         """Return what this process knows of the queue."""
-        return memory.cache_of(self._handle.place.identity())
+        return memory.cache_of(self.handle.place.identity())
 
     def native(self, which: LogName) -> Log[Any] | None:
         """Return a log that can be read and written without Spark; ``None`` where it cannot."""
@@ -337,7 +337,7 @@ class Store:
         kept = log.kept()
         if kept is not None or not self.is_local() or not is_fresh(self.session):
             return kept
-        directory = self._handle.place.directory_of(log)
+        directory = self.handle.place.directory_of(log)
         return None if directory is None else self.cache().natives.plain(directory)
 
     def is_followed(self) -> bool:
@@ -371,7 +371,7 @@ class Store:
 
     def is_local(self) -> bool:
         """Tell whether the queue is on this machine's disk, so that its files say what is new."""
-        return self._handle.place.is_local()
+        return self.handle.place.is_local()
 
     @contextmanager
     def writing(self, which: LogName) -> Iterator[None]:
@@ -384,7 +384,7 @@ class Store:
         QueueNotFoundError
             When the log is gone.
         """
-        place, log = self._handle.place, self.queue if which == "queue" else self.status
+        place, log = self.handle.place, self.queue if which == "queue" else self.status
         directory = place.directory_of(log)
         # What is elsewhere is only kept from other threads, each log by itself.
         name = self.name if directory else f"{place.name()}/{which} of {self.reader}"
