@@ -43,7 +43,6 @@ _IN_TWO = ("--numprocesses", "2", "--dist", "worksteal", "--durations", "15")
 _AS_SHIPPED = (
     "tests/operators",
     "tests/streaming/test_queue_streams.py",
-    "tests/delta/test_serving.py",
     "tests/front/test_durable.py",
 )
 
