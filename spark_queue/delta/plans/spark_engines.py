@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructField, TimestampType
 
 from spark_queue.delta.sql import log_rows
@@ -178,7 +179,7 @@ class BroughtRows(FrameRows):
 
     def items_of(self, store: Store, found: pa.Table, names: Sequence[str]) -> pa.Table:
         """See :class:`LogRows`."""
-        seqs = store.spark.createDataFrame(found.select(["seq"]))
+        seqs = _frame(store.spark, found.select(["seq"]))
         return super().items_of(store, seqs, names).toArrow()
 
     def grants_of(self, store: Store, head: StatusHead, lease: int) -> pa.Table:
@@ -211,7 +212,11 @@ def log_since(store: Store, head: StatusHead, lease: int) -> DataFrame:
 
 
 def _frame(spark: SparkSession, rows: DataFrame | pa.Table) -> DataFrame:
-    return spark.createDataFrame(rows) if isinstance(rows, pa.Table) else rows
+    if not isinstance(rows, pa.Table):
+        return rows
+    # Over Connect a table without rows is taken to have no columns.
+    given = rows if rows.num_rows else rows.to_pylist()
+    return spark.createDataFrame(given, from_arrow_schema(rows.schema))
 
 
 def plain(rows: DataFrame) -> DataFrame:
@@ -266,9 +271,10 @@ def _logged(field: StructField, found: DataFrame, said: Mapping[str, object]) ->
     name = field.name.removeprefix("_")
     if name in said:
         value = said[name]
-        column = F.lit(value)
         if isinstance(value, tuple):
             column = F.when(F.col("state") == value[1], F.lit(value[0]))
+        else:
+            column = F.lit(value)
     elif name not in found.columns:
         column = F.lit(None)
     elif isinstance(field.dataType, TimestampType):
