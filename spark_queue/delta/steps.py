@@ -75,9 +75,9 @@ class _Try(Generic[_T]):
     times: StepTimes = field(default_factory=StepTimes)
 
 
-def engine_of(rows: DataFrame | pa.Table | None) -> Engine:
-    """Return the engine of a planner, by the rows that it decided."""
-    return "duckdb" if isinstance(rows, pa.Table) else "spark"
+def engine_of(rows: DataFrame | pa.Table, here: Engine = "duckdb") -> Engine:
+    """Return the engine that decided rows: Spark, or the one that works in this process."""
+    return here if isinstance(rows, pa.Table) else "spark"
 
 
 def is_small(rows: int) -> bool:
@@ -254,7 +254,7 @@ def _on_items(store: Store, seen: Iterator[Snapshot], decide: Decide[_T]) -> _Tr
             return _Try(done=decided)
         until = time.monotonic()
         took = commit_items(at, decided.head, decided.rows, small=decided.small)
-        return _finished(decided, began, until, took)
+        return _end_try(decided, began, until, took)
 
 
 def _on_status(store: Store, seen: Iterator[Snapshot], decide: Decide[_T]) -> _Try[_T] | None:
@@ -268,10 +268,10 @@ def _on_status(store: Store, seen: Iterator[Snapshot], decide: Decide[_T]) -> _T
             return _Try(done=decided)
         until = time.monotonic()
         took = commit_status(at, decided.head, decided.rows, small=decided.small)
-        return _finished(decided, began, until, took)
+        return _end_try(decided, began, until, took)
 
 
-def _finished(
+def _end_try(
     decided: Answer[_T], began: float, until: float, took: float | None
 ) -> _Try[_T] | None:
     """Return a try, by the times when its decision began and ended; ``None`` if it was lost."""

@@ -23,6 +23,7 @@ from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import paths, turnstile, unfinished, who
 from spark_queue.delta.tables.commits import newest_version, summed_up
 from spark_queue.delta.tables.damage import using
+from spark_queue.delta.tables.facts import Engine
 from spark_queue.delta.tables.forcing import make_directory
 from spark_queue.delta.tables.heads import StatusHead, following
 from spark_queue.delta.tables.log import Log
@@ -231,11 +232,14 @@ def configure(
             return Answer(answer=(0, old))
         row, head = config_row(new, store.clock.now(), about), following(before)
         stage = StagedCheckpoint(rows=row, head=head)
+        engine: Engine = "python"
         if new.stretches != old.stretches:
             # Turns are stretched around the pointer, so the fold must start there.
             stage = planner_of(store).checkpoint(before, old, new, row)
+            engine = engine_of(stage.rows)
         head = replace(stage.head, config_step=stage.head.step)
-        return Step(head=head, rows=stage.rows, counts={}, answer=(head.step, new))
+        answer = (head.step, new)
+        return Step(head=head, rows=stage.rows, counts={}, answer=answer, engine=engine)
 
     # Asked before: what is made anew in this place later is another queue.
     at = store.position()
@@ -344,7 +348,7 @@ def _step(head: StatusHead, moved: Moved, state: str, answer: _T) -> Step[Status
         small=is_small(total),
         counts={state: total},
         answer=answer,
-        engine=engine_of(moved.rows),
+        engine=engine_of(moved.rows, "arrow"),
     )
 
 

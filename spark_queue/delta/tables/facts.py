@@ -39,8 +39,9 @@ logger.addFilter(_escape)
 
 LogName = Literal["queue", "status"]
 
-#: The engine that decides a step: Python an item at a time, DuckDB or Spark a set of them by SQL.
-Engine = Literal["python", "duckdb", "spark"]
+#: The engine that decides a step: Python an item at a time, DuckDB or Spark a set of them by SQL,
+#: or Arrow, where an operator moves items without Spark.
+Engine = Literal["python", "duckdb", "arrow", "spark"]
 
 #: Receives the facts of every committed step.
 Listener = Callable[["StepFacts"], None]

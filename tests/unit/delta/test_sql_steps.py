@@ -24,7 +24,7 @@ from spark_queue.delta.store import replicas
 from spark_queue.delta.store.committing import commit_status
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.facts import LogName
+from spark_queue.delta.tables.facts import LogName, StepFacts
 from spark_queue.delta.verdicts import Every
 from spark_queue.errors import LeaseLostError
 from spark_queue.local.local_queue import LocalQueue
@@ -169,6 +169,29 @@ def test_a_checkpoint_keeps_what_ended_before_its_turn(tmp_path: Path) -> None:
     checkpoint(queue._store)
     with every_step_is_large():
         assert [row["id"] for row in queue.claim(9).rows] == [0, 2]
+
+
+def test_a_listener_is_told_the_engine_and_the_times_of_a_step(tmp_path: Path) -> None:
+    """It tells a step that was decided an item at a time from one of a set of items."""
+    told: list[StepFacts] = []
+    queue = LocalQueue.create(
+        tmp_path / "q", "id string", durability="process", listener=told.append
+    )
+    queue.enqueue([{"id": name} for name in "abcd"])
+    queue.claim(1).ack()
+    with every_step_is_large():
+        queue.claim(1)
+    queue.cancel({"id": "d"})
+
+    assert [(step.action, step.engine) for step in told] == [
+        ("enqueue", "python"),
+        ("claim", "python"),
+        ("settle", "python"),
+        ("claim", "duckdb"),
+        ("cancel", "arrow"),
+    ]
+    parts = [(step.times.decide, step.times.commit, step.times.apply) for step in told]
+    assert all(0 < sum(part) <= step.seconds for part, step in zip(parts, told, strict=True))
 
 
 def test_a_claim_that_names_an_output_is_evidence_first(tmp_path: Path) -> None:
