@@ -197,6 +197,7 @@ class _Enqueue:
         """Decide the step: in this process, or by a planner."""
         if self.batch is not None and self.batch.is_in(at.queue):
             return Answer(answer=_NOTHING)
+        # Before the lock of what is remembered: it may make the log of a reader, and wait for that.
         every = readers.all_of(at)
         found = self._in_python(at, every)
         if found is None:

@@ -189,7 +189,7 @@ class BroughtRows(FrameRows):
 
     def outcomes_of(self, outcomes: DataFrame) -> pa.Table:
         """See :class:`LogRows`."""
-        return log_rows.outcomes_of(outcomes)
+        return _bring(super().outcomes_of(outcomes), None)
 
     def status_rows(self, found: pa.Table, said: Mapping[str, object]) -> pa.Table:
         """See :class:`LogRows`."""
