@@ -33,7 +33,6 @@ _OUTPUT = {
     "without Spark": "spark_queue.delta.tables.outputs ResultTable",
     "Spark": "spark_queue.delta.commands.evidence Output",
 }
-_COMMIT = dict.fromkeys(_HANDS, "spark_queue.delta.tables.outputs ResultTable")
 _RUN = {**_HANDS, "without Spark": "spark_queue.processing.local_processing"}
 _LOOP = dict.fromkeys(_HANDS, "spark_queue.processing.loop")
 _AHEAD = dict.fromkeys(_HANDS, "spark_queue.processing.loop _Ahead")
@@ -52,7 +51,7 @@ POINTS: dict[str, tuple[dict[str, str], str, str, int]] = {
     "a handler runs": ({}, "", "", 3),
     "handlers have run": (_RUN, "_write", "before", 1),
     "the output begins": (_OUTPUT, "write", "before", 1),
-    "the output is committed": (_COMMIT, "_commit", "behind", 1),
+    "the output is committed": (_OUTPUT, "_commit", "behind", 1),
     "the output is written": (_OUTPUT, "write", "behind", 1),
     "the outcomes are known": (_HANDS, "work", "behind", 1),
     "the settle begins": (_AHEAD, "settle", "before", 1),
@@ -61,7 +60,7 @@ POINTS: dict[str, tuple[dict[str, str], str, str, int]] = {
     "the settle is told": (_HANDS, "after_settle", "behind", 1),
     "the claim is told": ({}, "", "", 1),
     "the next claim is taken": (_AHEAD, "take", "behind", 2),
-    "the next output is committed": (_COMMIT, "_commit", "behind", 2),
+    "the next output is committed": (_OUTPUT, "_commit", "behind", 2),
     "the next settle begins": (_AHEAD, "settle", "before", 2),
 }
 

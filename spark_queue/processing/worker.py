@@ -192,26 +192,16 @@ class _Outcomes:
     """Items that are done and have a result."""
     unasked: int
     """Items for which the handler gave rows, although nobody said what to do with them."""
-    size: int | None
-    """About how many bytes the results have; ``None`` where they are more than single values."""
 
     @classmethod
     def of(cls, stage: DataFrame) -> _Outcomes:
         """Count what is staged."""
-        kinds = dict(zip(stage.columns, stage.schema, strict=True))
-        is_done, has_row, is_unasked = F.col("outcome") == "ack", F.lit(False), F.lit(False)
-        size = F.lit(None).cast("long")
-        if (result := kinds.get("result")) is None:
-            is_unasked = F.col("unasked")
-        else:
-            has_row = is_done & F.col("result").isNotNull()
-            assert isinstance(result.dataType, StructType)  # noqa: S101 - as outcomes() has it
-            if output_columns.are_plain(result.dataType):
-                size = F.when(has_row, output_columns.bytes_of(result.dataType, "result"))
+        is_done, with_result = F.col("outcome") == "ack", "result" in stage.columns
+        has_row = is_done & F.col("result").isNotNull() if with_result else F.lit(False)
+        is_unasked = F.lit(False) if with_result else F.col("unasked")
         counts = (F.count_if(one) for one in (is_done, has_row, is_unasked))
         # In one part, which needs no exchange: there are few columns to look at.
-        facts = stage.coalesce(1).agg(F.count(F.lit(1)), *counts, F.sum(size)).collect()[0]
-        return cls(stage, *facts)
+        return cls(stage, *stage.coalesce(1).agg(F.count(F.lit(1)), *counts).collect()[0])
 
     def verdict(self, claim: Claim) -> Verdict:
         """Return what the outcomes say; where all items are done, nobody looks at them again."""
@@ -238,7 +228,7 @@ def _is_written(output: Output, told: _Outcomes, claim: Claim) -> bool:
     found = left.select("_seq", "outcome", error).collect() if is_needed else []
     outcomes = {seq: (outcome, error) for seq, outcome, error in found}
     record = ClaimRecord(claim_id=claim.id, outcomes=outcomes, is_whole=is_whole)
-    return output.write(_rows(stage, claim), record, told.size)
+    return output.write(_rows(stage, claim), record)
 
 
 def _map_handler_here(

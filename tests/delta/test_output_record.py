@@ -67,7 +67,7 @@ def test_a_record_names_what_is_done_where_some_items_have_no_outcome(spark: Spa
     class Kept:
         """An output that keeps the records."""
 
-        def write(self, results: DataFrame, record: ClaimRecord, _: int) -> bool:
+        def write(self, results: DataFrame, record: ClaimRecord) -> bool:
             """Keep a record."""
             assert [row["_seq"] for row in results.collect()] == [1]
             written.append(record)

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from spark_queue import DeltaQueue, LocalQueue, QueueConfig
 from spark_queue.clock import ManualClock
-from spark_queue.delta.commands import evidence, rescue
+from spark_queue.delta.commands import rescue
 from spark_queue.delta.tables.outputs import ResultTable
 from spark_queue.processing import loop
 
@@ -192,33 +192,3 @@ def test_spark_reads_and_goes_on_with_what_was_written_without_it(
     frame.limit(1).write.format("delta").mode("append").save(f"{place}/out")
     table = ResultTable(Path(f"{place}/out"), is_synced=False)
     assert table.shut_out(name) == {1, 2, 3}
-
-
-def test_small_results_of_single_values_are_appended_by_the_process(
-    spark: SparkSession,
-    place: str,
-    queue_path: str,
-    filled: Callable[[], LocalQueue],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Spark appends what a plain table does not take, and reads both."""
-    filled()
-    queue = DeltaQueue.open(spark, queue_path)
-    by_spark: list[str] = []
-    append = evidence.Output._append
-
-    def note(output: evidence.Output, *args: Any) -> None:
-        by_spark.append(output.address.target)
-        append(output, *args)
-
-    monkeypatch.setattr(evidence.Output, "_append", note)
-    plain = queue.process(_by("a"), returns="who string", output=f"{place}/out")
-    queue.enqueue(spark.range(5, 10))
-    nested = "s struct<who: string>"
-    second = queue.process(lambda _: {"s": {"who": "b"}}, returns=nested, output=f"{place}/nested")
-
-    assert plain.acked == second.acked == 5
-    assert by_spark == [f"{place}/nested"]
-    assert _rows(spark, f"{place}/out") == [(seq, "a") for seq in range(1, 6)]
-    found = spark.read.format("delta").load(f"{place}/nested").orderBy("_seq").collect()
-    assert [row["s"]["who"] for row in found] == ["b"] * 5

@@ -8,37 +8,26 @@ then either the worker's output is there, and every outcome of its run counts, o
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from spark_queue.delta.tables import glance, jvms, made, output_columns, paths, turnstile
+from spark_queue.delta.tables import glance, jvms, output_columns, paths, turnstile
 from spark_queue.delta.tables.address import TableAddress
 from spark_queue.delta.tables.appending import sync_commits
 from spark_queue.delta.tables.claim_record import ClaimRecord, find_record, read_record
 from spark_queue.delta.tables.forcing import make_directory
-from spark_queue.delta.tables.outputs import ResultTable
 from spark_queue.delta.tables.spark_log import is_delta
-from spark_queue.delta.tables.spark_types import arrow_schema_of
-from spark_queue.delta.tables.wishes import promises_disk, small_steps
-from spark_queue.errors import SchemaMismatchError, SparkNeededError
+from spark_queue.delta.tables.wishes import promises_disk
 
 #: Seconds that somebody waits to write: what a large claim has computed takes minutes.
 _PATIENCE = 600.0
 
 #: Commits that are searched first: a history takes long to read.
 _RECENT = 1_000
-
-#: Bytes of results up to which this process appends them.
-_FEW_BYTES = 64 * 1024 * 1024
-
-#: The setting that Spark names where a driver would get more than it may.
-_LIMIT_OF_RESULTS = "spark.driver.maxResultSize"
 
 
 class Output:
@@ -57,7 +46,6 @@ class Output:
         self.address = TableAddress.of(name_or_path)
         self._named: TableAddress | None = None
         self._columns = StructType()
-        self._here: ResultTable | None = None
 
     def exists(self) -> bool:
         """Tell whether the table is there."""
@@ -98,22 +86,8 @@ class Output:
             f"the output {self.address.target!r}",
             "returns",
         )
-        self._columns, self._here = there, self._plain_table(there, results)
+        self._columns = there
         return there
-
-    def _plain_table(self, there: StructType, results: StructType) -> ResultTable | None:
-        """Return the table as this process writes to it; ``None`` where it is left to Spark."""
-        directory = self._directory()
-        if directory is None or small_steps(self.spark) != "memory" or not made.is_installed():
-            return None
-        if not output_columns.are_plain(there) or not output_columns.are_plain(results):
-            return None
-        table = ResultTable(directory, is_synced=promises_disk(self.spark))
-        try:
-            table.require(arrow_schema_of(results))
-        except (SchemaMismatchError, SparkNeededError):
-            return None
-        return table
 
     def _details(self, column: str) -> Any:
         row = self.spark.sql(f"DESCRIBE DETAIL {self.address.sql()}").select(column).head()
@@ -145,17 +119,8 @@ class Output:
         directory = paths.directory_of(self.spark, self._named)
         return directory if directory is not None and paths.has_log(directory) else None
 
-    def write(self, results: DataFrame, record: ClaimRecord, size: int | None = None) -> bool:
-        """Append the results of a claim; False where the claim was taken over before.
-
-        Where they have few bytes, this process appends them.
-        """
-        if self._here is not None and size is not None and size <= _FEW_BYTES:
-            rows = _bring(results)
-            # Somebody may have made it another table meanwhile.
-            with suppress(SparkNeededError):
-                if rows is not None:
-                    return self._here.write(rows, record.claim_id, record.text())
+    def write(self, results: DataFrame, record: ClaimRecord) -> bool:
+        """Append the results of a claim; False where the claim was taken over before."""
         rows = output_columns.widen(results, self._columns)
         self._commit(rows, record.claim_id, record.text())
         place = self._place()
@@ -224,13 +189,3 @@ class Output:
             # The other side committed first: what is there now says which.
             if "DELTA_CONCURRENT_TRANSACTION" not in str(exc):
                 raise
-
-
-def _bring(results: DataFrame) -> pa.Table | None:
-    """Return rows as a table; ``None`` where they are more than the session lets a driver have."""
-    try:
-        return results.toArrow()
-    except Exception as exc:
-        if _LIMIT_OF_RESULTS not in str(exc):
-            raise
-        return None

@@ -11,7 +11,6 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
-    BinaryType,
     ByteType,
     DataType,
     DecimalType,
@@ -43,9 +42,6 @@ _FILLED = ("CURRENT_DEFAULT", "delta.generationExpression", "delta.identity.star
 _FILLING = frozenset({"generatedColumns", "identityColumns"})
 
 _AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
-
-#: Bytes of a value beside those of a text.
-_WIDTH = 16
 
 #: Decimal digits of whole numbers.
 _DIGITS: Mapping[type[DataType], int] = {ByteType: 3, ShortType: 5, IntegerType: 10, LongType: 19}
@@ -152,19 +148,6 @@ def with_required(returns: StructType, there: StructType) -> StructType:
     )
 
 
-def are_plain(columns: StructType) -> bool:
-    """Tell whether columns are single values of which a table says no more than their types."""
-    nested = (ArrayType, MapType, StructType)
-    return not any(field.metadata or isinstance(field.dataType, nested) for field in columns)
-
-
-def bytes_of(columns: StructType, prefix: str) -> Column:
-    """Return about how many bytes a row of plain columns has."""
-    texts = (F.col(f"{prefix}.`{field.name}`") for field in columns if _is_text(field.dataType))
-    sizes = (F.coalesce(F.octet_length(text), F.lit(0)) for text in texts)
-    return sum(sizes, F.lit(_WIDTH * len(columns)))
-
-
 def is_refusal(error: Exception) -> bool:
     """Tell whether an error is Delta's word that rows do not fit a table's constraints."""
     return any(code in str(error) for code in _REFUSALS)
@@ -237,10 +220,6 @@ def fail_refused(stage: DataFrame, refused: DataFrame, groups: DataFrame | None)
         "together",
         F.when(~is_behind & why.isNull(), F.col("result")).alias("result"),
     )
-
-
-def _is_text(kind: DataType) -> bool:
-    return isinstance(kind, StringType | BinaryType)
 
 
 def _constraints(there: StructType, properties: Mapping[str, str]) -> Iterator[tuple[str, Column]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -17,9 +17,7 @@ RESULTS = StructType([StructField(name, StringType()) for name in ("n", "_seq", 
 
 
 class Nothing:
-    """A session that must not be asked for anything but its settings."""
-
-    conf: ClassVar[dict[str, str]] = {}
+    """A session that must not be asked for anything."""
 
     def __getattr__(self, name: str) -> Any:
         raise AssertionError(f"{name} was asked of Spark")
