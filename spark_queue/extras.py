@@ -56,9 +56,20 @@ def load(module: str, what: str) -> ModuleType:
     try:
         return import_module(module)
     except ImportError as exc:
-        package = (exc.name or "").partition(".")[0]
-        if package == "pyspark" and is_installed(package):
-            require_supported(version(package))
-        if package not in _EXTRAS or not isinstance(exc, ModuleNotFoundError):
-            raise
+        explain(exc, what)
+        raise
+
+
+def explain(exc: ImportError, what: str) -> None:
+    """Say what to install, where an import failed for want of it; return where it did not.
+
+    Raises
+    ------
+    PackageMissingError, SetupError
+        As of :func:`load`.
+    """
+    package = (exc.name or "").partition(".")[0]
+    if package == "pyspark" and is_installed(package):
+        require_supported(version(package))
+    if package in _EXTRAS and isinstance(exc, ModuleNotFoundError):
         raise PackageMissingError(what, package, _EXTRAS[package]) from exc

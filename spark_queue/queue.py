@@ -61,7 +61,7 @@ class DeltaQueue(Registering):
     def create(
         cls,
         spark: SparkSession,
-        name_or_path: str,
+        path: str,
         schema: StructType | str,
         config: QueueConfig | None = None,
         *,
@@ -74,7 +74,7 @@ class DeltaQueue(Registering):
         ----------
         spark : SparkSession
             The caller's session, with Delta.
-        name_or_path : str
+        path : str
             A table name (``catalog.schema.files`` makes ``files_queue`` and ``files_status``), or
             a path, which contains a ``/``; a relative one is taken from the working
             directory.
@@ -101,7 +101,7 @@ class DeltaQueue(Registering):
         """
         columns, settings = parsed(schema), require_config(config)
         require_user_schema(columns)
-        store = Store.of(spark, QueueAddress(name_or_path), clock, listener)
+        store = Store.of(spark, QueueAddress(path), clock, listener)
         require_keys(spark, columns, settings)
         admin.create(store, fields_of(columns.json()), settings)
         return cls(store)
@@ -110,7 +110,7 @@ class DeltaQueue(Registering):
     def open(
         cls,
         spark: SparkSession,
-        name_or_path: str,
+        path: str,
         *,
         clock: Clock | None = None,
         listener: Listener | None = None,
@@ -126,24 +126,22 @@ class DeltaQueue(Registering):
         SetupError
             When the session is of a version of Spark that the library does not run on.
         """
-        store = Store.of(spark, QueueAddress(name_or_path), clock, listener)
+        store = Store.of(spark, QueueAddress(path), clock, listener)
         store.settings(store.require_exists())
         return cls(store)
 
     @classmethod
-    def exists(cls, spark: SparkSession, name_or_path: str) -> bool:
+    def exists(cls, spark: SparkSession, path: str) -> bool:
         """Tell whether there is a queue of this name or path."""
-        return Store.of(spark, QueueAddress(name_or_path)).exists()
+        return Store.of(spark, QueueAddress(path)).exists()
 
     @classmethod
-    def drop(
-        cls, spark: SparkSession, name_or_path: str, *, dry_run: bool = False
-    ) -> Affected | None:
+    def drop(cls, spark: SparkSession, path: str, *, dry_run: bool = False) -> Affected | None:
         """Remove a queue and everything in it.
 
         Parameters
         ----------
-        spark, name_or_path
+        spark, path
             As for :meth:`open`.
         dry_run : bool
             Only count its items, by state, and show the first: what is returned then.
@@ -159,11 +157,11 @@ class DeltaQueue(Registering):
         FormatVersionError
             When a newer release wrote it: which tables it has is not known here.
         """
-        return drop_queue(Store.of(spark, QueueAddress(name_or_path)), dry_run=dry_run)
+        return drop_queue(Store.of(spark, QueueAddress(path)), dry_run=dry_run)
 
     def enqueue(
         self,
-        df: DataFrame | pd.DataFrame | pa.Table,
+        rows: DataFrame | pd.DataFrame | pa.Table,
         order_by: OrderBy = None,
         *,
         on_duplicate: OnDuplicate = "skip",
@@ -174,7 +172,7 @@ class DeltaQueue(Registering):
 
         Parameters
         ----------
-        df : DataFrame, pandas.DataFrame or pyarrow.Table
+        rows : DataFrame, pandas.DataFrame or pyarrow.Table
             The queue's columns; a frame of pandas or Arrow is cast to their types. Three more may
             come with them: ``available_at`` (timestamp: not claimed before), ``expires_at``
             (timestamp: not claimed from then on) and ``cost`` (a number above 0, 1 by default: how
@@ -214,9 +212,9 @@ class DeltaQueue(Registering):
         """
         rules = EnqueueRules(on_duplicate=on_duplicate, on_full=on_full)
         require_order(order_by)
-        require_frame(df)
+        require_frame(rows)
         main, traces = self._main, tracing.stored_traces(trace)
-        done = enqueue.enqueue(main, df, order_by=order_by, rules=rules, trace=traces)
+        done = enqueue.enqueue(main, rows, order_by=order_by, rules=rules, trace=traces)
         return EnqueueResult(
             step=done.step,
             inserted=done.inserted,
@@ -276,7 +274,7 @@ class DeltaQueue(Registering):
             self._main, df, checkpoint, order_by=order_by, trigger=trigger, name=name
         )
 
-    def clone(self, name_or_path: str) -> DeltaQueue:
+    def clone(self, path: str) -> DeltaQueue:
         """Make a queue with all that this one has, to try workers, weights and limits on it.
 
         It has the items, states, places and settings as of one instant. From then on the two know
@@ -284,7 +282,7 @@ class DeltaQueue(Registering):
 
         Parameters
         ----------
-        name_or_path : str
+        path : str
             As for :meth:`create`; of the same store as this one.
 
         Returns
@@ -313,8 +311,8 @@ class DeltaQueue(Registering):
         between which nobody else has enqueued. Of one that fails the tables are removed; by path
         their files stay, and are named by a warning, as only that store's tools delete them.
         """
-        checks.require_text("name_or_path", name_or_path)
-        return DeltaQueue(clones.clone(self._main, name_or_path))
+        checks.require_text("path", path)
+        return DeltaQueue(clones.clone(self._main, path))
 
     def __repr__(self) -> str:
         return f"DeltaQueue({self.name!r})"

@@ -100,7 +100,7 @@ class DeltaIdempotencyKeyStore:
     ----------
     spark : SparkSession
         The caller's session, with Delta.
-    name_or_path : str
+    path : str
         The table, made where it is missing; a text with a ``/`` is a path.
     lock_timeout : timedelta
         How long a lock lasts unless its call says otherwise. Default 1 minute.
@@ -134,7 +134,7 @@ class DeltaIdempotencyKeyStore:
     def __init__(
         self,
         spark: SparkSession,
-        name_or_path: str,
+        path: str,
         lock_timeout: timedelta = timedelta(minutes=1),
         accepted_for: timedelta = timedelta(days=1),
         *,
@@ -145,8 +145,8 @@ class DeltaIdempotencyKeyStore:
         self._rules = InMemoryIdempotencyKeyStore(lock_timeout, accepted_for, clock=self._clock)
         require_methods("spark", spark, "sql")
         self._spark = spark
-        self._address = TableAddress.of(name_or_path)
-        require_path("a table of keys", name_or_path)
+        self._address = TableAddress.of(path)
+        require_path("a table of keys", path)
         self._log: Log[KeysHead] = log_of(spark, self._address, _parse)
         if not self._log.exists():
             self._log.create(_SCHEMA.json(), replaces=False, skipping="_step,_kind,key")

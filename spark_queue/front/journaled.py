@@ -33,7 +33,7 @@ _CHECKPOINTS = timedelta(minutes=1)
 
 def journaled_queue(
     source: SparkSession | DeltaQueue | LocalQueue,
-    name_or_path: str | None = None,
+    path: str | None = None,
     schema: StructType | str = "data binary",
     *,
     options: QueueOptions | None = None,
@@ -53,7 +53,7 @@ def journaled_queue(
         The queue, with Spark or without; or the caller's session with Delta, in which the queue is
         opened, or made where it is missing. While the front is open nobody else writes to the
         queue, not even by the handle that is given here; who reads its tables always may.
-    name_or_path : str, optional
+    path : str, optional
         With a session the queue, as :meth:`DeltaQueue.open` names it.
     schema : StructType or str
         With a session the columns of a queue that is made. With one column an item is its value
@@ -101,7 +101,7 @@ def journaled_queue(
     checks.require_flag("native", native)
     if clock is not None:
         checks.require_methods("clock", clock, "now")
-    given = _store_of(source, name_or_path, schema, clock)
+    given = _store_of(source, path, schema, clock)
     name = require_name(_name_of(given.name))
     # By a handle of its own: the holder of the other one is not the front.
     mine = given.handle
@@ -120,35 +120,35 @@ def journaled_queue(
 
 
 def _store_of(
-    source: object, name_or_path: str | None, schema: StructType | str, clock: Clock | None
+    source: object, path: str | None, schema: StructType | str, clock: Clock | None
 ) -> Store:
     """Return the logs of a queue; nothing of Spark is imported for one that was opened without."""
     if isinstance(source, LocalQueue):
-        _require_no_other(name_or_path, clock)
+        _require_no_other(path, clock)
         return main_store_of(source)
     require_open("source", source)
     home = extras.load("spark_queue.front.spark_ends", "a journal of a queue that Spark opens")
     if home.is_queue(source):
-        _require_no_other(name_or_path, clock)
+        _require_no_other(path, clock)
         of_queue: Store = home.main_store_of(source)
         return of_queue
-    if name_or_path is None:
+    if path is None:
         raise InvalidArgumentError(
-            f"name_or_path is None: with {type(source).__name__} for a session, say which queue"
+            f"path is None: with {type(source).__name__} for a session, say which queue"
         )
-    made: Store = home.open_queue(source, name_or_path, schema, clock)
+    made: Store = home.open_queue(source, path, schema, clock)
     return made
 
 
-def _require_no_other(name_or_path: str | None, clock: Clock | None) -> None:
+def _require_no_other(path: str | None, clock: Clock | None) -> None:
     """Refuse what is said of a queue that is open already."""
-    for name, value in (("name_or_path", name_or_path), ("clock", clock)):
+    for name, value in (("path", path), ("clock", clock)):
         if value is not None:
             raise InvalidArgumentError(
                 f"{name} is {shorten(value)}, and the queue is open already: leave it out"
             )
 
 
-def _name_of(name_or_path: str) -> str:
+def _name_of(path: str) -> str:
     """Return what the queue calls itself: the last part of its address."""
-    return name_or_path.rstrip("/").rsplit("/", 1)[-1].replace(".", ":")
+    return path.rstrip("/").rsplit("/", 1)[-1].replace(".", ":")

@@ -112,12 +112,12 @@ def is_queue(source: object) -> bool:
 
 
 def open_queue(
-    spark: SparkSession, name_or_path: str, schema: StructType | str, clock: Clock | None
+    spark: SparkSession, path: str, schema: StructType | str, clock: Clock | None
 ) -> Store:
     """Return the logs of a queue, which is made where it is missing."""
     with suppress(QueueNotFoundError):
-        return main_store_of(DeltaQueue.open(spark, name_or_path, clock=clock))
+        return main_store_of(DeltaQueue.open(spark, path, clock=clock))
     # Somebody else may make it at this very moment.
     with suppress(QueueExistsError):
-        return main_store_of(DeltaQueue.create(spark, name_or_path, schema, clock=clock))
-    return main_store_of(DeltaQueue.open(spark, name_or_path, clock=clock))
+        return main_store_of(DeltaQueue.create(spark, path, schema, clock=clock))
+    return main_store_of(DeltaQueue.open(spark, path, clock=clock))

@@ -9,9 +9,15 @@ Each takes a frame first, for ``df.transform(operator, ...)``::
 
 from __future__ import annotations
 
-from spark_queue.operators.distinct import distinct, distinct_refused
-from spark_queue.operators.fair import Resume, fair_order, fair_rank, fair_take
-from spark_queue.operators.serial import serial_heads, serial_runs
+from spark_queue.extras import explain
+
+try:
+    from spark_queue.operators.distinct import distinct, distinct_refused
+    from spark_queue.operators.fair import Resume, fair_order, fair_rank, fair_take
+    from spark_queue.operators.serial import serial_heads, serial_runs
+except ImportError as exc:
+    explain(exc, "spark_queue.operators")
+    raise
 
 __all__ = [
     "Resume",

@@ -12,13 +12,19 @@ aggregate in a ``spark.newSession()`` that has another encoding.
 
 from __future__ import annotations
 
+from spark_queue.extras import explain
 from spark_queue.session import STREAMING_CONF
-from spark_queue.streaming.operators import (
-    distinct_in_flight,
-    fair_rounds,
-    one_active_per_group,
-)
-from spark_queue.streaming.stream_checks import stored_counts
+
+try:
+    from spark_queue.streaming.operators import (
+        distinct_in_flight,
+        fair_rounds,
+        one_active_per_group,
+    )
+    from spark_queue.streaming.stream_checks import stored_counts
+except ImportError as exc:
+    explain(exc, "spark_queue.streaming")
+    raise
 
 __all__ = [
     "STREAMING_CONF",

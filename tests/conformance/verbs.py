@@ -25,17 +25,11 @@ PAIRS: tuple[tuple[str, type[Any], type[Any]], ...] = (
     ("A claim", Claim, LocalClaim),
 )
 
-#: Where something is: with a session it may be a table of a catalog, and then it has no path.
-_PLACE = "a table of a catalog has a name, and a queue of this machine's disk a path"
-
 _STREAMS = "streams are queries of Spark"
 _OF_SESSION = "a setting of the session: `spark.sparkQueue.durability`"
 _WORKERS = "executors are configured with the session"
 _ROWS = "the items of a claim without Spark are rows of the process"
 _READER = "a reader without Spark is the queue as it sees it, with the verbs of both"
-
-#: Parameters that both have under two names.
-NAMES = {"name_or_path": "path", "df": "rows"}
 
 #: What only one of both has, by class and verb, or by class, verb and parameter; and why.
 DIFFERENCES: dict[tuple[str, ...], str] = {
@@ -110,7 +104,7 @@ def parameters(owner: type[Any], verb: str) -> dict[str, tuple[Any, ...]] | None
     if isinstance(inspect.getattr_static(owner, verb), property):
         return None
     taken = inspect.signature(getattr(owner, verb)).parameters.values()
-    return {NAMES.get(one.name, one.name): (one.kind, one.default) for one in taken}
+    return {one.name: (one.kind, one.default) for one in taken}
 
 
 def differences() -> Iterator[tuple[str, ...]]:
@@ -181,12 +175,8 @@ def _told_differences() -> str:
             continue
         what = parts[0] if len(parts) == 1 else f"{parts[0]}({parts[1]}=)"
         lines.append(f"| `{owner}` | `{what}` | {why} |")
-    for one, other in NAMES.items():
-        lines.append(f"| both | `{one}`, without Spark `{other}` | {_WHY[one]} |")
     return "\n".join(lines) + "\n"
 
-
-_WHY = {"name_or_path": _PLACE, "df": "a frame of Spark, pandas or Arrow; and rows, as dicts too"}
 
 if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")

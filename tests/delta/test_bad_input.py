@@ -71,7 +71,7 @@ def _calls(queue: DeltaQueue, spark: SparkSession) -> list[tuple[Callable[[], ob
     told = spark.createDataFrame([(None, "ack")], "_seq int, outcome string")
     return [
         (lambda: queue.enqueue(row, order_by="at"), "order_by names 'at'"),
-        (lambda: queue.enqueue(spark.readStream.format("rate").load()), "df is a stream"),
+        (lambda: queue.enqueue(spark.readStream.format("rate").load()), "rows is a stream"),
         (lambda: queue.enqueue_stream(row, "/c"), "the frame is no stream"),
         (lambda: queue.cancel("id ="), "where is 'id =': .*PARSE_SYNTAX_ERROR"),
         (lambda: queue.cancel("no = 1"), "where is 'no = 1': .*UNRESOLVED_COLUMN"),

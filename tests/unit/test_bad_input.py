@@ -121,10 +121,10 @@ ARGUMENTS: list[Case] = [
     *_all(QUEUE.drop_reader, "name", NO_STRING),
     *_all(QUEUE.maintain, "retention", NO_DURATION),
     *_all(QUEUE.maintain, "archive_to", ("", 5)),
-    *_all(QUEUE.enqueue, "df", (None, [], [("a",)], {"id": 1}, "files", 5)),
-    *_all(QUEUE.enqueue, "order_by", ([], "", 5, ["id", 5], ("id",), [None]), df=NOBODY),
-    *_all(QUEUE.enqueue, "on_duplicate", ("ignore", None, True), df=NOBODY),
-    *_all(QUEUE.enqueue, "on_full", ("drop", None, 1), df=NOBODY),
+    *_all(QUEUE.enqueue, "rows", (None, [], [("a",)], {"id": 1}, "files", 5)),
+    *_all(QUEUE.enqueue, "order_by", ([], "", 5, ["id", 5], ("id",), [None]), rows=NOBODY),
+    *_all(QUEUE.enqueue, "on_duplicate", ("ignore", None, True), rows=NOBODY),
+    *_all(QUEUE.enqueue, "on_full", ("drop", None, 1), rows=NOBODY),
     *_all(QUEUE.enqueue_stream, "checkpoint", (None, "", " ", 5), df=NOBODY),
     *_all(QUEUE.enqueue_stream, "trigger", NO_DURATION, df=NOBODY, checkpoint="/c"),
     *_all(QUEUE.enqueue_stream, "name", NO_STRING, df=NOBODY, checkpoint="/c"),
@@ -141,16 +141,16 @@ def _columns(*names: str, kind: DataType = IntegerType()) -> StructType:  # noqa
 
 
 def _create(**given: Any) -> DeltaQueue:
-    return DeltaQueue.create(NOBODY, **{"name_or_path": "q", "schema": _columns("id"), **given})
+    return DeltaQueue.create(NOBODY, **{"path": "q", "schema": _columns("id"), **given})
 
 
 NAMES: tuple[Any, ...] = (None, "", " ", 5, Path("/q"), b"q", "a.b.c.d", "a b", "q`/x")
 
 PLACES: list[Case] = [
-    *_all(_create, "name_or_path", NAMES),
-    *_all(DeltaQueue.open, "name_or_path", NAMES, spark=NOBODY),
-    *_all(DeltaQueue.exists, "name_or_path", NAMES, spark=NOBODY),
-    *_all(DeltaQueue.drop, "name_or_path", NAMES, spark=NOBODY),
+    *_all(_create, "path", NAMES),
+    *_all(DeltaQueue.open, "path", NAMES, spark=NOBODY),
+    *_all(DeltaQueue.exists, "path", NAMES, spark=NOBODY),
+    *_all(DeltaQueue.drop, "path", NAMES, spark=NOBODY),
     *_all(_create, "schema", ("", " ", None, 5, ["id int"], StructType())),
 ]
 

@@ -85,6 +85,8 @@ for call in (
     lambda: spark_queue.journaled_queue("/q"),
     lambda: spark_queue.DurableQueue(object()),
     lambda: spark_queue.journaled_queue(object(), "/q"),
+    lambda: exec("import spark_queue.operators"),
+    lambda: exec("from spark_queue.streaming import fair_rounds"),
 ):
     try:
         call()
@@ -104,11 +106,13 @@ def test_without_pyspark_everything_else_is_there() -> None:
     assert [line.split()[0] for line in refused] == [
         *["PackageMissingError"] * 4,
         *["InvalidArgumentError"] * 2,
-        *["PackageMissingError"] * 2,
+        *["PackageMissingError"] * 4,
     ]
     assert all("pip install 'spark-queue[spark]'" in line for line in refused)
     assert all("spark_queue.open(path)" in line for line in refused[4:6])
     assert refused[0].startswith("PackageMissingError True spark_queue.DeltaQueue needs pyspark")
+    assert "spark_queue.operators needs pyspark" in refused[-2]
+    assert "spark_queue.streaming needs pyspark" in refused[-1]
 
 
 def test_version_is_known_without_spark() -> None:

@@ -37,13 +37,13 @@ class Output:
     ----------
     spark : SparkSession
         The caller's session.
-    name_or_path : str
+    path : str
         The table; a text with a ``/`` is a path.
     """
 
-    def __init__(self, spark: SparkSession, name_or_path: str) -> None:
+    def __init__(self, spark: SparkSession, path: str) -> None:
         self.spark = spark
-        self.address = TableAddress.of(name_or_path)
+        self.address = TableAddress.of(path)
         self._named: TableAddress | None = None
         self._columns = StructType()
 

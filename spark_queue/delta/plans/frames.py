@@ -68,14 +68,14 @@ def traced(given: object, traces: Sequence[str | None], order_by: object) -> pa.
 def require_frame(given: object) -> None:
     """Raise where something is no frame of rows."""
     if isinstance(given, DataFrame) and given.isStreaming:
-        raise InvalidArgumentError("df is a stream: start a query with enqueue_stream")
+        raise InvalidArgumentError("rows is a stream: start a query with enqueue_stream")
     if isinstance(given, DataFrame | pa.Table):
         return
     if type(given).__module__.startswith("pandas.") and hasattr(given, "columns"):
         return
     raise InvalidArgumentError(
-        f"df is of type {type(given).__name__}: it must be a frame of Spark, pandas or Arrow; make "
-        "one with spark.createDataFrame(rows, queue.schema)"
+        f"rows is of type {type(given).__name__}: it must be a frame of Spark, pandas or Arrow; "
+        "make one with spark.createDataFrame(rows, queue.schema)"
     )
 
 

@@ -20,7 +20,7 @@ _LONGEST_NAME, _LONGEST_PATH = 255, 3_900
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
-def placed(name_or_path: str) -> str:
+def placed(path: str) -> str:
     """Return a name or path so that it means the same everywhere.
 
     A relative path is taken from the working directory of this process: SQL has none, and that of
@@ -28,19 +28,19 @@ def placed(name_or_path: str) -> str:
     are found by it: without ``//``, ``/./`` and a ``/`` at its end. A name and a URI of a store
     stay as they are.
     """
-    on_disk = _ON_DISK.fullmatch(name_or_path)
+    on_disk = _ON_DISK.fullmatch(path)
     # What a .. stands for behind a link is the file system's to say.
-    if on_disk is not None and ".." not in name_or_path.split("/"):
+    if on_disk is not None and ".." not in path.split("/"):
         scheme = "" if on_disk["scheme"] is None else "file:"
         return scheme + os.path.normpath(on_disk["path"])
-    if "/" not in name_or_path or name_or_path.startswith("/") or _URI.match(name_or_path):
-        return name_or_path
-    return os.path.abspath(name_or_path)  # noqa: PTH100 - a place on a store is a string
+    if "/" not in path or path.startswith("/") or _URI.match(path):
+        return path
+    return os.path.abspath(path)  # noqa: PTH100 - a place on a store is a string
 
 
-def is_name(name_or_path: object) -> bool:
+def is_name(path: object) -> bool:
     """Tell whether a catalog can have a queue of this name."""
-    return isinstance(name_or_path, str) and _NAME.fullmatch(name_or_path) is not None
+    return isinstance(path, str) and _NAME.fullmatch(path) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +51,10 @@ class TableAddress:
     is_path: bool
 
     @classmethod
-    def of(cls, name_or_path: str) -> TableAddress:
+    def of(cls, path: str) -> TableAddress:
         """Return the table of a name, or of a path, which contains a ``/``."""
-        _require_text("a table", name_or_path)
-        return cls(placed(name_or_path), is_path="/" in name_or_path)
+        _require_text("a table", path)
+        return cls(placed(path), is_path="/" in path)
 
     def sql(self) -> str:
         """Return the table as SQL names it."""

@@ -271,7 +271,6 @@ GOOD: dict[str, Callable[[World], Any]] = {
     "max_resources": lambda _: 1,
     "n": lambda _: 1,
     "name": lambda _: "r",
-    "name_or_path": lambda _: "/nowhere/q",
     "operation": lambda _: lambda *_: 1,
     "order": lambda _: "fair",
     "order_by": lambda _: "at",

@@ -255,7 +255,7 @@ def test_what_only_spark_does_is_refused(make: Make) -> None:
     keyed = LocalQueue.create(f"{plain.name}-2", "id string", QueueConfig(dedup_key="id"))
     with pytest.raises(SparkNeededError, match="archive_to"):
         journaled_queue(plain, archive_to="/nowhere")
-    with pytest.raises(InvalidArgumentError, match="name_or_path is '/x', and the queue is open"):
+    with pytest.raises(InvalidArgumentError, match="path is '/x', and the queue is open"):
         journaled_queue(plain, "/x")
     with pytest.raises(InvalidArgumentError, match="dedup_key"):
         journaled_queue(keyed)
