@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from spark_queue.errors import InvalidArgumentError
+from spark_queue.errors import InvalidArgumentError, InvalidExpressionError
 
 _TOKEN = re.compile(
     r"""[ \t\r\n]*(?:
@@ -29,6 +29,10 @@ _WHY_NOT = {
     "+": "what a sum gives that is too large depends on the session",
     "*": "what a product gives that is too large depends on the session",
 }
+
+
+#: What ends as it begins, in Spark, too.
+_QUOTES = frozenset("'\"`")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,8 @@ def tokens(text: str) -> Iterator[Token]:
     ------
     InvalidArgumentError
         When something in it is nothing of that; it says why.
+    InvalidExpressionError
+        When a text or a name in quotes has no end.
     """
     if "${" in text:
         raise InvalidArgumentError("${...} is replaced by a setting of the session")
@@ -79,6 +85,9 @@ def tokens(text: str) -> Iterator[Token]:
         found = _TOKEN.match(text, at)
         if found is None:
             rest = text[at:].lstrip(" \t\r\n")
+            # Within a comment, which is Spark's to read, a quote is none.
+            if rest[0] in _QUOTES and rest[0] not in rest[1:] and "--" not in text:
+                raise InvalidExpressionError(f"{rest[:10]} has no {rest[0]} at its end")
             why = _WHY_NOT.get(rest[0], f"{rest[:10]!r} is not among what may stand in it")
             raise InvalidArgumentError(why)
         kind = str(found.lastgroup)

@@ -81,6 +81,8 @@ def test_a_condition_is_true_of_some_rows(condition: str) -> None:
     [
         ("a", "it is no condition, but a value of type string"),
         ("zz = 1", "zz is no column"),
+        ("t = 'cut", "'cut has no ' at its end"),
+        ('t = "cut', '"cut has no " at its end'),
         ("a = zz", "zz is no column.*; a text has quotes: 'zz'"),
         ("`current_date` = day", "current_date is no column"),
         ("dayy IS NULL", "dayy is no column; did you mean 'day'"),
@@ -106,6 +108,7 @@ def test_what_is_wrong_for_spark_too_is_refused(condition: str, why: str) -> Non
         ("current_date = day", "current_date is no column"),
         ("interval '1' day < day", "interval is no column"),
         ("n = 1; drop", "';"),
+        ("n = 1 -- it's", "backslash"),
         ("at < timestamp '2026-01-01 00:00:00'", "another zone"),
         ("at < timestamp '2026-02-30T00:00:00Z'", "is no timestamp"),
         ("at < '2026-01-01'", "of timestamp and string"),
