@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import math
 import os
 import re
 import sys
@@ -332,3 +333,20 @@ def require_end(time_limit: object, stop: object) -> None:
     optional(require_duration, "time_limit", time_limit, least=timedelta(0))
     if stop is not None and not isinstance(stop, threading.Event):
         raise InvalidArgumentError(f"stop is {shorten(stop)}: it must be a threading.Event")
+
+
+def limit_of(name: str, limit: object, *, minimum: int = 1) -> float:
+    """Return a limit to compare sizes with: infinity for ``None``.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When it is no whole number of at least the minimum; the message names the argument.
+    """
+    if limit is None:
+        return math.inf
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < minimum:
+        raise InvalidArgumentError(
+            f"{name} is {shorten(limit)}: it must be a whole number of at least {minimum}, or None"
+        )
+    return limit

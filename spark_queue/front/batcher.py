@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Generic, TypeVar
 
 from spark_queue.errors import QueueFullError, QueueShutDownError
-from spark_queue.inprocess.singular.waits import ExecutionContext, require_elsewhere
+from spark_queue.inprocess.singular.requests import ExecutionContext, require_elsewhere
 from spark_queue.waiting.timer import Timeout, seconds
 
 logger = logging.getLogger(__name__)

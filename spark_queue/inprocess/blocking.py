@@ -14,9 +14,7 @@ from spark_queue import checks
 from spark_queue.errors import QueueShutDownError
 from spark_queue.reader_config import FullPolicy
 from spark_queue.waiting.aio import take_result
-from spark_queue.waiting.nothing import nothing_came
-from spark_queue.waiting.size_limits import limit_of
-from spark_queue.waiting.timer import SHARED_TIMER, Timeout, Timer, seconds
+from spark_queue.waiting.timer import SHARED_TIMER, Timeout, Timer, nothing_came, seconds
 from spark_queue.waiting.waiters import LineFuture, WaiterLine
 from spark_queue.wording import shorten
 
@@ -69,7 +67,7 @@ class BlockingQueue(Generic[T]):
         timer: Timer = SHARED_TIMER,
     ) -> None:
         checks.require_choice("full_policy", full_policy, get_args(FullPolicy))
-        self._max_items = limit_of("max_items", max_items)
+        self._max_items = checks.limit_of("max_items", max_items)
         self._drops = full_policy == "drop_oldest"
         # The lock guards the items and the joining of the line: who joins it has seen no item, and
         # who stores an item has seen nobody wait.

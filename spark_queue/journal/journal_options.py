@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Generic, TypeVar
 
-from spark_queue.checks import optional, require_callable, require_kind
+from spark_queue.checks import limit_of, optional, require_callable, require_kind
 from spark_queue.durability import Durability, require_put_durability
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError
 from spark_queue.journal.deliveries import Read
 from spark_queue.journal.records import Entry
 from spark_queue.reader_config import ReaderConfig
-from spark_queue.waiting.size_limits import limit_of
 from spark_queue.waiting.timer import seconds
 from spark_queue.wording import shorten
 

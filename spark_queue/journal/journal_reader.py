@@ -10,7 +10,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Generic, TypeVar
 
-from spark_queue.checks import require_count, require_flag, require_iterable
+from spark_queue.checks import limit_of, require_count, require_flag, require_iterable
 from spark_queue.durability import Durability
 from spark_queue.journal.aio_journal import AioJournalReader
 from spark_queue.journal.counters import ReaderStats
@@ -18,7 +18,6 @@ from spark_queue.journal.deliveries import Read
 from spark_queue.journal.engine.reader_state import ReaderState
 from spark_queue.journal.journal_views import AutoCommitReader, Transaction
 from spark_queue.reader_config import ReaderConfig
-from spark_queue.waiting.size_limits import limit_of
 from spark_queue.waiting.tickets import ThreadTicket
 from spark_queue.waiting.timer import Timeout, seconds
 

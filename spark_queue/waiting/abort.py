@@ -11,8 +11,7 @@ from functools import partial
 
 from spark_queue.errors import AbortedError
 from spark_queue.waiting.aio import outcome
-from spark_queue.waiting.callbacks import call_each
-from spark_queue.waiting.futures import LazyFuture
+from spark_queue.waiting.futures import LazyFuture, call_each
 from spark_queue.waiting.timer import Timeout, seconds
 
 AbortListener = Callable[[BaseException], object]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from concurrent.futures._base import (
     CANCELLED,
@@ -16,7 +16,26 @@ from concurrent.futures._base import (
 from functools import partial
 from typing import Any, TypeVar, cast
 
-from spark_queue.waiting.callbacks import call_each
+
+def call_each(calls: Iterable[Callable[[], object]]) -> None:
+    """Make every call in turn, also when one of them raises; the first error is raised in the end.
+
+    So a callback that ends its thread, by ``sys.exit`` or an interrupt, still does, and leaves
+    nobody waiting who was to be told after it.
+    """
+    first: BaseException | None = None
+    for call in calls:
+        try:
+            call()
+        except BaseException as error:  # noqa: BLE001, PERF203 - raised below
+            first = first or error
+    if first is not None:
+        try:
+            raise first
+        finally:
+            # Else the error would hold its own traceback, and so itself.
+            del first
+
 
 T = TypeVar("T")
 

@@ -17,7 +17,7 @@ from functools import partial
 from threading import Lock
 from typing import Any, Generic, NoReturn, TypeVar
 
-from spark_queue.waiting.loops import end_of
+from spark_queue.waiting.aio import end_of
 from spark_queue.waiting.timer import Alarm, Timer
 
 T = TypeVar("T")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Generic, TypeVar
 
-from spark_queue.waiting.callbacks import call_each
-from spark_queue.waiting.futures import LazyFuture
+from spark_queue.waiting.futures import LazyFuture, call_each
 from spark_queue.waiting.timer import SHARED_TIMER, Alarm, Timeout, Timer, seconds
 
 T = TypeVar("T")
@@ -155,3 +154,26 @@ class LineFuture(LazyFuture[T]):
 def _withdraw_alarm(future: LineFuture[T]) -> None:
     if future.alarm is not None:
         future.alarm.cancel()
+
+
+N = TypeVar("N", bound=Hashable)
+
+
+def leads_to(goal: N, start: N, waits_for: Callable[[N], N | None]) -> bool:
+    """Tell whether one that waits, waits for a goal in the end.
+
+    Parameters
+    ----------
+    goal, start : hashable
+        Of those that wait; equal only when they are the same.
+    waits_for : callable
+        Returns what one of them waits for, or ``None``. A circle without the goal ends too.
+    """
+    seen = set[N]()
+    at: N | None = start
+    while at is not None and at not in seen:
+        if at == goal:
+            return True
+        seen.add(at)
+        at = waits_for(at)
+    return False

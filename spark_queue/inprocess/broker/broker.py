@@ -20,7 +20,6 @@ from spark_queue.waiting.abort import AbortSignal
 from spark_queue.waiting.aio import Awaitable as AioResult
 from spark_queue.waiting.aio import outcome
 from spark_queue.waiting.processes import settle_in
-from spark_queue.waiting.size_limits import limit_of
 from spark_queue.waiting.timer import SHARED_TIMER, Timeout, Timer, seconds
 
 R = TypeVar("R")
@@ -84,8 +83,8 @@ class QueueBroker:
         self._make_dispatcher = partial(
             _dispatcher,
             order,
-            max_active=limit_of("max_active", max_active),
-            max_waiting=limit_of("max_waiting", max_waiting, minimum=0),
+            max_active=checks.limit_of("max_active", max_active),
+            max_waiting=checks.limit_of("max_waiting", max_waiting, minimum=0),
             max_idle=patience,
             manual=mode == "manual",
             timer=timer,

@@ -11,7 +11,7 @@ from functools import partial
 from spark_queue.errors import AbortedError
 from spark_queue.inprocess.broker.dispatcher import Dispatcher
 from spark_queue.inprocess.broker.turn import Turn, was_cancelled
-from spark_queue.waiting.loops import end_of
+from spark_queue.waiting.aio import end_of
 
 
 class ThreadRunner:

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from spark_queue.inprocess.distinct.distinct_queue import AioDistinctQueue, DistinctQueue
-from spark_queue.inprocess.distinct.live_entry import DistinctSnapshot, Element
-from spark_queue.inprocess.distinct.take import AioTake, Batch, ReadyTake, Take
+from spark_queue.inprocess.distinct.take import (
+    AioTake,
+    Batch,
+    DistinctSnapshot,
+    Element,
+    ReadyTake,
+    Take,
+)
 
 __all__ = [
     "AioDistinctQueue",

@@ -9,19 +9,17 @@ from typing import Generic, TypeVar
 from spark_queue import checks
 from spark_queue.errors import InvalidArgumentError, QueueShutDownError
 from spark_queue.inprocess.distinct.distinct_state import DistinctState
-from spark_queue.inprocess.distinct.live_entry import (
+from spark_queue.inprocess.distinct.take import (
+    AioTake,
     DistinctSnapshot,
     Element,
     LiveEntry,
-    snapshot_of,
-)
-from spark_queue.inprocess.distinct.take import (
-    AioTake,
     ReadyTake,
     Take,
     aio_fill,
     fill,
     prepare,
+    snapshot_of,
     wanted_of,
 )
 from spark_queue.waiting.timer import SHARED_TIMER, Timeout, Timer, seconds

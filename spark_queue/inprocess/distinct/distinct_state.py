@@ -20,11 +20,16 @@ from threading import RLock
 from typing import Any, Generic, TypeVar
 
 from spark_queue.errors import InvalidArgumentError, QueueShutDownError
-from spark_queue.inprocess.distinct.live_entry import GONE, Element, LiveEntry, element_of
-from spark_queue.inprocess.distinct.take import Batch, was_used
-from spark_queue.waiting.nothing import nothing_came
+from spark_queue.inprocess.distinct.take import (
+    GONE,
+    Batch,
+    Element,
+    LiveEntry,
+    element_of,
+    was_used,
+)
 from spark_queue.waiting.tickets import Ticket, TicketLine
-from spark_queue.waiting.timer import SHARED_TIMER, Timer
+from spark_queue.waiting.timer import SHARED_TIMER, Timer, nothing_came
 from spark_queue.wording import shorten
 
 T = TypeVar("T")

@@ -9,9 +9,8 @@ from typing import Any, Final, Generic, TypeVar
 
 from spark_queue.errors import InvalidArgumentError, QueueFullError, QueueShutDownError
 from spark_queue.inprocess.fair.rounds import Rounds, no_key
-from spark_queue.waiting.nothing import nothing_came
 from spark_queue.waiting.tickets import Ticket, TicketLine
-from spark_queue.waiting.timer import Timer
+from spark_queue.waiting.timer import Timer, nothing_came
 
 T = TypeVar("T")
 

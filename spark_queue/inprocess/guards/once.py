@@ -14,9 +14,7 @@ from spark_queue.inprocess.broker import QueueBroker, Turn
 from spark_queue.inprocess.broker.broker import is_coroutine_function
 from spark_queue.waiting.abort import AbortScope, AbortSignal
 from spark_queue.waiting.aio import outcome
-from spark_queue.waiting.callbacks import call_each
-from spark_queue.waiting.futures import LazyFuture
-from spark_queue.waiting.size_limits import limit_of
+from spark_queue.waiting.futures import LazyFuture, call_each
 from spark_queue.waiting.timer import SHARED_TIMER, Timeout, Timer
 
 R = TypeVar("R")
@@ -80,7 +78,7 @@ class OnceGuard(Generic[R]):
         *,
         timer: Timer = SHARED_TIMER,
     ) -> None:
-        limit_of("max_retries", max_retries, minimum=0)
+        checks.limit_of("max_retries", max_retries, minimum=0)
         self._make = make
         self._max_retries = max_retries
         self._broker = QueueBroker(1, timer=timer)

@@ -9,11 +9,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from spark_queue.errors import QueueShutDownError
-from spark_queue.inprocess.singular.requests import Admission, Reply
-from spark_queue.inprocess.singular.waits import Wait
+from spark_queue.inprocess.singular.requests import Admission, Reply, Wait
 from spark_queue.inprocess.singular.work import RequestWork
-from spark_queue.waiting.aio import outcome, resolve
-from spark_queue.waiting.loops import end_of
+from spark_queue.waiting.aio import end_of, outcome, resolve
 from spark_queue.waiting.timer import Timeout, seconds
 
 if TYPE_CHECKING:

@@ -2,20 +2,167 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures._base import RUNNING
+from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
-from spark_queue.errors import QueueFullError, QueueShutDownError
-from spark_queue.inprocess.singular.waits import ExecutionContext, Wait, must_look
-from spark_queue.waiting.callbacks import call_each
-from spark_queue.waiting.futures import LazyFuture
-from spark_queue.waiting.size_limits import limit_of
+from spark_queue.checks import limit_of, require_seq
+from spark_queue.errors import (
+    DeadlockError,
+    InvalidArgumentError,
+    QueueFullError,
+    QueueShutDownError,
+)
+from spark_queue.waiting.futures import LazyFuture, call_each
 from spark_queue.waiting.timer import Timer
-from spark_queue.waiting.waiters import LineFuture, WaiterLine
+from spark_queue.waiting.waiters import LineFuture, WaiterLine, leads_to
+from spark_queue.wording import shorten
+
+S = TypeVar("S")
+
+
+class PendingCalls(Generic[S]):
+    """What a handler must remember until the reply to an outgoing call comes.
+
+    A handler must not wait for the outside: it would stop its queue. It stores what it needs under
+    a correlation id, sends the id out, and returns; the receiver of the reply submits it to the
+    same queue, whose handler ends the call. All of it happens in the handler, so there is no lock.
+
+    Examples
+    --------
+    >>> calls = PendingCalls()
+    >>> sent = calls.begin({"credit": 100})
+    >>> calls.end(sent)
+    {'credit': 100}
+    >>> len(calls)
+    0
+    """
+
+    def __init__(self) -> None:
+        self._last = 0
+        self._pending: dict[int, S] = {}
+
+    def __len__(self) -> int:
+        """Return how many calls are under way."""
+        return len(self._pending)
+
+    def begin(self, state: S) -> int:
+        """Remember what a call is about, and return its correlation id."""
+        self._last += 1
+        self._pending[self._last] = state
+        return self._last
+
+    def end(self, correlation_id: int) -> S:
+        """Forget a call, whether it went well or not, and return what it was about.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When no such call is under way: it never was, or its reply came before.
+        """
+        require_seq("correlation_id", correlation_id)
+        if correlation_id not in self._pending:
+            raise InvalidArgumentError(
+                f"no call with the id {shorten(correlation_id)} is under way"
+            )
+        return self._pending.pop(correlation_id)
+
+
+_CONTEXT: ContextVar[ExecutionContext | None] = ContextVar("spark_queue_context", default=None)
+
+
+@dataclass(slots=True, eq=False)
+class ExecutionContext:
+    """Where the handler of one queue runs now, and which queue it waits for meanwhile."""
+
+    name: str
+    thread: int | None = None
+    task: asyncio.Task[Any] | None = None
+    waits_for: ExecutionContext | None = None
+
+    def enter(self, task: asyncio.Task[Any] | None = None) -> None:
+        """Say that the handler runs on this thread, in this task if it is given."""
+        self.thread = threading.get_ident()
+        self.task = task
+        _CONTEXT.set(self)
+
+    def leave(self) -> None:
+        """Say that the handler has left this thread; it may run on another by now."""
+        if self.thread == threading.get_ident():
+            self.thread = self.task = None
+        if _CONTEXT.get() is self:
+            _CONTEXT.set(None)
+
+
+class Wait:
+    """Waiting for another queue: blocking a thread, or suspending a task.
+
+    Entering raises :class:`DeadlockError` when the wait could only end after itself: directly, or
+    over other queues whose handlers wait. A wait that nobody can see, such as one in a helper
+    thread, is not found.
+    """
+
+    __slots__ = ("_blocks", "_mine", "_target")
+
+    def __init__(self, target: ExecutionContext, *, blocks: bool) -> None:
+        self._target = target
+        self._blocks = blocks
+        self._mine: ExecutionContext | None = None
+
+    def __enter__(self) -> None:
+        mine = self._mine = _CONTEXT.get() if self._blocks else context_of_task()
+        if mine is not None:
+            # Told before the check, so that of two who close a circle at once one sees the other.
+            mine.waits_for = self._target
+        if self._is_circle(mine):
+            self.__exit__()
+            raise DeadlockError(
+                f"waiting for the queue {self._target.name!r} would never end: "
+                "it waits for the handler that waits here; do not wait, or wait elsewhere"
+            )
+
+    def __exit__(self, *_: object) -> None:
+        if self._mine is not None:
+            self._mine.waits_for = None
+
+    def _is_circle(self, mine: ExecutionContext | None) -> bool:
+        if self._blocks and self._target.thread == threading.get_ident():
+            return True
+        return mine is not None and leads_to(mine, self._target, attrgetter("waits_for"))
+
+
+def must_look(target: ExecutionContext) -> bool:
+    """Tell whether a blocking wait needs a :class:`Wait`: a quick no for most threads."""
+    return _CONTEXT.get() is not None or target.thread == threading.get_ident()
+
+
+def require_elsewhere(target: ExecutionContext) -> None:
+    """Refuse to wait for a handler in itself, or in what it waits for.
+
+    Raises
+    ------
+    DeadlockError
+        When a callback that the handler calls is about to wait for it.
+    """
+    if must_look(target):
+        with Wait(target, blocks=True):
+            pass
+
+
+def context_of_task() -> ExecutionContext | None:
+    """Return the context whose handler the running task is; a task that it started is another."""
+    context = _CONTEXT.get()
+    if context is None or context.task is None or context.thread != threading.get_ident():
+        return None
+    return context if context.task is asyncio.current_task() else None
+
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -17,10 +17,8 @@ from spark_queue.errors import (
 from spark_queue.inprocess.singular.aio_singular import AioSingularUpdateQueue
 from spark_queue.inprocess.singular.pool import PoolWorker, WorkerPool
 from spark_queue.inprocess.singular.request_log import WriteAheadLog
-from spark_queue.inprocess.singular.requests import Reply
-from spark_queue.inprocess.singular.thread import ThreadWorker
-from spark_queue.inprocess.singular.waits import Wait, context_of_task
-from spark_queue.inprocess.singular.work import RequestWork
+from spark_queue.inprocess.singular.requests import Reply, Wait, context_of_task
+from spark_queue.inprocess.singular.work import RequestWork, ThreadWorker
 from spark_queue.waiting.timer import SHARED_TIMER, Timeout, Timer, seconds
 
 T = TypeVar("T")

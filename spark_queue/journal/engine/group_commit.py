@@ -8,12 +8,11 @@ from concurrent.futures._base import FINISHED
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from spark_queue.checks import limit_of
 from spark_queue.durability import AT_ONCE, Durability
-from spark_queue.inprocess.singular.requests import Promise
-from spark_queue.inprocess.singular.waits import ExecutionContext
+from spark_queue.inprocess.singular.requests import ExecutionContext, Promise
 from spark_queue.journal.journal_options import QueueOptions
 from spark_queue.journal.records import Entry, Group
-from spark_queue.waiting.size_limits import limit_of
 from spark_queue.waiting.timer import Alarm, seconds
 
 if TYPE_CHECKING:

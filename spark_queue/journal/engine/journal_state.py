@@ -14,6 +14,7 @@ from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from spark_queue.checks import limit_of
 from spark_queue.clock import Clock
 from spark_queue.durability import Durability
 from spark_queue.journal.counters import PutTotals
@@ -24,9 +25,8 @@ from spark_queue.journal.engine.writer_thread import WriterThread
 from spark_queue.journal.failures import ended_by
 from spark_queue.journal.journal_options import QueueOptions
 from spark_queue.journal.records import Journal
-from spark_queue.waiting.callbacks import call_each
+from spark_queue.waiting.futures import call_each
 from spark_queue.waiting.processes import Owner, settle_in
-from spark_queue.waiting.size_limits import limit_of
 from spark_queue.waiting.timer import Timeout, Timer
 
 if TYPE_CHECKING:

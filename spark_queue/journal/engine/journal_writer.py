@@ -13,7 +13,7 @@ from spark_queue.journal.engine.journal_state import QueueState
 from spark_queue.journal.engine.reader_state import ReaderState
 from spark_queue.journal.failures import ended_by
 from spark_queue.journal.records import Entry
-from spark_queue.waiting.callbacks import call_each
+from spark_queue.waiting.futures import call_each
 from spark_queue.waiting.timer import Alarm, Timeout, seconds
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from spark_queue.checks import optional, require_utf8
+from spark_queue.checks import limit_of, optional, require_utf8
 from spark_queue.durability import Durability, require_kept
 from spark_queue.errors import InvalidArgumentError, QueueFullError, SparkQueueError
 from spark_queue.journal.copies import own
@@ -14,7 +14,6 @@ from spark_queue.journal.engine.group_commit import DoneReceipt, Receipt
 from spark_queue.journal.engine.offsets import ReaderCursor
 from spark_queue.journal.journal_options import QueueOptions
 from spark_queue.journal.records import Entry
-from spark_queue.waiting.size_limits import limit_of
 from spark_queue.waiting.tickets import ThreadTicket, Ticket, TicketLine
 from spark_queue.wording import shorten
 

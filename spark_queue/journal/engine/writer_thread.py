@@ -7,9 +7,8 @@ from contextlib import suppress
 from typing import Any, TypeVar, cast
 
 from spark_queue.errors import QueueShutDownError
-from spark_queue.inprocess.singular.requests import Reply
+from spark_queue.inprocess.singular.requests import ExecutionContext, Reply, require_elsewhere
 from spark_queue.inprocess.singular.singular_queue import SingularUpdateQueue
-from spark_queue.inprocess.singular.waits import ExecutionContext, require_elsewhere
 
 R = TypeVar("R")
 

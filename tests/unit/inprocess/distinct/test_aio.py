@@ -9,7 +9,7 @@ import pytest
 
 from spark_queue.errors import InvalidArgumentError, QueueShutDownError
 from spark_queue.inprocess.distinct import AioTake, DistinctQueue
-from spark_queue.waiting.loops import end_of
+from spark_queue.waiting.aio import end_of
 from spark_queue.waiting.timer import ManualTimer
 from tests.unit.inprocess.distinct.work import Failing, WorkError
 from tests.unit.waiting.tickets.crew import Crew

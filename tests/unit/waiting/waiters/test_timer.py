@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import pytest
 
+from spark_queue.checks import limit_of
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.waiting.abort import AbortScope
-from spark_queue.waiting.size_limits import limit_of
 from spark_queue.waiting.timer import ManualTimer, ThreadTimer, seconds
 
 
