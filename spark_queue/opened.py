@@ -129,7 +129,7 @@ def drop_queue(store: Store, *, dry_run: bool) -> Affected | None:
         return None
     store.require_exists()
     if dry_run:
-        return foreseeing.dropped(store)
+        return foreseeing.foresee_drop(store)
     admin.drop(store)
     return None
 
@@ -258,7 +258,7 @@ class ReaderRegistry(Opened, Generic[_ReaderT]):
         checks.require_kind("name", name, str)
         checks.require_flag("dry_run", dry_run)
         if dry_run:
-            return foreseeing.unread(readers.named(self._main, name))
+            return foreseeing.unread(readers.look_up(self._main, name))
         self._reader = None
         readers.drop(self._main, name)
         return None

@@ -115,7 +115,7 @@ class Operating(Configured):
         """
         require_where(where, dry_run=dry_run)
         store = self._store
-        return foreseeing.cancelled(store, where) if dry_run else admin.cancel(store, where)
+        return foreseeing.foresee_cancel(store, where) if dry_run else admin.cancel(store, where)
 
     def redrive(self, where: Where, *, dry_run: bool = False, again: bool = False) -> Affected:
         """Enqueue dead, expired or cancelled items again, as new items that name the old.
@@ -142,7 +142,9 @@ class Operating(Configured):
         require_where(where, dry_run=dry_run, again=again)
         store = self._store
         if self._is_one_of_many:
-            return foreseeing.revived(store, where) if dry_run else admin.revive(store, where)
+            return (
+                foreseeing.foresee_redrive(store, where) if dry_run else admin.revive(store, where)
+            )
         if dry_run:
             return foreseeing.redriven(store, where, again=again)
         return redriving.redrive(store, where, again=again)

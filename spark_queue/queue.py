@@ -20,7 +20,7 @@ from spark_queue.delta.input.columns import (
     require_order,
     require_user_schema,
 )
-from spark_queue.delta.input.ddl import parsed
+from spark_queue.delta.input.ddl import parse_columns
 from spark_queue.delta.plans.frames import require_frame
 from spark_queue.delta.replica.request import EnqueueRules, OnDuplicate, OnFull
 from spark_queue.delta.store.store import Store
@@ -99,7 +99,7 @@ class DeltaQueue(Registering):
         SetupError
             When the session is of a version of Spark that the library does not run on.
         """
-        columns, settings = parsed(schema), require_config(config)
+        columns, settings = parse_columns(schema), require_config(config)
         require_user_schema(columns)
         store = Store.of(spark, QueueAddress(path), clock, listener)
         require_keys(spark, columns, settings)

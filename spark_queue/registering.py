@@ -8,7 +8,7 @@ from pyspark.sql.types import StructType
 from spark_queue.delta.commands import readers
 from spark_queue.delta.commands.readers import Start
 from spark_queue.delta.input.columns import of_spark
-from spark_queue.delta.input.ddl import parsed
+from spark_queue.delta.input.ddl import parse_columns
 from spark_queue.delta.input.kinds import Field
 from spark_queue.delta.store.store import Store
 from spark_queue.maintaining import Maintaining
@@ -43,7 +43,7 @@ class Registering(Working, Maintaining, ReaderRegistry[Reader]):
         return Reader(readers.register(self._main, reader, None, start, streams=True)).stream()
 
     def _columns_of(self, schema: StructType | str) -> tuple[Field, ...]:
-        return of_spark(parsed(schema))
+        return of_spark(parse_columns(schema))
 
     def _make_reader(self, reader: Store) -> Reader:
         return Reader(reader)

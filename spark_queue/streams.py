@@ -16,7 +16,7 @@ from spark_queue.checks import require_duration, require_string
 from spark_queue.delta.commands import enqueue
 from spark_queue.delta.commands.enqueue import StreamBatch
 from spark_queue.delta.input import key_rules
-from spark_queue.delta.input.columns import OrderBy, keyed, of_spark
+from spark_queue.delta.input.columns import OrderBy, add_keys, of_spark
 from spark_queue.delta.replica.request import EnqueueRules
 from spark_queue.delta.store.store import Store
 from spark_queue.errors import InvalidArgumentError
@@ -50,7 +50,7 @@ def enqueue_stream(
     # What does not fit is told now, and not by a query that stops.
     schema, settings = store.user_schema(), store.settings(store.status_head())
     key_rules.require_same_texts(store.name, settings, of_spark(schema))
-    keyed(df, schema, settings.config, order_by)
+    add_keys(df, schema, settings.config, order_by)
     _require_own(store, checkpoint)
 
     def put(batch: DataFrame, number: int) -> None:

@@ -67,8 +67,8 @@ POINTS: dict[str, tuple[dict[str, str], str, str, int]] = {
 #: Points of a rescuer, which takes over where the output of a dead worker is committed.
 RESCUES: dict[str, tuple[dict[str, str], str, str, int]] = {
     "the output is shut": (_OUTPUT, "shut_out", "behind", 1),
-    "the rescue begins": (_RECOVERY, "_settled", "before", 1),
-    "the rescue is there": (_RECOVERY, "_settled", "behind", 1),
+    "the rescue begins": (_RECOVERY, "_settle", "before", 1),
+    "the rescue is there": (_RECOVERY, "_settle", "behind", 1),
 }
 
 #: Items of each group in order, and what their handlers do.

@@ -135,7 +135,7 @@ MOMENTS: dict[str, _Install] = {
     "merged file written": _after(local_log.LocalLog, "written"),
     "files replaced": _after(local_log.LocalLog, "replace"),
     "file swept": _after(sweeping, "_remove"),
-    "recovery": _after(recovery, "_settled"),
+    "recovery": _after(recovery, "_settle"),
 }
 
 #: Those that a process does not come to often: at the first time.

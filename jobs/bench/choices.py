@@ -168,7 +168,7 @@ class Played:
         settings, replica = store.settings(head), replicas.at_hand(Snapshot(store))
         assert replica is not None  # noqa: S101 - the queue is small
         limits = store.limits()
-        ours = claiming.chosen(replica, head, settings, limits, request, now).table().to_pylist()
+        ours = claiming.choose(replica, head, settings, limits, request, now).table().to_pylist()
         for looks_near in (True, False) if self._is_thorough else (self.seed % 2 == 0,):
             for store_of, engine in self._engines(store):
                 with looking(near=looks_near):
@@ -220,7 +220,7 @@ class Played:
         config = in_force(self.config, store.limits())
         every = (verdict, Gone(now, frozenset()), ByARescuer(verdict))
         for gone in every if self._is_thorough else (self._draw.choice(every),):
-            ours = gone.judged(replica, claim.lease, config, now)
+            ours = gone.judge(replica, claim.lease, config, now)
             if ours is None:
                 return
             first = (dict(ours.counts), ours.lost, ours.failed, _sorted(ours.table()))

@@ -204,12 +204,12 @@ def _until_ours(
     started = time.monotonic() if started is None else started
     count = 0
 
-    def counted() -> _Try[_T] | None:
+    def count_try() -> _Try[_T] | None:
         nonlocal count
         count += 1
         return _try_once(attempt)
 
-    ours = until_done(action, counted)
+    ours = until_done(action, count_try)
     _tell(store, log, action, ours, started, count)
     return ours.done.answer
 

@@ -34,11 +34,11 @@ class Every:
     outcome: str
     error: str | None = None
 
-    def judged(
+    def judge(
         self, replica: Replica, lease: int, config: QueueConfig, now: datetime
     ) -> Judged | None:
         """Make the rows of a settle by what this process knows; ``None`` where a planner has to."""
-        return settling.judged(replica, lease, (self.outcome, self.error), config, now)
+        return settling.judge(replica, lease, (self.outcome, self.error), config, now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Each:
 
     outcomes: DataFrame
 
-    def judged(
+    def judge(
         self, replica: Replica, lease: int, config: QueueConfig, now: datetime
     ) -> Judged | None:
         """See :meth:`Every.judged`."""
@@ -57,7 +57,7 @@ class Each:
         if len(said) > _FEW:
             return None
         outcomes = {row["_seq"]: (row["outcome"], row["error"]) for row in said}
-        return settling.judged(replica, lease, outcomes, config, now)
+        return settling.judge(replica, lease, outcomes, config, now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +66,11 @@ class Some:
 
     outcomes: Mapping[int, tuple[str, str | None]]
 
-    def judged(
+    def judge(
         self, replica: Replica, lease: int, config: QueueConfig, now: datetime
     ) -> Judged | None:
         """See :meth:`Every.judged`."""
-        return settling.judged(replica, lease, self.outcomes, config, now)
+        return settling.judge(replica, lease, self.outcomes, config, now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Renewed:
 
     by: timedelta
 
-    def judged(
+    def judge(
         self,
         replica: Replica,
         lease: int,
@@ -87,7 +87,7 @@ class Renewed:
         now: datetime,
     ) -> Judged | None:
         """See :meth:`Every.judged`."""
-        return settling.renewed(replica, lease, self.by, now)
+        return settling.renew(replica, lease, self.by, now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +101,13 @@ class ByARescuer:
     verdict: Verdict
     which: Gone | None = None
 
-    def judged(
+    def judge(
         self, replica: Replica, lease: int, config: QueueConfig, now: datetime
     ) -> Judged | None:
         """See :meth:`Every.judged`."""
         if self.which is not None:
             return None
-        found = self.verdict.judged(replica, lease, config, now)
+        found = self.verdict.judge(replica, lease, config, now)
         return found and found.in_nobodys_name()
 
 
@@ -132,11 +132,11 @@ class Gone:
         )
         return is_gone and row["_losses"] >= self.losses
 
-    def judged(
+    def judge(
         self, replica: Replica, lease: int, config: QueueConfig, now: datetime
     ) -> Judged | None:
         """See :meth:`Every.judged`."""
-        return settling.lost(replica, lease, self.has, config, now)
+        return settling.judge_lost(replica, lease, self.has, config, now)
 
 
 #: What is said of the items of a lease.

@@ -55,7 +55,7 @@ def is_wanted(store: Store) -> bool:
 Planned = Callable[[], Plan | None]
 
 
-def checked(store: Store, action: str, memory: Planned, spark: Planned) -> None:
+def check(store: Store, action: str, memory: Planned, spark: Planned) -> None:
     """Ask Spark as well, where that is wanted, and compare.
 
     Parameters

@@ -12,7 +12,7 @@ from spark_queue.doctor.subject import Subject
 Check = Callable[[Subject], Iterator[Finding]]
 
 CHECKS: Mapping[str, Check] = {
-    "damaged": trust.damaged,
+    "damaged": trust.find_damaged,
     "format-newer": service.format_newer,
     "format-older": service.format_older,
     "files-gone": trust.files_gone,
@@ -20,7 +20,7 @@ CHECKS: Mapping[str, Check] = {
     "foreign-rows": trust.foreign_rows,
     "clocks-differ": trust.clocks_differ,
     "unsafe-session": service.unsafe_session,
-    "paused": service.paused,
+    "paused": service.find_paused,
     "front-gone": service.front_gone,
     "leases-overdue": stuck_items.leases_overdue,
     "workers-gone": stuck_items.workers_gone,

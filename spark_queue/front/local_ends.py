@@ -8,7 +8,7 @@ from typing import Any
 
 from spark_queue.claim import Claim
 from spark_queue.delta.commands import enqueue, recovery
-from spark_queue.delta.commands.rows import checked
+from spark_queue.delta.commands.rows import check_rows
 from spark_queue.delta.replica.request import EnqueueRules
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.tables.schema import TRACE
@@ -44,13 +44,13 @@ class LocalInlet:
         self, items: Sequence[Mapping[str, Any]], traces: Sequence[str | None]
     ) -> Iterable[Told]:
         """See :class:`~spark_queue.front.queue_ends.Inlet`."""
-        frame = checked(self._store, list(items)).traced(traces if any(traces) else None)
+        frame = check_rows(self._store, list(items)).traced(traces if any(traces) else None)
         done = enqueue.entered(Snapshot(self._store), frame, _RULES)
         return enqueue.told(done)
 
     def _misfit(self, items: Sequence[Any]) -> Exception | None:
         try:
-            checked(self._store, list(items))
+            check_rows(self._store, list(items))
         except SparkNeededError:
             raise
         except Exception as exc:  # noqa: BLE001 - an item's own code may raise anything

@@ -16,12 +16,12 @@ from spark_queue.delta.commands import (
     admin,
     enqueue,
 )
-from spark_queue.delta.commands.rows import checked, columns_of
+from spark_queue.delta.commands.rows import check_rows, columns_of
 from spark_queue.delta.input import kinds, names
 from spark_queue.delta.input.kinds import Field
 from spark_queue.delta.input.plain import arrow_keys
 from spark_queue.delta.input.plain.arrow import schema_of
-from spark_queue.delta.input.plain.ddl_parser import parsed
+from spark_queue.delta.input.plain.ddl_parser import parse_fields
 from spark_queue.delta.replica.request import EnqueueRules, OnDuplicate, OnFull
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
@@ -116,7 +116,7 @@ class LocalQueue(Worked, Maintaining, ReaderRegistry["LocalReader"]):
 
     @classmethod
     def _create(cls, store: Store, schema: str, config: QueueConfig | None) -> LocalQueue:
-        columns, settings = parsed(schema), require_config(config)
+        columns, settings = parse_fields(schema), require_config(config)
         names.require_columns(columns)
         arrow_keys.require_keys(columns, settings)
         admin.create(store, kinds.to_json(columns)["fields"], settings)
@@ -207,7 +207,7 @@ class LocalQueue(Worked, Maintaining, ReaderRegistry["LocalReader"]):
         rules = EnqueueRules(on_duplicate=on_duplicate, on_full=on_full)
         given: object = [dict(rows)] if isinstance(rows, Mapping) else rows
         traces = tracing.stored_traces(trace)
-        frame = checked(store, given, order_by=order_by)
+        frame = check_rows(store, given, order_by=order_by)
         tracing.require_one_each(traces, len(frame.rows), is_ordered=order_by is not None)
         frame = frame.traced(traces)
         done = enqueue.entered(Snapshot(store), frame, rules)
@@ -277,7 +277,7 @@ class LocalQueue(Worked, Maintaining, ReaderRegistry["LocalReader"]):
         return LocalQueue(clones.clone(self._main, _as_path(path)))
 
     def _columns_of(self, schema: StructType | str) -> tuple[Field, ...]:
-        return parsed(cast("str", schema))
+        return parse_fields(cast("str", schema))
 
     def _make_reader(self, reader: Store) -> LocalReader:
         return LocalReader(self._main, reader)

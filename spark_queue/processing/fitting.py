@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_queue.delta.input.plain.arrow import spelled
+from spark_queue.delta.input.plain.arrow import ddl_of
 from spark_queue.errors import ResultMismatchError, did_you_mean
 
 #: Python's own class of a column's values, with which nothing needs to be tried.
@@ -98,14 +98,14 @@ def _check_names(prefix: str, row: Mapping[str, Any], columns: pa.StructType) ->
 def _check(path: str, value: Any, field: pa.Field) -> None:
     if value is None:
         if not field.nullable:
-            raise _Misfit(f"column {path!r} is None, and it must have a {spelled(field.type)}")
+            raise _Misfit(f"column {path!r} is None, and it must have a {ddl_of(field.type)}")
         return
     if _is_plain(value, field.type):
         return
     if pa.types.is_struct(field.type):
         _check_row(f"{path}.", value, field.type)
     elif not _converts(path, value, field.type):
-        kind = spelled(field.type)
+        kind = ddl_of(field.type)
         raise _Misfit(f"column {path!r} is {_describe(value)}, which does not fit into {kind}")
 
 

@@ -18,7 +18,7 @@ from spark_queue.delta.arrow import claim_items
 from spark_queue.delta.commands import asking
 from spark_queue.delta.commands.settle import SettledStep, Some, Verdict
 from spark_queue.delta.input.plain import arrow
-from spark_queue.delta.input.plain.ddl_parser import parsed
+from spark_queue.delta.input.plain.ddl_parser import parse_fields
 from spark_queue.delta.replica.request import Request
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.address import require_table
@@ -186,7 +186,7 @@ def _columns(returns: str | pa.Schema | None) -> pa.Schema | None:
 
 
 def _from_ddl(returns: str) -> pa.Schema:
-    fields = parsed(returns, "returns")
+    fields = parse_fields(returns, "returns")
     return pa.schema([pa.field(one.name, arrow.type_of(one), one.nullable) for one in fields])
 
 

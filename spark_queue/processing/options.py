@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 from spark_queue import checks
 from spark_queue.delta.commands.evidence import Output
-from spark_queue.delta.input.ddl import parsed
+from spark_queue.delta.input.ddl import parse_columns
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.address import require_table
 from spark_queue.processing.loop import ProcessResult
@@ -76,6 +76,6 @@ class Asked(Terms):
             handler=self.handler,
             per=self.per,
             request=self.request(store),
-            returns=None if self.returns is None else parsed(self.returns, "returns"),
+            returns=None if self.returns is None else parse_columns(self.returns, "returns"),
             output=None if self.output is None else Output(store.spark, self.output),
         )

@@ -260,7 +260,7 @@ def seen_at(path: str | Path, reader: str | None = None, clock: Clock | None = N
     if reader is None:
         return readers.default(store)
     require_reader_name(reader)
-    seen = readers.named(store, reader)
+    seen = readers.look_up(store, reader)
     if not seen.is_prepared():
         raise InvalidArgumentError(
             f"reader is {shorten(reader)}: it has no log; its next claim makes one"

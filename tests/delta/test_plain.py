@@ -18,12 +18,12 @@ from pyspark.sql.types import StructType
 
 from spark_queue.config import QueueConfig
 from spark_queue.delta.input import key_text, kinds, sizes
-from spark_queue.delta.input.columns import keyed
+from spark_queue.delta.input.columns import add_keys
 from spark_queue.delta.input.expressions import read
 from spark_queue.delta.input.plain import arrow_keys, ddl_parser
 from spark_queue.delta.input.plain.arrow import schema_of
 from spark_queue.delta.input.plain.arrow_sizes import sizes_of
-from spark_queue.delta.input.plain.marking import marked
+from spark_queue.delta.input.plain.marking import mark_rows
 from spark_queue.delta.plans import frames
 from spark_queue.delta.plans.stage import collected, evaluated
 from spark_queue.errors import InvalidArgumentError
@@ -75,7 +75,7 @@ NASTY: dict[str, list[Any]] = {
 }
 
 #: The columns, named by their place: ``c0`` holds texts, and so on; and one that only lies there.
-COLUMNS = ddl_parser.parsed(
+COLUMNS = ddl_parser.parse_fields(
     ", ".join(f"c{n} {kind}" for n, kind in enumerate(NASTY)) + ", more string"
 )
 TYPED = {kind: f"c{n}" for n, kind in enumerate(NASTY)}
@@ -216,16 +216,16 @@ def test_rows_are_marked_as_spark_marks_them(spark: SparkSession, rows: pa.Table
     frame = frame.coalesce(1).withColumn("_origin", F.monotonically_increasing_id())
 
     theirs = collected(
-        evaluated(keyed(frame, schema, config, list(order), extra=["_origin"])), ROWS
+        evaluated(add_keys(frame, schema, config, list(order), extra=["_origin"])), ROWS
     )
-    ours = marked(given, COLUMNS, config, order_by=order, extra=[origin])
+    ours = mark_rows(given, COLUMNS, config, order_by=order, extra=[origin])
 
     assert theirs is not None
     assert _differences(ours, theirs) == []
     nothing = QueueConfig()
-    plain = collected(evaluated(keyed(frame.drop("_origin"), schema, nothing, None).limit(5)), 5)
+    plain = collected(evaluated(add_keys(frame.drop("_origin"), schema, nothing, None).limit(5)), 5)
     assert plain is not None
-    assert _differences(marked(given.drop_columns("_origin")[:5], COLUMNS, nothing), plain) == []
+    assert _differences(mark_rows(given.drop_columns("_origin")[:5], COLUMNS, nothing), plain) == []
 
 
 @pytest.mark.usefixtures("spark")
@@ -251,9 +251,9 @@ def test_ddl_means_what_it_means_to_spark() -> None:
     ]
     wrong += ["a decimal(5,7)", "a int default 5", "a map<int>", "a array<>", "a int not", "é int"]
     for text in texts:
-        assert kinds.to_json(ddl_parser.parsed(text)) == StructType.fromDDL(text).jsonValue()
+        assert kinds.to_json(ddl_parser.parse_fields(text)) == StructType.fromDDL(text).jsonValue()
     for text in wrong:
         with pytest.raises(InvalidArgumentError, match="schema is"):
-            ddl_parser.parsed(text)
+            ddl_parser.parse_fields(text)
         with pytest.raises(Exception, match=r"\S"):
             assert isinstance(StructType.fromDDL(text), StructType), text

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from spark_queue import checks
 from spark_queue.delta.input.kinds import Field, Kind
 from spark_queue.delta.input.plain import conditions
-from spark_queue.delta.input.plain.arrow import spelled
+from spark_queue.delta.input.plain.arrow import ddl_of
 from spark_queue.delta.tables.schema import STATES
 from spark_queue.errors import InvalidArgumentError, did_you_mean
 from spark_queue.wording import shorten
@@ -76,7 +76,7 @@ def meant(rows: pa.Table, where: Where, users: Sequence[Field]) -> pa.Table:
 
 def _columns_of(rows: pa.Table, users: Sequence[Field]) -> list[Field]:
     known = {field.name: field for field in users}
-    return [known.get(one.name) or Field(one.name, Kind(spelled(one.type))) for one in rows.schema]
+    return [known.get(one.name) or Field(one.name, Kind(ddl_of(one.type))) for one in rows.schema]
 
 
 def values_of(columns: pa.Schema, column: str, value: object) -> pa.Array:
@@ -109,7 +109,7 @@ def _require_same(column: str, values: Sequence[object], read: pa.Array) -> None
         if kept is not None and kept != value:
             raise InvalidArgumentError(
                 f"where[{shorten(column)}] is {shorten(value)}: the column is "
-                f"{spelled(read.type)}, which has no such value"
+                f"{ddl_of(read.type)}, which has no such value"
             )
 
 
@@ -117,12 +117,12 @@ def _require_meant(column: str, values: Sequence[object], kind: pa.DataType) -> 
     """Refuse what Arrow would read as another value, and a state that there is not."""
     if pa.types.is_nested(kind):
         raise InvalidArgumentError(
-            f"where names {shorten(column)}, which is {spelled(kind)}: say in SQL which are meant"
+            f"where names {shorten(column)}, which is {ddl_of(kind)}: say in SQL which are meant"
         )
     for value in values:
         if isinstance(value, bytes | bytearray) and not pa.types.is_binary(kind):
             raise InvalidArgumentError(
-                f"where[{shorten(column)}] is {shorten(value)}: the column is {spelled(kind)}, not "
+                f"where[{shorten(column)}] is {shorten(value)}: the column is {ddl_of(kind)}, not "
                 "binary"
             )
         if isinstance(value, datetime) and getattr(kind, "tz", None) is not None:

@@ -225,7 +225,7 @@ def configure(
     With ``only_changes`` nothing is logged where it is in force already: then 0 is returned.
     """
 
-    def decided(at: Snapshot) -> Answer[tuple[int, Settings]]:
+    def decide(at: Snapshot) -> Answer[tuple[int, Settings]]:
         before, old = at.status, at.settings
         new = change(old, before)
         if only_changes and new == old:
@@ -243,7 +243,7 @@ def configure(
 
     # Asked before: what is made anew in this place later is another queue.
     at = store.position()
-    step, settings = on_status(store, action, decided)
+    step, settings = on_status(store, action, decide)
     if step:
         at.settings[step] = settings
     return step
@@ -274,13 +274,13 @@ def free_of_gone(store: Store) -> None:
     """Log that nobody holds the queue, where a front does that ended without saying so."""
     now, directory = store.clock.now(), store.handle.place.directory()
 
-    def decided(at: Snapshot) -> Answer[None]:
+    def decide(at: Snapshot) -> Answer[None]:
         before = at.queue
         if not fencing.is_gone(before.hold, now, directory):
             return Answer(answer=None)
         return Step(head=fencing.freed(following(before)), counts={}, answer=None)
 
-    on_items(store, "free", decided)
+    on_items(store, "free", decide)
 
 
 def matching(store: Store, where: Any, states: tuple[str, ...]) -> Any:
@@ -322,7 +322,7 @@ def end(
     """
     now = store.clock.now()
 
-    def decided(at: Snapshot) -> Answer[tuple[int, int]]:
+    def decide(at: Snapshot) -> Answer[tuple[int, int]]:
         before = at.status
         moved = planner_of(store).ended(find(), state, now, error)
         total = moved.total()
@@ -336,7 +336,7 @@ def end(
         )
         return _step(head, moved, state, (head.step, total))
 
-    return on_status(store, action, decided)
+    return on_status(store, action, decide)
 
 
 def _step(head: StatusHead, moved: Moved, state: str, answer: _T) -> Step[StatusHead, _T]:
@@ -358,7 +358,7 @@ def give_back(store: Store, action: str) -> int:
     It is logged where there are any, or where a front holds the log.
     """
 
-    def decided(at: Snapshot) -> Answer[int]:
+    def decide(at: Snapshot) -> Answer[int]:
         before = at.status
         if not before.claimed and not before.hold.by:
             return Answer(answer=0)
@@ -370,10 +370,10 @@ def give_back(store: Store, action: str) -> int:
         )
         return _step(head, moved, READY, total)
 
-    return on_status(store, action, decided)
+    return on_status(store, action, decide)
 
 
-def finished(store: Store, where: Any) -> DataFrame:
+def read_finished(store: Store, where: Any) -> DataFrame:
     """Return the finished items that are meant."""
     found: DataFrame = matching(store, where, TERMINAL)
     return found
@@ -401,7 +401,7 @@ def revive_all(
         Returns the rows by which they are ready again, at an instant.
     """
 
-    def decided(at: Snapshot) -> Answer[Affected]:
+    def decide(at: Snapshot) -> Answer[Affected]:
         before = at.status
         moved = moved_of(find(), store.clock.now())
         total = moved.total()
@@ -414,7 +414,7 @@ def revive_all(
         )
         return _step(head, moved, READY, Affected(total, step=head.step, becomes={READY: total}))
 
-    return on_status(store, action, decided)
+    return on_status(store, action, decide)
 
 
 def redrivable(store: Store, where: Any, *, again: bool) -> Any:

@@ -58,14 +58,14 @@ def lasting_name(table: ResultTable) -> str:
     return paths.location_of(table.directory)
 
 
-def settled(store: Store, lease: int, claim_id: str, gone: Gone) -> SettledStep | None:
+def settle_by_output(store: Store, lease: int, claim_id: str, gone: Gone) -> SettledStep | None:
     """Settle a claim of a holder that is gone; ``None`` where that is left to somebody else.
 
     That is somebody with Spark, where the output is not known here; or a caller that comes when it
     can be read again.
     """
     try:
-        return _settled(store, lease, claim_id, (LOSE, GONE), gone)
+        return _settle_rest(store, lease, claim_id, (LOSE, GONE), gone)
     except SparkNeededError as exc:
         logger.info("%s: claim %s waits for Spark: %s", store.name, claim_id, exc)
     except Exception:  # noqa: BLE001 - whatever it is, nobody knows what was done
@@ -76,10 +76,10 @@ def settled(store: Store, lease: int, claim_id: str, gone: Gone) -> SettledStep 
 def abandon(store: Store, lease: int, claim_id: str) -> SettledStep:
     """Settle a claim that its own holder gives up: what is in the output is done, the rest back."""
     released = ByARescuer(Every("release"))
-    return _settled(store, lease, claim_id, ("release", None), released)
+    return _settle_rest(store, lease, claim_id, ("release", None), released)
 
 
-def _settled(
+def _settle_rest(
     store: Store, lease: int, claim_id: str, otherwise: Said, without: Gone | ByARescuer
 ) -> SettledStep:
     """Settle what is left of a claim by its output; by a verdict where it has none."""

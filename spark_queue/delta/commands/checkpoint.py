@@ -18,7 +18,7 @@ _CLAIMS = 6
 def checkpoint(store: Store) -> int:
     """Write a checkpoint as a step of its own, and return the number of the step."""
 
-    def decided(at: Snapshot) -> Step[StatusHead, int]:
+    def decide(at: Snapshot) -> Step[StatusHead, int]:
         stage = planner_of(store).checkpoint(at.status, at.settings)
         return Step(
             head=stage.head,
@@ -29,7 +29,7 @@ def checkpoint(store: Store) -> int:
             engine=engine_of(stage.rows),
         )
 
-    return on_status(store, "checkpoint", decided)
+    return on_status(store, "checkpoint", decide)
 
 
 # rule: checkpoint that is due

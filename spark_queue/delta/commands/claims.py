@@ -47,7 +47,7 @@ def _claim(seen: Snapshot, request: Request) -> GrantedClaim:
     )
     chooser = cache(lambda: planner_of(store).chooser(request, now))
 
-    def decided(at: Snapshot) -> Answer[GrantedClaim]:
+    def decide(at: Snapshot) -> Answer[GrantedClaim]:
         store.require_whole()
         same = same_claim(at, request.claim_id) if request.repeatable else None
         if same is not None:
@@ -58,7 +58,7 @@ def _claim(seen: Snapshot, request: Request) -> GrantedClaim:
         stage = here or chooser().at(at.status, at.settings)
         if stage is None or stage.total() == 0:
             return Answer(answer=nothing)
-        after = logged(at.status, stage)
+        after = log_claim(at.status, stage)
         replicas.note_large(at, stage.claimed(), after)
         rows = stage.table()
         return Step(
@@ -67,11 +67,11 @@ def _claim(seen: Snapshot, request: Request) -> GrantedClaim:
             small=is_small(stage.total()),
             counts=stage.by_state(),
             lease=after.step,
-            answer=granted(stage, request, now, after.step),
+            answer=grant(stage, request, now, after.step),
             engine="python" if here else engine_of(rows),
         )
 
-    return on_status(store, "claim", decided, at=seen)
+    return on_status(store, "claim", decide, at=seen)
 
 
 def _choose_here(at: Snapshot, request: Request, now: datetime) -> Chosen | None:
@@ -84,7 +84,7 @@ def _choose_here(at: Snapshot, request: Request, now: datetime) -> Chosen | None
         if request.takes_lapsed and claiming.is_evidence_due(replica, now):
             raise EvidenceFirst
         try:
-            return claiming.chosen(replica, at.status, at.settings, at.limits, request, now)
+            return claiming.choose(replica, at.status, at.settings, at.limits, request, now)
         except TooManyItemsError:
             replicas.too_many(at)
             return None
@@ -95,13 +95,13 @@ def _check(at: Snapshot, request: Request, now: datetime, here: Chosen) -> None:
     there = planner_of(store).chooser(request, now).at(head, at.settings)
     free = unmet(at, head, request, here, there)
 
-    def planned(stage: Choice | None) -> Plan | None:
+    def plan(stage: Choice | None) -> Plan | None:
         stage = None if stage is None else stage.without(head, free)
         if stage is None or stage.total() == 0:
             return None
-        return Plan(head=logged(head, stage), rows=stage.table())
+        return Plan(head=log_claim(head, stage), rows=stage.table())
 
-    verify.checked(store, "claim", lambda: planned(here), lambda: planned(there))
+    verify.check(store, "claim", lambda: plan(here), lambda: plan(there))
 
 
 def unmet(
@@ -115,7 +115,7 @@ def unmet(
     return claiming.unmet(here, rows, head, at.settings, reach)
 
 
-def granted(stage: Choice, request: Request, now: datetime, step: int) -> GrantedClaim:
+def grant(stage: Choice, request: Request, now: datetime, step: int) -> GrantedClaim:
     """Return what a claim got by a stage that was logged as a step."""
     return GrantedClaim(
         step=step if stage.claimed() else 0,
@@ -126,7 +126,7 @@ def granted(stage: Choice, request: Request, now: datetime, step: int) -> Grante
     )
 
 
-def logged(head: StatusHead, stage: Choice) -> StatusHead:
+def log_claim(head: StatusHead, stage: Choice) -> StatusHead:
     """Return the head of the step that writes a stage."""
     taken = sum(n for (state, was), n in stage.counts.items() if state == CLAIMED and was == READY)
     ended = sum(n for (state, was), n in stage.counts.items() if state != CLAIMED and was != READY)

@@ -213,7 +213,7 @@ class _Enqueue:
         def planned(rows: DataFrame | pa.Table, facts: EnqueueFacts) -> Plan:
             return Plan(head=self._following(at, facts, batch=None), rows=rows)
 
-        verify.checked(
+        verify.check(
             at.store,
             "enqueue",
             lambda: planned(found.rows, _facts_of(found)),
@@ -233,7 +233,7 @@ class _Enqueue:
             replica = replicas.of_all(at, every)
             if replica is None:
                 return None
-            return entering.entered(replica, at.settings, rows, at.queue, pointers, self.now)
+            return entering.decide_entry(replica, at.settings, rows, at.queue, pointers, self.now)
 
     def _is_large(self, at: Snapshot, rows: pa.Table, every: Sequence[Snapshot]) -> bool:
         """Tell whether there are more rows than are decided well one by one."""
@@ -291,7 +291,7 @@ class _Enqueue:
         def plan(rows: DataFrame | pa.Table, facts: EnqueueFacts) -> Plan:
             return Plan(head=self._following(at, facts, batch=None), rows=rows)
 
-        verify.checked(at.store, "enqueue", lambda: plan(*ours), lambda: plan(*theirs))
+        verify.check(at.store, "enqueue", lambda: plan(*ours), lambda: plan(*theirs))
 
     def _following(self, at: Snapshot, facts: EnqueueFacts, batch: StreamBatch | None) -> QueueHead:
         before = at.queue

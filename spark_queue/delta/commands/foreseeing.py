@@ -20,7 +20,7 @@ GONE = "gone"
 _ALL = (*admin.LIVE, *TERMINAL)
 
 
-def cancelled(store: Store, where: Any) -> Affected:
+def foresee_cancel(store: Store, where: Any) -> Affected:
     """Return what a cancel would end."""
     return planner_of(store).affected(admin.matching(store, where, admin.LIVE), CANCELLED)
 
@@ -30,14 +30,14 @@ def redriven(store: Store, where: Any, *, again: bool) -> Affected:
     return planner_of(store).affected(admin.redrivable(store, where, again=again), READY)
 
 
-def revived(store: Store, where: Any) -> Affected:
+def foresee_redrive(store: Store, where: Any) -> Affected:
     """Return what a redrive of one of several readers would make ready."""
     return planner_of(store).affected(admin.matching(store, where, admin.ENDED), READY)
 
 
-def dropped(store: Store) -> Affected:
+def foresee_drop(store: Store) -> Affected:
     """Return what is gone with the queue: all that there is, as its first reader sees it."""
-    store = next(readers.begun(store), store)
+    store = next(readers.with_logs(store), store)
     return planner_of(store).affected(admin.matching(store, "true", _ALL), GONE)
 
 

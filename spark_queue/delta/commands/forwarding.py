@@ -30,7 +30,7 @@ def forward(store: Store) -> int:
     except Exception:  # noqa: BLE001 - the reader may be gone, and what it has claimed stands
         logger.exception("%s: what ended here waits for the next time", store.name)
         return 0
-    return sum(_tried(store, limits, target) for target in _targets(limits))
+    return sum(_try_to_send(store, limits, target) for target in _targets(limits))
 
 
 def with_targets(store: Store, limits: ReaderConfig) -> ReaderConfig:
@@ -43,16 +43,16 @@ def with_targets(store: Store, limits: ReaderConfig) -> ReaderConfig:
     """
     placed = replace(
         limits,
-        expire_to=_placed(limits.expire_to),
-        punt_to=_placed(limits.punt_to),
-        punt_many_to=_placed(limits.punt_many_to),
+        expire_to=_find_target(limits.expire_to),
+        punt_to=_find_target(limits.punt_to),
+        punt_many_to=_find_target(limits.punt_many_to),
     )
     for target in _targets(placed):
         _place(store, target).require_exists()
     return placed
 
 
-def _placed(target: str | None) -> str | None:
+def _find_target(target: str | None) -> str | None:
     return None if target is None else placed(target)
 
 
@@ -65,9 +65,9 @@ def _place(store: Store, target: str) -> Store:
     return Store.of(store.session, QueueAddress(target), store.clock, store.listener)
 
 
-def _tried(store: Store, limits: ReaderConfig, target: str) -> int:
+def _try_to_send(store: Store, limits: ReaderConfig, target: str) -> int:
     try:
-        return _sent(store, limits, target)
+        return _send(store, limits, target)
     except SparkNeededError as exc:
         logger.info("%s: its items for %s wait for Spark: %s", store.name, target, exc)
         return 0
@@ -76,7 +76,7 @@ def _tried(store: Store, limits: ReaderConfig, target: str) -> int:
         return 0
 
 
-def _sent(store: Store, limits: ReaderConfig, target: str) -> int:
+def _send(store: Store, limits: ReaderConfig, target: str) -> int:
     place = _place(store, target)
     source = f"{store.handle.place.location()}+{store.reader}"
     head = store.status_head()

@@ -42,10 +42,10 @@ def find(store: Store, name: str) -> Store:
     ReaderNotFoundError
         When there is none of the name.
     """
-    return prepared(named(store, name))
+    return prepare(look_up(store, name))
 
 
-def named(store: Store, name: str) -> Store:
+def look_up(store: Store, name: str) -> Store:
     """Return the same for a look, which makes no log; the error is that of :func:`find`."""
     readers = store.queue_head().readers
     number = _number_of(readers, name)
@@ -90,7 +90,7 @@ def register(
         When it takes over, and is told to start elsewhere.
     """
 
-    def decided(at: Snapshot) -> Answer[tuple[int, bool]]:
+    def decide(at: Snapshot) -> Answer[tuple[int, bool]]:
         before = at.queue
         number, readers = _with(at, name, config, start, streams=streams, takes_over=takes_over)
         if readers == before.readers:
@@ -100,20 +100,20 @@ def register(
         return Step(head=head, counts={}, answer=(number, True))
 
     store.require_known_format()
-    number, is_new = on_items(store, f"reader {name!r}", decided)
-    return prepared(store.of_reader(number), is_new=is_new)
+    number, is_new = on_items(store, f"reader {name!r}", decide)
+    return prepare(store.of_reader(number), is_new=is_new)
 
 
 def change(store: Store, number: int, name: str, config: ReaderConfig) -> None:
     """Give a reader another name or configuration."""
 
-    def decided(at: Snapshot) -> Step[QueueHead, None]:
+    def decide(at: Snapshot) -> Step[QueueHead, None]:
         before = at.queue
         facts = replace(before.readers[number], name=name, config=config.to_dict())
         head = following(before, readers={**before.readers, number: facts})
         return Step(head=head, counts={}, answer=None)
 
-    on_items(store, f"reader {name!r}", decided)
+    on_items(store, f"reader {name!r}", decide)
 
 
 def drop(store: Store, name: str) -> None:
@@ -121,14 +121,14 @@ def drop(store: Store, name: str) -> None:
     store.require_known_format()
     number = find(store, name).reader
 
-    def decided(at: Snapshot) -> Answer[None]:
+    def decide(at: Snapshot) -> Answer[None]:
         before = at.queue
         readers = {n: facts for n, facts in before.readers.items() if n != number}
         if len(readers) == len(before.readers):
             return Answer(answer=None)
         return Step(head=following(before, readers=readers), counts={}, answer=None)
 
-    on_items(store, f"drop reader {name!r}", decided)
+    on_items(store, f"drop reader {name!r}", decide)
     if number:
         remove(store.of_reader(number))
 
@@ -145,7 +145,7 @@ def remove(store: Store) -> None:
 
 def every(store: Store) -> Iterator[Store]:
     """Return the queue as each reader sees it that claims, and has a log to show for it."""
-    return map(prepared, claiming(store))
+    return map(prepare, claiming(store))
 
 
 def claiming(store: Store) -> Iterator[Store]:
@@ -158,10 +158,10 @@ def claiming(store: Store) -> Iterator[Store]:
 def all_of(at: Snapshot) -> list[Snapshot]:
     """Return the same as :func:`every` as of one snapshot of the queue."""
     claim = (number for number, facts in at.queue.readers.items() if not facts.streams)
-    return [at.of_reader(prepared(at.store.of_reader(number))) for number in claim]
+    return [at.of_reader(prepare(at.store.of_reader(number))) for number in claim]
 
 
-def begun(store: Store) -> Iterator[Store]:
+def with_logs(store: Store) -> Iterator[Store]:
     """Return those of :func:`claiming` that have a log."""
     return filter(Store.is_prepared, claiming(store))
 
@@ -178,7 +178,7 @@ def advance(store: Store, step: int) -> None:
     if at is None:
         raise InvalidArgumentError(f"step is {step}: the item log has no such step")
 
-    def decided(seen: Snapshot) -> Answer[None]:
+    def decide(seen: Snapshot) -> Answer[None]:
         before = seen.queue
         facts = before.readers[store.reader]
         if facts.since_step >= step:
@@ -187,7 +187,7 @@ def advance(store: Store, step: int) -> None:
         head = following(before, readers={**before.readers, store.reader: moved})
         return Step(head=head, counts={}, answer=None)
 
-    on_items(store, f"reader {store.registered().name!r}", decided)
+    on_items(store, f"reader {store.registered().name!r}", decide)
 
 
 def slowest(at: Snapshot, those: Sequence[Snapshot]) -> Mapping[int, Pointer]:
@@ -210,7 +210,7 @@ def slowest(at: Snapshot, those: Sequence[Snapshot]) -> Mapping[int, Pointer]:
     return {priority: min(pointers[priority] for pointers in positions) for priority in common}
 
 
-def prepared(store: Store, *, is_new: bool = False) -> Store:
+def prepare(store: Store, *, is_new: bool = False) -> Store:
     """Return a registered reader's store, whose status log is there; it is made at first use.
 
     A position that was lost is made again, too: better all again than something never.
@@ -266,7 +266,7 @@ def _with(
         return number, {**before.readers, number: replace(old, name=name, config=plain)}
     number = before.last_reader + 1
     new = replace(
-        _started(at, "tail" if start is None else start),
+        _resolve_start(at, "tail" if start is None else start),
         name=name,
         config={} if config is None else config.to_dict(),
         at=at.store.clock.now().isoformat(),
@@ -288,7 +288,7 @@ def _require_same_place(default: Store, before: QueueHead, name: str, start: Sta
     )
 
 
-def _started(seen: Snapshot, start: Start) -> Registered:
+def _resolve_start(seen: Snapshot, start: Start) -> Registered:
     """Return from where on a reader sees items: never below what may be gone."""
     before = seen.queue
     if start == "tail":

@@ -39,7 +39,7 @@ def recover(store: Store) -> list[SettledStep]:
     list of SettledStep
         One for each claim that was settled.
     """
-    return _recovered(Snapshot(store), store.clock.now())
+    return _recover(Snapshot(store), store.clock.now())
 
 
 def recover_ended(at: Snapshot) -> bool:
@@ -48,16 +48,16 @@ def recover_ended(at: Snapshot) -> bool:
     A claim does so first, and tells whether there were any. What has lapsed it takes over by
     itself, in the slots that it has.
     """
-    if not at.store.is_local() or (at.has_spark and _known(at) is None):
+    if not at.store.is_local() or (at.has_spark and _known_replica(at) is None):
         return False
-    return bool(_recovered(at, _NEVER))
+    return bool(_recover(at, _NEVER))
 
 
-def _recovered(at: Snapshot, now: datetime) -> list[SettledStep]:
-    store, held = at.store, _held(at)
-    gone = Gone(now, _ended(store, held))
+def _recover(at: Snapshot, now: datetime) -> list[SettledStep]:
+    store, held = at.store, _read_held(at)
+    gone = Gone(now, _find_ended(store, held))
     claims = sorted({(row["_lease"], row["_claim_id"]) for row in held if gone.has(row)})
-    settled = [_settled(store, lease, claim_id, gone) for lease, claim_id in claims]
+    settled = [_settle(store, lease, claim_id, gone) for lease, claim_id in claims]
     _tidy(store, gone)
     return [done for done in settled if done is not None]
 
@@ -72,8 +72,8 @@ def bury(store: Store) -> int:
     gone = _lost_for_good(at)
     if gone is None:
         return 0
-    claims = {(row["_lease"], row["_claim_id"]) for row in _held(at) if gone.has(row)}
-    settled = [_settled(store, lease, claim_id, gone) for lease, claim_id in sorted(claims)]
+    claims = {(row["_lease"], row["_claim_id"]) for row in _read_held(at) if gone.has(row)}
+    settled = [_settle(store, lease, claim_id, gone) for lease, claim_id in sorted(claims)]
     return sum(done.counts.get(DEAD, 0) for done in settled if done is not None)
 
 
@@ -81,7 +81,7 @@ def lost_for_good(store: Store) -> list[int]:
     """Return the items whose last lease has run out, as :func:`bury` finds them."""
     at = Snapshot(store)
     gone = _lost_for_good(at)
-    return [] if gone is None else sorted(row["_seq"] for row in _held(at) if gone.has(row))
+    return [] if gone is None else sorted(row["_seq"] for row in _read_held(at) if gone.has(row))
 
 
 def _lost_for_good(at: Snapshot) -> Gone | None:
@@ -91,7 +91,7 @@ def _lost_for_good(at: Snapshot) -> Gone | None:
 
 def lose(store: Store, lease: int, claim_id: str) -> SettledStep | None:
     """Settle a claim as if its holder were gone, whether or not it is."""
-    return _settled(store, lease, claim_id, Gone(_NEVER, frozenset(), is_sure=True))
+    return _settle(store, lease, claim_id, Gone(_NEVER, frozenset(), is_sure=True))
 
 
 def abandon(store: Store, lease: int, claim_id: str) -> SettledStep:
@@ -110,7 +110,7 @@ def _tidy(store: Store, gone: Gone) -> None:
             lives.sweep(directory)
 
 
-def _ended(store: Store, held: Iterable[Row]) -> frozenset[str]:
+def _find_ended(store: Store, held: Iterable[Row]) -> frozenset[str]:
     """Return the workers whose process has ended, as far as this machine can tell."""
     directory = store.handle.place.directory()
     if directory is None:
@@ -119,12 +119,12 @@ def _ended(store: Store, held: Iterable[Row]) -> frozenset[str]:
     return frozenset(name for name in workers if lives.has_ended(directory, name))
 
 
-def _held(at: Snapshot) -> list[Row]:
+def _read_held(at: Snapshot) -> list[Row]:
     """Return whose items are in flight, and until when."""
     if at.status.claimed == 0:
         return []
     with at.cache.lock:
-        if (known := _known(at)) is not None:
+        if (known := _known_replica(at)) is not None:
             return known.items.held()
     if not at.has_spark:
         # Too many to be known here: the claim that follows says what it needs for them.
@@ -133,23 +133,23 @@ def _held(at: Snapshot) -> list[Row]:
     return rows
 
 
-def _known(at: Snapshot) -> Replica | None:
+def _known_replica(at: Snapshot) -> Replica | None:
     with at.cache.lock:
         return replicas.at_hand(at)
 
 
-def _settled(store: Store, lease: int, claim_id: str, gone: Gone) -> SettledStep | None:
+def _settle(store: Store, lease: int, claim_id: str, gone: Gone) -> SettledStep | None:
     """Settle what is left of a claim; ``None`` where that is left to somebody with Spark.
 
     Who has named an output may have written there: it has to be asked first.
     """
     with store.cache().lock:
-        known = _known(Snapshot(store))
+        known = _known_replica(Snapshot(store))
         grant = None if known is None else known.grants.get(lease)
     if grant is not None and grant.output is None:
         return settle.settle(store, lease, gone, action="recover")
     if isinstance(store.session, PlainSession):
-        return asking.settled(store, lease, claim_id, gone)
+        return asking.settle_by_output(store, lease, claim_id, gone)
     done: SettledStep | None = _by_spark().settled(store, lease, claim_id, gone)
     return done
 

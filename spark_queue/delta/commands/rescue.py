@@ -31,30 +31,30 @@ def bury(store: Store) -> int:
     if max_losses is None:
         return 0
     spent = Gone(store.clock.now(), frozenset(), losses=max_losses - 1)
-    done = [_tried(store, claim, spent) for claim in _claims(store, spent)]
+    done = [_try_to_settle(store, claim, spent) for claim in _claims(store, spent)]
     return sum(settled.counts.get(DEAD, 0) for settled in done if settled is not None)
 
 
 def abandon(store: Store, lease: int, claim_id: str) -> SettledStep:
     """Settle a claim that its own holder gives up: what is in the output is done, the rest back."""
     any_holder = Gone(store.clock.now(), frozenset(), is_sure=True)
-    return _settled(store, (lease, claim_id), "release", any_holder)
+    return _settle(store, (lease, claim_id), "release", any_holder)
 
 
-def settled(store: Store, lease: int, claim_id: str, gone: Gone) -> SettledStep | None:
+def settle_by_output(store: Store, lease: int, claim_id: str, gone: Gone) -> SettledStep | None:
     """Settle a claim of a holder that is gone, by what its output has, if it has one.
 
     ``None`` where that cannot be asked: the claim waits for a caller that can.
     """
-    return _tried(store, (lease, claim_id), gone)
+    return _try_to_settle(store, (lease, claim_id), gone)
 
 
-def held(store: Store) -> list[Row]:
+def read_held(store: Store) -> list[Row]:
     """Return whose claims are in flight, until when, and how often an item of them was lost."""
     facts = ("_lease", "_claim_id", "_worker_id")
     until = F.min("_lease_expires_at").alias("_lease_expires_at")
     losses = F.max("_losses").alias("_losses")
-    rows = _claimed(store).groupBy(*facts).agg(until, losses).collect()
+    rows = _read_claimed(store).groupBy(*facts).agg(until, losses).collect()
     return [{**row.asDict(), "_lease_expires_at": _utc(row["_lease_expires_at"])} for row in rows]
 
 
@@ -62,11 +62,13 @@ def _claims(store: Store, gone: Gone) -> list[tuple[int, str]]:
     """Return lease and id of the claims that have such items in flight."""
     if store.status_head().claimed == 0:
         return []
-    rows = _claimed(store).where(_is_of(gone)).select("_lease", "_claim_id").distinct().collect()
+    rows = (
+        _read_claimed(store).where(_is_of(gone)).select("_lease", "_claim_id").distinct().collect()
+    )
     return sorted((row[0], row[1]) for row in rows)
 
 
-def _claimed(store: Store) -> DataFrame:
+def _read_claimed(store: Store) -> DataFrame:
     with store.writing("status"):
         return fold.touched(store.recent(store.status_head())).where(F.col("_state") == CLAIMED)
 
@@ -83,16 +85,16 @@ def _utc(local: datetime) -> datetime:
     return local.astimezone(timezone.utc)
 
 
-def _tried(store: Store, claim: tuple[int, str], gone: Gone) -> SettledStep | None:
+def _try_to_settle(store: Store, claim: tuple[int, str], gone: Gone) -> SettledStep | None:
     """Settle as lost what is left of a claim; one that cannot be asked holds up nobody else."""
     try:
-        return _settled(store, claim, LOSE, gone)
+        return _settle(store, claim, LOSE, gone)
     except Exception:  # noqa: BLE001 - whatever it is, nobody knows what was done
         logger.exception("%s: claim %s waits until its output can be asked", store.name, claim[1])
         return None
 
 
-def _settled(store: Store, claim: tuple[int, str], otherwise: str, gone: Gone) -> SettledStep:
+def _settle(store: Store, claim: tuple[int, str], otherwise: str, gone: Gone) -> SettledStep:
     """Settle what is left of a claim: by what its output has, or those items that are meant.
 
     Whether they are meant is asked again of their newest rows: a holder that renewed meanwhile
@@ -102,7 +104,7 @@ def _settled(store: Store, claim: tuple[int, str], otherwise: str, gone: Gone) -
     output = _output(store, lease)
     done = None if output is None else output.shut_out(claim_id)
     record = None if output is None or done is None else output.find_record(done, claim_id)
-    mine = _claimed(store).where(F.col("_lease") == lease)
+    mine = _read_claimed(store).where(F.col("_lease") == lease)
     meant = gone if output is None else None
     outcomes = _outcomes(
         mine if meant is None else mine.where(_is_of(meant)), done, record, otherwise

@@ -13,9 +13,9 @@ import pyarrow as pa
 from spark_queue import tracing
 from spark_queue.delta.input import key_rules, kinds
 from spark_queue.delta.input.kinds import Field
-from spark_queue.delta.input.plain.arrow_order import ordered
-from spark_queue.delta.input.plain.marking import marked
-from spark_queue.delta.input.plain.rows import fitted
+from spark_queue.delta.input.plain.arrow_order import sort_rows
+from spark_queue.delta.input.plain.marking import mark_rows
+from spark_queue.delta.input.plain.rows import fit_rows
 from spark_queue.delta.planner import planner_of
 from spark_queue.delta.replica.request import EnqueueFacts, EnqueueRules
 from spark_queue.delta.store.store import Store
@@ -79,7 +79,7 @@ class MarkedRows:
         return frame.entered(before, pointers, settings, rules, readers, now)
 
 
-def checked(
+def check_rows(
     store: Store, given: object, *, order_by: str | Sequence[str] | None = None
 ) -> MarkedRows:
     """Check rows, and compute their keys.
@@ -95,13 +95,13 @@ def checked(
     """
     settings, columns = store.settings(store.status_head()), columns_of(store)
     key_rules.require_same_texts(store.name, settings, columns)
-    table = ordered(fitted(given, columns), order_by)
-    return MarkedRows(store, table, marked(table, columns, settings.config))
+    table = sort_rows(fit_rows(given, columns), order_by)
+    return MarkedRows(store, table, mark_rows(table, columns, settings.config))
 
 
 def checked_again(store: Store, given: pa.Table, extra: Sequence[str]) -> MarkedRows:
     """Check rows that were items before, with some columns of the log as they had them then."""
-    frame = checked(store, given.drop_columns(list(extra)))
+    frame = check_rows(store, given.drop_columns(list(extra)))
     named = frame.rows
     for name in extra:
         named = named.append_column(name, given[name])
@@ -117,7 +117,7 @@ def checked_here(store: Store, given: object, order_by: object) -> MarkedRows | 
     if not is_table or order_by is not None or len(given) > FEW:  # type: ignore[arg-type]
         return None
     try:
-        return checked(store, given)
+        return check_rows(store, given)
     except SparkNeededError:
         return None
 

@@ -49,10 +49,10 @@ __all__ = [
     "StagedSettle",
     "Verdict",
     "facts_of",
-    "judged_here",
-    "logged",
+    "judge_here",
+    "log_settle",
+    "report_step",
     "settle",
-    "told",
 ]
 
 
@@ -75,7 +75,7 @@ class SettledStep:
         return self.counts.get(READY, 0) - self.failed
 
 
-def told(stage: StagedSettle | Judged, step: int) -> SettledStep:
+def report_step(stage: StagedSettle | Judged, step: int) -> SettledStep:
     """Return what the step that writes a stage did."""
     return SettledStep(step=step, counts=stage.counts, lost=stage.lost, failed=stage.failed)
 
@@ -84,14 +84,14 @@ def settle(store: Store, lease: int, verdict: Verdict, *, action: str = "settle"
     """Write what became of the items of a lease, as one step."""
     now = store.clock.now()
 
-    def decided(at: Snapshot) -> Answer[SettledStep]:
-        here = _judged(at, lease, verdict, now)
+    def decide(at: Snapshot) -> Answer[SettledStep]:
+        here = _judge(at, lease, verdict, now)
         if here is not None:
             _check(at, lease, verdict, now, here, action)
         stage = here or planner_of(store).settled(at.status, lease, verdict, now)
         if not stage.counts:
-            return Answer(answer=told(stage, 0))
-        after = logged(at.status, stage)
+            return Answer(answer=report_step(stage, 0))
+        after = log_settle(at.status, stage)
         return Step(
             head=after,
             rows=stage.rows,
@@ -99,22 +99,22 @@ def settle(store: Store, lease: int, verdict: Verdict, *, action: str = "settle"
             counts=stage.counts,
             lease=lease,
             failed=stage.failed,
-            answer=told(stage, after.step),
+            answer=report_step(stage, after.step),
             engine="python" if here else engine_of(stage.rows),
         )
 
-    return on_status(store, action, decided)
+    return on_status(store, action, decide)
 
 
-def judged_here(
+def judge_here(
     at: Snapshot, replica: Replica, lease: int, verdict: Verdict, now: datetime
 ) -> Judged | None:
     """Judge the items of a lease in this process; ``None`` where a planner has to."""
     config = in_force(at.settings.config, at.limits)
-    return verdict.judged(replica, lease, config, now)
+    return verdict.judge(replica, lease, config, now)
 
 
-def _judged(at: Snapshot, lease: int, verdict: Verdict, now: datetime) -> StagedSettle | None:
+def _judge(at: Snapshot, lease: int, verdict: Verdict, now: datetime) -> StagedSettle | None:
     # Few outcomes are few, however much the claim has.
     is_large = not isinstance(verdict, Some) or len(verdict.outcomes) > replicas.LARGE
     with at.cache.lock:
@@ -123,7 +123,7 @@ def _judged(at: Snapshot, lease: int, verdict: Verdict, now: datetime) -> Staged
         replica = replicas.at_hand(at)
         if replica is None or (is_large and _has_many(at, replica, lease)):
             return None
-        found = judged_here(at, replica, lease, verdict, now)
+        found = judge_here(at, replica, lease, verdict, now)
     if found is None:
         return None
     lost = found.lost[:NAMED]
@@ -145,14 +145,14 @@ def _check(
     here: StagedSettle,
     action: str,
 ) -> None:
-    def planned(stage: StagedSettle) -> Plan:
-        return Plan(head=logged(at.status, stage), rows=stage.rows, facts=facts_of(stage))
+    def plan(stage: StagedSettle) -> Plan:
+        return Plan(head=log_settle(at.status, stage), rows=stage.rows, facts=facts_of(stage))
 
-    verify.checked(
+    verify.check(
         at.store,
         action,
-        lambda: planned(here),
-        lambda: planned(planner_of(at.store).settled(at.status, lease, verdict, now)),
+        lambda: plan(here),
+        lambda: plan(planner_of(at.store).settled(at.status, lease, verdict, now)),
     )
 
 
@@ -161,7 +161,7 @@ def facts_of(stage: StagedSettle | Judged) -> dict[str, object]:
     return {"counts": stage.counts, "lost": stage.lost[:NAMED], "failed": stage.failed}
 
 
-def logged(head: StatusHead, stage: StagedSettle | Judged) -> StatusHead:
+def log_settle(head: StatusHead, stage: StagedSettle | Judged) -> StatusHead:
     """Return the head of the step that writes a stage."""
     left = sum(n for state, n in stage.counts.items() if state != CLAIMED)
     finished = {state: n for state, n in stage.counts.items() if state in TERMINAL}

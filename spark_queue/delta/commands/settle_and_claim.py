@@ -48,7 +48,7 @@ def settle_and_claim(
     """
     now = store.clock.now()
 
-    def decided(at: Snapshot) -> Answer[tuple[SettledStep, GrantedClaim] | None]:
+    def decide(at: Snapshot) -> Answer[tuple[SettledStep, GrantedClaim] | None]:
         if checkpoint.is_due(at.status, request.limit):
             return _NEITHER
         here = both = _here(at, lease, verdict, request, now)
@@ -56,7 +56,7 @@ def settle_and_claim(
             # Nobody decides here what is not in memory.
             return _NEITHER
         if here is None:
-            both = _planned(at, lease, verdict, request, now)
+            both = _plan_by_tables(at, lease, verdict, request, now)
         elif verify.is_wanted(store):
             _check(at, lease, verdict, request, now, here)
         if both is None or not both.fits(at.status):
@@ -64,7 +64,7 @@ def settle_and_claim(
         engine = "python" if here else engine_of(both.rows)
         return replace(both.step(request, now), lease=lease, engine=engine)
 
-    return once_on_status(store, "settle and claim", decided)
+    return once_on_status(store, "settle and claim", decide)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +87,15 @@ class _Both:
     ) -> Step[StatusHead, tuple[SettledStep, GrantedClaim] | None]:
         """Return the step that writes both."""
         done, stage = self.done, self.stage
-        after = claims.logged(self.settled, stage)
+        after = claims.log_claim(self.settled, stage)
         return Step(
             head=after,
             rows=self.rows,
             small=is_small(done.total() + stage.total()),
             counts={**done.counts, **stage.by_state()},
             answer=(
-                settle.told(done, after.step),
-                claims.granted(stage, request, now, after.step),
+                settle.report_step(done, after.step),
+                claims.grant(stage, request, now, after.step),
             ),
         )
 
@@ -113,11 +113,11 @@ def _here(
         replica = None if is_large else replicas.at_hand(at)
         if replica is None:
             return None
-        done = settle.judged_here(at, replica, lease, verdict, now)
+        done = settle.judge_here(at, replica, lease, verdict, now)
         if done is None:
             return None
         head = at.status
-        settled = replace(settle.logged(head, done), step=head.step)
+        settled = replace(settle.log_settle(head, done), step=head.step)
         # An item that goes back would be in the step twice.
         stage = claiming.nothing(settled)
         if READY not in done.counts:
@@ -139,22 +139,22 @@ def _check(
     now: datetime,
     here: _Both,
 ) -> None:
-    there, free = _planned(at, lease, verdict, request, now), frozenset[int]()
+    there, free = _plan_by_tables(at, lease, verdict, request, now), frozenset[int]()
     if isinstance(here.stage, Chosen):
         planned_stage = None if there is None else there.stage
         free = claims.unmet(at, at.status, request, here.stage, planned_stage)
 
-    def planned(both: _Both | None) -> Plan | None:
+    def plan(both: _Both | None) -> Plan | None:
         both = None if both is None else both.without(free)
         if both is None or not both.fits(at.status):
             return None
-        after = claims.logged(both.settled, both.stage)
+        after = claims.log_claim(both.settled, both.stage)
         return Plan(head=after, rows=both.rows, left_out=free, facts=settle.facts_of(both.done))
 
-    verify.checked(at.store, "settle and claim", lambda: planned(here), lambda: planned(there))
+    verify.check(at.store, "settle and claim", lambda: plan(here), lambda: plan(there))
 
 
-def _planned(
+def _plan_by_tables(
     at: Snapshot, lease: int, verdict: Verdict, request: Request, now: datetime
 ) -> _Both | None:
     """Have both decided by the tables; ``None`` where they do not go together."""
@@ -162,6 +162,6 @@ def _planned(
     done = planner.settled(head, lease, verdict, now)
     if READY in done.counts or done.total() != head.claimed:
         return None
-    settled = replace(settle.logged(head, done), step=head.step)
+    settled = replace(settle.log_settle(head, done), step=head.step)
     next_one = planner.chosen_after(head, done, settled, request, now)
     return None if next_one is None else _Both(settled, done, *next_one)

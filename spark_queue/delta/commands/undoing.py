@@ -68,10 +68,10 @@ def undo(store: Store, step: int, *, for_itself: bool, dry_run: bool = False) ->
         )
     made = planner_of(store).made(step)
     if made.has(CONFIG):
-        return _reconfigured(store, step, dry_run=dry_run)
+        return _reconfigure(store, step, dry_run=dry_run)
     states = made.items()
     _require_cancel(store, step, made, states)
-    take_back = _revived if for_itself else _restored
+    take_back = _revive if for_itself else _restore
     return take_back(store, step, states[CANCELLED], dry_run=dry_run)
 
 
@@ -90,7 +90,7 @@ def _require_cancel(store: Store, step: int, made: Made, states: dict[str, int])
     raise CannotUndoError(store.name, step, "ended, or moved, items that are gone", why)
 
 
-def _restored(store: Store, step: int, cancelled: int, *, dry_run: bool) -> Undone:
+def _restore(store: Store, step: int, cancelled: int, *, dry_run: bool) -> Undone:
     """Enqueue what a step cancelled as new items, at their places."""
     planner = planner_of(store)
     config = store.settings(store.status_head()).config
@@ -125,7 +125,7 @@ def _holders(store: Store, done: Enqueued, *, dry_run: bool) -> list[tuple[int, 
     return sorted(found)[:TAKEN]
 
 
-def _revived(store: Store, step: int, cancelled: int, *, dry_run: bool) -> Undone:
+def _revive(store: Store, step: int, cancelled: int, *, dry_run: bool) -> Undone:
     """Make what a step cancelled ready again as it was, for one of several readers alone."""
     planner = planner_of(store)
     if dry_run:
@@ -143,7 +143,7 @@ def _revived(store: Store, step: int, cancelled: int, *, dry_run: bool) -> Undon
     return Undone(undone=step, what="cancel", step=done.step, restored=int(done), left=left)
 
 
-def _reconfigured(store: Store, step: int, *, dry_run: bool) -> Undone:
+def _reconfigure(store: Store, step: int, *, dry_run: bool) -> Undone:
     """Put the settings back that a step changed, and no others."""
     before = store.status.head_at(step - 1) if step > 1 else None
     if before is None or not before.config_step:

@@ -38,7 +38,7 @@ def upgrade(store: Store, *, dry_run: bool = False) -> Upgraded:
     was = oldest_format(store, [log.settings(log.status_head()).format for log in _logs(first)])
     if dry_run:
         return Upgraded(step=0, was=was, now=FORMAT_VERSION)
-    step, *_ = [_logged(reader) for reader in _logs(first)]
+    step, *_ = [_log_format(reader) for reader in _logs(first)]
     more_columns.widen(store, [Field(TRACE, Kind("string"))])
     return Upgraded(step=step, was=was, now=FORMAT_VERSION)
 
@@ -54,7 +54,7 @@ def _logs(first: Store) -> Iterator[Store]:
     yield from (reader for reader in readers.every(first) if reader.reader != first.reader)
 
 
-def _logged(store: Store) -> int:
+def _log_format(store: Store) -> int:
     """Log the format as a step; 0 where it is logged."""
     if store.settings(store.status_head()).format == FORMAT_VERSION:
         return 0

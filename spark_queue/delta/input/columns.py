@@ -118,7 +118,7 @@ def sql_expression(what: str, text: str) -> Column:
         raise InvalidArgumentError(f"{what} is {shorten(text)}: {first_line(exc)}") from exc
 
 
-def keyed(
+def add_keys(
     df: DataFrame,
     schema: StructType,
     config: QueueConfig,

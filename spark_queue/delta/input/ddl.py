@@ -12,7 +12,7 @@ from spark_queue.errors import InvalidArgumentError
 from spark_queue.wording import shorten
 
 
-def parsed(schema: StructType | str, what: str = "schema") -> StructType:
+def parse_columns(schema: StructType | str, what: str = "schema") -> StructType:
     """Read columns from a schema or from DDL; errors name what they are for.
 
     Raises

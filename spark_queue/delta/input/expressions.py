@@ -366,7 +366,7 @@ def _call(function: str, arguments: list[Node], shown: str) -> Node:
 
 def _cast(how: str, value: Node, target: str) -> Node:
     signature = signatures.CASTS[how].get(target)
-    letter = signature and signatures.signed(signature, value.letter)
+    letter = signature and signatures.result_letter(signature, value.letter)
     if not letter:
         _refuse(f"{how} of {value.kind.simple} as {target} is not the same in every session")
     return Node(letter, signatures.KINDS[letter], how, (value,), target)

@@ -114,14 +114,14 @@ def is_known(function: str) -> bool:
 def result_of(function: str, letters: str) -> str | None:
     """Return the letter of what a known function returns; ``None`` where it does not take that."""
     if function not in _CHOOSING:
-        return signed(_FUNCTIONS[function], letters)
+        return result_letter(_FUNCTIONS[function], letters)
     chosen = letters[_CHOOSING[function] :]
     if function == "if" and (len(letters) != len("bxy") or letters[0] != "b"):
         return None
     return common(chosen) if len(chosen) > 1 or function == "coalesce" else None
 
 
-def signed(signature: tuple[str, str], letters: str) -> str | None:
+def result_letter(signature: tuple[str, str], letters: str) -> str | None:
     """Return the letter of the result where a signature fits the arguments."""
     pattern, result = signature
     words = (letters, letters.replace(LITERAL, "w"))

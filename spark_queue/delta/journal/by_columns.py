@@ -156,7 +156,7 @@ class ColumnTables:
         """See :class:`JournalTables`; a thread of this process merges files beside the steps."""
         del archive_to
         if retention is not None:
-            generations.dropped(
+            generations.drop_generations(
                 self._store, retention, by_columns.GenerationsByColumns(self._store)
             )
 

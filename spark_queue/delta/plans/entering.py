@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_queue.delta.input import key_rules
-from spark_queue.delta.input.columns import OrderBy, keyed, of_spark
+from spark_queue.delta.input.columns import OrderBy, add_keys, of_spark
 from spark_queue.delta.plans import frames, placing
 from spark_queue.delta.plans.refusals import refused
 from spark_queue.delta.plans.stage import Stage, collected, evaluated, staged
@@ -90,7 +90,7 @@ def frame(
     key_rules.require_same_texts(store.name, settings, of_spark(schema))
     if trace is not None and not isinstance(trace, str):
         df, extra = frames.traced(df, trace, order_by), (*extra, TRACE)
-    inputs = keyed(frames.of(store, df), schema, settings.config, order_by, extra=extra)
+    inputs = add_keys(frames.of(store, df), schema, settings.config, order_by, extra=extra)
     if isinstance(trace, str):
         inputs = inputs.withColumn(TRACE, F.lit(trace))
     return SparkFrame(store, evaluated(inputs), is_decidable=is_decidable)

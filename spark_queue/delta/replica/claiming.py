@@ -56,7 +56,7 @@ def is_evidence_due(replica: Replica, now: datetime) -> bool:
 
 
 # rule again: loss of a lease, paused queue
-def chosen(
+def choose(
     replica: Replica,
     head: StatusHead,
     settings: Settings,
@@ -151,7 +151,7 @@ def chosen_after(
     ends_leases = _ends_leases(replica, request, now)
     standing = standing_of(replica, settings, limits, head, now, ends_leases=ends_leases)
     with standing.supposing(rows):
-        return chosen(replica, head, settings, limits, request, now)
+        return choose(replica, head, settings, limits, request, now)
 
 
 def unmet(

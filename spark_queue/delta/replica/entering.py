@@ -48,7 +48,7 @@ class Entered:
         return self.duplicates[0]["_dedup_key"], self.duplicates[0]["_duplicate_of"]
 
 
-def entered(
+def decide_entry(
     known: Measure,
     settings: Settings,
     frame: pa.Table,

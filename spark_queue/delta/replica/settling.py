@@ -53,7 +53,7 @@ class Judged:
         return replace(self, rows=[{**row, "_lease": None} for row in self.rows])
 
 
-def judged(
+def judge(
     replica: Replica,
     lease: int,
     said: Said | Mapping[int, Said],
@@ -84,14 +84,14 @@ def judged(
     return _judgement(rows, tuple(sorted(set(said) - set(held))), before)
 
 
-def lost(
+def judge_lost(
     replica: Replica,
     lease: int,
     is_gone: Callable[[Row], bool],
     config: QueueConfig,
     now: datetime,
 ) -> Judged | None:
-    """Judge the items of a lease whose holder is gone; ``None`` as for :func:`judged`.
+    """Judge the items of a lease whose holder is gone; ``None`` as for :func:`judge`.
 
     Without a worker id: a holder that comes back sees that they were lost.
     """
@@ -100,13 +100,13 @@ def lost(
     left = sorted(replica.grants[lease].left)
     held = [row for seq in left if (row := _find_held(replica, lease, seq)) is not None]
     said = {row["_seq"]: (LOSE, GONE) for row in held if is_gone(row)}
-    found = judged(replica, lease, said, config, now)
+    found = judge(replica, lease, said, config, now)
     return found and found.in_nobodys_name()
 
 
 # rule again: renewal of a lease
-def renewed(replica: Replica, lease: int, by: timedelta, now: datetime) -> Judged | None:
-    """Extend what is left of a lease, counted from now; ``None`` as for :func:`judged`."""
+def renew(replica: Replica, lease: int, by: timedelta, now: datetime) -> Judged | None:
+    """Extend what is left of a lease, counted from now; ``None`` as for :func:`judge`."""
     if lease not in replica.grants:
         return None
     left = sorted(replica.grants[lease].left)

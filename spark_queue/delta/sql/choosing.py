@@ -137,7 +137,7 @@ class SqlChooser:
             after = replace(head, step=head.step + 1)
             return Plan(head=after, rows=left.table(), facts=facts)
 
-        verify.checked(self.store, "claim", lambda: plan(ours), lambda: plan(theirs))
+        verify.check(self.store, "claim", lambda: plan(ours), lambda: plan(theirs))
 
 
 def compares(store: Store) -> bool:

@@ -57,9 +57,7 @@ class SqlPlanner:
         if compares(self.store) and (last := [*others][-1:]):
             action = "renew" if isinstance(verdict, Renewed) else "settle"
             theirs = decide(*last)
-            verify.checked(
-                self.store, action, lambda: _plan(head, ours), lambda: _plan(head, theirs)
-            )
+            verify.check(self.store, action, lambda: _plan(head, ours), lambda: _plan(head, theirs))
         return ours
 
     @named("settle and claim")

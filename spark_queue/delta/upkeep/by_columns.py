@@ -52,7 +52,9 @@ def maintain(
     trim.behind(store)
     dropped: list[Generation] = []
     if retention is not None:
-        dropped = generations.dropped(store, retention, GenerationsByColumns(store, archive))
+        dropped = generations.drop_generations(
+            store, retention, GenerationsByColumns(store, archive)
+        )
     tidied = [_tidy(store, "queue"), *(_tidy(r, "status") for r in readers.every(store))]
     directory = store.handle.place.directory()
     if directory is not None:
@@ -71,7 +73,7 @@ def maintain(
 
 def maintainable(store: Store, retention: timedelta | None) -> Affected:
     """Return what that would end or drop; nothing is written."""
-    return foreseen.maintained(store, retention, GenerationsByColumns(store))
+    return foreseen.foresee_upkeep(store, retention, GenerationsByColumns(store))
 
 
 def _drop_old_checkpoints(reader: Store, newest: int) -> None:
@@ -126,7 +128,7 @@ def purgeable(store: Store, where: Where) -> Affected:
 
 def purge(store: Store, where: Where) -> Affected:
     """Remove such items with their history."""
-    count = purging.purged(store, _PurgeByColumns(where))
+    count = purging.purge_items(store, _PurgeByColumns(where))
     return Affected(count, becomes={GONE: count})
 
 

@@ -15,16 +15,16 @@ from spark_queue.delta.upkeep.generations import GenerationTables
 from spark_queue.results import Affected
 
 
-def maintained(store: Store, retention: timedelta | None, tables: GenerationTables) -> Affected:
+def foresee_upkeep(store: Store, retention: timedelta | None, tables: GenerationTables) -> Affected:
     """Return what would expire, die of its last lease, or be dropped.
 
     What an output has of a claim whose last lease ran out is asked when that is settled, and not
     here: some of the dead may be acked. Of a reader that has no log nothing is told.
     """
-    ended = [part for reader in readers.begun(store) for part in _foresee(reader)]
+    ended = [part for reader in readers.with_logs(store) for part in _foresee(reader)]
     if retention is None:
         return together(ended)
-    first = next(readers.begun(store), store)
+    first = next(readers.with_logs(store), store)
     gone = generations.due(store, retention, tables)
     numbers = [gen.number for gen in gone]
     return together([*ended, *_affected_by(first, "_gen", numbers, TERMINAL, GONE)])

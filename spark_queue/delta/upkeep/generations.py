@@ -66,7 +66,9 @@ def archive_name(store: Store) -> str:
     return f"archive of {store.handle.place.identity()}"
 
 
-def dropped(store: Store, retention: timedelta, tables: GenerationTables) -> list[Generation]:
+def drop_generations(
+    store: Store, retention: timedelta, tables: GenerationTables
+) -> list[Generation]:
     """Drop the generations whose items all finished before the retention; close the current one.
 
     Keys that are taken for ever, or longer than the retention, are remembered by their items: then
@@ -76,7 +78,7 @@ def dropped(store: Store, retention: timedelta, tables: GenerationTables) -> lis
         return []
     now = store.clock.now()
     _close(store, now, retention)
-    seen = standstill.seen(store)
+    seen = standstill.see_all(store)
     due = _due(store, tables, now - retention, store.queue_head().gen)
     for gen in due:
         tables.keep(gen)
@@ -84,7 +86,7 @@ def dropped(store: Store, retention: timedelta, tables: GenerationTables) -> lis
 
 
 def due(store: Store, retention: timedelta, tables: Finished) -> list[Generation]:
-    """Return the generations that :func:`dropped` would drop; nothing is written."""
+    """Return the generations that :func:`drop_generations` would drop; nothing is written."""
     if _keeps_all(store, retention):
         return []
     now, head = store.clock.now(), store.queue_head()
@@ -132,7 +134,7 @@ def _drop_needed(gens: Iterable[Generation], needed: Collection[int]) -> list[Ge
 def _needed_generations(store: Store, tables: Finished, seen: Seen) -> set[int]:
     """Return the generations that some reader still needs; see :class:`GenerationTables`."""
     live: set[int] = set()
-    for reader in standstill.registered(store):
+    for reader in standstill.registered_readers(store):
         live |= tables.needed(reader, seen.get(reader.reader))
     return live
 
@@ -140,7 +142,7 @@ def _needed_generations(store: Store, tables: Finished, seen: Seen) -> set[int]:
 def _last_ends(store: Store, tables: Finished) -> dict[int, datetime]:
     """Return when the last item of each generation finished, by the last reader to finish it."""
     ends: dict[int, datetime] = {}
-    for reader in readers.begun(store):
+    for reader in readers.with_logs(store):
         for gen, last in tables.ends(reader).items():
             ends[gen] = max(ends.get(gen, last), last)
     return ends

@@ -67,7 +67,7 @@ def _bury(store: Store, reader: Store) -> int:
 
 def maintainable(store: Store, retention: timedelta | None) -> Affected:
     """Return what that would end or drop; nothing is written."""
-    return foreseen.maintained(store, retention, GenerationsBySpark(store))
+    return foreseen.foresee_upkeep(store, retention, GenerationsBySpark(store))
 
 
 def compact(store: Store) -> None:
@@ -89,7 +89,7 @@ def drop_finished(store: Store, retention: timedelta, archive_to: str | None) ->
 
     With ``archive_to`` the items go to another table before.
     """
-    dropped = generations.dropped(store, retention, GenerationsBySpark(store, archive_to))
+    dropped = generations.drop_generations(store, retention, GenerationsBySpark(store, archive_to))
     return len(dropped), sum(gen.items for gen in dropped)
 
 
@@ -143,13 +143,13 @@ def purgeable(store: Store, where: Where) -> Affected:
     if found is None:
         return Affected(0)
     first = next(readers.claiming(store))
-    rows = admin.finished(first, where).join(found.select("_seq"), "_seq", "left_semi")
+    rows = admin.read_finished(first, where).join(found.select("_seq"), "_seq", "left_semi")
     return ending.affected(first, rows, GONE)
 
 
 def purge(store: Store, where: Where) -> Affected:
     """Remove such items with their history."""
-    count = purging.purged(store, _PurgeBySpark(where))
+    count = purging.purge_items(store, _PurgeBySpark(where))
     return Affected(count, becomes={GONE: count})
 
 
@@ -161,7 +161,7 @@ class _PurgeBySpark:
 
     def finished(self, reader: Store) -> DataFrame:
         """See :class:`Purge`."""
-        return admin.finished(reader, self.where).select("_seq", "_gen")
+        return admin.read_finished(reader, self.where).select("_seq", "_gen")
 
     def without(self, found: DataFrame, reader: Store, since: int | None) -> DataFrame:
         """See :class:`Purge`."""

@@ -49,9 +49,9 @@ def purgeable(store: Store, purge: Purge[_Found]) -> _Found | None:
     return _drop_needed(store, purge, purge.finished(first), {})[0]
 
 
-def purged(store: Store, purge: Purge[_Found]) -> int:
+def purge_items(store: Store, purge: Purge[_Found]) -> int:
     """Remove such items, and return how many there were."""
-    started, seen = time.monotonic(), standstill.seen(store)
+    started, seen = time.monotonic(), standstill.see_all(store)
     meant = purgeable(store, purge)
     if meant is None:
         return 0
@@ -73,7 +73,7 @@ def _drop_needed(
 
     It is by its successor that an item is known to have been redriven, or taken back.
     """
-    for reader in standstill.registered(store):
+    for reader in standstill.registered_readers(store):
         found = purge.without(found, reader, seen.get(reader.reader))
     found, count = purge.kept(found)
     while count:

@@ -19,17 +19,17 @@ from spark_queue.delta.store.store import Store
 Seen: TypeAlias = Mapping[int, int]
 
 
-def seen(store: Store) -> Seen:
+def see_all(store: Store) -> Seen:
     """Return how far the logs of all readers are; one that has none gets it."""
     return {
         reader.reader: 0
         if reader.registered().streams
-        else readers.prepared(reader).status_head().step
-        for reader in registered(store)
+        else readers.prepare(reader).status_head().step
+        for reader in registered_readers(store)
     }
 
 
-def registered(store: Store) -> Iterator[Store]:
+def registered_readers(store: Store) -> Iterator[Store]:
     """Return the queue as each reader sees it: those that read a stream or have no log, too."""
     return map(store.of_reader, store.queue_head().readers)
 

@@ -49,4 +49,4 @@ def _is_small(store: Store) -> bool:
 
 def _logs(store: Store) -> Iterator[Log[Any] | None]:
     yield store.native("queue")
-    yield from (reader.native("status") for reader in readers.begun(store))
+    yield from (reader.native("status") for reader in readers.with_logs(store))

@@ -18,7 +18,7 @@ from spark_queue.session import DURABILITY
 _SPECULATION = "spark.speculation"
 
 
-def paused(subject: Subject) -> Iterator[Finding]:
+def find_paused(subject: Subject) -> Iterator[Finding]:
     """Find readers that are paused."""
     for reader in subject.readers:
         if reader.settings.paused:

@@ -24,7 +24,7 @@ from spark_queue.wording import shell_command
 _CLOCKED, _ENOUGH = 100, 3
 
 
-def damaged(subject: Subject) -> Iterator[Finding]:
+def find_damaged(subject: Subject) -> Iterator[Finding]:
     """Find a log that is not all that was written to it."""
     which: LogName = "queue"
     reader = subject.store

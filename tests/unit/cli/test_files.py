@@ -12,10 +12,10 @@ import pytest
 
 from spark_queue.cli.engines.input_files import read
 from spark_queue.cli.shown.formats import Format
-from spark_queue.delta.input.plain.ddl_parser import parsed
+from spark_queue.delta.input.plain.ddl_parser import parse_fields
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError, SparkNeededError
 
-_COLUMNS = parsed("name string, n int, x double, is_new boolean, day date, at timestamp")
+_COLUMNS = parse_fields("name string, n int, x double, is_new boolean, day date, at timestamp")
 
 _ROW = {
     "name": "a",
@@ -62,7 +62,7 @@ def test_files_of_a_directory_come_by_their_names(tmp_path: Path) -> None:
     for name, value in (("b.json", 2), ("a.json", 1), ("_SUCCESS", 3), (".c.json", 4)):
         (tmp_path / name).write_text(json.dumps({"n": value}))
 
-    rows = read(str(tmp_path), Format.JSON, parsed("n int"))
+    rows = read(str(tmp_path), Format.JSON, parse_fields("n int"))
 
     assert rows["n"].to_pylist() == [1, 2]
 
@@ -72,11 +72,11 @@ def test_parquet_is_taken_as_it_is(tmp_path: Path) -> None:
     table = pa.table({"n": pa.array([1, None], pa.int32()), "cost": [2.0, 1.0]})
     pq.write_table(table, tmp_path / "a.parquet")
 
-    rows = read(str(tmp_path / "a.parquet"), Format.PARQUET, parsed("n int"))
+    rows = read(str(tmp_path / "a.parquet"), Format.PARQUET, parse_fields("n int"))
 
     assert rows.to_pylist() == table.to_pylist()
     with pytest.raises(SparkNeededError):
-        read(str(tmp_path / "a.parquet"), Format.PARQUET, parsed("n bigint"))
+        read(str(tmp_path / "a.parquet"), Format.PARQUET, parse_fields("n bigint"))
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_what_is_not_plain_is_left_to_spark(tmp_path: Path, name: str, text: str
     kind = Format(name.split(".")[1])
 
     with pytest.raises(SparkNeededError, match="to read"):
-        read(str(tmp_path / name), kind, parsed("n int"))
+        read(str(tmp_path / name), kind, parse_fields("n int"))
 
 
 def test_what_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,11 +115,11 @@ def test_what_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     for name in ("SPARK_HOME", "HADOOP_CONF_DIR"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(InvalidArgumentError, match=r"none.json': there is no such file"):
-        read(f"{tmp_path}/none.json", Format.JSON, parsed("n int"))
+        read(f"{tmp_path}/none.json", Format.JSON, parse_fields("n int"))
 
     monkeypatch.setenv("HADOOP_CONF_DIR", "/etc/hadoop")
     with pytest.raises(SparkNeededError, match="no such file on this machine"):
-        read(f"{tmp_path}/none.json", Format.JSON, parsed("n int"))
+        read(f"{tmp_path}/none.json", Format.JSON, parse_fields("n int"))
 
 
 def test_patterns_are_left_to_spark(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_patterns_are_left_to_spark(tmp_path: Path) -> None:
 
     for files in (f"{tmp_path}/*.json", str(tmp_path)):
         with pytest.raises(SparkNeededError):
-            read(files, Format.JSON, parsed("n int"))
+            read(files, Format.JSON, parse_fields("n int"))
 
 
 @pytest.mark.parametrize(
@@ -144,4 +144,4 @@ def test_columns_are_those_of_the_queue(tmp_path: Path, text: str, why: str) -> 
     (tmp_path / "a.csv").write_text(text)
 
     with pytest.raises(SchemaMismatchError, match=why):
-        read(str(tmp_path / "a.csv"), Format.CSV, parsed("n int"))
+        read(str(tmp_path / "a.csv"), Format.CSV, parse_fields("n int"))

@@ -67,7 +67,7 @@ class Steps:
 
     def enqueue(self, rows: Sequence[New]) -> list[int | None]:
         """Enqueue rows, and return who holds the key of each."""
-        found = entering.entered(
+        found = entering.decide_entry(
             self.replica,
             self.settings,
             self.frame(rows),
@@ -112,21 +112,21 @@ class Steps:
             limit=limit, lease=self.settings.config.lease, worker_id="w", run=run, claim_id="c"
         )
         at = (self.status, self.settings, ReaderConfig(), request, self.now)
-        chosen = claiming.chosen(self.replica, *at)
+        chosen = claiming.choose(self.replica, *at)
         # One that is made of the rows anew says the same.
-        assert claiming.chosen(replace(self.replica, follower=None), *at) == chosen
+        assert claiming.choose(replace(self.replica, follower=None), *at) == chosen
         if chosen.total() == 0:
             return 0, []
-        self.status = claims.logged(self.status, chosen)
+        self.status = claims.log_claim(self.status, chosen)
         self.follow(chosen.table())
         return self.status.step, [row["_seq"] for row in chosen.rows if row["_state"] == "claimed"]
 
     def settle(self, lease: int, said: Said | dict[int, Said]) -> tuple[int, ...]:
         """Settle items of a lease, and return which were lost."""
-        judged = settling.judged(self.replica, lease, said, self.settings.config, self.now)
+        judged = settling.judge(self.replica, lease, said, self.settings.config, self.now)
         assert judged is not None
         if judged.rows:
-            self.status = settle.logged(self.status, judged)
+            self.status = settle.log_settle(self.status, judged)
             self.follow(judged.table())
         return judged.lost
 
@@ -202,7 +202,7 @@ def test_a_worker_that_died_is_a_loss_until_there_were_too_many(queue: Steps) ->
     assert (row["_state"], row["_losses"], row["_attempts"]) == ("ready", 1, 0)
     lease, seqs = queue.claim(1)
     assert seqs == [1]
-    judged = settling.judged(queue.replica, lease, ("lose", "again"), CONFIG, queue.now)
+    judged = settling.judge(queue.replica, lease, ("lose", "again"), CONFIG, queue.now)
     assert judged is not None
     assert (judged.counts, judged.failed) == ({"dead": 1}, 0)
 
@@ -211,13 +211,13 @@ def test_an_unknown_outcome_is_no_outcome(queue: Steps) -> None:
     """What nobody may say of an item is not taken for something else."""
     lease, _ = queue.claim(1)
     with pytest.raises(KeyError):
-        settling.judged(queue.replica, lease, ("done", None), CONFIG, queue.now)
+        settling.judge(queue.replica, lease, ("done", None), CONFIG, queue.now)
 
 
 def test_a_lease_that_is_not_remembered_is_left_to_spark(queue: Steps) -> None:
     """What became of an old claim is in the tables only."""
-    assert settling.judged(queue.replica, 77, ("ack", None), CONFIG, START) is None
-    assert settling.renewed(queue.replica, 77, timedelta(seconds=1), START) is None
+    assert settling.judge(queue.replica, 77, ("ack", None), CONFIG, START) is None
+    assert settling.renew(queue.replica, 77, timedelta(seconds=1), START) is None
 
 
 def test_what_is_said_of_an_item_tells_whether_it_failed(queue: Steps) -> None:
@@ -225,7 +225,7 @@ def test_what_is_said_of_an_item_tells_whether_it_failed(queue: Steps) -> None:
     lease, _ = queue.claim(1)
     found = {}
     for outcome in ("nack", "lose", "release"):
-        judged = settling.judged(queue.replica, lease, (outcome, None), CONFIG, queue.now)
+        judged = settling.judge(queue.replica, lease, (outcome, None), CONFIG, queue.now)
         assert judged is not None
         assert judged.counts == {"ready": 1}
         found[outcome] = (judged.failed, judged.rows[0]["_available_at"])
@@ -238,7 +238,7 @@ def test_a_renewal_names_what_is_lost(queue: Steps) -> None:
     lease, seqs = queue.claim(2)
     assert seqs == [1, 3]
     queue.replica.items[3] |= {"_lease": lease + 1}
-    renewed = settling.renewed(queue.replica, lease, timedelta(seconds=5), queue.now)
+    renewed = settling.renew(queue.replica, lease, timedelta(seconds=5), queue.now)
     assert renewed is not None
     assert ([row["_seq"] for row in renewed.rows], renewed.lost) == ([1], (3,))
 
@@ -250,11 +250,11 @@ def test_deciding_leaves_no_trace(queue: Steps) -> None:
     request = Request(
         limit=5, lease=timedelta(seconds=5), worker_id="w", run=1, claim_id="lost", output=None
     )
-    claiming.chosen(queue.replica, queue.status, queue.settings, ReaderConfig(), request, queue.now)
+    claiming.choose(queue.replica, queue.status, queue.settings, ReaderConfig(), request, queue.now)
     frame = queue.frame([New(key="x", tenant="T")])
     pointers = queue.status.pointers
-    entering.entered(queue.replica, queue.settings, frame, queue.queue, pointers, queue.now)
-    settling.judged(queue.replica, lease, ("nack", "no"), CONFIG, queue.now)
+    entering.decide_entry(queue.replica, queue.settings, frame, queue.queue, pointers, queue.now)
+    settling.judge(queue.replica, lease, ("nack", "no"), CONFIG, queue.now)
     assert queue.replica == before
     queue.settle(lease, ("ack", None))
     assert queue.claim(5)[1] == [3, 2]
@@ -263,14 +263,14 @@ def test_deciding_leaves_no_trace(queue: Steps) -> None:
 def test_what_is_next_after_a_settle_is_known_before_it(queue: Steps) -> None:
     """What would be chosen after a settle is known without a trace of either."""
     lease, _ = queue.claim(2)
-    judged = settling.judged(queue.replica, lease, ("ack", None), CONFIG, queue.now)
+    judged = settling.judge(queue.replica, lease, ("ack", None), CONFIG, queue.now)
     assert judged is not None
     request = Request(limit=9, lease=CONFIG.lease, worker_id="w", run=1, claim_id="c")
     at = (queue.replica, queue.status, queue.settings, ReaderConfig(), request, queue.now)
     for _ in range(2):
         after = claiming.chosen_after(judged.rows, *at)
         assert [row["_seq"] for row in after.rows] == [2]
-        assert claiming.chosen(*at).total() == 0
+        assert claiming.choose(*at).total() == 0
     assert queue.replica.grants[lease].left == {1, 3}
 
 
@@ -281,7 +281,7 @@ def test_a_reader_limits_the_age_of_items(queue: Steps, seconds: int, expired: l
     queue.now += timedelta(seconds=seconds)
     request = Request(limit=5, lease=timedelta(seconds=5), worker_id="w", run=1, claim_id="c")
     limits = ReaderConfig(max_age=timedelta(seconds=99))
-    chosen = claiming.chosen(
+    chosen = claiming.choose(
         queue.replica, queue.status, queue.settings, limits, request, queue.now
     )
     assert [row["_seq"] for row in chosen.rows if row["_state"] == "expired"] == expired
@@ -306,9 +306,9 @@ def test_a_claim_that_leaves_evidence_takes_over_nothing(queue: Steps) -> None:
     at = (queue.replica, queue.status, queue.settings, ReaderConfig())
 
     for _ in range(2):
-        left = claiming.chosen(*at, request, queue.now)
+        left = claiming.choose(*at, request, queue.now)
         assert [row["_seq"] for row in left.rows] == [3]
-        taken = claiming.chosen(*at, replace(request, takes_lapsed=True), queue.now)
+        taken = claiming.choose(*at, replace(request, takes_lapsed=True), queue.now)
         assert [row["_seq"] for row in taken.rows] == [1, 3]
 
 
@@ -356,7 +356,7 @@ def test_an_item_is_not_in_the_way_of_its_own_redrive() -> None:
     queue.settle(queue.claim(2)[0], ("dead", "no"))
     frame = queue.frame([New(key="a"), New(key="b")])
     frame = frame.append_column("_origin", pa.array([1, 1], pa.int64()))
-    found = entering.entered(
+    found = entering.decide_entry(
         queue.replica, queue.settings, frame, queue.queue, queue.status.pointers, queue.now
     )
     assert [row["_duplicate_of"] for row in found.duplicates] == [2]
@@ -365,7 +365,7 @@ def test_an_item_is_not_in_the_way_of_its_own_redrive() -> None:
 def test_the_highest_tag_of_each_priority_is_told(queue: Steps) -> None:
     """Spark looks for what comes next up to the highest tag that any key of a priority has."""
     rows = [New(tenant="T"), New(tenant="U"), New(tenant="V"), New(tenant="V", priority=1)]
-    found = entering.entered(
+    found = entering.decide_entry(
         queue.replica, queue.settings, queue.frame(rows), queue.queue, {}, queue.now
     )
     assert found.tops == {0: 3.0, 1: 1.0}
@@ -432,7 +432,7 @@ def test_a_clock_that_goes_back_is_gone_by() -> None:
     request = Request(limit=5, lease=CONFIG.lease, worker_id="w", run=1, claim_id="lost")
     later = queue.now + timedelta(seconds=11)
     at = (queue.status, queue.settings, ReaderConfig(), request)
-    assert claiming.chosen(queue.replica, *at, later).claimed() == 2
+    assert claiming.choose(queue.replica, *at, later).claimed() == 2
     assert queue.claim(5)[1] == [2]
 
 

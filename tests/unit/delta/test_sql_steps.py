@@ -16,7 +16,7 @@ from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig, RetryPolicy
 from spark_queue.delta.commands import claims
 from spark_queue.delta.commands.checkpoint import checkpoint
-from spark_queue.delta.commands.settle import logged
+from spark_queue.delta.commands.settle import log_settle
 from spark_queue.delta.planner import EvidenceFirst
 from spark_queue.delta.replica.request import Request
 from spark_queue.delta.sql import choosing, settlement
@@ -225,7 +225,9 @@ def test_an_item_keeps_the_times_that_its_newest_row_leaves_out(tmp_path: Path) 
     store = queue._store
     settle = _stage(store, held.lease, clock)
     lacking = settle.rows.drop_columns(["_expires_at", "_enqueued_at"])
-    assert commit_status(Snapshot(store), logged(store.status_head(), settle), lacking) is not None
+    assert (
+        commit_status(Snapshot(store), log_settle(store.status_head(), settle), lacking) is not None
+    )
     clock.advance(timedelta(seconds=6))
     with every_step_is_large():
         assert [row["id"] for row in queue.claim(9).rows] == ["b"]

@@ -14,8 +14,8 @@ import pytest
 from spark_queue import DurableQueue, LocalQueue, SchemaMismatchError, journaled_queue
 from spark_queue.cli import main
 from spark_queue.delta.input.plain import arrow_items
-from spark_queue.delta.input.plain.ddl_parser import parsed
-from spark_queue.delta.input.plain.rows import fitted
+from spark_queue.delta.input.plain.ddl_parser import parse_fields
+from spark_queue.delta.input.plain.rows import fit_rows
 from spark_queue.delta.tables import instants
 from spark_queue.testing import memory_queue
 
@@ -67,9 +67,9 @@ def test_a_table_with_such_a_time_is_refused(column: str) -> None:
 @pytest.mark.parametrize(("kind", "shape"), SHAPES)
 def test_a_time_inside_of_a_value_is_refused(kind: str, shape: Callable[[datetime], Any]) -> None:
     """In a struct, an array or a map it is found as well; what is already stored is clamped."""
-    columns = parsed(f"at {kind}")
+    columns = parse_fields(f"at {kind}")
     with pytest.raises(SchemaMismatchError, match=r"'at'.* years 1 to 9999"):
-        fitted([{"at": shape(FIRST)}, {"at": shape(LATE)}], columns)
+        fit_rows([{"at": shape(FIRST)}, {"at": shape(LATE)}], columns)
     stored = arrow_items.table(
         [{"at": None}, {"at": shape(LATE)}, {"at": shape(FIRST)}], {"at": columns[0]}, ["at"]
     )

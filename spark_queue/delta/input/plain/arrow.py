@@ -61,15 +61,15 @@ def _field(field: Field) -> pa.Field:
     return pa.field(field.name, type_of(field), field.nullable)
 
 
-def spelled(kind: pa.DataType) -> str:
+def ddl_of(kind: pa.DataType) -> str:
     """Return the name of a type as DDL has it."""
     if pa.types.is_struct(kind):
         fields = (kind.field(at) for at in range(kind.num_fields))
-        return f"struct<{','.join(f'{one.name}:{spelled(one.type)}' for one in fields)}>"
+        return f"struct<{','.join(f'{one.name}:{ddl_of(one.type)}' for one in fields)}>"
     if pa.types.is_map(kind):
-        return f"map<{spelled(kind.key_type)},{spelled(kind.item_type)}>"
+        return f"map<{ddl_of(kind.key_type)},{ddl_of(kind.item_type)}>"
     if pa.types.is_list(kind):
-        return f"array<{spelled(kind.value_type)}>"
+        return f"array<{ddl_of(kind.value_type)}>"
     if pa.types.is_decimal(kind):
         return f"decimal({kind.precision},{kind.scale})"
     if pa.types.is_timestamp(kind):

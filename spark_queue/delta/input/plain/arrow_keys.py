@@ -16,7 +16,7 @@ from spark_queue.delta.input.kinds import Field
 from spark_queue.delta.input.plain import texts
 from spark_queue.delta.input.plain.arrow import of_type
 from spark_queue.delta.input.plain.functions import FUNCTIONS, Function
-from spark_queue.delta.input.plain.hashing import hashed
+from spark_queue.delta.input.plain.hashing import xxhash64
 from spark_queue.errors import InvalidArgumentError, SparkNeededError
 from spark_queue.wording import shorten
 
@@ -90,7 +90,7 @@ def priorities_of(text: str, columns: Sequence[Field], rows: pa.Table) -> pa.Arr
 def hashes_of(keys: pa.Array) -> pa.Array:
     """Return the hash of each text, by which Spark looks for it; null where there is none."""
     data = keys.cast(pa.binary()).to_pylist()
-    return pa.array([None if key is None else hashed([key]) for key in data], pa.int64())
+    return pa.array([None if key is None else xxhash64([key]) for key in data], pa.int64())
 
 
 def _read(option: str, text: str, columns: Sequence[Field]) -> Expression:
@@ -172,7 +172,7 @@ def _needs_spark(option: str, text: str, why: str) -> SparkNeededError:
 
 def _text(expression: Expression, rows: pa.Table) -> pa.Array:
     if expression.node is None:
-        return texts.framed([_text(part, rows) for part in expression.parts])
+        return texts.join_texts([_text(part, rows) for part in expression.parts])
     return texts.text_of(values_of(expression.node, rows), expression.node.kind)
 
 

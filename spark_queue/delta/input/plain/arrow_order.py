@@ -12,7 +12,7 @@ from spark_queue.errors import InvalidArgumentError, SparkNeededError
 from spark_queue.wording import shorten
 
 
-def ordered(rows: pa.Table, order_by: Any) -> pa.Table:
+def sort_rows(rows: pa.Table, order_by: Any) -> pa.Table:
     """Return rows from the least to the greatest, nulls first; those that are alike stay as is.
 
     Raises

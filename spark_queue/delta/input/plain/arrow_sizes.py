@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_queue.delta.input.kinds import WIDTHS, Field
-from spark_queue.delta.input.plain.texts import quoted
+from spark_queue.delta.input.plain.texts import quote
 from spark_queue.errors import SparkNeededError
 
 
@@ -34,6 +34,6 @@ def _bytes_in(values: pa.Array, column: Field) -> pa.Array:
     if not column.kind.digits:
         raise SparkNeededError(f"the size of column {column.name!r}", f"it is {column.kind.simple}")
     # What is null is left out, and the braces count.
-    name = len(f"{quoted(column.name)}:".encode())
+    name = len(f"{quote(column.name)}:".encode())
     texts = (2 if n is None else 2 + name + len(str(n)) for n in values.to_pylist())
     return pa.array(texts, pa.int64())

@@ -57,7 +57,7 @@ class _Token:
         return self.text.lower() if self.kind in ("name", "sign") else ""
 
 
-def parsed(ddl: str, what: str = "schema") -> tuple[Field, ...]:
+def parse_fields(ddl: str, what: str = "schema") -> tuple[Field, ...]:
     """Read columns from DDL; errors name what they are for.
 
     Raises

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from spark_queue.delta.input.expressions import COLUMN, LITERAL, Node
 from spark_queue.delta.input.plain.arrow import of_type
-from spark_queue.delta.input.plain.hashing import hashed
+from spark_queue.delta.input.plain.hashing import xxhash64
 from spark_queue.delta.input.plain.texts import each, text_of
 
 #: The sums of ``sha2`` by their bits; of other bits there is none.
@@ -112,7 +112,7 @@ def _sha2(call: Node, values: list[pa.Array]) -> pa.Array:
 
 def _xxhash64(call: Node, values: list[pa.Array]) -> pa.Array:
     columns = (_bytes(value, node) for value, node in zip(values, call.of, strict=True))
-    return pa.array(map(hashed, zip(*columns, strict=True)), pa.int64())
+    return pa.array(map(xxhash64, zip(*columns, strict=True)), pa.int64())
 
 
 def _bytes(values: pa.Array, node: Node) -> list[bytes | None]:

@@ -21,7 +21,7 @@ _LANE = 8
 _HALF = 4
 
 
-def hashed(values: Iterable[bytes | None]) -> int:
+def xxhash64(values: Iterable[bytes | None]) -> int:
     """Return what Spark's ``xxhash64`` gives for values as bytes; nulls are passed over.
 
     Texts are their UTF-8; whole numbers four bytes, or eight where they are ``bigint``.

@@ -12,12 +12,12 @@ from spark_queue.delta.input.key_rules import KEYS
 from spark_queue.delta.input.kinds import Field, Kind
 from spark_queue.delta.input.plain import arrow_keys
 from spark_queue.delta.input.plain.arrow import of_type
-from spark_queue.delta.input.plain.arrow_order import ordered
-from spark_queue.delta.input.plain.rows import fitted
+from spark_queue.delta.input.plain.arrow_order import sort_rows
+from spark_queue.delta.input.plain.rows import fit_rows
 from spark_queue.delta.tables.schema import BOUNDED, INPUTS, LogColumn
 
 
-def marked(
+def mark_rows(
     given: object,
     columns: Sequence[Field],
     config: QueueConfig,
@@ -27,7 +27,7 @@ def marked(
 ) -> pa.Table:
     """Check rows and add the queue's columns to them: keys, priority, cost, times and the hash.
 
-    It is what :func:`spark_queue.delta.input.columns.keyed` gives of the same rows, evaluated and
+    It is what :func:`~spark_queue.delta.input.columns.add_keys` gives of the same rows, read and
     brought here.
 
     Parameters
@@ -53,7 +53,7 @@ def marked(
     SparkNeededError
         When only Spark knows a key of the configuration, or how a type is kept.
     """
-    rows = ordered(fitted(given, columns, extra), order_by)
+    rows = sort_rows(fit_rows(given, columns, extra), order_by)
     made = {name: rows[name] for name in [column.name for column in columns]}
     made |= {name: _key(option, columns, config, rows) for option, name in KEYS.items()}
     made["_priority"] = _priority(columns, config, rows)

@@ -19,7 +19,7 @@ from spark_queue.errors import InvalidArgumentError, SchemaMismatchError
 OPTIONAL_COLUMNS = tuple(Field(name, Kind(column.kind)) for name, column in INPUTS.items())
 
 
-def fitted(given: object, columns: Sequence[Field], extra: Sequence[Field] = ()) -> pa.Table:
+def fit_rows(given: object, columns: Sequence[Field], extra: Sequence[Field] = ()) -> pa.Table:
     """Return rows with all columns of a queue, of its types, and what they have beside.
 
     Parameters

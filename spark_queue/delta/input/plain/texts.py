@@ -55,13 +55,13 @@ def text_of(values: pa.Array, kind: Kind) -> pa.Array:
     return values.cast(pa.string())
 
 
-def framed(parts: Sequence[pa.Array]) -> pa.Array:
+def join_texts(parts: Sequence[pa.Array]) -> pa.Array:
     """Write several texts as one: a JSON array, as Spark writes it, which is never null."""
     rows = zip(*(part.to_pylist() for part in parts), strict=True)
-    return pa.array([f"[{','.join(map(quoted, row))}]" for row in rows], pa.string())
+    return pa.array([f"[{','.join(map(quote, row))}]" for row in rows], pa.string())
 
 
-def quoted(text: str | None) -> str:
+def quote(text: str | None) -> str:
     """Write a text as JSON, as Spark does."""
     if text is None:
         return "null"

@@ -9,10 +9,10 @@ import pytest
 
 from spark_queue.delta.input.plain import conditions
 from spark_queue.delta.input.plain.arrow import schema_of
-from spark_queue.delta.input.plain.ddl_parser import parsed
+from spark_queue.delta.input.plain.ddl_parser import parse_fields
 from spark_queue.errors import InvalidArgumentError, SparkNeededError
 
-COLUMNS = parsed("a string, n int, ok boolean, at timestamp, day date, x double, raw binary")
+COLUMNS = parse_fields("a string, n int, ok boolean, at timestamp, day date, x double, raw binary")
 
 ROWS = pa.Table.from_pylist(
     [

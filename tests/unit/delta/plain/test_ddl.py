@@ -4,7 +4,7 @@ import pytest
 
 from spark_queue.delta.input.kinds import Field, Kind, array, struct
 from spark_queue.delta.input.names import require_columns
-from spark_queue.delta.input.plain.ddl_parser import parsed
+from spark_queue.delta.input.plain.ddl_parser import parse_fields
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError, SparkNeededError
 
 
@@ -13,7 +13,7 @@ def test_columns_are_read_with_all_that_is_said_of_them() -> None:
     ddl = """Path STRING, `we ``ird` dec(5) not null comment 'it''s', at: timestamp,
              parts array<struct<x long, y: date COMMENT "day">>"""
 
-    assert parsed(ddl) == (
+    assert parse_fields(ddl) == (
         Field("Path", Kind("string")),
         Field("we `ird", Kind("decimal(5,0)"), nullable=False, comment="it's"),
         Field("at", Kind("timestamp")),
@@ -53,7 +53,7 @@ def test_columns_are_read_with_all_that_is_said_of_them() -> None:
 def test_what_is_no_ddl_is_named(ddl: str, why: str) -> None:
     """The error quotes the columns, and says which word is in the way."""
     with pytest.raises(InvalidArgumentError) as refused:
-        parsed(ddl)
+        parse_fields(ddl)
 
     assert str(refused.value).startswith(f"schema is {ddl!r}, which is no DDL: ")
     assert why in str(refused.value)
@@ -62,7 +62,7 @@ def test_what_is_no_ddl_is_named(ddl: str, why: str) -> None:
 def test_empty_ddl_is_refused() -> None:
     """Columns that are not there are asked for by what they are for."""
     with pytest.raises(InvalidArgumentError, match="returns is ' ': it must be a text"):
-        parsed(" ", "returns")
+        parse_fields(" ", "returns")
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_empty_ddl_is_refused() -> None:
 def test_a_type_that_only_spark_reads_is_refused(kind: str) -> None:
     """A type that a table of Arrow has not is none of a queue without Spark."""
     with pytest.raises(SparkNeededError, match=f"type {kind[:4]}.* needs a session of Spark"):
-        parsed(f"a {kind}")
+        parse_fields(f"a {kind}")
 
 
 @pytest.mark.parametrize(
@@ -88,6 +88,6 @@ def test_a_type_that_only_spark_reads_is_refused(kind: str) -> None:
 def test_names_and_types_are_checked(ddl: str, column: str, why: str) -> None:
     """Columns that a queue of Spark refuses are refused with the same words."""
     with pytest.raises(SchemaMismatchError, match=why) as refused:
-        require_columns(parsed(ddl))
+        require_columns(parse_fields(ddl))
 
     assert refused.value.column == column

@@ -10,11 +10,11 @@ import pytest
 from spark_queue.config import QueueConfig
 from spark_queue.delta.input.plain import arrow_keys
 from spark_queue.delta.input.plain.arrow import schema_of
-from spark_queue.delta.input.plain.ddl_parser import parsed
+from spark_queue.delta.input.plain.ddl_parser import parse_fields
 from spark_queue.delta.input.plain.hashing import xxh64
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError, SparkNeededError
 
-COLUMNS = parsed(
+COLUMNS = parse_fields(
     "a string, n bigint, at timestamp, day date, price decimal(38,10), ratio double, "
     "tags array<string>, place struct<city: string>"
 )

@@ -13,12 +13,12 @@ import pytest
 from spark_queue.config import QueueConfig
 from spark_queue.delta.input.kinds import Field, Kind
 from spark_queue.delta.input.plain.arrow_sizes import sizes_of
-from spark_queue.delta.input.plain.ddl_parser import parsed
-from spark_queue.delta.input.plain.marking import marked
-from spark_queue.delta.input.plain.rows import fitted
+from spark_queue.delta.input.plain.ddl_parser import parse_fields
+from spark_queue.delta.input.plain.marking import mark_rows
+from spark_queue.delta.input.plain.rows import fit_rows
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError, SparkNeededError
 
-COLUMNS = parsed("id int, name string")
+COLUMNS = parse_fields("id int, name string")
 NAIVE = datetime(2026, 1, 1)  # noqa: DTZ001 - what is refused
 NOON = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 ROW: dict[str, Any] = {"id": 2, "name": "b"}
@@ -36,7 +36,7 @@ def test_rows_of_any_kind_are_marked_alike(rows: object) -> None:
     """Arrow, pandas and dicts give one table: the queue's types and order, then its own columns."""
     config = QueueConfig(dedup_key="id", fair_key="name", priority="id")
 
-    (row,) = marked(rows, COLUMNS, config).to_pylist()
+    (row,) = mark_rows(rows, COLUMNS, config).to_pylist()
 
     assert list(row.items()) == [
         ("id", 2),
@@ -83,7 +83,7 @@ def test_rows_of_any_kind_are_marked_alike(rows: object) -> None:
 def test_rows_that_do_not_fit_are_refused(rows: object, column: str, why: str) -> None:
     """The first column that is missing, unknown or of another type is named."""
     with pytest.raises(SchemaMismatchError, match=why) as refused:
-        marked(rows, COLUMNS, QueueConfig())
+        mark_rows(rows, COLUMNS, QueueConfig())
 
     assert refused.value.column == column
 
@@ -92,13 +92,13 @@ def test_rows_that_do_not_fit_are_refused(rows: object, column: str, why: str) -
 def test_what_is_no_table_is_refused(rows: object) -> None:
     """Rows are of Arrow, of pandas, or dicts in a list."""
     with pytest.raises(InvalidArgumentError, match="rows are of type"):
-        marked(rows, COLUMNS, QueueConfig())
+        mark_rows(rows, COLUMNS, QueueConfig())
 
 
 def test_a_frame_without_types_is_refused() -> None:
     """A frame of pandas whose values have no common type is refused as an argument."""
     with pytest.raises(InvalidArgumentError, match="no Arrow types"):
-        marked(pd.DataFrame({"id": [1, "x"], "name": ["a", "b"]}), COLUMNS, QueueConfig())
+        mark_rows(pd.DataFrame({"id": [1, "x"], "name": ["a", "b"]}), COLUMNS, QueueConfig())
 
 
 VALUES: list[tuple[str, Any]] = [
@@ -156,22 +156,22 @@ WRONG: list[tuple[str, Any]] = [
 @pytest.mark.parametrize(("form", "value"), VALUES)
 def test_a_value_of_its_type_is_taken(form: str, value: object) -> None:
     """A value goes into its column as it is, and null goes into any."""
-    columns = parsed(f"x {form}")
+    columns = parse_fields(f"x {form}")
 
-    (taken,) = fitted([{"x": value}], columns)["x"].to_pylist()
+    (taken,) = fit_rows([{"x": value}], columns)["x"].to_pylist()
 
     if isinstance(taken, list) and isinstance(value, dict):
         taken = dict(taken)
     given: Any = list(value) if isinstance(value, tuple) else value
     assert taken == (given if "struct" not in form else {"x": 1, "y": None})
-    assert fitted([{"x": None}], columns)["x"].null_count == 1
+    assert fit_rows([{"x": None}], columns)["x"].null_count == 1
 
 
 @pytest.mark.parametrize(("form", "value"), WRONG)
 def test_a_value_of_another_type_is_refused(form: str, value: object) -> None:
     """No value is changed to fit: neither cut off, nor rounded, nor written as a text."""
     with pytest.raises(SchemaMismatchError) as refused:
-        fitted([{"x": value}], parsed(f"x {form}"))
+        fit_rows([{"x": value}], parse_fields(f"x {form}"))
 
     assert refused.value.column == "x"
 
@@ -182,7 +182,7 @@ def test_no_rows_are_no_rows() -> None:
     config = QueueConfig(dedup_key="id", priority="id")
     given: list[object] = [[], empty]
     for rows in given:
-        found = marked(rows, COLUMNS, config, order_by="id")
+        found = mark_rows(rows, COLUMNS, config, order_by="id")
         assert (found.num_rows, found.num_columns) == (0, 10)
 
 
@@ -190,10 +190,10 @@ def test_rows_come_in_the_order_that_is_asked_for() -> None:
     """As to Spark, what is null comes first, and what is no number after all numbers."""
     values = [float("nan"), None, 0.0, float("inf"), -0.0, -1.0]
     rows = pa.table({"x": pa.array(values, from_pandas=False), "n": range(6)})
-    columns = parsed("x double, n bigint")
+    columns = parse_fields("x double, n bigint")
 
     def order(by: str | list[str]) -> list[int]:
-        found = marked(rows, columns, QueueConfig(), order_by=by)["n"].to_pylist()
+        found = mark_rows(rows, columns, QueueConfig(), order_by=by)["n"].to_pylist()
         return [int(number) for number in found]
 
     assert order("x") == [1, 5, 2, 4, 3, 0]
@@ -204,13 +204,13 @@ def test_rows_come_in_the_order_that_is_asked_for() -> None:
 
 def test_what_is_made_of_others_is_ordered_and_measured_by_spark() -> None:
     """Lists have neither an order nor a size here."""
-    columns = parsed("tags array<int>")
+    columns = parse_fields("tags array<int>")
     rows = [{"tags": [1]}]
 
     with pytest.raises(SparkNeededError, match="the order by 'tags'"):
-        marked(rows, columns, QueueConfig(), order_by="tags")
+        mark_rows(rows, columns, QueueConfig(), order_by="tags")
     with pytest.raises(SparkNeededError, match="the size of column 'tags'"):
-        sizes_of(fitted(rows, columns), columns)
+        sizes_of(fit_rows(rows, columns), columns)
 
 
 def test_rows_may_bring_columns_of_the_log() -> None:
@@ -218,11 +218,11 @@ def test_rows_may_bring_columns_of_the_log() -> None:
     origin = Field("_origin", Kind("bigint"))
     rows = pa.table({"id": [1], "name": ["a"], "_origin": [7]})
 
-    assert marked(rows, COLUMNS, QueueConfig(), extra=[origin])["_origin"].to_pylist() == [7]
+    assert mark_rows(rows, COLUMNS, QueueConfig(), extra=[origin])["_origin"].to_pylist() == [7]
     with pytest.raises(SchemaMismatchError, match="'_origin': is missing"):
-        marked(rows.drop_columns("_origin"), COLUMNS, QueueConfig(), extra=[origin])
+        mark_rows(rows.drop_columns("_origin"), COLUMNS, QueueConfig(), extra=[origin])
     with pytest.raises(SchemaMismatchError, match="'_origin': is not a column"):
-        marked(rows, COLUMNS, QueueConfig())
+        mark_rows(rows, COLUMNS, QueueConfig())
 
 
 @pytest.mark.parametrize(
@@ -241,6 +241,6 @@ def test_rows_may_bring_columns_of_the_log() -> None:
 )
 def test_a_row_counts_what_its_values_take(form: str, value: object, size: int) -> None:
     """Numbers and times count by their type, texts and bytes by their length, decimals as JSON."""
-    columns = parsed(f"x {form}")
+    columns = parse_fields(f"x {form}")
 
-    assert sizes_of(fitted([{"x": value}], columns), columns).to_pylist() == [size]
+    assert sizes_of(fit_rows([{"x": value}], columns), columns).to_pylist() == [size]

@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 from spark_queue.delta.input import kinds
 from spark_queue.delta.input.columns import of_spark
 from spark_queue.delta.input.plain.arrow import type_of
-from spark_queue.delta.input.plain.ddl_parser import parsed
+from spark_queue.delta.input.plain.ddl_parser import parse_fields
 from spark_queue.delta.input.plain.rows import OPTIONAL_COLUMNS
 from spark_queue.delta.tables.schema import OPTIONAL_COLUMNS as OF_SPARK
 from spark_queue.delta.tables.spark_types import struct_of
@@ -62,7 +62,7 @@ def test_a_type_is_that_of_arrow_which_spark_takes() -> None:
         "i binary, j boolean, k date, l timestamp, m timestamp_ntz, "
         "n array<struct<x: int not null, y: map<string, array<timestamp>>>>"
     )
-    columns = parsed(ddl)
+    columns = parse_fields(ddl)
 
     for column, field in zip(columns, StructType.fromJson(kinds.to_json(columns)), strict=True):
         assert type_of(column) == to_arrow_type(field.dataType, timezone="UTC")
