@@ -56,7 +56,7 @@ class AlonePlanner:
         """See :class:`Planner`."""
         raise SparkNeededError(what, _TOO_MUCH)
 
-    def granted(self, claim_id: str) -> GrantedClaim | None:
+    def find_claim(self, claim_id: str) -> GrantedClaim | None:
         """See :class:`Planner`: the status log is read for it."""
         log = self.store.native("status")
         if log is None:
@@ -83,7 +83,7 @@ class AlonePlanner:
         with self.store.cache().lock:
             replica = replicas.at_hand(Snapshot(self.store))
             if replica is not None and replica.horizon() is None:
-                return coming.known(replica.items.values(), settings, now)
+                return coming.known_settings(replica.items.values(), settings, now)
         return coming.coming(self.store, settings, now)
 
     def matching(self, where: Where, states: tuple[str, ...]) -> pa.Table:
@@ -98,25 +98,25 @@ class AlonePlanner:
         """See :class:`Planner`."""
         return moving.again(self.store, found)
 
-    def made(self, step: int) -> Made:
+    def read_made(self, step: int) -> Made:
         """See :class:`Planner`."""
-        return taking_back.made(self.store, step)
+        return taking_back.read_made(self.store, step)
 
     def cancelled_in(self, step: int) -> pa.Table:
         """See :class:`Planner`."""
         return taking_back.cancelled_in(self.store, step)
 
-    def restored(self, found: pa.Table, *, keeps_place: bool) -> pa.Table:
+    def restore(self, found: pa.Table, *, keeps_place: bool) -> pa.Table:
         """See :class:`Planner`."""
-        return taking_back.restored(self.store, found, keeps_place=keeps_place)
+        return taking_back.restore(self.store, found, keeps_place=keeps_place)
 
-    def taken(self, step: int) -> list[tuple[int, int]]:
+    def find_taken(self, step: int) -> list[tuple[int, int]]:
         """See :class:`Planner`."""
-        return taking_back.taken(self.store, step)
+        return taking_back.find_taken(self.store, step)
 
-    def affected(self, found: pa.Table, becomes: str) -> Affected:
+    def count_affected(self, found: pa.Table, becomes: str) -> Affected:
         """See :class:`Planner`."""
-        return moving.affected(self.store, found, becomes)
+        return moving.count_affected(self.store, found, becomes)
 
     def due(self, now: datetime) -> pa.Table:
         """See :class:`Planner`."""
@@ -134,13 +134,13 @@ class AlonePlanner:
         """See :class:`Planner`."""
         return moving.oldest_by_bytes(self.store, most)
 
-    def ended(self, found: pa.Table, state: str, now: datetime, error: str | None) -> Moved:
+    def end(self, found: pa.Table, state: str, now: datetime, error: str | None) -> Moved:
         """See :class:`Planner`."""
-        return moving.ended(found, state, now, error)
+        return moving.end(found, state, now, error)
 
-    def revived(self, found: pa.Table, now: datetime) -> Moved:
+    def revive(self, found: pa.Table, now: datetime) -> Moved:
         """See :class:`Planner`."""
-        return moving.revived(found, now)
+        return moving.revive(found, now)
 
     def leaving(self, limits: ReaderConfig, target: str, since: int, head: StatusHead) -> NoReturn:
         """See :class:`Planner`."""

@@ -203,15 +203,13 @@ class Planner(Protocol[_Found]):
             When there is none; it says what it was needed for.
         """
 
-    def granted(self, claim_id: str) -> GrantedClaim | None:
+    def find_claim(self, claim_id: str) -> GrantedClaim | None:
         """Return the newest claim that was granted under an id, if there was one.
 
         Ignores claims whose items were all released without a worker id, as by ``clone``.
         """
 
-    def settled(
-        self, head: StatusHead, lease: int, verdict: Verdict, now: datetime
-    ) -> StagedSettle:
+    def judge(self, head: StatusHead, lease: int, verdict: Verdict, now: datetime) -> StagedSettle:
         """Judge the items of a lease as of a step."""
 
     def chosen_after(
@@ -275,26 +273,26 @@ class Planner(Protocol[_Found]):
     def again(self, found: _Found) -> _Found:
         """Return items as rows to enqueue again, each with ``_origin``: the item that it was."""
 
-    def made(self, step: int) -> Made:
+    def read_made(self, step: int) -> Made:
         """Return what a step of the reader's log has written."""
 
     def cancelled_in(self, step: int) -> _Found:
         """Return the items that a cancel of a step ended, and that are cancelled since."""
 
-    def restored(self, found: _Found, *, keeps_place: bool) -> _Found:
+    def restore(self, found: _Found, *, keeps_place: bool) -> _Found:
         """Return items as rows to enqueue again, as they were: with their times and failures.
 
         They have the columns of the log that :data:`RESTORED` names; ``_round`` is null where an
         item keeps no place.
         """
 
-    def taken(self, step: int) -> list[tuple[int, int]]:
+    def find_taken(self, step: int) -> list[tuple[int, int]]:
         """Return items that a step of the item log refused to enqueue again, and who has their key.
 
         The first thousand.
         """
 
-    def affected(self, found: _Found, becomes: str) -> Affected:
+    def count_affected(self, found: _Found, becomes: str) -> Affected:
         """Count items by their state, and show the first; nothing is written."""
 
     def coming(self, head: StatusHead, settings: Settings, now: datetime) -> Coming:
@@ -312,13 +310,13 @@ class Planner(Protocol[_Found]):
     def oldest_by_bytes(self, most: int) -> _Found:
         """Return the oldest items that wait, so that no more than so many bytes are left in all."""
 
-    def ended(self, found: _Found, state: str, now: datetime, error: str | None) -> Moved:
+    def end(self, found: _Found, state: str, now: datetime, error: str | None) -> Moved:
         """Return the rows by which items that this planner has found come to a state, and why.
 
         They end, or are ready again with all that they had.
         """
 
-    def revived(self, found: _Found, now: datetime) -> Moved:
+    def revive(self, found: _Found, now: datetime) -> Moved:
         """Return the rows by which such items are ready again, as if nothing had been."""
 
     def leaving(

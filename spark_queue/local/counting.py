@@ -21,7 +21,7 @@ def stats(store: Store, ends: Ends) -> QueueStats:
     """Count a queue as of a step of each log."""
     now, head = ends.at or store.clock.now(), ends.head
     items = views.standing(store, ends)
-    refused = snapshot.refused(store, ["_fair_key"], ends.queue_step)
+    refused = snapshot.read_refused(store, ["_fair_key"], ends.queue_step)
     waiting = items.filter(pc.equal(items["_state"], READY))
     oldest = pc.min(waiting["_enqueued_at"]).as_py()
     states = {state: pc.sum(pc.equal(items["_state"], state)).as_py() or 0 for state in STATES}

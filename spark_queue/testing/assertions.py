@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from spark_queue import checks
 from spark_queue.delta.arrow import snapshot
-from spark_queue.delta.arrow.moving import chosen
+from spark_queue.delta.arrow.moving import choose
 from spark_queue.delta.arrow.rows import beside, rows_of
 from spark_queue.delta.arrow.where import Where, require_where
 from spark_queue.delta.store.store import Store
@@ -154,7 +154,7 @@ def assert_refused(
     """
     seen = _Seen(queue)
     kept = [*seen.users, "_seq", "_dedup_key", "_duplicate_of"]
-    rows = snapshot.refused(seen.store, kept).sort_by("_seq")
+    rows = snapshot.read_refused(seen.store, kept).sort_by("_seq")
     found = _select(seen.store, rows, where, columns)
     told = _describe("refused", where, columns, None)
     _require(found, count, told, lambda: seen.show(rows, found, "refused"))
@@ -208,7 +208,7 @@ def assert_order(
     seen = _Seen(queue)
     if name not in seen.rows.column_names:
         # What names it says which columns there are.
-        chosen(seen.store, seen.rows, {name: None})
+        choose(seen.store, seen.rows, {name: None})
     served = seen.claim_order()
     kept = served.filter(
         pc.is_in(served["_seq"], _select(seen.store, seen.rows, where, {})["_seq"])
@@ -290,8 +290,8 @@ def _select(
 ) -> pa.Table:
     if where is not None:
         require_where(where)
-    named = rows if where is None else chosen(store, rows, where)
-    return chosen(store, named, columns)
+    named = rows if where is None else choose(store, rows, where)
+    return choose(store, named, columns)
 
 
 def _require(found: pa.Table, count: int | None, told: str, shown: Callable[[], str]) -> None:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from spark_queue import checks
 from spark_queue.clock import ManualClock
 from spark_queue.delta import alone
-from spark_queue.delta.arrow.moving import chosen
+from spark_queue.delta.arrow.moving import choose
 from spark_queue.delta.commands import recovery
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import ACKED, CLAIMED
@@ -153,7 +153,7 @@ def fail_next(
     if not isinstance(error, Exception | str):
         raise InvalidArgumentError(f"error is {shorten(error)}: give an exception, or its text")
     store = store_of(queue)
-    chosen(store, views.status(store), columns)
+    choose(store, views.status(store), columns)
     raised = RuntimeError(error) if isinstance(error, str) else error
     faults = store.handle.around
     if not isinstance(faults, _Faults):
@@ -189,8 +189,8 @@ def lose_lease(held: LocalQueue | LocalClaim, **columns: object) -> int:
     store = held._store  # noqa: SLF001 - it is no user's business
     rows = views.in_state(store, CLAIMED)
     if isinstance(held, LocalClaim):
-        rows = chosen(store, rows, {"_lease": held.lease})
-    leases = sorted(set(chosen(store, rows, columns)["_lease"].to_pylist()))
+        rows = choose(store, rows, {"_lease": held.lease})
+    leases = sorted(set(choose(store, rows, columns)["_lease"].to_pylist()))
     return sum(_lose(store, lease) for lease in leases)
 
 
@@ -234,7 +234,7 @@ class _Faults:
         """Return what a call with some items is to fail with."""
         with self.lock:
             for fault in self.left:
-                rows = chosen(self.store, views.status(self.store), fault.columns)
+                rows = choose(self.store, views.status(self.store), fault.columns)
                 if seqs.isdisjoint(rows["_seq"].to_pylist()):
                     continue
                 fault.left -= 1

@@ -25,7 +25,7 @@ from spark_queue.delta.input.plain.arrow import schema_of
 from spark_queue.delta.input.plain.arrow_sizes import sizes_of
 from spark_queue.delta.input.plain.marking import mark_rows
 from spark_queue.delta.plans import frames
-from spark_queue.delta.plans.stage import collected, evaluated
+from spark_queue.delta.plans.stage import collect, evaluate
 from spark_queue.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -215,15 +215,15 @@ def test_rows_are_marked_as_spark_marks_them(spark: SparkSession, rows: pa.Table
     schema, frame = _frame(spark, given.drop_columns("_origin"))
     frame = frame.coalesce(1).withColumn("_origin", F.monotonically_increasing_id())
 
-    theirs = collected(
-        evaluated(add_keys(frame, schema, config, list(order), extra=["_origin"])), ROWS
+    theirs = collect(
+        evaluate(add_keys(frame, schema, config, list(order), extra=["_origin"])), ROWS
     )
     ours = mark_rows(given, COLUMNS, config, order_by=order, extra=[origin])
 
     assert theirs is not None
     assert _differences(ours, theirs) == []
     nothing = QueueConfig()
-    plain = collected(evaluated(add_keys(frame.drop("_origin"), schema, nothing, None).limit(5)), 5)
+    plain = collect(evaluate(add_keys(frame.drop("_origin"), schema, nothing, None).limit(5)), 5)
     assert plain is not None
     assert _differences(mark_rows(given.drop_columns("_origin")[:5], COLUMNS, nothing), plain) == []
 

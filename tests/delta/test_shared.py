@@ -223,9 +223,9 @@ def test_a_clone_beside_it_is_a_queue_of_its_own(spark: SparkSession, far: str) 
     clone = queue.clone(f"{far}_clone")
 
     assert _enqueue(spark, clone, "a", "c") == 1
-    assert planner_of(store_of(clone)).granted("mine") is None
+    assert planner_of(store_of(clone)).find_claim("mine") is None
     assert sorted(_paths(clone.claim(5, claim_id="mine"))) == ["a", "b", "c"]
-    again = planner_of(store_of(clone)).granted("mine")
+    again = planner_of(store_of(clone)).find_claim("mine")
     assert again is not None
     assert again.count == 3
     held.ack()

@@ -242,7 +242,7 @@ def _select(store: Store, found: pa.Table, ends: Ends, where: str | None) -> pa.
     """Return the items that a condition means, of those that stand in a queue."""
     if where is None:
         return found
-    meant = moving.chosen(store, views.status(store, ends), where)
+    meant = moving.choose(store, views.status(store, ends), where)
     return found.filter(pc.is_in(found["_seq"], meant["_seq"].combine_chunks()))
 
 

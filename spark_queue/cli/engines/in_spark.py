@@ -15,7 +15,7 @@ from spark_queue.cli.engines.command_engine import LETTER, SHOWN, AnyQueue, Past
 from spark_queue.cli.shown.plain import plain, rows
 from spark_queue.clock import SystemClock
 from spark_queue.config import QueueConfig
-from spark_queue.delta.plans.snapshot import chosen
+from spark_queue.delta.plans.snapshot import choose
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.doctor import examine as examination
@@ -191,7 +191,7 @@ def matching(items: DataFrame, where: str | None) -> DataFrame:
     InvalidArgumentError
         When the predicate is more than an expression, or names no column of theirs.
     """
-    return items if where is None else chosen(items, where)
+    return items if where is None else choose(items, where)
 
 
 def _as_queue(queue: AnyQueue) -> DeltaQueue | Reader:

@@ -17,7 +17,7 @@ from spark_queue.delta.tables.settings import Settings
 
 
 # rule again: next event
-def known(rows: Collection[Row], settings: Settings, now: datetime) -> Coming:
+def known_settings(rows: Collection[Row], settings: Settings, now: datetime) -> Coming:
     """Count what is delayed of all open items, in memory; in a paused queue nothing is."""
     leases = (row["_lease_expires_at"] for row in rows if row["_state"] == CLAIMED)
     held_until = min(leases, default=None)

@@ -33,19 +33,19 @@ def recent(store: Store, head: StatusHead, names: Sequence[str]) -> Iterator[pa.
         yield rows.filter(pc.or_(is_base, is_step)).select(list(names))
 
 
-def gathered(parts: Iterable[pa.Table], names: Sequence[str]) -> pa.Table:
+def gather(parts: Iterable[pa.Table], names: Sequence[str]) -> pa.Table:
     """Return parts of a status log as one table, which has these columns even without rows."""
     nothing = STATUS_COLUMNS.arrow.empty_table().select(list(names))
     return pa.concat_tables([nothing, *parts], promote_options="default")
 
 
 # rule again: newest row of an item
-def touched(store: Store, head: StatusHead, names: Sequence[str]) -> pa.Table:
+def find_touched(store: Store, head: StatusHead, names: Sequence[str]) -> pa.Table:
     """Return the newest row of every item that was touched, or passed before the checkpoint.
 
-    It is what :func:`spark_queue.delta.plans.fold.touched` returns of some columns.
+    It is what :func:`spark_queue.delta.plans.fold.find_touched` returns of some columns.
     """
     wanted = tuple(dict.fromkeys(("_kind", "_step", "_seq", *names)))
-    rows = gathered(recent(store, head, wanted), wanted)
+    rows = gather(recent(store, head, wanted), wanted)
     rows = rows.filter(pc.is_in(rows["_kind"], pa.array([ITEM, OPEN])))
     return last_of_each(rows, "_step").select(list(names))

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from spark_queue.acting import operator
 from spark_queue.delta.arrow import snapshot
 from spark_queue.delta.arrow.rows import log_of
-from spark_queue.delta.arrow.where import Where, meant
+from spark_queue.delta.arrow.where import Where, rows_meant
 from spark_queue.delta.input import kinds
 from spark_queue.delta.input.plain.arrow_sizes import sizes_of
 from spark_queue.delta.planner import Moved
@@ -28,12 +28,12 @@ MOVED = ("_seq", "_gen", "_state", "_attempts", "_losses", *SCHEDULE)
 
 def matching(store: Store, where: Where, states: Collection[str]) -> pa.Table:
     """Return the items in some states that are meant; the errors are those of :func:`meant`."""
-    return chosen(store, _in(snapshot.status(store), *states), where)
+    return choose(store, _in(snapshot.status(store), *states), where)
 
 
-def chosen(store: Store, rows: pa.Table, where: Where) -> pa.Table:
+def choose(store: Store, rows: pa.Table, where: Where) -> pa.Table:
     """Return the rows that are meant, of what the status of a queue says."""
-    return meant(rows, where, kinds.read(log_of(store, "queue").schema()))
+    return rows_meant(rows, where, kinds.read(log_of(store, "queue").schema()))
 
 
 # rule again: redrive of an ended item
@@ -54,7 +54,7 @@ def again(store: Store, found: pa.Table) -> pa.Table:
     return rows.rename_columns({"_cost": "cost", "_seq": "_origin"})
 
 
-def affected(store: Store, found: pa.Table, becomes: str) -> Affected:
+def count_affected(store: Store, found: pa.Table, becomes: str) -> Affected:
     """Count items by their state, and show the first."""
     total = found.num_rows
     shown = found.select([*store.user_columns(), *SAMPLED])
@@ -95,22 +95,22 @@ def oldest_by_bytes(store: Store, most: int) -> pa.Table:
     return waiting.filter(pc.less(passed, over))
 
 
-def ended(found: pa.Table, state: str, now: datetime, error: str | None) -> Moved:
+def end(found: pa.Table, state: str, now: datetime, error: str | None) -> Moved:
     """Return the rows by which items come to a state with all that they had."""
     said = {"_kind": ITEM, "_state": state, "_at": now, "_error": error}
-    return _moved(found.select(list(MOVED)), said | _signature())
+    return _move(found.select(list(MOVED)), said | _signature())
 
 
-def revived(found: pa.Table, now: datetime) -> Moved:
+def revive(found: pa.Table, now: datetime) -> Moved:
     """Return the rows by which items are ready again, as if nothing had been."""
     said = {"_kind": ITEM, "_state": READY, "_at": now, "_attempts": 0, "_losses": 0}
     gone = {"_available_at": None, "_expires_at": None}
-    return _moved(found.select(list(MOVED)), said | gone | _signature())
+    return _move(found.select(list(MOVED)), said | gone | _signature())
 
 
-def released(found: pa.Table, now: datetime) -> Moved:
+def release(found: pa.Table, now: datetime) -> Moved:
     """Return the rows by which claimed items are back, without a worker id and uncharged."""
-    return _moved(found.select(list(MOVED)), {"_kind": ITEM, "_state": READY, "_at": now})
+    return _move(found.select(list(MOVED)), {"_kind": ITEM, "_state": READY, "_at": now})
 
 
 def _signature() -> dict[str, object]:
@@ -124,7 +124,7 @@ def _states(found: pa.Table) -> dict[str, int]:
     return dict(sorted((one["values"], one["counts"]) for one in counted))
 
 
-def _moved(found: pa.Table, said: dict[str, object]) -> Moved:
+def _move(found: pa.Table, said: dict[str, object]) -> Moved:
     was = _states(found)
     columns = {name: found[name] for name in found.column_names if name not in said}
     for name, value in said.items():

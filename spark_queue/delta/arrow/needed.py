@@ -14,7 +14,7 @@ _WHICH = ["_seq", "_gen"]
 _NOTHING = STATUS_COLUMNS.arrow.empty_table().select(_WHICH)
 
 
-def needed(reader: Store, since: int | None = None) -> pa.Table:
+def find_needed(reader: Store, since: int | None = None) -> pa.Table:
     """Return the items that a reader is not done with: ``_seq`` and ``_gen``.
 
     Parameters
@@ -30,7 +30,7 @@ def needed(reader: Store, since: int | None = None) -> pa.Table:
         return _NOTHING if since is not None else _unread(reader)
     if not reader.is_prepared():
         return _unread(reader)
-    rows = snapshot.status(reader) if since is None else _moved(reader, since)
+    rows = snapshot.status(reader) if since is None else _find_moved(reader, since)
     return rows.filter(pc.is_in(rows["_state"], pa.array([READY, CLAIMED]))).select(_WHICH)
 
 
@@ -39,7 +39,7 @@ def _unread(reader: Store) -> pa.Table:
     return rows.filter(pc.greater(rows["_step"], reader.registered().since_step)).select(_WHICH)
 
 
-def _moved(reader: Store, since: int) -> pa.Table:
+def _find_moved(reader: Store, since: int) -> pa.Table:
     """Return where the steps after one have brought items."""
     columns = ("_step", "_state", *_WHICH)
     rows = rows_of(reader, "status", columns, lambda file: file.may_have("_step", since + 1))

@@ -148,17 +148,17 @@ def beside(rows: pa.Table, seqs: pa.ChunkedArray) -> pa.Table:
 
 def last_of_each(rows: pa.Table, by: str) -> pa.Table:
     """Return the row of each item that is the last by a column."""
-    ordered, differs = _ordered(rows, by)
+    ordered, differs = _sort(rows, by)
     return ordered.filter(pa.concat_arrays([*differs, pa.array([True])])[: len(ordered)])
 
 
 def first_of_each(rows: pa.Table, by: str) -> pa.Table:
     """Return the row of each item that is the first by a column."""
-    ordered, differs = _ordered(rows, by)
+    ordered, differs = _sort(rows, by)
     return ordered.filter(pa.concat_arrays([pa.array([True]), *differs])[: len(ordered)])
 
 
-def _ordered(rows: pa.Table, by: str) -> tuple[pa.Table, list[pa.Array]]:
+def _sort(rows: pa.Table, by: str) -> tuple[pa.Table, list[pa.Array]]:
     """Return rows by item and column, and of each but the last whether the next is of another."""
     keys = [("_seq", "ascending"), (by, "ascending")]
     ordered = rows.take(pc.sort_indices(rows, sort_keys=keys))

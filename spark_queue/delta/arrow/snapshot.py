@@ -88,7 +88,7 @@ def standing(
     return pa.table({name: items[name] for name in kept if name not in stands} | stands)
 
 
-def refused(store: Store, columns: Sequence[str], queue_step: int | None = None) -> pa.Table:
+def read_refused(store: Store, columns: Sequence[str], queue_step: int | None = None) -> pa.Table:
     """Return some columns of the rows that were refused, as far as the reader sees them."""
     rows = _up_to(rows_of(store, "queue", ["_step", *columns], kind=REFUSED), queue_step)
     return rows.filter(pc.greater(rows["_step"], store.registered().since_step)).select(

@@ -15,7 +15,7 @@ from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import CANCELLED, REFUSED
 
 
-def made(store: Store, step: int) -> Made:
+def read_made(store: Store, step: int) -> Made:
     """Return what a step of the reader's log has written."""
     log = log_of(store, "status")
     files = [file for file in log.files() if file.may_have("_step", step, step)]
@@ -44,7 +44,7 @@ def cancelled_in(store: Store, step: int) -> pa.Table:
     return rows.filter(pc.is_in(rows["_seq"], ended["_seq"].combine_chunks()))
 
 
-def restored(store: Store, found: pa.Table, *, keeps_place: bool) -> pa.Table:
+def restore(store: Store, found: pa.Table, *, keeps_place: bool) -> pa.Table:
     """Return items as rows to enqueue again, as they were."""
     renamed = {
         "_cost": "cost",
@@ -63,7 +63,7 @@ def restored(store: Store, found: pa.Table, *, keeps_place: bool) -> pa.Table:
     return rows.set_column(rows.schema.get_field_index("_round"), "_round", nothing)
 
 
-def taken(store: Store, step: int) -> list[tuple[int, int]]:
+def find_taken(store: Store, step: int) -> list[tuple[int, int]]:
     """Return items that a step of the item log refused, and who has their key."""
     rows = rows_of(
         store,

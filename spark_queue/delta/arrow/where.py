@@ -41,7 +41,7 @@ def require_where(where: object, **flags: object) -> None:
         checks.require_flag(name, value)
 
 
-def meant(rows: pa.Table, where: Where, users: Sequence[Field]) -> pa.Table:
+def rows_meant(rows: pa.Table, where: Where, users: Sequence[Field]) -> pa.Table:
     """Return the rows that are meant.
 
     Parameters
@@ -71,7 +71,9 @@ def meant(rows: pa.Table, where: Where, users: Sequence[Field]) -> pa.Table:
         return rows.filter(where)
     except pa.ArrowException as exc:
         first = str(exc).splitlines()[0]
-        raise InvalidArgumentError(f"where is {where}: {first}; {_named(rows.schema)}") from exc
+        raise InvalidArgumentError(
+            f"where is {where}: {first}; {_column_named(rows.schema)}"
+        ) from exc
 
 
 def _columns_of(rows: pa.Table, users: Sequence[Field]) -> list[Field]:
@@ -89,7 +91,7 @@ def values_of(columns: pa.Schema, column: str, value: object) -> pa.Array:
     """
     if column not in columns.names:
         hint = did_you_mean(str(column), columns.names)
-        raise InvalidArgumentError(f"where names {shorten(column)}{hint}; {_named(columns)}")
+        raise InvalidArgumentError(f"where names {shorten(column)}{hint}; {_column_named(columns)}")
     kind = columns.field(column).type
     values = list(value) if _are_several(value) else [value]
     _require_meant(column, values, kind)
@@ -135,5 +137,5 @@ def _are_several(value: object) -> TypeGuard[Collection[object]]:
     return isinstance(value, Collection) and not isinstance(value, str | bytes | Mapping)
 
 
-def _named(columns: pa.Schema) -> str:
+def _column_named(columns: pa.Schema) -> str:
     return f"the columns are {', '.join(columns.names)}"

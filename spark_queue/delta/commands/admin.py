@@ -324,7 +324,7 @@ def end(
 
     def decide(at: Snapshot) -> Answer[tuple[int, int]]:
         before = at.status
-        moved = planner_of(store).ended(find(), state, now, error)
+        moved = planner_of(store).end(find(), state, now, error)
         total = moved.total()
         if total == 0:
             return Answer(answer=(0, 0))
@@ -363,7 +363,7 @@ def give_back(store: Store, action: str) -> int:
         if not before.claimed and not before.hold.by:
             return Answer(answer=0)
         planner = planner_of(store)
-        moved = planner.ended(matching(store, "true", (CLAIMED,)), READY, store.clock.now(), None)
+        moved = planner.end(matching(store, "true", (CLAIMED,)), READY, store.clock.now(), None)
         total = moved.total()
         head = following(
             before, claimed=0, log_rows=before.log_rows + total, hold=type(before.hold)()
@@ -381,7 +381,7 @@ def read_finished(store: Store, where: Any) -> DataFrame:
 
 def revive(store: Store, where: Any) -> Affected:
     """Make finished items that were not acked ready again, as if nothing had been."""
-    begins_anew = planner_of(store).revived
+    begins_anew = planner_of(store).revive
     return revive_all(store, "redrive", lambda: matching(store, where, ENDED), begins_anew)
 
 

@@ -148,7 +148,7 @@ def same_claim(at: Snapshot, claim_id: str) -> GrantedClaim | None:
         known = None if replica is None else replica.claim_of(claim_id)
         if known is not None or (replica is not None and not replica.has_forgotten):
             return known and _granted_before(claim_id, *known)
-    return planner_of(at.store).granted(claim_id)
+    return planner_of(at.store).find_claim(claim_id)
 
 
 def _granted_before(claim_id: str, lease: int, grant: RememberedClaim) -> GrantedClaim:

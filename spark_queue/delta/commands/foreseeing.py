@@ -22,23 +22,23 @@ _ALL = (*admin.LIVE, *TERMINAL)
 
 def foresee_cancel(store: Store, where: Any) -> Affected:
     """Return what a cancel would end."""
-    return planner_of(store).affected(admin.matching(store, where, admin.LIVE), CANCELLED)
+    return planner_of(store).count_affected(admin.matching(store, where, admin.LIVE), CANCELLED)
 
 
 def redriven(store: Store, where: Any, *, again: bool) -> Affected:
     """Return what a redrive would enqueue; a key that was taken meanwhile may refuse some."""
-    return planner_of(store).affected(admin.redrivable(store, where, again=again), READY)
+    return planner_of(store).count_affected(admin.redrivable(store, where, again=again), READY)
 
 
 def foresee_redrive(store: Store, where: Any) -> Affected:
     """Return what a redrive of one of several readers would make ready."""
-    return planner_of(store).affected(admin.matching(store, where, admin.ENDED), READY)
+    return planner_of(store).count_affected(admin.matching(store, where, admin.ENDED), READY)
 
 
 def foresee_drop(store: Store) -> Affected:
     """Return what is gone with the queue: all that there is, as its first reader sees it."""
     store = next(readers.with_logs(store), store)
-    return planner_of(store).affected(admin.matching(store, "true", _ALL), GONE)
+    return planner_of(store).count_affected(admin.matching(store, "true", _ALL), GONE)
 
 
 def unread(reader: Store) -> Affected:
@@ -49,7 +49,7 @@ def unread(reader: Store) -> Affected:
     """
     if reader.registered().streams or not reader.is_prepared():
         return Affected(reader.outstanding(StatusHead()))
-    return planner_of(reader).affected(admin.matching(reader, "true", admin.LIVE), GONE)
+    return planner_of(reader).count_affected(admin.matching(reader, "true", admin.LIVE), GONE)
 
 
 def together(parts: Iterable[Affected]) -> Affected:

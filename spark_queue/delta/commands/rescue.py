@@ -70,7 +70,9 @@ def _claims(store: Store, gone: Gone) -> list[tuple[int, str]]:
 
 def _read_claimed(store: Store) -> DataFrame:
     with store.writing("status"):
-        return fold.touched(store.recent(store.status_head())).where(F.col("_state") == CLAIMED)
+        return fold.find_touched(store.recent(store.status_head())).where(
+            F.col("_state") == CLAIMED
+        )
 
 
 def _is_of(gone: Gone) -> Column:

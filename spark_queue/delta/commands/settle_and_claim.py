@@ -159,7 +159,7 @@ def _plan_by_tables(
 ) -> _Both | None:
     """Have both decided by the tables; ``None`` where they do not go together."""
     planner, head = planner_of(at.store), at.status
-    done = planner.settled(head, lease, verdict, now)
+    done = planner.judge(head, lease, verdict, now)
     if READY in done.counts or done.total() != head.claimed:
         return None
     settled = replace(settle.log_settle(head, done), step=head.step)

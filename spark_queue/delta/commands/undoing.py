@@ -66,7 +66,7 @@ def undo(store: Store, step: int, *, for_itself: bool, dry_run: bool = False) ->
         raise InvalidArgumentError(
             f"step is {step}: the status log of {store.name!r} has the steps 1 to {newest}"
         )
-    made = planner_of(store).made(step)
+    made = planner_of(store).read_made(step)
     if made.has(CONFIG):
         return _reconfigure(store, step, dry_run=dry_run)
     states = made.items()
@@ -98,7 +98,7 @@ def _restore(store: Store, step: int, cancelled: int, *, dry_run: bool) -> Undon
     keeps_place = config.group_key is None or config.priority is None
     done = redriving.enqueued_again(
         store,
-        lambda: planner.restored(
+        lambda: planner.restore(
             planner.not_redriven(planner.cancelled_in(step)), keeps_place=keeps_place
         ),
         RESTORED,
@@ -119,7 +119,7 @@ def _restore(store: Store, step: int, cancelled: int, *, dry_run: bool) -> Undon
 def _holders(store: Store, done: Enqueued, *, dry_run: bool) -> list[tuple[int, int]]:
     """Return refused items, and who has their key."""
     if not dry_run:
-        return planner_of(store).taken(done.step)
+        return planner_of(store).find_taken(done.step)
     rows = [] if done.rows is None else done.rows.to_pylist()
     found = [(row["_origin"], row["_duplicate_of"]) for row in rows if row["_kind"] == REFUSED]
     return sorted(found)[:TAKEN]
@@ -129,13 +129,13 @@ def _revive(store: Store, step: int, cancelled: int, *, dry_run: bool) -> Undone
     """Make what a step cancelled ready again as it was, for one of several readers alone."""
     planner = planner_of(store)
     if dry_run:
-        done = planner.affected(planner.cancelled_in(step), READY)
+        done = planner.count_affected(planner.cancelled_in(step), READY)
     else:
         done = admin.revive_all(
             store,
             "undo",
             lambda: planner.cancelled_in(step),
-            lambda found, now: planner.ended(found, READY, now, None),
+            lambda found, now: planner.end(found, READY, now, None),
         )
     if done.step:
         redriving.sign(store, done.step, "undo", f"undo {step} by status {done.step}")

@@ -122,7 +122,7 @@ class ColumnTables:
 
     def find_touched(self, place: Store, head: StatusHead) -> list[Touched]:
         """See :class:`JournalTables`."""
-        found = fold.touched(place, head, ("_seq", "_state", "_attempts"))
+        found = fold.find_touched(place, head, ("_seq", "_state", "_attempts"))
         return list(map(Touched, *(column.to_pylist() for column in found.columns)))
 
     def bytes_of(
@@ -148,8 +148,8 @@ class ColumnTables:
 
     def release_claimed(self, place: Store, head: StatusHead) -> GivenBack:
         """See :class:`JournalTables`."""
-        found = fold.touched(place, head, moving.MOVED)
-        moved = moving.released(found.filter(pc.equal(found["_state"], CLAIMED)), place.clock.now())
+        found = fold.find_touched(place, head, moving.MOVED)
+        moved = moving.release(found.filter(pc.equal(found["_state"], CLAIMED)), place.clock.now())
         return moved.rows, moved.total()
 
     def tidy(self, retention: timedelta | None, archive_to: str | None) -> None:

@@ -83,7 +83,7 @@ class SparkTables:
         recent = place.remembered(head)
         if recent is None:
             recent = since_checkpoint(place.status.read(), head)
-        newest = fold.touched(recent, is_long=is_long(head))
+        newest = fold.find_touched(recent, is_long=is_long(head))
         return [Touched(*row) for row in newest.select("_seq", "_state", "_attempts").collect()]
 
     def bytes_of(
@@ -101,7 +101,7 @@ class SparkTables:
 
     def release_claimed(self, place: Store, head: StatusHead) -> GivenBack:
         """See :class:`JournalTables`."""
-        claimed = fold.touched(place.recent(head)).where(F.col("_state") == CLAIMED)
+        claimed = fold.find_touched(place.recent(head)).where(F.col("_state") == CLAIMED)
         found = claimed.select("_seq", "_gen", "_attempts", "_losses", *SCHEDULE)
         said = {"_kind": ITEM, "_state": READY, "_at": place.clock.now()}
         found = found.withColumns({name: F.lit(it) for name, it in said.items()}).localCheckpoint()

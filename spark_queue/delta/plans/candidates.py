@@ -20,7 +20,7 @@ def waiting(store: Store, head: StatusHead) -> DataFrame:
     DataFrame
         ``_seq``, ``_gen``, ``_attempts``, ``_losses``, ``_was`` (its state) and the schedule.
     """
-    touched = fold.touched(store.recent(head), is_long=is_long(head)).localCheckpoint()
+    touched = fold.find_touched(store.recent(head), is_long=is_long(head)).localCheckpoint()
     return unleased(store, head, store.settings(head), touched)
 
 

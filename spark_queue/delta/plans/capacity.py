@@ -70,7 +70,7 @@ def left(readers: Iterable[Store]) -> Room:
 def outstanding_bytes(store: Store) -> int:
     """Return how many bytes wait for a reader or are in its hands."""
     head = store.status_head()
-    touched = fold.touched(store.recent(head), is_long=is_long(head))
+    touched = fold.find_touched(store.recent(head), is_long=is_long(head))
     held = touched.where(F.col("_state") == CLAIMED).select("_seq")
     seqs = candidates.waiting(store, head).select("_seq").unionByName(held)
     rows = store.items().join(seqs, "_seq", "left_semi")

@@ -12,7 +12,7 @@ from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import CLAIMED, ITEM, READY
 
 
-def granted(store: Store, claim_id: str) -> GrantedClaim | None:
+def find_claim(store: Store, claim_id: str) -> GrantedClaim | None:
     """Return the newest claim that was granted under an id, as the log has it."""
     log = store.status.read().where(F.col("_kind") == ITEM)
     mine = log.where((F.col("_claim_id") == claim_id) & (F.col("_state") == CLAIMED))

@@ -17,7 +17,7 @@ from spark_queue.delta.tables.settings import Settings
 # rule again: next event
 def coming(store: Store, head: StatusHead, settings: Settings, now: datetime) -> Coming:
     """Count what is delayed as of a step; in a paused queue nothing is."""
-    touched = fold.touched(store.recent(head), is_long=is_long(head)).localCheckpoint()
+    touched = fold.find_touched(store.recent(head), is_long=is_long(head)).localCheckpoint()
     leased = touched.where(F.col("_state") == CLAIMED)
     held_until = _first(leased.agg(F.min("_lease_expires_at")).head())
     if settings.paused:

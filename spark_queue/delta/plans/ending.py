@@ -22,7 +22,7 @@ from spark_queue.results import SAMPLED, SAMPLES, Affected
 def matching(store: Store, where: Where, states: tuple[str, ...]) -> DataFrame:
     """Return the items in some states that are meant."""
     current = snapshot.status(store.items(), store.status.read())
-    return snapshot.chosen(current.where(F.col("_state").isin(*states)), where)
+    return snapshot.choose(current.where(F.col("_state").isin(*states)), where)
 
 
 # rule again: redrive of an ended item
@@ -34,34 +34,34 @@ def not_redriven(store: Store, found: DataFrame) -> DataFrame:
 def again(store: Store, found: DataFrame) -> DataFrame:
     """Return items as a frame to enqueue again, with ``_origin``: the item that each row was."""
     return found.orderBy("_seq").select(
-        *quoted(store.user_columns()), F.col("_seq").alias("_origin"), F.col("_cost").alias("cost")
+        *quote(store.user_columns()), F.col("_seq").alias("_origin"), F.col("_cost").alias("cost")
     )
 
 
-def affected(store: Store, found: DataFrame, becomes: str) -> Affected:
+def count_affected(store: Store, found: DataFrame, becomes: str) -> Affected:
     """Count items by their state, and show the first."""
     found = found.localCheckpoint()
     states = {row[0]: row[1] for row in found.groupBy("_state").count().orderBy("_state").collect()}
     total = sum(states.values())
     shown = found.orderBy("_seq").limit(SAMPLES)
-    shown = shown.select(*quoted([*store.user_columns(), *SAMPLED]))
+    shown = shown.select(*quote([*store.user_columns(), *SAMPLED]))
     zoned = [one.name for one in shown.schema if isinstance(one.dataType, TimestampType)]
     return Affected(
         total,
         states=states,
         becomes={becomes: total} if total else {},
-        sample=[_told(row, zoned) for row in shown.collect()],
+        sample=[_tell(row, zoned) for row in shown.collect()],
     )
 
 
-def _told(row: Row, zoned: Collection[str]) -> dict[str, object]:
+def _tell(row: Row, zoned: Collection[str]) -> dict[str, object]:
     """Return a row as plain data; its times get the offset that Spark leaves out."""
     said = row.asDict(recursive=True)
     times = {name: said[name].astimezone(timezone.utc) for name in zoned if said[name] is not None}
     return {**said, **times}
 
 
-def quoted(names: Sequence[str]) -> list[Column]:
+def quote(names: Sequence[str]) -> list[Column]:
     """Return columns by names, which may hold any character."""
     return [F.col(f"`{name.replace('`', '``')}`") for name in names]
 
@@ -89,10 +89,10 @@ def oldest_by_bytes(store: Store, most: int) -> DataFrame:
     return sized.withColumn("_passed", passed).where(F.col("_passed") < over)
 
 
-def ended(found: DataFrame, state: str, now: datetime, error: str | None) -> Moved:
+def end(found: DataFrame, state: str, now: datetime, error: str | None) -> Moved:
     """Return the rows by which items come to a state with all that they had."""
     found = found.select("_seq", "_gen", "_state", "_attempts", "_losses", *SCHEDULE)
-    found, was = _counted(found)
+    found, was = _count(found)
     rows = found.withColumns(
         {
             "_kind": F.lit(ITEM),
@@ -101,25 +101,25 @@ def ended(found: DataFrame, state: str, now: datetime, error: str | None) -> Mov
             "_error": F.lit(error).cast("string"),
         }
     )
-    return Moved(rows=_signed(rows), was=was)
+    return Moved(rows=_sign(rows), was=was)
 
 
-def revived(found: DataFrame, now: datetime) -> Moved:
+def revive(found: DataFrame, now: datetime) -> Moved:
     """Return the rows by which items are ready again, as if nothing had been."""
-    found, was = _counted(found.select("_seq", "_gen", "_state", *SCHEDULE))
+    found, was = _count(found.select("_seq", "_gen", "_state", *SCHEDULE))
     columns = {"_kind": F.lit(ITEM), "_state": F.lit(READY), "_at": F.lit(now)}
     nothing = {"_attempts": F.lit(0), "_losses": F.lit(0)}
     gone = {"_available_at": _never(), "_expires_at": _never()}
-    return Moved(rows=_signed(found.withColumns({**columns, **nothing, **gone})), was=was)
+    return Moved(rows=_sign(found.withColumns({**columns, **nothing, **gone})), was=was)
 
 
-def _signed(rows: DataFrame) -> DataFrame:
+def _sign(rows: DataFrame) -> DataFrame:
     """Say who moves items, where somebody has said so."""
     who = operator()
     return rows if who is None else rows.withColumn("_worker_id", F.lit(who))
 
 
-def _counted(found: DataFrame) -> tuple[DataFrame, dict[str, int]]:
+def _count(found: DataFrame) -> tuple[DataFrame, dict[str, int]]:
     """Return items, computed, and how many of them there are by state."""
     found = found.localCheckpoint()
     return found, {row[0]: row[1] for row in found.groupBy("_state").count().collect()}

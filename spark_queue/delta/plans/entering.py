@@ -13,7 +13,7 @@ from spark_queue.delta.input import key_rules
 from spark_queue.delta.input.columns import OrderBy, add_keys, of_spark
 from spark_queue.delta.plans import frames, placing
 from spark_queue.delta.plans.refusals import refused
-from spark_queue.delta.plans.stage import Stage, collected, evaluated, staged
+from spark_queue.delta.plans.stage import Stage, collect, evaluate, stage_rows
 from spark_queue.delta.replica.request import EnqueueFacts, EnqueueRules
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
@@ -45,7 +45,7 @@ class SparkFrame:
     def stage(self) -> Stage:
         """Return the rows, numbered by Spark."""
         if self._stage is None:
-            self._stage = staged(self._marked)
+            self._stage = stage_rows(self._marked)
         return self._stage
 
     @named("enqueue")
@@ -69,10 +69,10 @@ class SparkFrame:
 
 def _collect(store: Store, marked: DataFrame) -> pa.Table | None:
     """Return the rows of a frame where they are decided here; ``None`` where they are too many."""
-    rows = collected(marked, _FEW)
+    rows = collect(marked, _FEW)
     if rows is not None or not Snapshot(store).are_files_read or marked.count() > _MANY:
         return rows
-    return collected(marked, _MANY)
+    return collect(marked, _MANY)
 
 
 def frame(
@@ -93,7 +93,7 @@ def frame(
     inputs = add_keys(frames.of(store, df), schema, settings.config, order_by, extra=extra)
     if isinstance(trace, str):
         inputs = inputs.withColumn(TRACE, F.lit(trace))
-    return SparkFrame(store, evaluated(inputs), is_decidable=is_decidable)
+    return SparkFrame(store, evaluate(inputs), is_decidable=is_decidable)
 
 
 def outcomes(store: Store, step: int, logged: pa.Table | None) -> DataFrame:

@@ -19,7 +19,7 @@ from spark_queue.delta.tables.schema import ITEM, OPEN, SCHEDULE, STATE, TERMINA
 from spark_queue.delta.tables.settings import Settings
 
 
-def touched(recent: DataFrame, *, is_long: bool = False) -> DataFrame:
+def find_touched(recent: DataFrame, *, is_long: bool = False) -> DataFrame:
     """Return the latest row of every item that was touched, or passed before the checkpoint.
 
     Parameters

@@ -71,9 +71,9 @@ class SparkPlanner:
         return engines_of(self.store)
 
     @named("look for a claim")
-    def granted(self, claim_id: str) -> GrantedClaim | None:
+    def find_claim(self, claim_id: str) -> GrantedClaim | None:
         """See :class:`Planner`."""
-        return claiming.granted(self.store, claim_id)
+        return claiming.find_claim(self.store, claim_id)
 
     def matching(self, where: Where, states: tuple[str, ...]) -> DataFrame:
         """See :class:`Planner`."""
@@ -87,25 +87,25 @@ class SparkPlanner:
         """See :class:`Planner`."""
         return ending.again(self.store, found)
 
-    def made(self, step: int) -> Made:
+    def read_made(self, step: int) -> Made:
         """See :class:`Planner`."""
-        return taking_back.made(self.store, step)
+        return taking_back.read_made(self.store, step)
 
     def cancelled_in(self, step: int) -> DataFrame:
         """See :class:`Planner`."""
         return taking_back.cancelled_in(self.store, step)
 
-    def restored(self, found: DataFrame, *, keeps_place: bool) -> DataFrame:
+    def restore(self, found: DataFrame, *, keeps_place: bool) -> DataFrame:
         """See :class:`Planner`."""
-        return taking_back.restored(self.store, found, keeps_place=keeps_place)
+        return taking_back.restore(self.store, found, keeps_place=keeps_place)
 
-    def taken(self, step: int) -> list[tuple[int, int]]:
+    def find_taken(self, step: int) -> list[tuple[int, int]]:
         """See :class:`Planner`."""
-        return taking_back.taken(self.store, step)
+        return taking_back.find_taken(self.store, step)
 
-    def affected(self, found: DataFrame, becomes: str) -> Affected:
+    def count_affected(self, found: DataFrame, becomes: str) -> Affected:
         """See :class:`Planner`."""
-        return ending.affected(self.store, found, becomes)
+        return ending.count_affected(self.store, found, becomes)
 
     @named("look at what waits")
     def coming(self, head: StatusHead, settings: Settings, now: datetime) -> Coming:
@@ -132,14 +132,14 @@ class SparkPlanner:
         return ending.oldest_by_bytes(self.store, most)
 
     @named("end items")
-    def ended(self, found: DataFrame, state: str, now: datetime, error: str | None) -> Moved:
+    def end(self, found: DataFrame, state: str, now: datetime, error: str | None) -> Moved:
         """See :class:`Planner`."""
-        return ending.ended(found, state, now, error)
+        return ending.end(found, state, now, error)
 
     @named("redrive")
-    def revived(self, found: DataFrame, now: datetime) -> Moved:
+    def revive(self, found: DataFrame, now: datetime) -> Moved:
         """See :class:`Planner`."""
-        return ending.revived(found, now)
+        return ending.revive(found, now)
 
     @named("forward items")
     def leaving(

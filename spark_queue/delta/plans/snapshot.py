@@ -78,8 +78,8 @@ def status(queue: DataFrame, log: DataFrame) -> DataFrame:
         F.col("i._priority").alias("_priority"),
         F.col("i._round").alias("_round"),
         F.col("i._cost").alias("_cost"),
-        _moved("_available_at"),
-        _moved("_expires_at"),
+        _find_moved("_available_at"),
+        _find_moved("_expires_at"),
         F.col("i._enqueued_at").alias("_enqueued_at"),
         "_first_claimed_at",
         "_claimed_at",
@@ -94,10 +94,10 @@ def status(queue: DataFrame, log: DataFrame) -> DataFrame:
     )
 
 
-def needed(reader: Store, since: int | None = None) -> DataFrame:
+def find_needed(reader: Store, since: int | None = None) -> DataFrame:
     """Return the items that a reader is not done with: ``_seq`` and ``_gen``.
 
-    As :func:`spark_queue.delta.arrow.needed.needed` finds them, whose parameters these are.
+    As :func:`spark_queue.delta.arrow.needed.find_needed` finds them, whose parameters these are.
     """
     if reader.registered().streams:
         return _unread(reader).where(F.lit(since is None))
@@ -119,7 +119,7 @@ def _which(rows: DataFrame) -> DataFrame:
     return rows.select("_seq", "_gen")
 
 
-def chosen(items: DataFrame, where: Where) -> DataFrame:
+def choose(items: DataFrame, where: Where) -> DataFrame:
     """Return the items that are meant.
 
     Raises
@@ -155,12 +155,12 @@ def _have(schema: StructType, where: Mapping[str, object]) -> Column:
         known = values_of(columns, name, value).to_pylist()
         column = F.col(f"`{name.replace('`', '``')}`")
         kind = schema[name].dataType
-        literals = [F.lit(_written(one)).cast(kind) for one in known if one is not None]
+        literals = [F.lit(_read_written(one)).cast(kind) for one in known if one is not None]
         have &= column.isin(literals) | (column.isNull() & F.lit(None in known))
     return F.coalesce(have, F.lit(False))
 
 
-def _written(value: object) -> object:
+def _read_written(value: object) -> object:
     """Return a value as Spark reads it, in any time zone of its session."""
     return value.isoformat() if isinstance(value, datetime) else value
 
@@ -178,7 +178,7 @@ def successors(queue: DataFrame) -> DataFrame:
     return newest.withColumnRenamed("_origin", "_seq")
 
 
-def _moved(column: str) -> Column:
+def _find_moved(column: str) -> Column:
     """Return a time of an item: the newest that its transitions say, as far as they say any.
 
     A transition has all times, or those of a journal none.

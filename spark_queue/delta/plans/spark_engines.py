@@ -134,7 +134,7 @@ class FrameRows:
 
     def status_rows(self, found: Any, said: Mapping[str, object]) -> Any:
         """See :class:`LogRows`."""
-        return found.select(*(_logged(one, found, said) for one in struct_of(STATUS_COLUMNS)))
+        return found.select(*(_logged_rows(one, found, said) for one in struct_of(STATUS_COLUMNS)))
 
     def joined(self, rows: DataFrame | pa.Table, others: DataFrame | pa.Table) -> Any:
         """See :class:`LogRows`."""
@@ -266,7 +266,7 @@ def _bring(rows: DataFrame, most: int | None) -> pa.Table:
         raise
 
 
-def _logged(field: StructField, found: DataFrame, said: Mapping[str, object]) -> Column:
+def _logged_rows(field: StructField, found: DataFrame, said: Mapping[str, object]) -> Column:
     """Return a column of the status log."""
     name = field.name.removeprefix("_")
     if name in said:

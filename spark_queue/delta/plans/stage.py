@@ -34,14 +34,14 @@ class Stage:
     repeats: DataFrame | None
 
 
-def evaluated(inputs: DataFrame) -> DataFrame:
+def evaluate(inputs: DataFrame) -> DataFrame:
     """Evaluate a frame once, as :func:`columns.keyed` returns it; ``_mid`` is its order."""
     marked = inputs.withColumn("_mid", F.monotonically_increasing_id())
     # By the first job that reads it, which saves one of its own.
     return marked.localCheckpoint(eager=False)
 
 
-def collected(marked: DataFrame, most: int) -> pa.Table | None:
+def collect(marked: DataFrame, most: int) -> pa.Table | None:
     """Return the rows of an evaluated frame in their order; ``None`` where they are too much.
 
     Few rows may be large, too: then the session says so, by its own limit of what a driver gets.
@@ -65,7 +65,7 @@ def collected(marked: DataFrame, most: int) -> pa.Table | None:
     return rows.sort_by("_mid").drop_columns("_mid")
 
 
-def staged(marked: DataFrame) -> Stage:
+def stage_rows(marked: DataFrame) -> Stage:
     """Give the rows of an evaluated frame their numbers."""
     unnamed = years.signs_of(marked.schema)
     partition = F.shiftright("_mid", _PARTITION_BIT).cast("int").alias("partition")

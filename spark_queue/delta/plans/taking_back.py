@@ -7,12 +7,12 @@ from pyspark.sql import functions as F
 
 from spark_queue.delta.planner import TAKEN, Made
 from spark_queue.delta.plans import snapshot
-from spark_queue.delta.plans.ending import quoted
+from spark_queue.delta.plans.ending import quote
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import CANCELLED, REFUSED
 
 
-def made(store: Store, step: int) -> Made:
+def read_made(store: Store, step: int) -> Made:
     """Return what a step of the reader's log has written."""
     rows = store.status.read().where(F.col("_step") == step)
     dropped = (F.col("_state") == CANCELLED) & F.col("_error").isNotNull()
@@ -36,11 +36,11 @@ def cancelled_in(store: Store, step: int) -> DataFrame:
     return snapshot.status(store.items(), log).join(ended, "_seq", "left_semi")
 
 
-def restored(store: Store, found: DataFrame, *, keeps_place: bool) -> DataFrame:
+def restore(store: Store, found: DataFrame, *, keeps_place: bool) -> DataFrame:
     """Return items as rows to enqueue again, as they were, by their seqs."""
     place = F.col("_round") if keeps_place else F.lit(None).cast("double")
     return found.orderBy("_seq").select(
-        *quoted(store.user_columns()),
+        *quote(store.user_columns()),
         F.col("_cost").alias("cost"),
         F.col("_available_at").alias("available_at"),
         F.col("_expires_at").alias("expires_at"),
@@ -51,7 +51,7 @@ def restored(store: Store, found: DataFrame, *, keeps_place: bool) -> DataFrame:
     )
 
 
-def taken(store: Store, step: int) -> list[tuple[int, int]]:
+def find_taken(store: Store, step: int) -> list[tuple[int, int]]:
     """Return items that a step of the item log refused, and who has their key."""
     rows = store.queue.read().where((F.col("_step") == step) & (F.col("_kind") == REFUSED))
     first = rows.orderBy("_origin").limit(TAKEN).select("_origin", "_duplicate_of")

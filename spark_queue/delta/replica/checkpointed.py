@@ -46,7 +46,7 @@ class Since:
     priorities: Sequence[int]
     most: int
 
-    def followed(self, log: Log[Any]) -> pa.Table | None:
+    def rows_since(self, log: Log[Any]) -> pa.Table | None:
         """Return rows of a status log; ``None`` where there are too many.
 
         Those of the checkpoint come as what they were before.
@@ -64,7 +64,7 @@ class Since:
         rows = _with(_with(rows, "_kind", kinds), "_gen", gens)
         return rows.filter(pc.or_(base, since)).select(FOLLOWED)
 
-    def entered(self, log: Log[Any], followed: pa.Table) -> pa.Table | None:
+    def items_since(self, log: Log[Any], followed: pa.Table) -> pa.Table | None:
         """Return rows of the item log, those of open items in ``followed`` included."""
         newest = newest_of(followed.filter(pc.equal(followed["_kind"], ITEM)))
         is_over = pc.is_in(newest["_state"], pa.array(TERMINAL))

@@ -180,7 +180,7 @@ def choose(
     with closing(by.start(_variants(settings, request))) as database:
         claim = _Claim(by, database, store, head, settings, request, now)
         claim.read_states(settled)
-        said = _said(head, request, now)
+        said = _say(head, request, now)
         choice = _choice(by, database, head, claim.choose(), said)
     return choice if choice.total() else None
 
@@ -255,7 +255,7 @@ class _Claim:
         """Compute what is within reach, and return the facts of it."""
         database = self.database
         self._ask(reach)
-        entered = self._entered(reach)
+        entered = self._enter(reach)
         facts = self._judge(entered)
         is_mixed = self._is_tangled() and (self.settings.stretches or facts["overdue"])
         if reach is not None and is_mixed:
@@ -274,7 +274,7 @@ class _Claim:
             overdue = self.database.rows(f"overdue{stage}")
             self.database.give(f"late_turns{stage}", _late_turns(overdue))
 
-    def _entered(self, reach: float | None, names: Sequence[str] = log_rows.ENTERED) -> Any:
+    def _enter(self, reach: float | None, names: Sequence[str] = log_rows.ENTERED) -> Any:
         return self.engine.logs.entered_of(self.store, self.head, self.settings, reach, names)
 
     def _judge(self, *entered: Any) -> dict[str, int | None]:
@@ -287,7 +287,7 @@ class _Claim:
 
     def _before(self) -> Any:
         """Return the items beyond reach that stand before one within it."""
-        self.database.give("waiting", self._entered(None, log_rows.PLACES))
+        self.database.give("waiting", self._enter(None, log_rows.PLACES))
         self.database.keep("far")
         found = self.database.find("predecessors")
         # Without a step they count, however far they are.
@@ -339,7 +339,7 @@ def _late_turns(overdue: pa.Table) -> pa.Table:
     return pa.table({"seq": overdue["seq"], "turn": pa.array(turns, pa.float64())})
 
 
-def _said(head: StatusHead, request: Request, now: datetime) -> dict[str, object]:
+def _say(head: StatusHead, request: Request, now: datetime) -> dict[str, object]:
     """Return what rows of a claim say, all of them or those of a state."""
     return {
         "kind": ITEM,

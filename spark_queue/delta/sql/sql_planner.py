@@ -44,9 +44,7 @@ class SqlPlanner:
         return SqlChooser(self.store, request, now, self.beyond)
 
     @named("settle")
-    def settled(
-        self, head: StatusHead, lease: int, verdict: Verdict, now: datetime
-    ) -> StagedSettle:
+    def judge(self, head: StatusHead, lease: int, verdict: Verdict, now: datetime) -> StagedSettle:
         """See :class:`Planner`."""
 
         def decide(engine: SqlEngine) -> StagedSettle:

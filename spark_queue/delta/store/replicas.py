@@ -254,6 +254,6 @@ def _since_checkpoint(at: Snapshot) -> tuple[pa.Table, pa.Table] | None:
     if items is None or states is None or not begins.step or not is_live:
         return None
     since = Since(begins, settings, sorted(at.queue.tops), _READ)
-    followed = since.followed(states)
-    entered = None if followed is None else since.entered(items, followed)
+    followed = since.rows_since(states)
+    entered = None if followed is None else since.items_since(items, followed)
     return None if followed is None or entered is None else (entered, followed)

@@ -81,7 +81,7 @@ def _followed(at: Snapshot, log: Log[Any], most: int) -> pa.Table | None:
     """Return the rows of the status log that count; ``None`` where there are too many."""
     files, status = log.files(), at.status
     if status.checkpoint.step:
-        rows = Since(status.checkpoint, at.settings, (), most).followed(log)
+        rows = Since(status.checkpoint, at.settings, (), most).rows_since(log)
     elif sum(file.rows for file in files) <= most:
         rows = log.rows_of(files, FOLLOWED)
     else:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_queue.delta.arrow import moving
-from spark_queue.delta.arrow.needed import needed
+from spark_queue.delta.arrow.needed import find_needed
 from spark_queue.delta.arrow.rows import log_of, rows_of
 from spark_queue.delta.arrow.where import Where
 from spark_queue.delta.commands import admin, asking, readers, recovery, trim
@@ -123,7 +123,7 @@ def purgeable(store: Store, where: Where) -> Affected:
     first = next(readers.claiming(store))
     rows = moving.matching(first, where, TERMINAL)
     rows = rows.filter(pc.is_in(rows["_seq"], found.combine_chunks()))
-    return moving.affected(first, rows, GONE)
+    return moving.count_affected(first, rows, GONE)
 
 
 def purge(store: Store, where: Where) -> Affected:
@@ -138,13 +138,13 @@ class _PurgeByColumns:
 
     where: Where
 
-    def finished(self, reader: Store) -> pa.ChunkedArray:
+    def find_finished(self, reader: Store) -> pa.ChunkedArray:
         """See :class:`Purge`."""
         return moving.matching(reader, self.where, TERMINAL)["_seq"]
 
     def without(self, found: pa.ChunkedArray, reader: Store, since: int | None) -> pa.ChunkedArray:
         """See :class:`Purge`."""
-        return found.filter(pc.invert(pc.is_in(found, needed(reader, since)["_seq"])))
+        return found.filter(pc.invert(pc.is_in(found, find_needed(reader, since)["_seq"])))
 
     def without_successors(self, found: pa.ChunkedArray, store: Store) -> pa.ChunkedArray:
         """See :class:`Purge`."""
@@ -154,7 +154,7 @@ class _PurgeByColumns:
         stay = again.filter(pc.invert(pc.is_in(again["_origin"], found.combine_chunks())))
         return found.filter(pc.invert(pc.is_in(found, stay["_seq"].combine_chunks())))
 
-    def kept(self, found: pa.ChunkedArray) -> tuple[pa.ChunkedArray, int]:
+    def split_kept(self, found: pa.ChunkedArray) -> tuple[pa.ChunkedArray, int]:
         """See :class:`Purge`."""
         return found, len(found)
 

@@ -8,7 +8,7 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue.delta.arrow.needed import needed
+from spark_queue.delta.arrow.needed import find_needed
 from spark_queue.delta.arrow.rows import rows_of
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import TERMINAL
@@ -21,7 +21,7 @@ class FinishedByColumns:
 
     store: Store
 
-    def closed(self, before: int) -> list[Generation]:
+    def closed_before(self, before: int) -> list[Generation]:
         """See :class:`Finished`."""
         rows = rows_of(self.store, "queue", ("_gen", "_step"))
         is_old = pc.and_(pc.greater_equal(rows["_gen"], 0), pc.less(rows["_gen"], before))
@@ -30,9 +30,9 @@ class FinishedByColumns:
         told = facts.sort_by("_gen").select(["_gen", "_step_count", "_step_max"]).to_pydict()
         return [Generation(*fact) for fact in zip(*told.values(), strict=True)]
 
-    def needed(self, reader: Store, since: int | None) -> set[int]:
+    def find_needed(self, reader: Store, since: int | None) -> set[int]:
         """See :class:`Finished`."""
-        return set(pc.unique(needed(reader, since)["_gen"]).to_pylist())
+        return set(pc.unique(find_needed(reader, since)["_gen"]).to_pylist())
 
     def ends(self, reader: Store) -> dict[int, datetime]:
         """See :class:`Finished`."""

@@ -32,7 +32,7 @@ def foresee_upkeep(store: Store, retention: timedelta | None, tables: Generation
 
 def _foresee(reader: Store) -> Iterator[Affected]:
     planner = planner_of(reader)
-    yield planner.affected(planner.due(reader.clock.now()), EXPIRED)
+    yield planner.count_affected(planner.due(reader.clock.now()), EXPIRED)
     yield from _affected_by(reader, "_seq", recovery.lost_for_good(reader), (CLAIMED,), DEAD)
 
 
@@ -42,4 +42,4 @@ def _affected_by(
     wanted = ", ".join(map(str, numbers))
     if wanted:
         found = admin.matching(reader, f"{column} IN ({wanted})", states)
-        yield planner_of(reader).affected(found, becomes)
+        yield planner_of(reader).count_affected(found, becomes)

@@ -35,10 +35,10 @@ class Generation:
 class Finished(Protocol):
     """Who looks in the tables of a queue for what is over."""
 
-    def closed(self, before: int) -> list[Generation]:
+    def closed_before(self, before: int) -> list[Generation]:
         """Return the generations below a number that have items, oldest first."""
 
-    def needed(self, reader: Store, since: int | None) -> set[int]:
+    def find_needed(self, reader: Store, since: int | None) -> set[int]:
         """Return the generations of items that a reader is not done with.
 
         Where that is known as of a step of its log, only what was in its hands after that one.
@@ -121,7 +121,7 @@ def _due(store: Store, tables: Finished, before: datetime, newest: int) -> list[
     Oldest first; the oldest one that is kept ends the list, so that what is kept is all of the
     later.
     """
-    closed = _drop_needed(tables.closed(newest), _needed_generations(store, tables, {}))
+    closed = _drop_needed(tables.closed_before(newest), _needed_generations(store, tables, {}))
     ended = _last_ends(store, tables)
     done = (replace(gen, last=ended.get(gen.number)) for gen in closed)
     return list(takewhile(lambda gen: gen.last is None or gen.last <= before, done))
@@ -135,7 +135,7 @@ def _needed_generations(store: Store, tables: Finished, seen: Seen) -> set[int]:
     """Return the generations that some reader still needs; see :class:`GenerationTables`."""
     live: set[int] = set()
     for reader in standstill.registered_readers(store):
-        live |= tables.needed(reader, seen.get(reader.reader))
+        live |= tables.find_needed(reader, seen.get(reader.reader))
     return live
 
 

@@ -100,7 +100,7 @@ class GenerationsBySpark:
     store: Store
     archive_to: str | None = None
 
-    def closed(self, before: int) -> list[Generation]:
+    def closed_before(self, before: int) -> list[Generation]:
         """See :class:`GenerationTables`."""
         items = self.store.queue.read().where((F.col("_kind") == ITEM) & (F.col("_gen") >= 0))
         facts = (
@@ -111,9 +111,9 @@ class GenerationsBySpark:
         rows = facts.orderBy("_gen").collect()
         return [Generation(row["_gen"], row["items"], row["last_step"]) for row in rows]
 
-    def needed(self, reader: Store, since: int | None) -> set[int]:
+    def find_needed(self, reader: Store, since: int | None) -> set[int]:
         """See :class:`GenerationTables`."""
-        rows = snapshot.needed(reader, since).select("_gen").distinct().collect()
+        rows = snapshot.find_needed(reader, since).select("_gen").distinct().collect()
         return {row[0] for row in rows}
 
     def ends(self, reader: Store) -> dict[int, datetime]:
@@ -144,7 +144,7 @@ def purgeable(store: Store, where: Where) -> Affected:
         return Affected(0)
     first = next(readers.claiming(store))
     rows = admin.read_finished(first, where).join(found.select("_seq"), "_seq", "left_semi")
-    return ending.affected(first, rows, GONE)
+    return ending.count_affected(first, rows, GONE)
 
 
 def purge(store: Store, where: Where) -> Affected:
@@ -159,13 +159,13 @@ class _PurgeBySpark:
 
     where: Where
 
-    def finished(self, reader: Store) -> DataFrame:
+    def find_finished(self, reader: Store) -> DataFrame:
         """See :class:`Purge`."""
         return admin.read_finished(reader, self.where).select("_seq", "_gen")
 
     def without(self, found: DataFrame, reader: Store, since: int | None) -> DataFrame:
         """See :class:`Purge`."""
-        return found.join(snapshot.needed(reader, since).select("_seq"), "_seq", "left_anti")
+        return found.join(snapshot.find_needed(reader, since).select("_seq"), "_seq", "left_anti")
 
     def without_successors(self, found: DataFrame, store: Store) -> DataFrame:
         """See :class:`Purge`."""
@@ -175,7 +175,7 @@ class _PurgeBySpark:
         stay = again.join(there, "_origin", "left_semi").join(going, "_origin", "left_anti")
         return found.join(stay.select("_seq"), "_seq", "left_anti")
 
-    def kept(self, found: DataFrame) -> tuple[DataFrame, int]:
+    def split_kept(self, found: DataFrame) -> tuple[DataFrame, int]:
         """See :class:`Purge`."""
         found = found.localCheckpoint()
         return found, found.count()

@@ -19,7 +19,7 @@ _Found = TypeVar("_Found")
 class Purge(Protocol[_Found]):
     """Who looks at the tables of a queue for a purge, and takes items out of them."""
 
-    def finished(self, reader: Store) -> _Found:
+    def find_finished(self, reader: Store) -> _Found:
         """Return the items that are meant, and that are over for a reader."""
 
     def without(self, found: _Found, reader: Store, since: int | None) -> _Found:
@@ -31,7 +31,7 @@ class Purge(Protocol[_Found]):
     def without_successors(self, found: _Found, store: Store) -> _Found:
         """Leave out the items that were enqueued again from one that stays."""
 
-    def kept(self, found: _Found) -> tuple[_Found, int]:
+    def split_kept(self, found: _Found) -> tuple[_Found, int]:
         """Return items as they are now, for good, and how many there are."""
 
     def remove(self, reader: Store, which: LogName, found: _Found) -> None:
@@ -46,7 +46,7 @@ def purgeable(store: Store, purge: Purge[_Found]) -> _Found | None:
     first = next(readers.claiming(store), None)
     if first is None or not first.is_prepared():
         return None
-    return _drop_needed(store, purge, purge.finished(first), {})[0]
+    return _drop_needed(store, purge, purge.find_finished(first), {})[0]
 
 
 def purge_items(store: Store, purge: Purge[_Found]) -> int:
@@ -55,7 +55,7 @@ def purge_items(store: Store, purge: Purge[_Found]) -> int:
     meant = purgeable(store, purge)
     if meant is None:
         return 0
-    found, count = purge.kept(meant)
+    found, count = purge.split_kept(meant)
     if not count:
         return 0
     with standstill.standstill(store):
@@ -75,9 +75,9 @@ def _drop_needed(
     """
     for reader in standstill.registered_readers(store):
         found = purge.without(found, reader, seen.get(reader.reader))
-    found, count = purge.kept(found)
+    found, count = purge.split_kept(found)
     while count:
-        left, fewer = purge.kept(purge.without_successors(found, store))
+        left, fewer = purge.split_kept(purge.without_successors(found, store))
         if fewer == count:
             break
         # What stays now may have a successor itself.

@@ -30,7 +30,7 @@ def lag(store: Store) -> Lag:
             dropped=0,
         )
     head = store.status_head()
-    touched = fold.touched(store.recent(head), is_long=is_long(head))
+    touched = fold.find_touched(store.recent(head), is_long=is_long(head))
     held = touched.where(F.col("_state") == CLAIMED).select("_seq", F.lit(True).alias("_open"))
     waiting = candidates.waiting(store, head).select("_seq", F.lit(False).alias("_open"))
     items = store.items().where(F.col("_kind") == ITEM)

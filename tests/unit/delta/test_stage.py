@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spark_queue.delta.plans.stage import collected
+from spark_queue.delta.plans.stage import collect
 
 
 class Frame:
@@ -27,7 +27,7 @@ class Frame:
 def test_few_rows_that_are_large_stay_with_spark() -> None:
     """Rows beyond what the session lets a driver have are no error: Spark decides their step."""
     frame: Any = Frame("results (3 GiB) are bigger than spark.driver.maxResultSize (1 GiB)")
-    assert collected(frame, 10) is None
+    assert collect(frame, 10) is None
     assert frame.asked == [11]
 
 
@@ -35,4 +35,4 @@ def test_rows_that_cannot_be_read_are_an_error() -> None:
     """Whatever else goes wrong is the caller's to know, and is not tried a second way."""
     frame: Any = Frame("the stage is gone")
     with pytest.raises(RuntimeError, match="the stage is gone"):
-        collected(frame, 10)
+        collect(frame, 10)
