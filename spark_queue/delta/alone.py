@@ -17,6 +17,7 @@ from spark_queue.delta.planner import Coming, Made, Moved
 from spark_queue.delta.replica import reading
 from spark_queue.delta.replica.request import GrantedClaim
 from spark_queue.delta.replica.state import FOLLOWED, RememberedClaim
+from spark_queue.delta.sql import closed
 from spark_queue.delta.store import replicas
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
@@ -54,7 +55,10 @@ class AlonePlanner:
 
     def engines(self, what: str) -> NoReturn:
         """See :class:`Planner`."""
-        raise SparkNeededError(what, _TOO_MUCH)
+        why = f"it would read more than {closed.most_rows():,} rows of the logs, which is what"
+        raise SparkNeededError(
+            what, f"{why} {closed.MEMORY}={closed.memory_setting()} has room for"
+        )
 
     def find_claim(self, claim_id: str) -> GrantedClaim | None:
         """See :class:`Planner`: the status log is read for it."""

@@ -14,6 +14,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructField, TimestampType
 
 from spark_queue.delta.sql import log_rows
+from spark_queue.delta.sql.closed import most_rows
 from spark_queue.delta.sql.database import Database
 from spark_queue.delta.sql.log_rows import ENTERED, TooManyRowsError, bounds_of
 from spark_queue.delta.sql.sql_engines import SqlEngine
@@ -25,10 +26,6 @@ from spark_queue.delta.tables.schema import CLAIMED, ITEM, RECENT, STATUS_COLUMN
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.delta.tables.spark_types import struct_of
 from spark_queue.delta.tables.wishes import small_steps
-
-#: Rows up to which Spark reads for SQL in this process: a hundred bytes each, which its driver
-#: holds as well.
-MOST = 5_000_000
 
 #: Items that are looked up by name.
 _FEW = 1_000
@@ -152,7 +149,7 @@ class BroughtRows(FrameRows):
     Raises
     ------
     TooManyRowsError
-        When there are more than :data:`MOST`.
+        When there are more than half of what fits: the driver of Spark holds them as well.
     """
 
     def states_of(self, store: Store, head: StatusHead) -> pa.Table:
@@ -256,7 +253,8 @@ def _most(store: Store, head: StatusHead) -> int:
 
 def _bring(rows: DataFrame, most: int | None) -> pa.Table:
     """Return rows of a log in this process; they are counted first where they may be too many."""
-    if (most is None or most > MOST) and rows.count() > MOST:
+    limit = most_rows() // 2
+    if (most is None or most > limit) and rows.count() > limit:
         raise TooManyRowsError
     try:
         return rows.toArrow()

@@ -2,14 +2,54 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
+
+from spark_queue.errors import InvalidConfigError
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-#: Bytes that a database may take before it goes on by files.
-_MEMORY = "1GB"
+#: The variable of the environment that says how much memory SQL in this process may take.
+MEMORY = "SPARK_QUEUE_MEMORY"
+
+_SIZE = re.compile(r"(\d{1,6})(MB|GB)")
+_BYTES = {"MB": 10**6, "GB": 10**9}
+
+#: Below this a database cannot even spill.
+_LEAST = 100 * 10**6
+
+#: Bytes of a row as a decision reads it.
+_ROW = 100
+
+
+def memory_setting() -> str:
+    """Return how much memory SQL in this process may take, as the environment says it."""
+    return os.environ.get(MEMORY) or "1GB"
+
+
+def memory() -> int:
+    """Return how many bytes a database may take before it goes on by files: a gigabyte by default.
+
+    Raises
+    ------
+    InvalidConfigError
+        When the environment says something that is no size.
+    """
+    found = _SIZE.fullmatch(memory_setting())
+    size = int(found[1]) * _BYTES[found[2]] if found else 0
+    if size < _LEAST:
+        raise InvalidConfigError(
+            f"{MEMORY} is {memory_setting()!r}, and must be a size from 100MB, such as '4GB'"
+        )
+    return size
+
+
+def most_rows() -> int:
+    """Return how many rows a decision reads at most: what fits into that memory."""
+    return memory() // _ROW
 
 
 def connect(spilled: str, statements: Iterable[str]) -> DuckDBPyConnection:
@@ -29,7 +69,7 @@ def connect(spilled: str, statements: Iterable[str]) -> DuckDBPyConnection:
 
     connection = duckdb.connect(
         config={
-            "memory_limit": _MEMORY,
+            "memory_limit": f"{memory()}B",
             "temp_directory": spilled,
             "allow_community_extensions": False,
             "autoinstall_known_extensions": False,

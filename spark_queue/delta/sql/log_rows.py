@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_queue.delta.arrow.rows import having, log_of, once_more
+from spark_queue.delta.sql.closed import most_rows
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.files import LogFile
@@ -28,9 +29,6 @@ from spark_queue.delta.tables.settings import Settings
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-#: Rows that a decision reads at most: a hundred bytes each.
-MOST = 10_000_000
-
 #: What is read of an item that waits, of its place alone, and of its times alone.
 ENTERED = ("_seq", "_gen", "_step", *SCHEDULE, "_errors")
 PLACES = ("_seq", "_step", "_priority", "_round", "_fair_key", "_group_key")
@@ -47,7 +45,7 @@ def states_of(store: Store, head: StatusHead) -> pa.Table:
     Raises
     ------
     TooManyRowsError
-        When there are more than :data:`MOST`.
+        When there are more than :func:`~spark_queue.delta.sql.closed.most_rows`.
     """
     first, last = head.checkpoint.step, head.step
 
@@ -89,7 +87,7 @@ def entered_of(
     Raises
     ------
     TooManyRowsError
-        When there are more than :data:`MOST`.
+        When there are more than :func:`~spark_queue.delta.sql.closed.most_rows`.
     """
     newest, since = store.queue_head(), store.registered().since_step
     ends = {p: bounds_of(head, settings, p, reach) for p in newest.tops}
@@ -150,7 +148,7 @@ def grants_of(store: Store, head: StatusHead, lease: int) -> pa.Table:
     Raises
     ------
     TooManyRowsError
-        When there are more than :data:`MOST`.
+        When there are more than :func:`~spark_queue.delta.sql.closed.most_rows`.
     """
 
     def counts(rows: pa.Table) -> pa.ChunkedArray:
@@ -174,9 +172,9 @@ def outcomes_of(outcomes: DataFrame) -> pa.Table:
     Raises
     ------
     TooManyRowsError
-        When there are more than :data:`MOST`.
+        When there are more than :func:`~spark_queue.delta.sql.closed.most_rows`.
     """
-    if outcomes.count() > MOST:
+    if outcomes.count() > most_rows():
         raise TooManyRowsError
     return plain(outcomes.select("_seq", "outcome", "error").toArrow())
 
@@ -249,11 +247,11 @@ def _rows(
     log, schema = log_of(store, which), _schema_of(store, which, names)
 
     def parts() -> Iterator[pa.Table]:
-        read = 0
+        read, most = 0, most_rows()
         for rows in log.parts_of([file for file in log.files() if may(file)], names, may):
             found = rows if counts is None else rows.filter(counts(rows))
             read += found.num_rows
-            if read > MOST:
+            if read > most:
                 raise TooManyRowsError
             yield found
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from spark_queue.errors import InvalidConfigError, SparkNeededError
 from spark_queue.local.local_queue import LocalQueue
 from tests.unit.local.conftest import Make
 
@@ -55,3 +56,21 @@ def test_a_large_queue_is_looked_at(large: LocalQueue) -> None:
     assert told[2] == large.report_item(3).chain[0]
     large.pause()
     assert large.paused
+
+
+def test_what_fits_into_memory_is_said_by_the_environment(
+    large: LocalQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A step that would read more rows is refused with the setting; what is no size is named."""
+    monkeypatch.setattr("spark_queue.delta.sql.closed._ROW", 50_000_000)
+    monkeypatch.setenv("SPARK_QUEUE_MEMORY", "100MB")
+    with pytest.raises(SparkNeededError, match=r"more than 2 rows .* SPARK_QUEUE_MEMORY=100MB"):
+        large.claim(5)
+
+    monkeypatch.setenv("SPARK_QUEUE_MEMORY", "500MB")
+    assert [row["id"] for row in large.claim(5).rows] == ["c", "d"]
+
+    for size in ("1 TB", "-1GB", "99MB", "1e9"):
+        monkeypatch.setenv("SPARK_QUEUE_MEMORY", size)
+        with pytest.raises(InvalidConfigError, match=f"SPARK_QUEUE_MEMORY is '{size}', .* '4GB'"):
+            large.claim(5)
