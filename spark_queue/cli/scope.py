@@ -10,18 +10,15 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, TypeVar
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
-from spark_queue.cli import pandas_later
 from spark_queue.cli.engines import choice
-from spark_queue.cli.engines.choice import EngineChoice
-from spark_queue.cli.exits import Terminated, exit_of
-from spark_queue.cli.shown.console import SafeFormatter
-from spark_queue.cli.shown.display import Display
+from spark_queue.cli.engines.choice import EngineChoice, java_problem
+from spark_queue.cli.shown.display import Display, SafeFormatter, Terminated, exit_of
 from spark_queue.errors import InvalidArgumentError, SetupError, SparkNeededError, SparkQueueError
-from spark_queue.java import java_problem
 from spark_queue.processing.interrupts import interruptible, raising_at_sigterm
 
 if TYPE_CHECKING:
@@ -80,7 +77,7 @@ class Scope:
         Parameters
         ----------
         looks : bool
-            Whether it only looks: see :mod:`~spark_queue.cli.pandas_later`.
+            Whether it only looks: see :mod:`~spark_queue.cli.scope`.
 
         Raises
         ------
@@ -88,7 +85,7 @@ class Scope:
             When it takes Spark, and that is not here.
         """
         if looks and self._choice is not EngineChoice.SPARK:
-            self._is_without_pandas = pandas_later.leave_out()
+            self._is_without_pandas = hide_pandas()
         try:
             work()
         except SparkNeededError as exc:
@@ -171,7 +168,7 @@ class Scope:
         if self._choice is EngineChoice.LOCAL:
             raise InvalidArgumentError("engine is 'local', and this command needs Spark")
         if self._is_without_pandas:
-            pandas_later.bring_back()
+            restore_pandas()
         make = self._sessions or _local
         session = make(self.display.verbose)
         if not self.display.verbose:
@@ -278,3 +275,38 @@ def _local(verbose: bool) -> SparkSession:  # noqa: FBT001 - called by position 
         )
     except ModuleNotFoundError as exc:
         raise SetupError(f"{exc.name} is not installed; pip install 'spark-queue[spark]'") from exc
+
+
+class _NoPandas:
+    """Says of pandas that it is not installed."""
+
+    @staticmethod
+    def find_spec(name: str, *_: Any) -> None:
+        """See :class:`importlib.abc.MetaPathFinder`."""
+        if name == "pandas":
+            raise ModuleNotFoundError(name=name)
+
+
+def hide_pandas() -> bool:
+    """Have Arrow find no pandas; False where somebody has loaded it."""
+    if "pandas" in sys.modules:
+        return False
+    hidden: Any = _NoPandas()
+    sys.meta_path.insert(0, hidden)
+    try:
+        _import_with_arrow()
+    finally:
+        sys.meta_path.remove(hidden)
+    return True
+
+
+def restore_pandas() -> None:
+    """Have Arrow know pandas, where it is installed."""
+    if find_spec("pandas") is not None:
+        _import_with_arrow().to_pandas()
+
+
+def _import_with_arrow() -> Any:
+    import pyarrow as pa  # noqa: PLC0415 - help works without it
+
+    return pa.array([None])

@@ -16,11 +16,11 @@ from spark_queue.cli.commands.item_commands import show_affected
 from spark_queue.cli.commands.setting_commands import (
     ConfigFile,
     LiveOptions,
+    read_mapping,
 )
-from spark_queue.cli.config_file import read_mapping
 from spark_queue.cli.scope import Scope
 from spark_queue.cli.shown import show_counts
-from spark_queue.cli.shown.plain import plain
+from spark_queue.cli.shown.words import plain
 from spark_queue.config import QueueConfig
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.settings_text import read_options

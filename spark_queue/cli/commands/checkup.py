@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import RenderableType
 from typer import Argument, Option
 
 from spark_queue.checks import seconds
-from spark_queue.cli import exits
 from spark_queue.cli.command import looking
-from spark_queue.cli.exits import Exit
 from spark_queue.cli.scope import Scope
-from spark_queue.cli.shown import show_findings
-from spark_queue.cli.shown.plain import plain
+from spark_queue.cli.shown import display, words
+from spark_queue.cli.shown.display import Exit
+from spark_queue.cli.shown.words import Plain, plain
+from spark_queue.wording import visible
 
 if TYPE_CHECKING:
     from spark_queue.doctor.finding import Checkup
@@ -72,7 +74,7 @@ def doctor(
     shown: dict[str, Any] = {"exit": code, "queues": [plain(one) for one in found]}
     if failed:
         shown["failed"] = [_failure(name, exc) for name, exc in failed.items()]
-    scope.display.show(shown, *show_findings.checkups(shown))
+    scope.display.show(shown, *checkups(shown))
     if code:
         raise typer.Exit(code)
 
@@ -82,7 +84,7 @@ def _examine(scope: Scope, name: str, limits: Thresholds, found: list[Checkup]) 
 
 
 def _failure(name: str, exc: Exception) -> dict[str, str]:
-    return {"queue": name, "error": type(exc).__name__, "message": exits.message_of(exc)}
+    return {"queue": name, "error": type(exc).__name__, "message": display.message_of(exc)}
 
 
 def exit_of(found: Sequence[Checkup], failed: Sequence[Exception] = ()) -> Exit:
@@ -91,6 +93,68 @@ def exit_of(found: Sequence[Checkup], failed: Sequence[Exception] = ()) -> Exit:
     if "error" in worst:
         return Exit.UNSOUND
     if failed:
-        return exits.exit_of(failed[0])
+        return display.exit_of(failed[0])
     left = any(checkup.unchecked for checkup in found)
     return Exit.WARNED if "warning" in worst or left else Exit.OK
+
+
+#: Columns of a terminal that nobody made wider.
+_WIDTH = 80
+
+
+def checkups(data: Plain) -> list[RenderableType]:
+    """Show what was found of each queue, the worst first, and which could not be examined."""
+    lines: list[RenderableType] = [x for one in data["queues"] for x in _checkup(one)]
+    for one in data.get("failed", ()):
+        lines += [f"{one['queue']}: cannot be examined", f"    {one['message']}"]
+    return lines
+
+
+def _checkup(data: Plain) -> Iterator[str]:
+    found, left = data["findings"], data["unchecked"]
+    count = words.plural(len(found), "finding") if found else "nothing found"
+    yield f"{data['queue']}: {count}"
+    if data.get("storage"):
+        yield f"  {_storage(data['storage'])}"
+    for finding in found:
+        yield from _finding(finding)
+    for why in dict.fromkeys(left.values()):
+        names = ", ".join(name for name, said in left.items() if said == why)
+        yield from _wrap(f"not checked: {names}", 2)
+        yield from _wrap(why, 4)
+
+
+def _storage(data: Plain) -> str:
+    free = "" if data["free"] is None else f", {words.size(data['free'])} free"
+    due = f": an upgrade to {data['newest_format']} is due"
+    is_due = data["format"] != data["newest_format"]
+    return f"{words.size(data['size'])} on disk{free}; format {data['format']}{due * is_due}"
+
+
+def _wrap(text: str, indent: int) -> list[str]:
+    """Break a sentence into lines of a terminal; no word of it, which may be a path."""
+    before = " " * indent
+    return wrap(
+        visible(text),
+        _WIDTH,
+        initial_indent=before,
+        subsequent_indent=before,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _finding(data: Plain) -> Iterator[str]:
+    since = f", since {words.instant(data['since'])}" if data["since"] else ""
+    reader = f", reader {data['reader']}" if data["reader"] else ""
+    yield f"  {data['severity']}: {data['id']}{reader}{since}"
+    yield from _wrap(data["what"], 4)
+    if data["command"]:
+        yield f"    {_prompt(data['command'])} {data['command']}"
+
+
+def _prompt(command: str) -> str:
+    """Return before what a command is typed: a shell, SQL, or a session of Python."""
+    if command.startswith("spark.conf."):
+        return ">>>"
+    return "SQL>" if command.startswith(("DELETE ", "DESCRIBE ")) else "$"

@@ -25,8 +25,8 @@ from spark_queue.cli.scope import Scope
 from spark_queue.cli.shown import show_counts, show_items
 from spark_queue.cli.shown.display import Display
 from spark_queue.cli.shown.formats import Format, format_of
-from spark_queue.cli.shown.plain import plain
 from spark_queue.cli.shown.progress import claim_progress
+from spark_queue.cli.shown.words import plain
 from spark_queue.errors import InvalidArgumentError
 
 if TYPE_CHECKING:

@@ -13,9 +13,8 @@ from typer import Argument, Option
 from spark_queue.cli.command import ReaderOption, command
 from spark_queue.cli.scope import Scope
 from spark_queue.cli.shown import show_counts
-from spark_queue.cli.shown.console import SafeConsole, text_of
-from spark_queue.cli.shown.display import compact_table
-from spark_queue.cli.shown.plain import plain
+from spark_queue.cli.shown.display import SafeConsole, compact_table, text_of
+from spark_queue.cli.shown.words import plain
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.settings_text import changes, read_options, read_weights
 

@@ -10,10 +10,9 @@ from typing import Annotated, Any
 from typer import Option
 
 from spark_queue.cli.command import Name, ReaderOption, looking, operating
-from spark_queue.cli.config_file import read_mapping
 from spark_queue.cli.scope import Scope
 from spark_queue.config import LIVE_SETTINGS
-from spark_queue.errors import InvalidArgumentError
+from spark_queue.errors import InvalidArgumentError, InvalidConfigError
 from spark_queue.settings_text import changes, read_options, read_weights
 from spark_queue.wording import visible
 
@@ -110,3 +109,29 @@ def _yaml(values: Mapping[str, Any]) -> str:
         return said
     # Escapes of YAML are read back as what they stand for; ours would not be.
     return yaml.safe_dump(dict(values), sort_keys=False)
+
+
+def read_mapping(file: Path) -> dict[str, Any]:
+    """Read names and values from a YAML file.
+
+    Raises
+    ------
+    InvalidConfigError
+        When the file cannot be read, or is no mapping of names.
+    """
+    import yaml  # noqa: PLC0415 - takes a while
+
+    try:
+        found = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except OSError as exc:
+        raise InvalidConfigError(f"configuration {str(file)!r}: {exc.strerror}") from exc
+    except (yaml.YAMLError, UnicodeError) as exc:
+        why = " ".join(str(exc).split())
+        raise InvalidConfigError(f"configuration {str(file)!r} is no YAML: {why}") from exc
+    if found is None:
+        return {}
+    if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
+        raise InvalidConfigError(
+            f"configuration {str(file)!r} must be a mapping of names to values"
+        )
+    return found

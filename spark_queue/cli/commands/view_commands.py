@@ -5,16 +5,29 @@ They take no lock.
 
 from __future__ import annotations
 
-from typing import Annotated
+import time
+import webbrowser
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
 
+from rich.console import Group
+from rich.live import Live
 from typer import Argument, Option
 
-from spark_queue.cli.command import Name, ReaderOption, looking
+from spark_queue.cli.command import AsOfOption, Name, ReaderOption, looking, read_as_of
 from spark_queue.cli.scope import Scope
-from spark_queue.cli.shown import show_counts, show_items
-from spark_queue.cli.shown.plain import plain
-from spark_queue.cli.shown.times import AsOfOption, read_as_of
+from spark_queue.cli.shown import show_counts, show_items, show_report
+from spark_queue.cli.shown.display import SafeConsole
+from spark_queue.cli.shown.words import plain
 from spark_queue.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spark_queue.metrics.metric_samples import AnyQueue
+    from spark_queue.report.model import ItemReport, Report
 
 _Limit = Annotated[int, Option(min=0, help="Items to show.")]
 _Seq = Annotated[int, Argument(help="The number of the item.")]
@@ -86,3 +99,108 @@ def history(scope: Scope, name: Name, seq: _Seq, reader: ReaderOption = None) ->
         raise InvalidArgumentError(f"seq is {seq}: queue {queue.name!r} has no such item")
     shown = {"queue": queue.name, "seq": seq, "transitions": found}
     scope.display.show(shown, *show_items.history(shown))
+
+
+@looking
+def metrics(
+    scope: Scope,
+    name: Name,
+    textfile: Annotated[
+        Path | None, Option(help="Where to write them, whole; standard output if nowhere.")
+    ] = None,
+    keys: Annotated[int, Option(help="How many fair keys are told one by one.")] = 20,
+    window: Annotated[
+        float, Option(help="How many seconds before now count, in waits and failures.")
+    ] = 3600.0,
+) -> None:
+    """Tell what is where in a queue, in the text format of Prometheus."""
+    # Help works without Arrow.
+    from spark_queue.metrics import metric_samples  # noqa: PLC0415
+    from spark_queue.metrics import textfile as written  # noqa: PLC0415
+
+    queue = cast("AnyQueue", scope.open_queue(name)[1])
+    found = metric_samples.samples(queue, keys=keys, window=timedelta(seconds=window))
+    if textfile is None:
+        plain = [
+            {"name": one.metric.prometheus, "labels": dict(one.labels), "value": one.value}
+            for one in found
+        ]
+        scope.display.show({"samples": plain}, *written.text(found).rstrip().split("\n"))
+        return
+    count = written.write(found, textfile)
+    said = f"{count} samples written to {textfile}"
+    scope.display.show({"textfile": str(textfile), "samples": count}, said)
+
+
+_Window = Annotated[float, Option(help="Seconds before that instant that count as now.")]
+
+
+@looking
+def report(
+    scope: Scope,
+    name: Name,
+    item: Annotated[
+        int | None, Option(help="Only this item: what happened to it, and what it waits for.")
+    ] = None,
+    as_of: AsOfOption = None,
+    window: _Window = 3600.0,
+    reader: ReaderOption = None,
+    html: Annotated[
+        Path | None, Option(help="Write it to this file, as a page that needs no network.")
+    ] = None,
+    *,
+    open: Annotated[bool, Option("--open", help="Show that page in a browser.")] = False,  # noqa: A002
+) -> None:
+    """Say what waits and why, what fails and since when, who holds what, and who did what."""
+    if open and html is None:
+        raise InvalidArgumentError("open needs a page to show: name its file with --html")
+    queue, past = scope.open_queue(name, reader)[1], read_as_of(as_of)
+    shown: Report | ItemReport
+    if item is None:
+        shown = queue.report(past, timedelta(seconds=window))
+        parts = show_report.report(shown)
+    else:
+        shown = queue.report_item(item, past)
+        parts = show_report.item(shown)
+    if html is None:
+        scope.display.show(shown.as_dict(), *parts)
+        return
+    html.write_text(shown.html(), encoding="utf-8")
+    scope.display.show({"html": str(html)}, f"written to {html}")
+    if open:
+        webbrowser.open(html.absolute().as_uri())
+
+
+@looking
+def top(
+    scope: Scope,
+    name: Name,
+    every: Annotated[float, Option(min=0.2, help="Seconds from one look to the next.")] = 2.0,
+    looks: Annotated[
+        int | None, Option(min=1, help="How often it is looked at; until Ctrl-C if not given.")
+    ] = None,
+    window: _Window = 3600.0,
+    reader: ReaderOption = None,
+) -> None:
+    """Show a queue as it changes; with --json an object on a line for each look."""
+    engine, queue = scope.open_queue(name, reader)
+    look = engine.reports(queue, timedelta(seconds=window))
+    # An interrupt is the usual end of it.
+    with suppress(KeyboardInterrupt):
+        if scope.display.json:
+            _repeat(lambda: scope.display.line(look().as_dict()), every, looks)
+            return
+        with Live(console=SafeConsole(), auto_refresh=False) as live:
+            _repeat(
+                lambda: live.update(Group(*show_report.live(look())), refresh=True), every, looks
+            )
+
+
+def _repeat(show: Callable[[], None], every: float, looks: int | None) -> None:
+    """Show something so many times, or until it is interrupted."""
+    seen = 0
+    while looks is None or seen < looks:
+        if seen:
+            time.sleep(every)
+        show()
+        seen += 1

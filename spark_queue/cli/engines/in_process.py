@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from spark_queue.cli.engines.choice import is_local, local_path
 from spark_queue.cli.engines.command_engine import LETTER, SHOWN, AnyQueue, Past, RowSource
-from spark_queue.cli.shown.plain import plain
+from spark_queue.cli.shown.words import plain
 from spark_queue.clock import SystemClock
 from spark_queue.config import QueueConfig
 from spark_queue.delta.arrow import moving

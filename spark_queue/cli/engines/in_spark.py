@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, cast
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
 
-from spark_queue.cli import inputs
 from spark_queue.cli.engines.choice import absolute
 from spark_queue.cli.engines.command_engine import LETTER, SHOWN, AnyQueue, Past, RowSource
-from spark_queue.cli.shown.plain import plain, rows
+from spark_queue.cli.shown.formats import Format, misfits
+from spark_queue.cli.shown.words import VALUE_CHARS, clip, plain, rows
 from spark_queue.clock import SystemClock
 from spark_queue.config import QueueConfig
 from spark_queue.delta.plans.snapshot import choose
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.address import QueueAddress
+from spark_queue.delta.tables.schema import OPTIONAL_COLUMNS
+from spark_queue.delta.tables.spark_types import struct_of
 from spark_queue.doctor import examine as examination
+from spark_queue.errors import InvalidArgumentError, SchemaMismatchError, SparkQueueError
 from spark_queue.looking import store_of
 from spark_queue.queue import DeltaQueue
 from spark_queue.report import reading
@@ -26,10 +32,111 @@ from spark_queue.report.reading import Followed
 from spark_queue.results import Affected, EnqueueResult, Maintained, Upgraded
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+
     from spark_queue.cli.scope import Scope
     from spark_queue.doctor.finding import Checkup
     from spark_queue.doctor.thresholds import Thresholds
     from spark_queue.reader import Reader
+
+_RECORD = "_record"
+
+#: What Spark calls the lines that are no JSON, where it looks for columns.
+_NO_RECORD = "_corrupt_record"
+
+
+def read_files(spark: SparkSession, path: str, kind: Format, schema: StructType) -> DataFrame:
+    """Read files as rows of a queue.
+
+    CSV and JSON have no types of their own, so values are read as what the queue has; one that
+    does not fit fails the read.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When there are no such files.
+    SchemaMismatchError
+        When a column is missing, or the queue has no such column.
+    """
+    if kind is Format.PARQUET:
+        _columns(spark, path, kind)
+        return spark.read.parquet(path)
+    # Without this, a value that does not parse is read as null, and enqueued.
+    reader = spark.read.option("mode", "FAILFAST")
+    return _load(reader.schema(_as_queued(spark, path, kind, schema)), path, kind)
+
+
+@contextmanager
+def explain_misfits(
+    spark: SparkSession, path: str, kind: Format, schema: StructType
+) -> Iterator[None]:
+    """Name the value that does not fit, where reading files fails in the block.
+
+    Raises
+    ------
+    SchemaMismatchError
+        In the place of what Spark raised, where a record of the files is the cause.
+    """
+    try:
+        yield
+    except SparkQueueError:
+        raise
+    except Exception as exc:
+        if kind is Format.PARQUET:
+            raise
+        _raise_misfit(spark, path, kind, _as_queued(spark, path, kind, schema), exc)
+        raise
+
+
+def _raise_misfit(
+    spark: SparkSession, path: str, kind: Format, schema: StructType, cause: Exception
+) -> None:
+    marked = StructType([*schema.fields, StructField(_RECORD, StringType())])
+    reader = spark.read.option("columnNameOfCorruptRecord", _RECORD).schema(marked)
+    row = _load(reader, path, kind).where(F.col(_RECORD).isNotNull()).first()
+    if row is None:
+        return
+    record = clip(row[_RECORD].strip(), VALUE_CHARS)
+    wrong = misfits(kind, schema.names, row[_RECORD], row.asDict())
+    if not wrong:
+        raise InvalidArgumentError(
+            f"files {path!r}: {record!r} is no record of {', '.join(schema.names)}"
+        ) from cause
+    column, value = next(iter(wrong.items()))
+    kind_of_it = schema[column].dataType.simpleString()
+    raise SchemaMismatchError(
+        column, f"is {kind_of_it} in the queue, and {clip(value)!r} in the record {record!r}"
+    ) from cause
+
+
+def _as_queued(spark: SparkSession, path: str, kind: Format, schema: StructType) -> StructType:
+    """Return the columns of text files, with the types that the queue has for them."""
+    names = _columns(spark, path, kind)
+    known = {field.name: field for field in (*schema.fields, *struct_of(OPTIONAL_COLUMNS))}
+    for name in schema.names:
+        if name not in names:
+            raise SchemaMismatchError(
+                name, f"is missing; the files have {', '.join(names) or 'none'}"
+            )
+    for name in names:
+        if name not in known:
+            raise SchemaMismatchError(name, "is not a column of the queue; drop it")
+    return StructType([known[name] for name in names])
+
+
+def _load(reader: DataFrameReader, path: str, kind: Format) -> DataFrame:
+    if kind is Format.JSON:
+        return reader.json(path)
+    return reader.option("header", True).option("enforceSchema", False).csv(path)
+
+
+def _columns(spark: SparkSession, path: str, kind: Format) -> list[str]:
+    try:
+        found = spark.read.format(kind.value).option("header", True).load(path).columns
+    except AnalysisException as exc:
+        why = str(exc).splitlines()[0]
+        raise InvalidArgumentError(f"files {path!r} cannot be read as {kind.value}: {why}") from exc
+    return [name for name in found if name != _NO_RECORD]
 
 
 def create(scope: Scope, name: str, schema: str, config: QueueConfig) -> str:
@@ -96,7 +203,7 @@ def enqueue(scope: Scope, queue: AnyQueue, source: RowSource) -> EnqueueResult:
         frame = scope.spark.read.table(str(source.table))
     else:
         found = (scope.spark, absolute(source.files), source.kind, into.schema)
-        frame, explained = inputs.read_files(*found), inputs.explain_misfits(*found)
+        frame, explained = read_files(*found), explain_misfits(*found)
     with explained:
         return into.enqueue(frame, source.order_by, on_duplicate=source.on_duplicate)
 

@@ -3,21 +3,125 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any
 
 from rich import box
-from rich.console import RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from spark_queue.cli.exits import exit_of, message_of
-from spark_queue.cli.shown.console import SafeConsole, text_of
-from spark_queue.cli.shown.plain import plain
-from spark_queue.wording import visible
+from spark_queue.cli.shown.words import plain
+from spark_queue.errors import (
+    FormatVersionError,
+    InvalidArgumentError,
+    InvalidConfigError,
+    QueueExistsError,
+    QueueNotFoundError,
+    ReaderNotFoundError,
+    SchemaMismatchError,
+    SetupError,
+    SparkNeededError,
+    SparkQueueError,
+    UnsafeSessionError,
+    WriterLockedError,
+)
+from spark_queue.wording import line_of, visible
+
+
+class Exit(IntEnum):
+    """Exit codes."""
+
+    OK = 0
+    """Done. Items that went to the dead letters are a result, not a failure."""
+    FAILED = 1
+    """The operation failed; nothing of it was done, or it can be started again."""
+    USAGE = 2
+    """A wrong argument, data that do not fit, no such queue, or a machine that is not set up."""
+    LOCKED = 3
+    """Another process keeps the right to write to the queue, or a front of it holds the queue."""
+    WARNED = 4
+    """The doctor found something to look at, or could not make a check."""
+    UNSOUND = 5
+    """The doctor found what keeps a queue from working, or from giving right answers."""
+    INTERRUPTED = 130
+    """SIGINT; what was claimed is released."""
+    TERMINATED = 143
+    """SIGTERM; what was claimed is released."""
+
+
+class Terminated(BaseException):
+    """Raised in the main thread by SIGTERM."""
+
+
+_USAGE = (
+    FormatVersionError,
+    InvalidArgumentError,
+    InvalidConfigError,
+    QueueExistsError,
+    QueueNotFoundError,
+    ReaderNotFoundError,
+    SchemaMismatchError,
+    SetupError,
+    SparkNeededError,
+    UnsafeSessionError,
+)
+
+
+def exit_of(exc: BaseException) -> Exit:
+    """Return the exit code for an error."""
+    if isinstance(exc, KeyboardInterrupt):
+        return Exit.INTERRUPTED
+    if isinstance(exc, Terminated):
+        return Exit.TERMINATED
+    if isinstance(exc, WriterLockedError):
+        return Exit.LOCKED
+    return Exit.USAGE if isinstance(exc, _USAGE) else Exit.FAILED
+
+
+def message_of(exc: BaseException) -> str:
+    """Return one line that says what went wrong."""
+    if isinstance(exc, KeyboardInterrupt):
+        return "interrupted"
+    if isinstance(exc, Terminated):
+        return "terminated"
+    said = line_of(exc)
+    if isinstance(exc, QueueNotFoundError):
+        said = said.replace("make it with create()", "make it with spark-queue create")
+    if isinstance(exc, SparkQueueError):
+        return said
+    return f"{type(exc).__name__}: {said}" if said else type(exc).__name__
+
+
+class SafeConsole(Console):
+    """A console on which no text steers the terminal; rich itself still may."""
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """Return the pieces of something, the texts among them escaped."""
+        for piece in super().render(renderable, options):
+            yield piece if piece.control else piece._replace(text=visible(piece.text, lines=True))
+
+
+class SafeFormatter(logging.Formatter):
+    """Lines of a log for a terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return a record as text, its control characters escaped."""
+        return visible(super().format(record), lines=True)
+
+
+def text_of(*lines: str) -> Text:
+    """Return lines as a cell of a table, escaped before their width is counted."""
+    return Text("\n".join(map(visible, lines)))
+
 
 #: The narrowest that a column of texts gets, and the widest that it is made narrower for others.
 FOLDED = 8

@@ -20,8 +20,7 @@ from rich.progress import (
 from rich.table import Column
 
 from spark_queue.cli.shown import show_counts, words
-from spark_queue.cli.shown.console import SafeConsole
-from spark_queue.cli.shown.display import Display
+from spark_queue.cli.shown.display import Display, SafeConsole
 
 if TYPE_CHECKING:
     from spark_queue.ingest.run import Progress as Step

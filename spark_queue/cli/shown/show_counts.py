@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from rich.console import RenderableType
 
 from spark_queue.cli.shown import words
-from spark_queue.cli.shown.console import text_of
-from spark_queue.cli.shown.display import compact_table
-from spark_queue.cli.shown.plain import Plain
+from spark_queue.cli.shown.display import compact_table, text_of
 from spark_queue.cli.shown.show_items import NOTES, STATES
+from spark_queue.cli.shown.words import Plain
 
 #: What is shown of a key; there is room for no more, and ``--json`` has the rest.
 _OF_A_KEY = ("dead", "ready", "claimed", "acked")

@@ -12,7 +12,7 @@ import pytest
 
 from spark_queue.cli import main
 from spark_queue.cli.app import app
-from spark_queue.cli.shown.show_findings import checkups
+from spark_queue.cli.commands.checkup import checkups
 from spark_queue.delta.tables.schema import FORMAT_VERSION
 from spark_queue.local.local_queue import LocalQueue
 

@@ -167,9 +167,9 @@ def test_a_look_loads_neither_pandas_nor_what_it_does_not_ask(
 def test_arrow_knows_pandas_again_where_a_look_goes_on_with_spark() -> None:
     """What was left out for a start is there before a session is: times of pandas are times."""
     code = """
-from spark_queue.cli import pandas_later
-print(pandas_later.leave_out())
-pandas_later.bring_back()
+from spark_queue.cli import scope
+print(scope.hide_pandas())
+scope.restore_pandas()
 import pandas, pyarrow as pa
 print(pa.array(pandas.to_datetime(pandas.Series(["2020-01-01", None]))).type)
 """

@@ -22,7 +22,7 @@ from pyspark.sql.types import (
 from spark_queue.cli.scope import Scope
 from spark_queue.cli.shown import words
 from spark_queue.cli.shown.display import Display
-from spark_queue.cli.shown.plain import plain, rows
+from spark_queue.cli.shown.words import plain, rows
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from spark_queue.cli.command import read_as_of, read_start
 from spark_queue.cli.commands.reader_commands import news
-from spark_queue.cli.shown.times import read_as_of, read_start
 from spark_queue.errors import InvalidArgumentError
 
 

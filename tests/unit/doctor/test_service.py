@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from spark_queue.cli.shown import show_findings
-from spark_queue.cli.shown.plain import plain
+from spark_queue.cli.commands.checkup import checkups
+from spark_queue.cli.shown.words import plain
 from spark_queue.clock import ManualClock
 from spark_queue.delta.commands import readers
 from spark_queue.delta.tables.schema import FORMAT_VERSION
@@ -141,7 +141,7 @@ def test_a_format_of_an_earlier_release_is_good_to_know(make: Make, clock: Manua
         FORMAT_VERSION - 1,
         FORMAT_VERSION,
     )
-    shown = show_findings.checkups({"queues": [plain(checkup)]})
+    shown = checkups({"queues": [plain(checkup)]})
     due = f"; format {FORMAT_VERSION - 1}: an upgrade to {FORMAT_VERSION} is due"
     assert str(shown[1]).endswith(due)
 
