@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import cached_property
+from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables import merging
+from spark_queue.delta.tables.commits import commit_at, commit_path, newest_version, summed_up
 from spark_queue.delta.tables.facts import LogName
-from spark_queue.delta.tables.log import Log
-from spark_queue.delta.tables.schema import CONFIG, HEAD
+from spark_queue.delta.tables.files import LogFile
+from spark_queue.delta.tables.local_log import LocalLog
+from spark_queue.delta.tables.log import APP_ID, Log
+from spark_queue.delta.tables.schema import CONFIG, HEAD, ITEM, META_LANE
 from spark_queue.delta.tables.settings import Settings
+from spark_queue.errors import SparkNeededError
 
 #: Commits that are looked at, from the newest back.
 RECENT = 500
@@ -164,3 +177,119 @@ def where_of(steps: Sequence[int], *, has_none: bool) -> str:
     named = ", ".join(map(str, sorted(steps)[:_NAMED]))
     parts = ["_step IS NULL"] * has_none + [f"_step IN ({named})"] * bool(named)
     return " OR ".join(parts)
+
+
+@dataclass(frozen=True)
+class TableHere(LoggedTable):
+    """See :class:`~spark_queue.doctor.table.CheckedTable`, as of all that follows."""
+
+    log: Log[Any]
+
+    @cached_property
+    def _directory(self) -> Path:
+        found = self.store.handle.place.directory_of(self.steps)
+        if found is None:
+            raise SparkNeededError(f"to look at {self.store.name!r}", "it is on no disk")
+        return found
+
+    def newest_commits(self) -> Sequence[Written]:
+        """See :class:`CheckedTable`."""
+        directory = self._directory
+        newest = newest_version(directory, None)
+        if newest is None:
+            return ()
+        first = max(0, newest - RECENT + 1)
+        at_hand = [at for at in range(first, newest + 1) if commit_path(directory, at).exists()]
+        live = {file.path for file in self._files}
+        return [_read_commit(directory, version, live) for version in at_hand]
+
+    def _meta(self, kind: str, since: int, *columns: str) -> list[dict[str, Any]]:
+        """Return the rows of a kind in the lane of heads, from a step on, in order."""
+        files = [file for file in self._files if file.gen == META_LANE]
+        files = [file for file in files if file.may_have("_step", since)]
+        rows = self.log.rows_of(files, ["_kind", "_step", "_body", *columns])
+        wanted = pc.and_(pc.equal(rows["_kind"], kind), pc.greater_equal(rows["_step"], since))
+        found: list[dict[str, Any]] = rows.filter(wanted).sort_by("_step").to_pylist()
+        return found
+
+    def files(self) -> Files:
+        """See :class:`CheckedTable`."""
+        groups = list(merging.groups(self._files))
+        small = [file for group in groups for file in group]
+        return Files(
+            count=len(self._files),
+            could_be=len(self._files) - len(small) + len(groups),
+            since=min((at for file in small if (at := self._written_at(file))), default=None),
+            gone=list(self._missing_files()),
+        )
+
+    def size(self) -> int:
+        """See :class:`CheckedTable`."""
+        found = 0
+        for at, _, names in os.walk(self._directory):
+            for name in names:
+                # Files come and go beside.
+                with suppress(FileNotFoundError):
+                    found += Path(at, name).stat().st_size
+        return found
+
+    def _written_at(self, file: LogFile) -> datetime | None:
+        try:
+            return _moment(self._path(file))
+        except FileNotFoundError:
+            return None
+
+    def _missing_files(self) -> Iterator[str]:
+        for file in self._files:
+            path = self._path(file)
+            if not path.exists():
+                yield f"{file.path} is gone"
+            elif (found := path.stat().st_size) != file.size:
+                yield f"{file.path} has {found} of {file.size} bytes"
+
+    def _path(self, file: LogFile) -> Path:
+        return self._directory / unquote(file.path)
+
+    def strangers(self) -> Strangers:
+        """See :class:`CheckedTable`."""
+        rows = self.log.rows_of(self._files, ["_kind", "_step", "_seq"])
+        steps = rows.filter(pc.equal(rows["_kind"], HEAD))["_step"].combine_chunks()
+        is_of_a_step = pc.is_in(rows["_step"], value_set=steps)
+        others = rows.filter(pc.invert(is_of_a_step))["_step"]
+        twice = _count_repeated(rows) if self.which == "queue" else 0
+        unknown = [step for step in pc.unique(others).to_pylist() if step is not None]
+        return Strangers(
+            count=len(others) + twice,
+            where=where_of(unknown, has_none=others.null_count > 0),
+        )
+
+    def count_unsummed(self) -> tuple[int, int]:
+        """See :class:`CheckedTable`."""
+        newest = newest_version(self._directory, None) or 0
+        interval = self.log.interval if isinstance(self.log, LocalLog) else 1
+        return newest - (summed_up(self._directory) or 0), interval
+
+    @cached_property
+    def _files(self) -> list[LogFile]:
+        return self.log.files()
+
+
+def _read_commit(directory: Path, version: int, live: Collection[str]) -> Written:
+    commit = commit_at(directory, version, APP_ID)
+    return Written(
+        version=version,
+        at=_moment(commit_path(directory, version)),
+        token=commit.token if commit.step is not None else None,
+        is_foreign=commit.step is None and bool(commit.files) and not commit.takes_away,
+        is_in_force=any(file.path in live for file in commit.files),
+    )
+
+
+def _moment(path: Path) -> datetime:
+    return datetime.fromtimestamp(path.stat().st_mtime, timezone.utc)
+
+
+def _count_repeated(rows: pa.Table) -> int:
+    """Return how many rows of items have the number of another."""
+    seqs = rows.filter(pc.equal(rows["_kind"], ITEM))["_seq"]
+    return len(seqs) - int(pc.count_distinct(seqs, mode="all").as_py())

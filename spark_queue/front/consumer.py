@@ -19,10 +19,8 @@ from spark_queue.delta.store.news import TICK, Look
 from spark_queue.delta.tables.schema import TRACE
 from spark_queue.errors import LeaseLostError, QueueShutDownError
 from spark_queue.front.batcher import Batcher, settle
-from spark_queue.front.leases import Leases
-from spark_queue.front.prefetch import Prefetch
+from spark_queue.front.leases import Leases, Prefetch, Retries
 from spark_queue.front.queue_ends import Outlet
-from spark_queue.front.retries import Retries
 from spark_queue.inprocess.blocking import BlockingQueue
 from spark_queue.inprocess.singular.requests import Promise
 from spark_queue.waiting import aio

@@ -3,19 +3,86 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
 from spark_queue.claim import Claim
 from spark_queue.clock import Clock
 from spark_queue.delta.commands.settle import NAMED
 from spark_queue.errors import LeaseLostError
-from spark_queue.front.retries import Retries
 
 logger = logging.getLogger(__name__)
+
+#: Seconds until a step is tried again: after the first failure, doubled by each, and at most.
+_FIRST, _MOST = 1 / 16, 10.0
+
+
+class Retries:
+    """One kind of step of a front, which is tried again for as long as the front lives.
+
+    The first failure of its kind is logged, and the success that ends a row of them.
+
+    Parameters
+    ----------
+    name : str
+        The queue's name, for what is logged.
+    what : str
+        What the step does, as in "claims".
+    now : callable
+        Tells monotonic seconds.
+    """
+
+    def __init__(self, name: str, what: str, now: Callable[[], float] = time.monotonic) -> None:
+        self._name = name
+        self._what = what
+        self._now = now
+        self._failures = 0
+        self._said: set[object] = set()
+        self._until = 0.0
+
+    def is_due(self) -> bool:
+        """Tell whether the pause after the last failure is over."""
+        return not self._failures or self._now() >= self._until
+
+    def attempt(self, step: Callable[[], object], most: float = _MOST) -> bool:
+        """Do the step, and tell whether it went well; if not, it is due after a pause."""
+        try:
+            step()
+        except BaseException as exc:  # noqa: BLE001 - without its thread, a front would hang
+            self.note(exc, most)
+            return False
+        self.succeed()
+        return True
+
+    def note(self, error: BaseException, most: float = _MOST) -> None:
+        """Count a failure."""
+        self._until = self._now() + min(_FIRST * 2 ** min(self._failures, 30), most)
+        self._failures += 1
+        kind = (type(error), getattr(error, "errno", None))
+        if kind in self._said:
+            return
+        self._said.add(kind)
+        logger.warning(
+            "%s: the front %s in vain, tries again ever more rarely, and says this once: %s",
+            self._name,
+            self._what,
+            error,
+            # What the system refuses needs no lines of ours.
+            exc_info=None if isinstance(error, OSError) else error,
+        )
+
+    def succeed(self) -> None:
+        """Count a success."""
+        if self._failures:
+            told = "%s: the front %s again, after %d failure(s)"
+            logger.warning(told, self._name, self._what, self._failures)
+        self._failures = 0
+        self._said.clear()
+
 
 #: Parts of a lease after which it is renewed.
 _RENEWALS = 3
@@ -144,3 +211,77 @@ def _do_each(steps: Iterable[Callable[[], object]]) -> None:
             failure = exc
     if failure is not None:
         raise failure
+
+
+#: Items that a claim takes at most where nobody chose a number.
+_MOST = 1_000
+
+#: What is claimed lasts its takers so long, and so many times as long as the claim took.
+_LASTS, _CLAIMS = timedelta(milliseconds=100), 10
+
+#: A claim is at most so many times as large as the last one.
+_FASTEST = 4
+
+#: Items that nobody asked for are given back after so many times what they should have lasted.
+_STALE = 10
+
+
+class Prefetch:
+    """Size of the next claim, from how fast the items of the last one were taken.
+
+    Parameters
+    ----------
+    fixed : int, optional
+        The size that was chosen; by default it is learnt.
+    clock : Clock
+        The queue's clock.
+    """
+
+    def __init__(self, fixed: int | None, clock: Clock) -> None:
+        self._fixed = fixed
+        self._clock = clock
+        self._size = 1 if fixed is None else fixed
+        self._lasts = _LASTS
+        self._lease = timedelta.max
+        self._filled_at: datetime | None = None
+        self._ready = self._filled = 0
+
+    @property
+    def size(self) -> int:
+        """How many items the next claim takes, unless more are waited for."""
+        return self._size
+
+    def is_low(self, ready: int) -> bool:
+        """Tell whether fewer items are ready than half of a claim."""
+        return ready * 2 < self._size
+
+    def fill(self, ready: int, claimed: int, began: datetime, lease: timedelta) -> None:
+        """Note that a claim which began then brought items, and how many are ready now."""
+        self._filled_at = self._clock.now()
+        self._ready, self._filled, self._lease = ready, claimed, lease
+        self._lasts = max(_LASTS, _CLAIMS * (self._filled_at - began))
+
+    def learn(self, ready: int) -> None:
+        """Choose the size of the next claim, now that so few items of the last one are left."""
+        if self._fixed is not None or not self._filled:
+            return
+        taken, since = self._ready - ready, self._since()
+        pace = taken * (self._lasts / max(since, timedelta.resolution))
+        self._size = max(1, int(min(pace, _FASTEST * self._filled, _MOST)))
+        self._filled = 0
+
+    def time_left(self) -> timedelta:
+        """Return how long what is ready may be held without being asked for."""
+        if self._filled_at is None:
+            return timedelta.max
+        most = self._lease if self._fixed is not None else min(self._lease, _STALE * self._lasts)
+        return most - self._since()
+
+    def forget(self) -> None:
+        """Begin again with single items: what was claimed ahead was given back."""
+        self._filled_at, self._filled = None, 0
+        if self._fixed is None:
+            self._size = 1
+
+    def _since(self) -> timedelta:
+        return timedelta(0) if self._filled_at is None else self._clock.now() - self._filled_at

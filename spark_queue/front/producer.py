@@ -10,7 +10,7 @@ from typing import Any, Literal, cast
 from spark_queue import tracing
 from spark_queue.front.batcher import Batcher, settle
 from spark_queue.front.queue_ends import Inlet
-from spark_queue.journal.copies import own
+from spark_queue.journal.deliveries import own
 
 #: What may become of an item that is put.
 Became = Literal["inserted", "duplicate", "refused"]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from spark_queue.ingest.discovery import FILE_CONFIG, FILE_SCHEMA, discover
 from spark_queue.ingest.file_handler import FACTS_SCHEMA, file_facts
-from spark_queue.ingest.run import ingest
+from spark_queue.ingest.run import FILE_CONFIG, FILE_SCHEMA, discover, ingest
 from spark_queue.ingest.run_summary import IngestSummary, TenantSummary, TypeSummary
 
 __all__ = [

@@ -5,8 +5,7 @@ from __future__ import annotations
 from spark_queue.durability import Durability
 from spark_queue.errors import JournalFailedError
 from spark_queue.journal.aio_journal import AioJournaledQueue, AioJournalReader
-from spark_queue.journal.counters import JournalStats, ReaderStats
-from spark_queue.journal.deliveries import Read
+from spark_queue.journal.deliveries import JournalStats, Read, ReaderStats
 from spark_queue.journal.journal_options import QueueOptions, ReaderHooks
 from spark_queue.journal.journal_reader import JournalReader
 from spark_queue.journal.journal_views import AutoCommitReader, Transaction

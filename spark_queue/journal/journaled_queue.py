@@ -16,7 +16,7 @@ from spark_queue.errors import QueueFullError
 from spark_queue.journal import journal_options as opts
 from spark_queue.journal.aio_journal import AioJournaledQueue
 from spark_queue.journal.core import JournaledCore
-from spark_queue.journal.counters import JournalStats
+from spark_queue.journal.deliveries import JournalStats
 from spark_queue.journal.engine.journal_state import Target
 from spark_queue.journal.engine.reader_registry import ReaderStart, require_reader
 from spark_queue.journal.journal_options import QueueOptions, ReaderHooks

@@ -32,7 +32,7 @@ from spark_queue.delta.upkeep import clones
 from spark_queue.delta.views.ends import AsOf
 from spark_queue.durability import StepDurability, require_step_durability
 from spark_queue.errors import InvalidArgumentError, QueueNotFoundError
-from spark_queue.local import lagging, views
+from spark_queue.local import views
 from spark_queue.local.working import Worked
 from spark_queue.maintaining import Maintaining
 from spark_queue.opened import ReaderFacts, ReaderRegistry, drop_queue
@@ -300,7 +300,7 @@ class LocalReader(ReaderFacts, LocalQueue):  # type: ignore[misc]
         SparkNeededError
             When only Spark counts the bytes of a column, or reads the logs.
         """
-        return lagging.lag(self._store)
+        return views.lag(self._store)
 
     def __repr__(self) -> str:
         return f"LocalReader({self.name!r}, {self.reader!r})"

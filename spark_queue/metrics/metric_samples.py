@@ -12,9 +12,8 @@ from spark_queue import checks
 from spark_queue.delta.commands import readers
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import StatusHead
-from spark_queue.doctor.examine import examine
+from spark_queue.doctor.examine import CHECKS, examine
 from spark_queue.doctor.finding import Checkup
-from spark_queue.doctor.registry import CHECKS
 from spark_queue.metrics import instruments as named
 from spark_queue.metrics.instruments import NO_KEY, REST, Metric
 from spark_queue.report.model import Report, Tenant

@@ -25,9 +25,8 @@ from spark_queue.errors import (
 )
 from spark_queue.report.reading import Shared
 from spark_queue.serve import links, pages
-from spark_queue.serve.guard import RequestGuard
+from spark_queue.serve.guard import RequestGuard, Session, Sessions
 from spark_queue.serve.pages import Page
-from spark_queue.serve.sessions import Session, Sessions
 from spark_queue.serve.verbs import VERBS, FormField, Preview, Verb
 from spark_queue.serve.watching import FOR_A_CLICK, FOR_A_REFRESH, Board, WatchedQueue
 from spark_queue.wording import plural

@@ -53,9 +53,8 @@ def serve(
     """Show queues in a browser as they change; what is not on this machine needs a token."""
     require_installed()
     # Asked for when it is to be served: other commands need nothing of it.
-    from spark_queue.serve.guard import LOOPBACK  # noqa: PLC0415
+    from spark_queue.serve.guard import LOOPBACK, Sessions  # noqa: PLC0415
     from spark_queue.serve.server import listening, run  # noqa: PLC0415
-    from spark_queue.serve.sessions import Sessions  # noqa: PLC0415
     from spark_queue.serve.site import Site  # noqa: PLC0415
     from spark_queue.serve.watching import Board  # noqa: PLC0415
 

@@ -8,9 +8,8 @@ from itertools import pairwise
 
 from spark_queue.delta.store import fencing
 from spark_queue.delta.tables import lives
-from spark_queue.doctor.finding import Finding
+from spark_queue.doctor.finding import Finding, list_names, span
 from spark_queue.doctor.panels import StarvingKey
-from spark_queue.doctor.phrases import list_names, span
 from spark_queue.doctor.subject import ReaderSubject, Subject
 from spark_queue.report.model import HeldGroup
 from spark_queue.results import Liveness

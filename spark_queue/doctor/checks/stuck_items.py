@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from spark_queue.doctor.finding import Finding
-from spark_queue.doctor.phrases import list_names, span
+from spark_queue.doctor.finding import Finding, list_names, span
 from spark_queue.doctor.subject import ReaderSubject, Subject
 from spark_queue.report.model import RetryPoint
 from spark_queue.report.predicates import redrive_command

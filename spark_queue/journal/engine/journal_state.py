@@ -10,19 +10,21 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import partial
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 from spark_queue.checks import limit_of
 from spark_queue.clock import Clock
 from spark_queue.durability import Durability
-from spark_queue.journal.counters import PutTotals
+from spark_queue.errors import FencedError, JournalFailedError, QueueShutDownError
+from spark_queue.inprocess.singular.requests import ExecutionContext, Reply, require_elsewhere
+from spark_queue.inprocess.singular.singular_queue import SingularUpdateQueue
+from spark_queue.journal.deliveries import PutTotals
 from spark_queue.journal.engine.cache import EntryCache
 from spark_queue.journal.engine.group_commit import GroupCommit
 from spark_queue.journal.engine.puts import Puts
-from spark_queue.journal.engine.writer_thread import WriterThread
-from spark_queue.journal.failures import ended_by
 from spark_queue.journal.journal_options import QueueOptions
 from spark_queue.journal.records import Journal
 from spark_queue.waiting.futures import call_each
@@ -31,6 +33,90 @@ from spark_queue.waiting.timer import Timeout, Timer
 
 if TYPE_CHECKING:
     from spark_queue.journal.engine.reader_state import ReaderState
+
+
+def shut_down(name: str) -> Callable[[], Exception]:
+    """Return what makes the error of a queue that was closed."""
+    return lambda: QueueShutDownError(f"queue {name!r} is closed")
+
+
+def ended_by(name: str, error: BaseException | None) -> Callable[[], Exception]:
+    """Return what makes the error of a queue whose journal was lost, or could not be written."""
+    if error is None or isinstance(error, FencedError):
+        holder = "somebody else" if error is None else error.holder
+        return lambda: FencedError(f"queue {name!r}", holder)
+    return lambda: _failure(name, error)
+
+
+def _failure(name: str, cause: BaseException) -> Exception:
+    error = JournalFailedError(
+        f"queue {name!r} is closed, since its journal could not be written ({cause!r}): "
+        "open it again, which recovers what is durable"
+    )
+    error.__cause__ = cause
+    return error
+
+
+R = TypeVar("R")
+
+
+class WriterThread:
+    """Runs calls in order, on a thread of its own.
+
+    Parameters
+    ----------
+    name : str
+        What the thread and messages call it.
+    last_words : callable
+        Called on the thread with what kills it: an error that is no ordinary exception.
+    """
+
+    def __init__(self, name: str, last_words: Callable[[BaseException], object]) -> None:
+        self._last_words = last_words
+        self._calls: SingularUpdateQueue[Callable[[], Any], Any] = SingularUpdateQueue(
+            self._make, capacity=None, name=name
+        )
+        self.context: ExecutionContext = self._calls.work.context
+        self._calls.start()
+
+    def _make(self, call: Callable[[], R]) -> R:
+        try:
+            return call()
+        except Exception:
+            raise
+        except BaseException as error:
+            self._last_words(error)
+            raise
+
+    def run(self, call: Callable[[], R]) -> Reply[R]:
+        """Have a call made, and return the future of its result.
+
+        Raises
+        ------
+        QueueShutDownError
+            When the thread has gone.
+        """
+        return cast("Reply[R]", self._calls.submit_nowait(call))
+
+    def tell(self, call: Callable[[], object]) -> None:
+        """Have a call made whose result nobody waits for, if the thread is still there."""
+        with suppress(QueueShutDownError):
+            self._calls.submit_nowait(call)
+
+    def require_elsewhere(self) -> None:
+        """Refuse to wait for this thread on itself.
+
+        Raises
+        ------
+        DeadlockError
+            When a callback of a future, which this thread runs, is about to wait for it.
+        """
+        require_elsewhere(self.context)
+
+    def leave(self) -> None:
+        """Make the calls that were asked for, take no more, and end the thread after them."""
+        self._calls.shutdown(drain=True, wait=False)
+
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from spark_queue.checks import limit_of, optional, require_utf8
 from spark_queue.durability import Durability, require_kept
 from spark_queue.errors import InvalidArgumentError, QueueFullError, SparkQueueError
-from spark_queue.journal.copies import own
+from spark_queue.journal.deliveries import own
 from spark_queue.journal.engine.group_commit import DoneReceipt, Receipt
 from spark_queue.journal.engine.offsets import ReaderCursor
 from spark_queue.journal.journal_options import QueueOptions

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Generic, TypeVar
 
-from spark_queue.journal.counters import ReaderStats
-from spark_queue.journal.deliveries import Read
+from spark_queue.journal.deliveries import Read, ReaderStats
 from spark_queue.journal.engine.journal_settling import Settling
 from spark_queue.journal.engine.journal_state import QueueState
 from spark_queue.journal.engine.offsets import ReaderCursor

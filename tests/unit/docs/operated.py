@@ -21,7 +21,7 @@ from spark_queue.cli import main
 from spark_queue.clock import ManualClock, SystemClock
 from spark_queue.config import QueueConfig, RetryPolicy
 from spark_queue.delta.tables import who
-from spark_queue.doctor.here import TableHere
+from spark_queue.doctor.table import TableHere
 from spark_queue.local.local_queue import LocalQueue
 
 #: The page, and where its queue is on it.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from spark_queue.doctor.registry import CHECKS
+from spark_queue.doctor.examine import CHECKS
 from tests.unit.docs import operated
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from spark_queue.clock import ManualClock
+from spark_queue.doctor.examine import CHECKS
 from spark_queue.doctor.finding import Checkup, Finding
-from spark_queue.doctor.registry import CHECKS
 from spark_queue.doctor.thresholds import Thresholds
 from spark_queue.errors import InvalidArgumentError, QueueNotFoundError
 from spark_queue.local.local_queue import LocalQueue

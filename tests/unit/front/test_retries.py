@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_queue.front.retries import Retries
+from spark_queue.front.leases import Retries
 
 
 class _Steps:

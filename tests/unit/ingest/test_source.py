@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_queue.ingest.source import declared_encoding, is_python, names
+from spark_queue.ingest.file_handler import declared_encoding, is_python, names
 
 _SOURCE = b"""
 import os

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_queue.ingest.text import TextScan
+from spark_queue.ingest.file_handler import TextScan
 
 
 def _scan(data: bytes, *, chunk: int = 1 << 20, declared: str | None = None) -> TextScan:

@@ -17,8 +17,7 @@ from deltalake import write_deltalake
 
 from spark_queue import LocalQueue, QueueConfig, RetryPolicy
 from spark_queue.clock import ManualClock, SystemClock
-from spark_queue.doctor.examine import examine
-from spark_queue.doctor.registry import CHECKS
+from spark_queue.doctor.examine import CHECKS, examine
 from spark_queue.doctor.thresholds import Thresholds
 from spark_queue.metrics import metric_samples, textfile
 from tests.unit.metrics.promql import Scrapes, scraped

@@ -16,7 +16,7 @@ from spark_queue.cli import main
 from spark_queue.clock import ManualClock
 from spark_queue.delta.commands import readers
 from spark_queue.delta.tables.schema import FORMAT_VERSION
-from spark_queue.doctor.registry import CHECKS
+from spark_queue.doctor.examine import CHECKS
 from spark_queue.errors import InvalidArgumentError, SetupError
 from spark_queue.metrics import instruments, textfile
 from spark_queue.metrics.metric_samples import EXAMINED, Looker, Sample, samples

@@ -15,8 +15,7 @@ from spark_queue.config import QueueConfig
 from spark_queue.local.handles import store_of
 from spark_queue.local.local_queue import LocalQueue
 from spark_queue.report.reading import follow
-from spark_queue.serve.guard import LOOPBACK
-from spark_queue.serve.sessions import Sessions
+from spark_queue.serve.guard import LOOPBACK, Sessions
 from spark_queue.serve.site import Site
 from spark_queue.serve.watching import Board, OpenedQueue
 
