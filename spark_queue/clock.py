@@ -14,7 +14,6 @@ class Clock(Protocol):
 
     def now(self) -> datetime:
         """Return the current instant, with a time zone."""
-        ...
 
 
 class SystemClock:

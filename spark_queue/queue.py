@@ -13,14 +13,17 @@ from pyspark.sql.types import StructType
 from spark_queue import checks, streams, tracing
 from spark_queue.clock import Clock
 from spark_queue.config import QueueConfig, require_config
-from spark_queue.delta.commands import admin, enqueue
+from spark_queue.delta.commands import admin, enqueue, readers
+from spark_queue.delta.commands.readers import Start
 from spark_queue.delta.input.columns import (
     OrderBy,
+    of_spark,
     require_keys,
     require_order,
     require_user_schema,
 )
 from spark_queue.delta.input.ddl import parse_columns
+from spark_queue.delta.input.kinds import Field
 from spark_queue.delta.plans.frames import require_frame
 from spark_queue.delta.replica.request import EnqueueRules, OnDuplicate, OnFull
 from spark_queue.delta.store.store import Store
@@ -28,14 +31,48 @@ from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.delta.tables.facts import Listener
 from spark_queue.delta.tables.schema import fields_of
 from spark_queue.delta.upkeep import clones
-from spark_queue.opened import drop_queue
-from spark_queue.registering import Registering
+from spark_queue.maintaining import Maintaining
+from spark_queue.opened import ReaderRegistry, drop_queue
+from spark_queue.reader import Reader, Working
+from spark_queue.reader_config import require_reader
 from spark_queue.results import Affected, EnqueueResult
 from spark_queue.tracing import Trace
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
+
+
+class Registering(Working, Maintaining, ReaderRegistry[Reader]):
+    """A queue for which readers may be registered."""
+
+    def read_stream(self, reader: str, *, start: Start = "tail") -> DataFrame:
+        """Return the items as a plain stream, for a query with a checkpoint of its own.
+
+        The reader is registered, so that its items are kept: say with :meth:`Reader.advance`, from
+        ``foreachBatch`` or from time to time, up to which step the query is done.
+
+        Parameters
+        ----------
+        reader : str
+            Its name. A reader either claims or streams.
+        start
+            As for :meth:`reader`.
+
+        Returns
+        -------
+        DataFrame
+            A stream with the user's columns, ``_seq`` and ``_step``, each item once.
+        """
+        require_reader(reader, start)
+        self._reader = None
+        return Reader(readers.register(self._main, reader, None, start, streams=True)).stream()
+
+    def _columns_of(self, schema: StructType | str) -> tuple[Field, ...]:
+        return of_spark(parse_columns(schema))
+
+    def _make_reader(self, reader: Store) -> Reader:
+        return Reader(reader)
 
 
 class DeltaQueue(Registering):

@@ -22,7 +22,7 @@ from spark_queue.looking import Looking
 from spark_queue.opened import ReaderFacts
 from spark_queue.operating import Claimable, Operating
 from spark_queue.processing import worker
-from spark_queue.processing.handlers import AnyHandler, BatchHandler, ItemHandler, TableT
+from spark_queue.processing.calling import AnyHandler, BatchHandler, ItemHandler, TableT
 from spark_queue.processing.loop import ProcessResult
 from spark_queue.processing.options import (
     Asked,

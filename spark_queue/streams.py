@@ -32,7 +32,6 @@ class Processing(Protocol):
 
     def __call__(self, spark: SparkSession, time_limit: timedelta) -> ProcessResult:
         """Claim, run and settle."""
-        ...
 
 
 def enqueue_stream(

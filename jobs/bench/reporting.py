@@ -33,7 +33,7 @@ from spark_queue.delta.tables.heads import following
 from spark_queue.delta.tables.log import Log
 from spark_queue.local import handles
 from spark_queue.report import reading
-from spark_queue.report.predicates import id_of
+from spark_queue.report.view_texts import id_of
 from spark_queue.serve.guard import LOOPBACK
 from spark_queue.serve.site import Site
 from spark_queue.serve.watching import FOR_A_REFRESH, Board, OpenedQueue

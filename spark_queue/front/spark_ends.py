@@ -24,7 +24,7 @@ from spark_queue.delta.views import items
 from spark_queue.errors import QueueExistsError, QueueNotFoundError
 from spark_queue.front.queue_ends import Inlet, Outlet, Told, Watched
 from spark_queue.looking import main_store_of, store_of
-from spark_queue.processing.terms import worker_id
+from spark_queue.processing.loop import worker_id
 from spark_queue.queue import DeltaQueue
 from spark_queue.reader import Working
 

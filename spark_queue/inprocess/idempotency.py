@@ -40,15 +40,12 @@ class IdempotencyKeyStore(Protocol):
 
         Of any number of simultaneous calls for one key exactly one gets a token.
         """
-        ...
 
     def accept(self, key: Hashable, token: str) -> bool:
         """Mark a key as done; ``False``, and no effect, when the token does not own its lock."""
-        ...
 
     def release(self, key: Hashable, token: str) -> bool:
         """Free a key; ``False``, and no effect, when the token does not own its lock."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

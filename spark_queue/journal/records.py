@@ -113,14 +113,12 @@ class Journal(Protocol[T]):
     @property
     def survives(self) -> str:
         """What a commit survives: a power cut (``disk``), the ``process``, or neither."""
-        ...
 
     def recover(self) -> Recovered:
         """Take the journal over from its holder, and return what it holds.
 
         Returns once the former holder delivers nothing more. Called once, first.
         """
-        ...
 
     def commit(self, group: Group[T]) -> None:
         """Make a group durable: all of it, when this returns.
@@ -130,26 +128,21 @@ class Journal(Protocol[T]):
         FencedError
             When another holder has taken the journal over: nothing of the group is durable.
         """
-        ...
 
     def load(self, first: int, limit: int) -> Sequence[Entry[T]]:
         """Return some of the next entries from an id on, in order; none only at the end.
 
         Ids may be missing in between.
         """
-        ...
 
     def add_reader(self, name: str, config: ReaderConfig, *, head: int) -> ReaderOffset:
         """Register a reader that starts behind an id; durable when this returns."""
-        ...
 
     def change_reader(self, reader: int, name: str, config: ReaderConfig) -> None:
         """Give a reader another name or configuration; durable when this returns."""
-        ...
 
     def drop_reader(self, reader: int) -> None:
         """Forget a reader; durable when this returns."""
-        ...
 
     def checkpoint(self, passed: int) -> None:
         """Write the positions of readers compactly; drop or archive items that all have passed.
@@ -157,19 +150,15 @@ class Journal(Protocol[T]):
         Every item up to ``passed`` is done for every reader, durably; ids that are missing up to
         there are no reason to wait any more.
         """
-        ...
 
     def erase(self) -> None:
         """Remove the journal and everything in it."""
-        ...
 
     def close(self) -> None:
         """Give the journal up, so that the next holder need not wait."""
-        ...
 
     def is_held(self) -> bool:
         """Tell whether the journal is still ours for sure: only then may items be handed out.
 
         Quick: it is asked for every item.
         """
-        ...

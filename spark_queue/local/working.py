@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from spark_queue.doctor.finding import Checkup
     from spark_queue.doctor.thresholds import Thresholds
+    from spark_queue.processing.calling import AnyHandler, BatchHandler, ItemHandler, TableT
     from spark_queue.processing.crew import Using
-    from spark_queue.processing.handlers import AnyHandler, BatchHandler, ItemHandler, TableT
     from spark_queue.processing.local_processing import LocalOptions
     from spark_queue.processing.loop import ProcessResult
 

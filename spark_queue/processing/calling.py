@@ -7,17 +7,40 @@ from __future__ import annotations
 
 import signal
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 
+from spark_queue import tracing
+from spark_queue.delta.tables.schema import TRACE
 from spark_queue.errors import Reject, ResultMismatchError
 from spark_queue.processing.apart import Cut, Died, answers
 from spark_queue.processing.fitting import require_columns, require_fitting
-from spark_queue.processing.handlers import BatchHandler, ItemHandler
 from spark_queue.wording import text_of
+
+
+class Table(Protocol):
+    """What a type checker is told of a ``pyarrow.Table``, whose package may have no types."""
+
+    @property
+    def num_rows(self) -> int:
+        """How many items it has."""
+
+
+TableT = TypeVar("TableT", bound=Table)
+
+#: A handler of one item: the item as a dict; a dict with the columns of ``returns``, or nothing.
+ItemHandler = Callable[[dict[str, Any]], Mapping[str, Any] | None]
+
+#: A handler of many: a table of items; a table with ``_seq`` and the columns of ``returns``.
+BatchHandler = Callable[[TableT], TableT | None]
+
+#: Either of them, where ``per`` says which.
+AnyHandler = ItemHandler | BatchHandler[Any]
+
 
 #: Handlers run apart. It says of items which of them one call may get at most so many: each was
 #: among twice as many when a worker died.
@@ -313,3 +336,43 @@ def _to_bytes(batch: pa.RecordBatch) -> bytes:
 def _from_bytes(answer: bytes) -> pa.RecordBatch:
     with pa.ipc.open_stream(answer) as stream:
         return stream.read_next_batch()
+
+
+@dataclass(frozen=True, slots=True)
+class Continuing:
+    """Calls a handler; where what it gets belongs to traces, in a span that goes on with them.
+
+    An item's span is a child of its enqueuer's span; the span of a table with items of
+    several traces has links to them.
+    """
+
+    handler: AnyHandler
+    queue: str
+    """The queue's name or path."""
+
+    def __call__(self, given: Any) -> Any:
+        """Return what the handler returns; see :mod:`spark_queue.processing.calling`."""
+        if isinstance(given, dict):
+            trace = given.pop(TRACE, None)
+            return self._call(given, [trace], given["_seq"]) if trace else self.handler(given)
+        if TRACE not in given.schema.names:
+            return self.handler(given)
+        traces = given.column(TRACE).drop_null().to_pylist()
+        return self._call(given.drop_columns([TRACE]), traces, None)
+
+    def _call(self, given: Any, traces: list[str], seq: int | None) -> Any:
+        about: dict[str, Any] = {
+            "messaging.system": "spark_queue",
+            "messaging.operation.type": "process",
+            "messaging.destination.name": self.queue,
+        }
+        if seq is None:
+            about["messaging.batch.message_count"] = _count(given)
+        else:
+            about |= {"messaging.message.id": str(seq), "spark_queue.lease": given["_lease"]}
+        with tracing.continue_trace(f"process {self.queue}", traces, about):
+            return self.handler(given)
+
+
+def _count(table: pa.Table) -> int:
+    return int(table.num_rows)

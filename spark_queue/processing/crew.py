@@ -16,6 +16,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from spark_queue.processing.calling import (
+    AnyHandler,
     HandlerCalls,
     Item,
     called_with_table,
@@ -24,7 +25,6 @@ from spark_queue.processing.calling import (
     release,
     table_apart,
 )
-from spark_queue.processing.handlers import AnyHandler
 
 #: What a handler runs in.
 Using = Literal["threads", "processes"]

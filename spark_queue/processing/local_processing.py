@@ -27,11 +27,9 @@ from spark_queue.delta.tables.outputs import ResultTable
 from spark_queue.errors import InvalidArgumentError, SparkNeededError
 from spark_queue.processing import interrupts
 from spark_queue.processing.apart import can_fork
-from spark_queue.processing.calling import columns_of, warn_of_rows
-from spark_queue.processing.continuing import Continuing
+from spark_queue.processing.calling import Continuing, columns_of, warn_of_rows
 from spark_queue.processing.crew import Crew, Using
-from spark_queue.processing.loop import ProcessResult, run_claims
-from spark_queue.processing.terms import Terms
+from spark_queue.processing.loop import ProcessResult, Terms, run_claims
 
 #: What results have beside their own columns.
 _MARKS = (pa.field("_seq", pa.int64()), pa.field("_claim_id", pa.string()))

@@ -14,17 +14,129 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Literal, Protocol
 
+from spark_queue import checks
 from spark_queue.claim import Claim, make_claim
-from spark_queue.delta.commands import forwarding, recovery, settle, settle_and_claim
+from spark_queue.delta.commands import claims, forwarding, recovery, settle, settle_and_claim
+from spark_queue.delta.commands.claims import new_claim_id
 from spark_queue.delta.commands.settle import SettledStep, Verdict
 from spark_queue.delta.replica.request import Request
-from spark_queue.delta.store import news
+from spark_queue.delta.store import fencing, news
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import logger
+from spark_queue.delta.tables.schema import TERMINAL
 from spark_queue.delta.views.standing import Standing, standing
-from spark_queue.processing.run_length import RENEWALS, RunLength
+from spark_queue.errors import InvalidArgumentError
+from spark_queue.processing.calling import AnyHandler
 from spark_queue.rules.rule_model import Reason
+
+#: Parts of a lease after which it is renewed while a handler runs.
+RENEWALS = 3
+
+#: How fast runs grow while nothing goes back, and at most when something does.
+_FASTEST, _FAST = 4.0, 2.0
+
+#: One claim does not make runs shorter than this, or than half: the next may do better.
+_SHORT = 100.0
+
+#: Items that may go back for each one that is done. Fewer means more claims, more means more rows.
+_BACK = 1.5
+
+
+class RunLength:
+    """How many items of a group a claim takes: about as many as it will work off.
+
+    An item that is claimed and goes back costs two rows, and so does one that is done. So runs
+    grow while they are worked off, and shrink while more goes back than is done. A run is also to
+    end before its lease is renewed, as a renewal is a row for each item.
+
+    The length is known to this process, for all that process items of this reader.
+
+    Parameters
+    ----------
+    store : Store
+        The queue, as its reader sees it.
+    request : Request
+        What claims ask for; no run is longer than its.
+    """
+
+    def __init__(self, store: Store, request: Request) -> None:
+        self._store = store
+        self._request = request
+        self._known = store.position()
+
+    def request(self, length: float | None = None) -> Request:
+        """Return what the next claim asks for, with runs of a length or of the known one."""
+        wanted = self._known.run_length if length is None else length
+        run = max(1, min(self._request.run, int(wanted)))
+        return replace(self._request, claim_id=new_claim_id(), run=run)
+
+    def learn(self, length: float) -> None:
+        """Keep a length for the next claims."""
+        if self._request.run > 1:
+            self._known.run_length = max(1.0, length)
+
+    def after(self, claim: Claim, done: SettledStep | None = None) -> float:
+        """Return the length after a claim is settled; without how, if nothing of it goes back."""
+        known = self._known.run_length
+        longest = min(known, self._request.run, claim.count)
+        in_time = self._in_time(claim, longest)
+        back = 0 if done is None else done.released
+        if done is None or back == 0:
+            return in_time if in_time < longest else max(known, min(_FASTEST * longest, in_time))
+        finished = sum(n for state, n in done.counts.items() if state in TERMINAL)
+        wanted = min(_BACK * finished / back, _FAST) * longest
+        return min(max(wanted, min(longest / 2, _SHORT)), in_time)
+
+    def _in_time(self, claim: Claim, longest: float) -> float:
+        """Return how many items of a group are worked off before a lease is renewed."""
+        if claim.count == self._request.limit > longest:
+            # It took the time of other items, and there is no room for longer runs.
+            return self._known.run_length
+        took = max(self._store.clock.now() - claim.claimed_at, timedelta.resolution)
+        # What a claim takes by itself may be longer, and is no reason for ever shorter runs.
+        return max(longest * (self._request.lease / RENEWALS / took), min(longest, _SHORT))
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """A handler, and what its claims ask for, on any queue."""
+
+    handler: AnyHandler
+    per: Literal["item", "batch"] = "item"
+    limit: int = checks.PER_CLAIM
+    max_per_group: int | None = None
+    lease: timedelta | None = None
+    worker_id: str | None = None
+
+    def check_terms(self, on_claim: object) -> None:
+        """Raise where an option is none, on any queue."""
+        checks.require_handler("handler", self.handler)
+        checks.require_choice("per", self.per, ("item", "batch"))
+        checks.require_claim(self.limit, self.lease, 1, self.worker_id)
+        checks.optional(checks.require_count, "max_per_group", self.max_per_group, most=checks.MOST)
+        checks.optional(checks.require_callable, "on_claim", on_claim)
+
+    def request(self, store: Store) -> Request:
+        """Return what claims from a queue ask for."""
+        at, who = Snapshot(store), self.worker_id or worker_id(store)
+        return claims.request(at, self.limit, self.lease, who, self._run(at), None)
+
+    def _run(self, at: Snapshot) -> int:
+        """Return how many items of a group a claim takes; where nobody says all, if in order."""
+        most = self.max_per_group
+        if most is None:
+            grouped = at.settings.config.group_key is not None
+            return self.limit if grouped and self.per == "item" else 1
+        if most > 1 and self.per == "batch":
+            raise InvalidArgumentError(f"max_per_group is {most}: with per='batch' it must be 1")
+        return most
+
+
+def worker_id(store: Store) -> str:
+    """Return an id for this process; others on this machine can tell from it whether it runs."""
+    return fencing.life_of(store.handle.place.directory())
+
 
 #: Why processing ended. Of a queue that is paused or waits nothing could be claimed, though it is
 #: not empty.

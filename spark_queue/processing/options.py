@@ -15,8 +15,7 @@ from spark_queue.delta.commands.evidence import Output
 from spark_queue.delta.input.ddl import parse_columns
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.address import require_table
-from spark_queue.processing.loop import ProcessResult
-from spark_queue.processing.terms import Terms
+from spark_queue.processing.loop import ProcessResult, Terms
 from spark_queue.processing.worker import Work
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from spark_queue.replay.history import Past, PastItem, history
-from spark_queue.replay.play import ORDERS, Order, Run, play
+from spark_queue.replay.play import ORDERS, Job, Order, Run, play, read_swf
 from spark_queue.replay.rehearsal import Rehearsal, TenantWait, rehearse
 from spark_queue.replay.summary import OrderSummary, Replay, UserSummary, replay
-from spark_queue.replay.trace import Job, read_swf
 
 __all__ = [
     "ORDERS",

@@ -22,7 +22,7 @@ from spark_queue.errors import InvalidArgumentError
 from spark_queue.local import handles
 from spark_queue.local.local_queue import LocalQueue
 from spark_queue.opened import Opened
-from spark_queue.replay.trace import Job
+from spark_queue.replay.play import Job
 
 if TYPE_CHECKING:
     from spark_queue.queue import DeltaQueue

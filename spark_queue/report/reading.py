@@ -22,7 +22,7 @@ from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.delta.views.ends import AsOf, Ends, ends_at
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.reader_config import ReaderConfig, require_reader_name
-from spark_queue.report import holders, operator_acts
+from spark_queue.report import holders
 from spark_queue.report.chains import Chains, sentence
 from spark_queue.report.engine import Engine, Engines, Question, Removal
 from spark_queue.report.entry import read_entry
@@ -39,7 +39,7 @@ from spark_queue.report.model import (
     SharedReport,
     Tenant,
 )
-from spark_queue.report.predicates import id_of, redrive_command
+from spark_queue.report.view_texts import id_of, redrive_command
 from spark_queue.wording import shorten
 
 _LOGS: tuple[LogName, ...] = ("queue", "status")
@@ -326,9 +326,7 @@ def _report(store: Store, engines: Engines, engine: Engine, ends: Ends, asked: Q
         groups=holders.groups(engine, directory, asked.now),
         workers=holders.workers(engine, directory, asked.now),
         readers=tuple(_readers(store, engines, engine, ends, asked)),
-        steps=operator_acts.steps(
-            engine.rows("steps"), _removals(store, engines, ends), name, reader
-        ),
+        steps=holders.steps(engine.rows("steps"), _removals(store, engines, ends), name, reader),
     )
 
 

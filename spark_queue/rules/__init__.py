@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from spark_queue.rules.jitter import retry_draw
+from spark_queue.rules.outcome_rules import retry_draw
 from spark_queue.rules.rule_model import (
     Ack,
     Admitted,

@@ -8,8 +8,8 @@ from urllib.parse import quote, urlencode
 
 from spark_queue.report.model import Report
 from spark_queue.report.page import Links
-from spark_queue.report.predicates import id_of
 from spark_queue.report.reading import Shared
+from spark_queue.report.view_texts import id_of
 
 
 def base_of(number: int, reader: str | None = None) -> str:

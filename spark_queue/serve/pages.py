@@ -15,9 +15,9 @@ from spark_queue.delta.tables.facts import logger
 from spark_queue.errors import SparkQueueError
 from spark_queue.report import page, sheets
 from spark_queue.report.model import ErrorGroup, ItemLine, SharedReport
-from spark_queue.report.predicates import redrive_where
 from spark_queue.report.reading import Shared
 from spark_queue.report.sheets import Sheet
+from spark_queue.report.view_texts import redrive_where
 from spark_queue.serve import links
 from spark_queue.serve.watching import LISTED, Board, WatchedQueue
 from spark_queue.wording import duration, line_of, visible

@@ -32,10 +32,9 @@ from spark_queue.operators.key_columns import (
     one,
 )
 from spark_queue.streaming import stream_checks
-from spark_queue.streaming.packing import BUCKET, PACKED, pack, unpack
 from spark_queue.streaming.processor import NUMBER, BucketProcessor
-from spark_queue.streaming.rows import ROW
-from spark_queue.streaming.rules.events import ARRIVAL, BucketRules
+from spark_queue.streaming.rows import BUCKET, PACKED, ROW, pack, unpack
+from spark_queue.streaming.stream_rules import ARRIVAL, BucketRules
 
 #: Into how many buckets keys are divided. More than cores, so that they spread; few enough that
 #: reading and writing each of them costs little beside the rows.

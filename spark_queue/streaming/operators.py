@@ -26,11 +26,16 @@ from spark_queue.operators.key_columns import (
     require_shares,
 )
 from spark_queue.streaming.bucketed import BUCKETS, Stream, answer
-from spark_queue.streaming.rules.distinct_rules import DistinctRules
-from spark_queue.streaming.rules.events import ARRIVAL, CLOCK, COMPLETION
-from spark_queue.streaming.rules.fair_rules import FairRules
-from spark_queue.streaming.rules.serial_rules import OUTCOMES, SerialRules
 from spark_queue.streaming.stream_checks import require_streaming
+from spark_queue.streaming.stream_rules import (
+    ARRIVAL,
+    CLOCK,
+    COMPLETION,
+    OUTCOMES,
+    DistinctRules,
+    FairRules,
+    SerialRules,
+)
 
 #: The column that :func:`one_active_per_group` adds.
 RUN = "run"

@@ -20,9 +20,8 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.streaming.packing import PACKED, from_bytes, to_bytes
-from spark_queue.streaming.rows import ROW, BucketRows
-from spark_queue.streaming.rules.events import CLOCK, BucketRules, Event, Outgoing
+from spark_queue.streaming.rows import PACKED, ROW, BucketRows, from_bytes, to_bytes
+from spark_queue.streaming.stream_rules import CLOCK, BucketRules, Event, Outgoing
 
 #: The version of what is stored; a release reads its own and older ones. Before version 2 texts of
 #: keys had times within structs and arrays as JSON cuts them, and a distinct key had no place.

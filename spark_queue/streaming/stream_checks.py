@@ -25,7 +25,7 @@ from spark_queue.errors import (
 from spark_queue.operators.key_columns import require_frame
 from spark_queue.session import STREAMING_CONF
 from spark_queue.streaming.processor import STATE, require_no_keys
-from spark_queue.streaming.rules.events import BucketRules
+from spark_queue.streaming.stream_rules import BucketRules
 
 _WHOLE = (ByteType, ShortType, IntegerType, LongType)
 

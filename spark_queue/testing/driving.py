@@ -25,7 +25,7 @@ from spark_queue.local import views
 from spark_queue.local.handles import store_of
 from spark_queue.local.local_claim import LocalClaim
 from spark_queue.local.local_queue import LocalQueue
-from spark_queue.processing.handlers import AnyHandler, BatchHandler, ItemHandler, TableT
+from spark_queue.processing.calling import AnyHandler, BatchHandler, ItemHandler, TableT
 from spark_queue.processing.local_processing import LocalAsked
 from spark_queue.processing.loop import ProcessResult, run_claims
 from spark_queue.wording import shorten

@@ -59,14 +59,12 @@ class Resident(Protocol):
 
     def at_exit(self) -> None:
         """Say what is lost. Called at the regular end of the process."""
-        ...
 
     def after_fork(self) -> None:
         """Part from the parent. Called in the child, whose only thread it runs on.
 
         The threads of the parent are not there, and what they held is held for ever.
         """
-        ...
 
 
 _RESIDENTS: WeakSet[Resident] = WeakSet()

@@ -34,7 +34,6 @@ class Alarm(Protocol):
 
     def cancel(self) -> None:
         """Withdraw the call; without effect once it was made."""
-        ...
 
 
 class Timer(Protocol):
@@ -42,11 +41,9 @@ class Timer(Protocol):
 
     def now(self) -> float:
         """Return the seconds since some fixed instant."""
-        ...
 
     def call_at(self, when: float, callback: Callable[[], object]) -> Alarm:
         """Make a call once ``when <= now``, on a thread of the timer's choice."""
-        ...
 
 
 class _Alarm:

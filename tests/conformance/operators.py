@@ -24,12 +24,17 @@ from spark_queue.operators import (
     serial_heads,
     serial_runs,
 )
-from spark_queue.streaming.packing import PACKED, from_bytes, pack
 from spark_queue.streaming.processor import NUMBER, BucketProcessor
-from spark_queue.streaming.rules.distinct_rules import DistinctRules
-from spark_queue.streaming.rules.events import ARRIVAL, CLOCK, COMPLETION, BucketRules
-from spark_queue.streaming.rules.fair_rules import FairRules
-from spark_queue.streaming.rules.serial_rules import SerialRules
+from spark_queue.streaming.rows import PACKED, from_bytes, pack
+from spark_queue.streaming.stream_rules import (
+    ARRIVAL,
+    CLOCK,
+    COMPLETION,
+    BucketRules,
+    DistinctRules,
+    FairRules,
+    SerialRules,
+)
 from tests.conformance.engines import Capability, Held, Row
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from spark_queue.delta.tables.facts import StepFacts
 from spark_queue.delta.views import items
 from spark_queue.errors import Reject
 from spark_queue.looking import store_of
-from spark_queue.processing import learnt, loop
+from spark_queue.processing import loop, worker
 from spark_queue.processing.loop import ProcessResult
 from spark_queue.queue import DeltaQueue
 
@@ -122,7 +122,7 @@ def test_an_item_that_kills_or_does_not_fit_is_charged_alone(
 
     A claim takes all of a group, and with ``skip`` those behind a failure are done in it.
     """
-    monkeypatch.setattr(learnt, "_OTHERS_END", 4.0)
+    monkeypatch.setattr(worker, "_OTHERS_END", 4.0)
     queue.configure(on_failure="skip", max_losses=2, max_attempts=1)
 
     def handle(item: dict[str, Any]) -> dict[str, Any]:

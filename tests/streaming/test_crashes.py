@@ -21,10 +21,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_queue import DeltaQueue, QueueConfig
-from spark_queue.streaming.rules.distinct_rules import DistinctRules
-from spark_queue.streaming.rules.events import ARRIVAL, COMPLETION, BucketRules, Event
-from spark_queue.streaming.rules.fair_rules import FairRules
-from spark_queue.streaming.rules.serial_rules import SerialRules
+from spark_queue.streaming.stream_rules import (
+    ARRIVAL,
+    COMPLETION,
+    BucketRules,
+    DistinctRules,
+    Event,
+    FairRules,
+    SerialRules,
+)
 from tests.conftest import memory_place
 from tests.streaming import crash, kills
 from tests.streaming.feeds import Sink

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from spark_queue import session
-from spark_queue.driver_memory import heap, machine_memory
+from spark_queue.session import heap, machine_memory
 
 _GIB = 1 << 30
 

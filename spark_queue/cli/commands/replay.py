@@ -108,7 +108,7 @@ def _trace(
             on_progress=lambda order, begun: bar.update(tasks[order], completed=begun),
         )
     if plot is not None:
-        from spark_queue.replay.plot import save  # noqa: PLC0415 - an extra
+        from spark_queue.replay.summary import save  # noqa: PLC0415 - an extra
 
         save(done, plot)
     scope.display.show(done, _table(done, users), *_lines(done, plot))

@@ -27,7 +27,7 @@ from spark_queue.delta.verdicts import (
     StagedSettle,
     Verdict,
 )
-from spark_queue.rules.jitter import retry_draw
+from spark_queue.rules.outcome_rules import retry_draw
 
 _ASKED = pa.schema(
     [

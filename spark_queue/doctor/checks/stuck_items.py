@@ -8,7 +8,7 @@ from datetime import datetime
 from spark_queue.doctor.finding import Finding, list_names, span
 from spark_queue.doctor.subject import ReaderSubject, Subject
 from spark_queue.report.model import RetryPoint
-from spark_queue.report.predicates import redrive_command
+from spark_queue.report.view_texts import redrive_command
 from spark_queue.results import Liveness
 from spark_queue.wording import plural
 

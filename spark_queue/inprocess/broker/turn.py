@@ -29,15 +29,12 @@ class TaskRunner(Protocol):
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
         """The event loop that runs them, if one does."""
-        ...
 
     def launch(self, turn: Turn) -> None:
         """Have a task run soon; raises where that is impossible."""
-        ...
 
     def is_blocked_here(self) -> bool:
         """Tell whether nothing can run there while the calling thread blocks."""
-        ...
 
 
 class TurnFuture(LazyFuture[R]):

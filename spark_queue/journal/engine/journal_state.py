@@ -134,7 +134,6 @@ class Target(Protocol):
         timeout: Timeout = None,
     ) -> Future[int]:
         """Put an item; see :meth:`JournaledQueue.put`."""
-        ...
 
 
 class QueueState(Generic[T]):

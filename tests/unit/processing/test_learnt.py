@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from spark_queue.processing.learnt import Learnt
 from spark_queue.processing.loop import WorkerDied
+from spark_queue.processing.worker import Learnt
 
 CRASH = RuntimeError("Job aborted: Python worker exited unexpectedly (crashed)")
 

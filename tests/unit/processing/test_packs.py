@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 import pyarrow as pa
 import pytest
 
-from spark_queue.processing.packs import PACK, in_zone, pack, unpacking
+from spark_queue.processing.executor import PACK, in_zone, pack, unpacking
 
 
 def _items(groups: list[str | None]) -> pa.Table:

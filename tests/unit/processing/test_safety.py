@@ -11,7 +11,7 @@ import pytest
 from spark_queue.delta.replica.request import Request
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError, UnsafeSessionError
 from spark_queue.ingest import ingest
-from spark_queue.processing.handlers import ItemHandler
+from spark_queue.processing.calling import ItemHandler
 from spark_queue.processing.worker import Work, process
 
 

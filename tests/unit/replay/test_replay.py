@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.replay import ORDERS, Job, play, read_swf, replay
-from spark_queue.replay.plot import png, save
-from spark_queue.replay.summary import lighter_half
+from spark_queue.replay.summary import lighter_half, png, save
 
 TRACE = Path(__file__).parents[2] / "data" / "NASA-iPSC-1993-3.1-cln.swf.gz"
 

@@ -13,12 +13,17 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 
 from spark_queue.config import QueueConfig
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.streaming.packing import PACKED, from_bytes, pack
 from spark_queue.streaming.processor import STATE, BucketProcessor
-from spark_queue.streaming.rules.distinct_rules import DistinctRules
-from spark_queue.streaming.rules.events import ARRIVAL, CLOCK, COMPLETION, BucketRules
-from spark_queue.streaming.rules.fair_rules import FairRules
-from spark_queue.streaming.rules.serial_rules import SerialRules
+from spark_queue.streaming.rows import PACKED, from_bytes, pack
+from spark_queue.streaming.stream_rules import (
+    ARRIVAL,
+    CLOCK,
+    COMPLETION,
+    BucketRules,
+    DistinctRules,
+    FairRules,
+    SerialRules,
+)
 
 EVENTS = pa.schema(
     [

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from spark_queue.streaming.packing import BUCKET, PACKED, from_bytes, pack, unpack
-from spark_queue.streaming.rows import BucketRows
+from spark_queue.streaming.rows import BUCKET, PACKED, BucketRows, from_bytes, pack, unpack
 
 
 def structs(*names: str) -> pa.ChunkedArray:

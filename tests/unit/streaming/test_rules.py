@@ -14,17 +14,17 @@ from hypothesis import strategies as st
 
 from spark_queue.config import QueueConfig, RetryPolicy
 from spark_queue.rules import Ack, Dead, Nack, NewItem, Outcome, Release, Scheduler
-from spark_queue.streaming.rules.distinct_rules import DistinctRules
-from spark_queue.streaming.rules.events import (
+from spark_queue.streaming.stream_rules import (
     ARRIVAL,
     CLOCK,
     COMPLETION,
     BucketRules,
+    DistinctRules,
     Event,
+    FairRules,
     Outgoing,
+    SerialRules,
 )
-from spark_queue.streaming.rules.fair_rules import FairRules
-from spark_queue.streaming.rules.serial_rules import SerialRules
 
 SECOND = 1_000_000
 
