@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from spark_queue.inprocess.guards.bounded import BoundedGuard
-from spark_queue.inprocess.guards.exclusive import ConcurrentGuard, ExclusiveGuard, Guard
+from spark_queue.inprocess.guards.guard import (
+    BoundedGuard,
+    ConcurrentGuard,
+    ExclusiveGuard,
+    Guard,
+)
 from spark_queue.inprocess.guards.lock import InProcessLock, LockToken
 from spark_queue.inprocess.guards.once import OnceGuard
 
