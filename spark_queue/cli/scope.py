@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import typer
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from spark_queue.cli.engines.command_engine import AnyQueue, CommandEngine
     from spark_queue.delta.tables.facts import Listener
+    from spark_queue.local.local_queue import LocalQueue
     from spark_queue.queue import DeltaQueue
     from spark_queue.reader import Reader
 
@@ -155,6 +156,10 @@ class Scope:
         """Open a queue as its default reader or another one sees it; say who answers for it."""
         engine = self.engine(name)
         return engine, engine.open_queue(self, name, reader)
+
+    def main_queue(self, name: str) -> DeltaQueue | LocalQueue:
+        """Open a queue itself, which its readers share."""
+        return cast("DeltaQueue | LocalQueue", self.open_queue(name)[1])
 
     @cached_property
     def spark(self) -> SparkSession:

@@ -6,7 +6,7 @@ import sys
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 from typer import Argument, Option
@@ -24,6 +24,9 @@ from spark_queue.cli.shown.words import plain
 from spark_queue.config import QueueConfig
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.settings_text import read_options
+
+if TYPE_CHECKING:
+    from spark_queue.results import Affected
 
 _Key = Annotated[str | None, Option(help="A SQL expression over the columns.")]
 
@@ -104,7 +107,8 @@ def drop(
     engine = scope.engine(name)
     place = engine.locate(scope, name)
     if dry_run:
-        show_affected(scope.display, "dropped", engine.droppable(scope, place), dry_run=True)
+        found = cast("Affected", engine.drop(scope, place, dry_run=True))
+        show_affected(scope.display, "dropped", found, dry_run=True)
         return
     if not yes:
         _require_consent(place, asks=not scope.display.json and sys.stdin.isatty())
@@ -125,7 +129,7 @@ def add_columns(
     schema: Annotated[str, Option(help="The columns, as DDL; those that are there are passed.")],
 ) -> None:
     """Give a queue more columns; items that are there have null in them."""
-    added = scope.engine(name).add_columns(scope, name, schema)
+    added = scope.main_queue(name).add_columns(schema)
     said = f"added {', '.join(added)}" if added else "nothing to add: the columns are there"
     scope.display.show({"added": added}, said)
 
@@ -133,7 +137,7 @@ def add_columns(
 @command
 def upgrade(scope: Scope, name: Name, *, dry_run: DryRun = False) -> None:
     """Bring a queue of an older release to the format of this one."""
-    done = plain(scope.engine(name).upgrade(scope, name, dry_run=dry_run))
+    done = plain(scope.main_queue(name).upgrade(dry_run=dry_run))
     said = f"format {done['now']}, was {done['was']}, from step {done['step']} on"
     if dry_run:
         said = f"format {done['was']} would become {done['now']}; nothing was written"
@@ -170,8 +174,8 @@ def maintain(
     """Log what has expired, write a checkpoint, and merge small files."""
     kept_for = None if retention is None else timedelta(seconds=retention)
     if dry_run:
-        found = scope.engine(name).maintainable(scope, name, kept_for)
+        found = scope.main_queue(name).maintain(retention=kept_for, dry_run=True)
         show_affected(scope.display, "ended or dropped", found, dry_run=True)
         return
-    done = plain(scope.engine(name).maintain(scope, name, kept_for))
+    done = plain(scope.main_queue(name).maintain(retention=kept_for))
     scope.display.show(done, *show_counts.render_maintenance(done))

@@ -12,7 +12,7 @@ from enum import Enum
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
@@ -30,9 +30,7 @@ from spark_queue.cli.shown.words import plain
 from spark_queue.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
-    from spark_queue.local.local_queue import LocalQueue
     from spark_queue.processing.loop import ProcessResult
-    from spark_queue.queue import DeltaQueue
     from spark_queue.results import Affected
 
 _Where = Annotated[str, Option(help="Which items: a SQL predicate over the columns of status.")]
@@ -199,8 +197,7 @@ def cancel(
 @command
 def purge(scope: Scope, name: Name, where: _Where, *, dry_run: DryRun = False) -> None:
     """Remove finished items and their history for good."""
-    queue = cast("DeltaQueue | LocalQueue", scope.open_queue(name)[1])
-    count = queue.purge(where, dry_run=dry_run)
+    count = scope.main_queue(name).purge(where, dry_run=dry_run)
     show_affected(scope.display, "purged", count, dry_run=dry_run)
 
 

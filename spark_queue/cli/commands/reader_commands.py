@@ -18,8 +18,6 @@ from spark_queue.errors import InvalidArgumentError
 from spark_queue.reader_config import ReaderConfig
 
 if TYPE_CHECKING:
-    from spark_queue.local.local_queue import LocalQueue
-    from spark_queue.queue import DeltaQueue
     from spark_queue.results import Affected
 
 _Who = Annotated[str, Argument(help="The name of the reader.")]
@@ -28,7 +26,7 @@ _Who = Annotated[str, Argument(help="The name of the reader.")]
 @looking
 def readers(scope: Scope, name: Name) -> None:
     """Show the readers of a queue, and how far each of them is behind."""
-    queue = _registry(scope, name)
+    queue = scope.main_queue(name)
     seen = [plain(queue.open_reader(reader).lag()) for reader in queue.readers()]
     shown = {"queue": queue.name, "readers": seen}
     scope.display.show(shown, *show_counts.readers(shown))
@@ -53,7 +51,7 @@ def add_reader(
     """
     begins = None if start is None else read_start(start)
     limits = None if config is None else ReaderConfig.from_dict(read_mapping(config))
-    queue = _registry(scope, name)
+    queue = scope.main_queue(name)
     before = queue.readers()
     if reader in before and begins is not None:
         raise InvalidArgumentError(
@@ -87,7 +85,7 @@ def news(reader: str, before: Sequence[str], after: Sequence[str]) -> str:
 @command
 def drop_reader(scope: Scope, name: Name, reader: _Who, *, dry_run: DryRun = False) -> None:
     """Forget a reader: its position, and what it has not read."""
-    queue = _registry(scope, name)
+    queue = scope.main_queue(name)
     if dry_run:
         found = cast("Affected", queue.drop_reader(reader, dry_run=True))
         show_affected(scope.display, "left unread", found, dry_run=True)
@@ -95,7 +93,3 @@ def drop_reader(scope: Scope, name: Name, reader: _Who, *, dry_run: DryRun = Fal
     queue.drop_reader(reader)
     left = list(queue.readers())
     scope.display.show({"dropped": reader, "readers": left}, f"dropped reader {reader}")
-
-
-def _registry(scope: Scope, name: str) -> DeltaQueue | LocalQueue:
-    return cast("DeltaQueue | LocalQueue", scope.open_queue(name)[1])

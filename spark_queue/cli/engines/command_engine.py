@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from spark_queue.cli.shown.formats import Format
 from spark_queue.config import QueueConfig
-from spark_queue.results import Affected, EnqueueResult, Maintained, Upgraded
+from spark_queue.results import Affected, EnqueueResult
 
 if TYPE_CHECKING:
     from spark_queue.cli.scope import Scope
@@ -67,26 +67,11 @@ class CommandEngine(Protocol):
     def open_queue(self, scope: Scope, name: str, reader: str | None) -> AnyQueue:
         """Open a queue, as its default reader sees it or as one that is registered."""
 
-    def drop(self, scope: Scope, place: str) -> None:
-        """Remove a queue."""
-
-    def droppable(self, scope: Scope, place: str) -> Affected:
-        """Return what is in a queue that would be removed."""
+    def drop(self, scope: Scope, place: str, *, dry_run: bool = False) -> Affected | None:
+        """Remove a queue, or return what would be removed."""
 
     def clone(self, scope: Scope, name: str, to: str) -> AnyQueue:
         """Make a queue once more, and return the clone."""
-
-    def maintain(self, scope: Scope, name: str, retention: timedelta | None) -> Maintained:
-        """Do the upkeep of a queue."""
-
-    def add_columns(self, scope: Scope, name: str, schema: str) -> list[str]:
-        """Give a queue more columns, and return the names of those it did not have."""
-
-    def upgrade(self, scope: Scope, name: str, *, dry_run: bool) -> Upgraded:
-        """Bring a queue to the format of this release, or say from which one it would go."""
-
-    def maintainable(self, scope: Scope, name: str, retention: timedelta | None) -> Affected:
-        """Return what the upkeep of a queue would end or drop."""
 
     def examine(self, scope: Scope, name: str, limits: Thresholds) -> Checkup:
         """Look for what is wrong with a queue, also with one that does not open."""

@@ -32,7 +32,7 @@ from spark_queue.local import handles, views
 from spark_queue.local.local_queue import LocalQueue
 from spark_queue.report import reading
 from spark_queue.report.reading import Followed
-from spark_queue.results import Affected, EnqueueResult, Maintained, QueueStats, Upgraded
+from spark_queue.results import Affected, EnqueueResult, QueueStats
 
 if TYPE_CHECKING:
     from spark_queue.cli.scope import Scope
@@ -67,16 +67,10 @@ def locate(scope: Scope, name: str) -> str:
     return local_path(name)
 
 
-def drop(scope: Scope, place: str) -> None:
+def drop(scope: Scope, place: str, *, dry_run: bool = False) -> Affected | None:
     """See :class:`CommandEngine`."""
     del scope
-    LocalQueue.drop(local_path(place))
-
-
-def droppable(scope: Scope, place: str) -> Affected:
-    """See :class:`CommandEngine`."""
-    del scope
-    return cast("Affected", LocalQueue.drop(local_path(place), dry_run=True))
+    return LocalQueue.drop(local_path(place), dry_run=dry_run)
 
 
 def clone(scope: Scope, name: str, to: str) -> AnyQueue:
@@ -85,30 +79,6 @@ def clone(scope: Scope, name: str, to: str) -> AnyQueue:
     if not is_local(to):
         raise SparkNeededError(f"a clone in {to!r}", "it is not on this machine's disk")
     return LocalQueue.open(local_path(name)).clone(local_path(to))
-
-
-def maintain(scope: Scope, name: str, retention: timedelta | None) -> Maintained:
-    """See :class:`CommandEngine`."""
-    del scope
-    return LocalQueue.open(local_path(name)).maintain(retention=retention)
-
-
-def add_columns(scope: Scope, name: str, schema: str) -> list[str]:
-    """See :class:`CommandEngine`."""
-    del scope
-    return LocalQueue.open(local_path(name)).add_columns(schema)
-
-
-def upgrade(scope: Scope, name: str, *, dry_run: bool) -> Upgraded:
-    """See :class:`CommandEngine`."""
-    del scope
-    return LocalQueue.open(local_path(name)).upgrade(dry_run=dry_run)
-
-
-def maintainable(scope: Scope, name: str, retention: timedelta | None) -> Affected:
-    """See :class:`CommandEngine`."""
-    del scope
-    return LocalQueue.open(local_path(name)).maintain(retention=retention, dry_run=True)
 
 
 def examine(scope: Scope, name: str, limits: Thresholds) -> Checkup:

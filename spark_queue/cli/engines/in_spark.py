@@ -29,7 +29,7 @@ from spark_queue.looking import store_of
 from spark_queue.queue import DeltaQueue
 from spark_queue.report import reading
 from spark_queue.report.reading import Followed
-from spark_queue.results import Affected, EnqueueResult, Maintained, Upgraded
+from spark_queue.results import Affected, EnqueueResult
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
@@ -154,39 +154,14 @@ def locate(scope: Scope, name: str) -> str:
     return scope.locate(name)
 
 
-def drop(scope: Scope, place: str) -> None:
+def drop(scope: Scope, place: str, *, dry_run: bool = False) -> Affected | None:
     """See :class:`CommandEngine`."""
-    DeltaQueue.drop(scope.spark, place)
-
-
-def droppable(scope: Scope, place: str) -> Affected:
-    """See :class:`CommandEngine`."""
-    return cast("Affected", DeltaQueue.drop(scope.spark, place, dry_run=True))
+    return DeltaQueue.drop(scope.spark, place, dry_run=dry_run)
 
 
 def clone(scope: Scope, name: str, to: str) -> AnyQueue:
     """See :class:`CommandEngine`."""
     return scope.queue(name).clone(scope.locate(to))
-
-
-def maintain(scope: Scope, name: str, retention: timedelta | None) -> Maintained:
-    """See :class:`CommandEngine`."""
-    return scope.queue(name).maintain(retention=retention)
-
-
-def add_columns(scope: Scope, name: str, schema: str) -> list[str]:
-    """See :class:`CommandEngine`."""
-    return scope.queue(name).add_columns(schema)
-
-
-def upgrade(scope: Scope, name: str, *, dry_run: bool) -> Upgraded:
-    """See :class:`CommandEngine`."""
-    return scope.queue(name).upgrade(dry_run=dry_run)
-
-
-def maintainable(scope: Scope, name: str, retention: timedelta | None) -> Affected:
-    """See :class:`CommandEngine`."""
-    return scope.queue(name).maintain(retention=retention, dry_run=True)
 
 
 def examine(scope: Scope, name: str, limits: Thresholds) -> Checkup:
