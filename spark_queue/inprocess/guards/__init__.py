@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_queue.inprocess.guards.guard import (
+from spark_queue.inprocess.guards.brokered import (
     BoundedGuard,
     ConcurrentGuard,
     ExclusiveGuard,
