@@ -1,10 +1,11 @@
-"""Random histories of a queue whose every claim is chosen by the rules in memory and by SQL.
+"""Random histories of a queue whose every step is decided by the rules in memory and by SQL.
 
 SQL is run by DuckDB; with ``--spark`` also over what Spark reads, and by Spark.
 
 The two have to agree in the rows that a claim writes: items and their order, turns, what is
-overdue, losses, what has expired and what is dead. Each claim is chosen twice by SQL: once it looks
-a few turns ahead first, as in a queue of millions. ``python choices.py --histories 5000``, or
+overdue, losses, what has expired and what is dead. So they have in the rows of an enqueue: what is
+refused and for whom, places, ends of lines and groups. Each claim is chosen twice by SQL: once it
+looks a few turns ahead first, as in a queue of millions. ``python choices.py --histories 5000``, or
 ``--histories 100 --spark``.
 """
 
@@ -27,12 +28,15 @@ from rich.console import Console
 
 from spark_queue import QueueConfig, ReaderConfig, RetryPolicy
 from spark_queue.clock import ManualClock
+from spark_queue.delta import verify
+from spark_queue.delta.commands import readers, rows
 from spark_queue.delta.commands.checkpoint import checkpoint
-from spark_queue.delta.replica import claiming
-from spark_queue.delta.replica.request import Request
+from spark_queue.delta.replica import claiming, entering
+from spark_queue.delta.replica.request import EnqueueRules, Request
 from spark_queue.delta.replica.rules import in_force
-from spark_queue.delta.sql import choosing, reach, settlement
+from spark_queue.delta.sql import admission, choosing, reach, settlement
 from spark_queue.delta.sql.checkpointing import stage
+from spark_queue.delta.sql.enqueue_state import EnqueueState
 from spark_queue.delta.sql.sql_engines import HERE, SqlEngine
 from spark_queue.delta.store import replicas
 from spark_queue.delta.store.snapshot import Snapshot
@@ -44,7 +48,7 @@ from spark_queue.session import SMALL_STEPS_CONF, local_session
 
 _CONSOLE = Console()
 
-_COLUMNS = "tenant string, grp string, prio int"
+_COLUMNS = "id string, tenant string, grp string, prio int"
 _LEASE = timedelta(seconds=30)
 _PAUSES = (0, 0, 0, 1, 7, 12, 31)
 _VERBS = ("ack", "ack", "ack", "nack", "release", "dead")
@@ -53,7 +57,7 @@ _ANY = {"costs": (0.1, 1 / 3, 0.7, 1.0), "weights": (0.3, 1.0, 3.0, 7.0)}
 
 
 class ChoicesDifferError(AssertionError):
-    """The rules and SQL differ about a claim."""
+    """The rules and SQL differ about a step."""
 
 
 class Played:
@@ -82,6 +86,7 @@ class Played:
         self._values = self._draw.choice((_EXACT, _EXACT, _ANY))
         self._clock = ManualClock()
         self.config = self._config()
+        self._items = 0
         self._queue = LocalQueue.create(
             place, _COLUMNS, self.config, durability="process", clock=self._clock
         )
@@ -114,6 +119,8 @@ class Played:
         draw = self._draw
         fair, grouped = draw.random() < 0.8, draw.random() < 0.75  # noqa: PLR2004
         return QueueConfig(
+            dedup_key="id",
+            dedup_scope=draw.choice(("live", "live", "forever", timedelta(seconds=40))),
             fair_key="tenant" if fair else None,
             group_key="grp" if grouped else None,
             priority=draw.choice((None, "prio")),
@@ -134,12 +141,48 @@ class Played:
         return {key: draw.choice(weights) for key in "abc" if draw.random() < 0.4}  # noqa: PLR2004
 
     def _enqueue(self) -> None:
-        self._queue.enqueue([self._row() for _ in range(self._draw.randint(1, 12))])
+        given = [self._row() for _ in range(self._draw.randint(1, 12))]
+        self._compare_enqueue(given)
+        self._queue.enqueue(given)
+
+    def _compare_enqueue(self, given: list[dict[str, Any]]) -> None:
+        store, now = self._readers[0]._store, self._clock.now()  # noqa: SLF001 - as an enqueue does
+        at = Snapshot(store)
+        every = readers.all_of(at)
+        pointers, replica = readers.slowest(at, every), replicas.of_all(at, every)
+        assert replica is not None  # noqa: S101 - the queue is small
+        frame = rows.check_rows(store, given)
+        ours = entering.decide_entry(replica, at.settings, frame.rows, at.queue, pointers, now)
+        first = (verify.texts_of(ours.rows), len(ours.duplicates), dict(ours.tops))
+        for read, engine in self._engines(store):
+            entry = EnqueueState(
+                store=read,
+                before=at.queue,
+                pointers=pointers,
+                settings=at.settings,
+                rules=EnqueueRules(),
+                readers=[read.of_reader(one.store.reader) for one in every],
+                now=now,
+            )
+            found, facts = admission.admit(rows.check_rows(read, given), entry, engine)
+            second = (verify.texts_of(found), facts.duplicates, dict(facts.tops))
+            if first != second:
+                only = [*(first[0] - second[0]), *(second[0] - first[0])]
+                raise ChoicesDifferError(
+                    f"seed {self.seed}, an enqueue, {engine}: {first[1:]} {second[1:]}\n"
+                    f"{self.config}\n" + "\n".join(only)
+                )
+        self.counts["enqueues"] += 1
+        self.counts["rows"] += len(given)
+        self.counts["duplicates"] += len(ours.duplicates)
 
     def _row(self) -> dict[str, Any]:
         draw, now = self._draw, self._clock.now()
         later, ends = (timedelta(seconds=draw.choice(some)) for some in ((5, 25), (8, 40, 90)))
+        self._items += 1
         return {
+            # Some come again, at once or later.
+            "id": None if draw.random() < 0.1 else str(draw.randint(1, self._items)),  # noqa: PLR2004
             "tenant": draw.choice(("a", "b", "c", "d", None)),
             "grp": draw.choice(("g", "h", "i", None)),
             "prio": draw.choice((0, 0, 1, 2)),

@@ -50,8 +50,7 @@ class AlonePlanner:
     ) -> NoReturn:
         """See :class:`Planner`."""
         del df, order_by, settings, extra, is_decidable, trace
-        why = "a reader has limits or reads a stream, or " + _TOO_MUCH
-        raise SparkNeededError(f"to enqueue into {self.store.name!r}", why)
+        raise SparkNeededError(f"to enqueue into {self.store.name!r}", _TOO_MUCH)
 
     def engines(self, what: str) -> NoReturn:
         """See :class:`Planner`."""

@@ -12,13 +12,11 @@ import pyarrow as pa
 
 from spark_queue.delta.replica.request import (
     Choice,
-    EnqueueFacts,
-    EnqueueRules,
     GrantedClaim,
     Request,
 )
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.heads import Pointer, QueueHead, StatusHead
+from spark_queue.delta.tables.heads import StatusHead
 from spark_queue.delta.tables.schema import ITEM
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.delta.tables.wishes import PlainSession
@@ -116,36 +114,13 @@ class Frame(Protocol):
     def is_empty(self) -> bool:
         """Tell whether there is nothing to enqueue."""
 
-    def entered(
-        self,
-        before: QueueHead,
-        pointers: Mapping[int, Pointer],
-        settings: Settings,
-        rules: EnqueueRules,
-        readers: Sequence[Store],
-        now: datetime,
-    ) -> tuple[DataFrame | pa.Table, EnqueueFacts]:
-        """Decide the rows of a step, and return them with the facts of them.
-
-        Parameters
-        ----------
-        before : QueueHead
-            The head of the step before.
-        pointers : mapping
-            How far the order of service has come, by priority.
-        settings : Settings
-            The settings in force.
-        rules : EnqueueRules
-            What to do with rows that cannot be taken.
-        readers : sequence of Store
-            The queue as each of its readers sees it.
-        now : datetime
-            The instant of the enqueue.
+    def stage(self) -> Any:
+        """Return the rows as Spark has them, evaluated and numbered.
 
         Raises
         ------
-        DuplicateItemError, ReaderFullError
-            When there are such rows, and the rules say so.
+        SparkNeededError
+            When there is no session of Spark.
         """
 
 

@@ -88,8 +88,12 @@ def check(store: Store, action: str, memory: Planned, spark: Planned) -> None:
 def _rows(plan: Plan | None) -> Counter[str]:
     if plan is None:
         return Counter()
-    rows = rows_of(plan.rows)
-    return Counter(_text(row) for row in rows if row.get("_seq") not in plan.left_out)
+    return texts_of(plan.rows, plan.left_out)
+
+
+def texts_of(rows: DataFrame | pa.Table, left_out: Collection[int] = ()) -> Counter[str]:
+    """Return the rows that a planner would write as texts that can be compared."""
+    return Counter(_text(row) for row in rows_of(rows) if row.get("_seq") not in left_out)
 
 
 def rows_of(rows: DataFrame | pa.Table) -> list[dict[str, Any]]:

@@ -200,8 +200,10 @@ class LocalQueue(Worked, Maintaining, ReaderRegistry["LocalReader"]):
             When a column is missing, unknown or of another type, or a cost is not above 0.
         DuplicateItemError
             With ``on_duplicate="raise"``, when a key is taken. Nothing was written.
+        ReaderFullError
+            With ``on_full="raise"``, when a reader has no room. Nothing was written.
         SparkNeededError
-            When a reader of the queue has limits, or reads a stream.
+            When more than ten million rows would be read.
         """
         store = self._main
         rules = EnqueueRules(on_duplicate=on_duplicate, on_full=on_full)
@@ -215,6 +217,7 @@ class LocalQueue(Worked, Maintaining, ReaderRegistry["LocalReader"]):
             step=done.step,
             inserted=done.inserted,
             duplicates=done.duplicates,
+            refused=done.refused,
             read_outcomes=lambda: views.outcomes(store, done),
         )
 

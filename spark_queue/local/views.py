@@ -50,7 +50,8 @@ def outcomes(store: Store, done: Enqueued) -> pa.Table:
     if rows is None:
         rows = pa.unify_schemas([users, QUEUE_COLUMNS.arrow]).empty_table()
     rows = rows.filter(pc.is_in(rows["_kind"], pa.array([ITEM, REFUSED]))).sort_by("_seq")
-    became = pc.if_else(pc.equal(rows["_kind"], ITEM), "inserted", "duplicate")
+    left_out = pc.if_else(pc.is_null(rows["_duplicate_of"]), "refused", "duplicate")
+    became = pc.if_else(pc.equal(rows["_kind"], ITEM), "inserted", left_out)
     kept = rows.select([*users.names, "_seq"]).append_column("outcome", became)
     return kept.append_column("duplicate_of", rows["_duplicate_of"])
 

@@ -82,15 +82,15 @@ def oldest(store: Store, most: int) -> pa.Table:
 def outstanding_bytes(store: Store) -> int:
     """Return how many bytes wait for the reader or are in its hands."""
     rows = _in(snapshot.status(store), READY, CLAIMED)
-    return int(pc.sum(_sizes(store, rows)).as_py() or 0)
+    return int(pc.sum(sizes_in(store, rows)).as_py() or 0)
 
 
 def oldest_by_bytes(store: Store, most: int) -> pa.Table:
     """Return the oldest items that wait, so that no more than so many bytes are left in all."""
     rows = snapshot.status(store)
-    over = int(pc.sum(_sizes(store, _in(rows, READY, CLAIMED))).as_py() or 0) - most
+    over = int(pc.sum(sizes_in(store, _in(rows, READY, CLAIMED))).as_py() or 0) - most
     waiting = _in(rows, READY)
-    sizes = _sizes(store, waiting)
+    sizes = sizes_in(store, waiting)
     passed = pc.subtract(pc.cumulative_sum(sizes), sizes)
     return waiting.filter(pc.less(passed, over))
 
@@ -146,7 +146,8 @@ def _expires_at(rows: pa.Table, max_age: timedelta | None) -> pa.ChunkedArray:
     return pc.min_element_wise(own, pc.add(rows["_enqueued_at"], pa.scalar(max_age)))
 
 
-def _sizes(store: Store, rows: pa.Table) -> pa.Array:
+def sizes_in(store: Store, rows: pa.Table) -> pa.Array:
+    """Return the bytes of each item, by the user's columns."""
     users = set(store.user_columns())
     fields = kinds.read(log_of(store, "queue").schema())
     return sizes_of(rows, [field for field in fields if field.name in users])

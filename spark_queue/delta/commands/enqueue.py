@@ -22,7 +22,8 @@ from spark_queue.delta.replica import entering
 from spark_queue.delta.replica.entering import Entered
 from spark_queue.delta.replica.request import EnqueueFacts, EnqueueRules
 from spark_queue.delta.sql import admission
-from spark_queue.delta.sql.log_rows import TooManyRowsError
+from spark_queue.delta.sql.enqueue_state import EnqueueState
+from spark_queue.delta.sql.sql_engines import SqlEngine, engines_of, first_able
 from spark_queue.delta.steps import Answer, Step, engine_of, is_small, on_items
 from spark_queue.delta.store import replicas
 from spark_queue.delta.store.snapshot import Snapshot
@@ -64,9 +65,6 @@ class Enqueued:
             rows=rows,
         )
 
-
-#: What became of a row; who was full is known only where Spark has decided.
-_OUTCOMES = {ITEM: "inserted", REFUSED: "duplicate"}
 
 #: What rows may have beside the user's columns, and be decided here: what they were, before.
 DECIDABLE = frozenset({"_origin", "_round", "_errors", "_enqueued_at"})
@@ -226,7 +224,10 @@ class _Enqueue:
         if since is not None and at.queue.step > since:
             return None
         rows = self.frame.rows
-        if rows is None or not at.is_decidable or self._is_large(at, rows, every):
+        if rows is None or not at.is_decidable:
+            return None
+        if rows.num_rows > replicas.LARGE and at.are_files_read:
+            # They are more than are decided well one by one.
             return None
         pointers = readers.slowest(at, every)
         with at.cache.lock:
@@ -234,12 +235,6 @@ class _Enqueue:
             if replica is None:
                 return None
             return entering.decide_entry(replica, at.settings, rows, at.queue, pointers, self.now)
-
-    def _is_large(self, at: Snapshot, rows: pa.Table, every: Sequence[Snapshot]) -> bool:
-        """Tell whether there are more rows than are decided well one by one."""
-        if rows.num_rows <= replicas.LARGE or not at.are_files_read:
-            return False
-        return admission.may_admit(rows, self.rules, [reader.store for reader in every])
 
     def _step_of(self, at: Snapshot, found: Entered) -> Step[QueueHead, Enqueued]:
         if found.duplicates and self.rules.on_duplicate == "raise":
@@ -266,18 +261,24 @@ class _Enqueue:
     def _plan_by_tables(
         self, at: Snapshot, every: Sequence[Snapshot], rules: EnqueueRules
     ) -> tuple[DataFrame | pa.Table, EnqueueFacts]:
-        """Return the rows of the step as SQL or a planner decides them, and the facts of them."""
-        stores = [reader.store for reader in every]
-        asked = (at.queue, readers.slowest(at, every), at.settings, rules, stores, self.now)
-        rows = self.frame.rows
-        if rows is None or not at.are_files_read or not admission.may_admit(rows, rules, stores):
-            return self.frame.entered(*asked)
-        try:
-            ours = admission.admit(at.store, rows, *asked)
-        except TooManyRowsError:
-            return self.frame.entered(*asked)
-        if verify.is_wanted(at.store) and at.has_spark:
-            self._compare(at, ours, self.frame.entered(*asked))
+        """Return the rows of the step as SQL decides them, and the facts of them."""
+        entry = EnqueueState(
+            store=at.store,
+            before=at.queue,
+            pointers=readers.slowest(at, every),
+            settings=at.settings,
+            rules=rules,
+            readers=[reader.store for reader in every],
+            now=self.now,
+        )
+        what = f"to enqueue into {at.store.name!r}"
+
+        def decide(engine: SqlEngine) -> tuple[DataFrame | pa.Table, EnqueueFacts]:
+            return admission.admit(self.frame, entry, engine)
+
+        ours, others = first_able(engines_of(at.store, planner_of(at.store), what), decide)
+        if verify.is_wanted(at.store) and at.has_spark and (last := [*others][-1:]):
+            self._compare(at, ours, decide(*last))
         return ours
 
     def _compare(
@@ -321,8 +322,17 @@ def told(done: Enqueued) -> list[tuple[int, str, int | None]]:
     if done.rows is None:
         return []
     rows = done.rows.select(["_kind", "_seq", "_duplicate_of"]).to_pylist()
-    of_frame = (row for row in rows if row["_kind"] in _OUTCOMES)
-    return [(row["_seq"], _OUTCOMES[row["_kind"]], row["_duplicate_of"]) for row in of_frame]
+    return [
+        (row["_seq"], _outcome_of(row), row["_duplicate_of"])
+        for row in rows
+        if row["_kind"] in (ITEM, REFUSED)
+    ]
+
+
+def _outcome_of(row: Mapping[str, object]) -> str:
+    if row["_kind"] == ITEM:
+        return "inserted"
+    return "refused" if row["_duplicate_of"] is None else "duplicate"
 
 
 def outcomes(store: Store, done: Enqueued) -> DataFrame:

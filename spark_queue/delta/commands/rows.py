@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pyarrow as pa
 
@@ -17,17 +16,10 @@ from spark_queue.delta.input.plain.arrow_order import sort_rows
 from spark_queue.delta.input.plain.marking import mark_rows
 from spark_queue.delta.input.plain.rows import fit_rows
 from spark_queue.delta.planner import planner_of
-from spark_queue.delta.replica.request import EnqueueFacts, EnqueueRules
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.heads import Pointer, QueueHead
 from spark_queue.delta.tables.schema import QUEUE_COLUMNS, TRACE
-from spark_queue.delta.tables.settings import Settings
 from spark_queue.errors import SparkNeededError
 from spark_queue.tracing import Traces
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
 
 #: Rows up to which they are looked at one by one.
 FEW = 10_000
@@ -63,20 +55,14 @@ class MarkedRows:
         """See :class:`~spark_queue.delta.planner.Frame`."""
         return not len(self.rows)
 
-    def entered(
-        self,
-        before: QueueHead,
-        pointers: Mapping[int, Pointer],
-        settings: Settings,
-        rules: EnqueueRules,
-        readers: Sequence[Store],
-        now: datetime,
-    ) -> tuple[DataFrame | pa.Table, EnqueueFacts]:
+    def stage(self) -> Any:
         """See :class:`~spark_queue.delta.planner.Frame`."""
-        frame = planner_of(self.store).frame(
-            self.given, None, settings, (), is_decidable=False, trace=self.trace
+        settings = self.store.settings(self.store.status_head())
+        return (
+            planner_of(self.store)
+            .frame(self.given, None, settings, (), is_decidable=False, trace=self.trace)
+            .stage()
         )
-        return frame.entered(before, pointers, settings, rules, readers, now)
 
 
 def check_rows(

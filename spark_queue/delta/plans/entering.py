@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Sequence
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -11,14 +10,10 @@ from pyspark.sql import functions as F
 
 from spark_queue.delta.input import key_rules
 from spark_queue.delta.input.columns import OrderBy, add_keys, of_spark
-from spark_queue.delta.plans import frames, placing
-from spark_queue.delta.plans.refusals import refused
+from spark_queue.delta.plans import frames
 from spark_queue.delta.plans.stage import Stage, collect, evaluate, stage_rows
-from spark_queue.delta.replica.request import EnqueueFacts, EnqueueRules
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.describing import named
-from spark_queue.delta.tables.heads import Pointer, QueueHead
 from spark_queue.delta.tables.schema import ITEM, QUEUE_COLUMNS, REFUSED, TRACE
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.tracing import Traces
@@ -47,24 +42,6 @@ class SparkFrame:
         if self._stage is None:
             self._stage = stage_rows(self._marked)
         return self._stage
-
-    @named("enqueue")
-    def entered(
-        self,
-        before: QueueHead,
-        pointers: Mapping[int, Pointer],
-        settings: Settings,
-        rules: EnqueueRules,
-        readers: Sequence[Store],
-        now: datetime,
-    ) -> tuple[DataFrame, EnqueueFacts]:
-        """See :class:`~spark_queue.delta.planner.Frame`."""
-        store, stage = self.store, self.stage()
-        left_out = refused(store, stage, settings, before, now, rules, readers)
-        rows, tops = placing.rows(
-            store, stage, left_out.rows, pointers, settings, before, now, readers
-        )
-        return rows, EnqueueFacts(stage.count, left_out.duplicates, left_out.full, tops)
 
 
 def _collect(store: Store, marked: DataFrame) -> pa.Table | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import reduce
 from operator import or_
@@ -10,11 +11,11 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructField, TimestampType
 
+from spark_queue.delta.plans.bringing import bring, frame_of, plain
+from spark_queue.delta.plans.spark_entries import BroughtEntries, FrameEntries
 from spark_queue.delta.sql import log_rows
-from spark_queue.delta.sql.closed import most_rows
 from spark_queue.delta.sql.database import Database
 from spark_queue.delta.sql.log_rows import ENTERED, TooManyRowsError, bounds_of
 from spark_queue.delta.sql.sql_engines import SqlEngine
@@ -27,18 +28,22 @@ from spark_queue.delta.tables.settings import Settings
 from spark_queue.delta.tables.spark_types import struct_of
 from spark_queue.delta.tables.wishes import small_steps
 
+#: How a text says that rows are spread by a column.
+_SPREAD = re.compile(r"/\*\+ REPARTITION\(\$parts, \w+\) \*/")
+
 #: Items that are looked up by name.
 _FEW = 1_000
-
-#: The setting that Spark names where a driver would get more than it may.
-_LIMIT_OF_RESULTS = "spark.driver.maxResultSize"
 
 
 def engines_of(store: Store) -> Iterator[SqlEngine]:
     """Return the engines of a store's session, the first for what is not too much for it."""
     if small_steps(store.session) != "spark":
-        yield SqlEngine(Database, BroughtRows())
-    yield SqlEngine(lambda variants: SparkDatabase(store.spark, variants), FrameRows())
+        yield SqlEngine(Database, BroughtRows(), BroughtEntries())
+
+    def start(variants: Mapping[str, str]) -> SparkDatabase:
+        return SparkDatabase(store.spark, variants)
+
+    yield SqlEngine(start, FrameRows(), FrameEntries())
 
 
 class SparkDatabase:
@@ -46,6 +51,7 @@ class SparkDatabase:
 
     adds_in_order = True
     draws_jitter = True
+    parts = 1
 
     def __init__(self, spark: SparkSession, variants: Mapping[str, str]) -> None:
         self.variants = dict(variants)
@@ -58,7 +64,7 @@ class SparkDatabase:
 
     def give(self, name: str, *rows: DataFrame | pa.Table) -> None:
         """See :class:`Database`."""
-        frames = [_frame(self._spark, one) for one in rows]
+        frames = [frame_of(self._spark, one) for one in rows]
         self._tables[name] = reduce(
             lambda one, more: one.unionByName(more, allowMissingColumns=True), frames
         )
@@ -75,11 +81,24 @@ class SparkDatabase:
         """See :class:`Database`."""
         return self._select(name, limit).localCheckpoint()
 
-    def _select(self, name: str, limit: int) -> DataFrame:
+    def table(self, name: str) -> DataFrame:
+        """See :class:`Database`; the rows of a text are computed where they are read."""
+        return self._tables[name] if name in self._tables else self._select(name)
+
+    def is_empty(self, name: str) -> bool:
+        """See :class:`Database`."""
+        return self._tables[name].isEmpty()
+
+    def _select(self, name: str, limit: int = 0) -> DataFrame:
         there = self._tables.keys() - {name}
-        text, used = over(statement(name, there, self.variants, limit), there)
+        made = statement(name, there, self.variants, limit)
+        text, used = over(_SPREAD.sub(self._spread, made), there)
         tables: dict[str, Any] = {f"sq_{one}": self._tables[one] for one in used}
         return self._spark.sql(text, **tables)
+
+    def _spread(self, hint: re.Match[str]) -> str:
+        """Return a hint to spread rows; none where all of them fit into one part."""
+        return hint[0].replace("$parts", str(self.parts)) if self.parts > 1 else ""
 
 
 class FrameRows:
@@ -91,7 +110,7 @@ class FrameRows:
 
     def with_step(self, states: Any, rows: DataFrame | pa.Table, step: int) -> Any:
         """See :class:`LogRows`."""
-        frame = _frame(states.sparkSession, rows)
+        frame = frame_of(states.sparkSession, rows)
         return states.unionByName(_states(recent.of_step(frame, step)))
 
     def entered_of(
@@ -136,7 +155,7 @@ class FrameRows:
     def joined(self, rows: DataFrame | pa.Table, others: DataFrame | pa.Table) -> Any:
         """See :class:`LogRows`."""
         spark = rows.sparkSession if isinstance(others, pa.Table) else others.sparkSession
-        return _frame(spark, rows).unionByName(_frame(spark, others), allowMissingColumns=True)
+        return frame_of(spark, rows).unionByName(frame_of(spark, others), allowMissingColumns=True)
 
     def without(self, found: Any, seqs: Collection[int]) -> Any:
         """See :class:`LogRows`."""
@@ -154,7 +173,7 @@ class BroughtRows(FrameRows):
 
     def states_of(self, store: Store, head: StatusHead) -> pa.Table:
         """See :class:`LogRows`."""
-        return _bring(super().states_of(store, head), _most(store, head))
+        return bring(super().states_of(store, head), _most(store, head))
 
     def with_step(self, states: pa.Table, rows: DataFrame | pa.Table, step: int) -> pa.Table:
         """See :class:`LogRows`."""
@@ -172,21 +191,21 @@ class BroughtRows(FrameRows):
     ) -> pa.Table:
         """See :class:`LogRows`."""
         rows = super().entered_of(store, head, settings, reach, names)
-        return _bring(rows, _most(store, head))
+        return bring(rows, _most(store, head))
 
     def items_of(self, store: Store, found: pa.Table, names: Sequence[str]) -> pa.Table:
         """See :class:`LogRows`."""
-        seqs = _frame(store.spark, found.select(["seq"]))
+        seqs = frame_of(store.spark, found.select(["seq"]))
         return super().items_of(store, seqs, names).toArrow()
 
     def grants_of(self, store: Store, head: StatusHead, lease: int) -> pa.Table:
         """See :class:`LogRows`."""
         rows = super().grants_of(store, head, lease)
-        return _bring(rows, head.log_rows if lease > head.checkpoint.step else None)
+        return bring(rows, head.log_rows if lease > head.checkpoint.step else None)
 
     def outcomes_of(self, outcomes: DataFrame) -> pa.Table:
         """See :class:`LogRows`."""
-        return _bring(super().outcomes_of(outcomes), None)
+        return bring(super().outcomes_of(outcomes), None)
 
     def status_rows(self, found: pa.Table, said: Mapping[str, object]) -> pa.Table:
         """See :class:`LogRows`."""
@@ -206,24 +225,6 @@ def log_since(store: Store, head: StatusHead, lease: int) -> DataFrame:
     # What was granted before the checkpoint and has ended is in the table only.
     known = store.remembered(head) if lease > head.checkpoint.step else None
     return store.status.read() if known is None else known
-
-
-def _frame(spark: SparkSession, rows: DataFrame | pa.Table) -> DataFrame:
-    if not isinstance(rows, pa.Table):
-        return rows
-    # Over Connect a table without rows is taken to have no columns.
-    given = rows if rows.num_rows else rows.to_pylist()
-    return spark.createDataFrame(given, from_arrow_schema(rows.schema))
-
-
-def plain(rows: DataFrame) -> DataFrame:
-    """Return rows with other names, and times as numbers."""
-    return rows.select(*(_plain(field).alias(field.name[1:]) for field in rows.schema))
-
-
-def _plain(field: StructField) -> Column:
-    is_time = isinstance(field.dataType, TimestampType)
-    return F.unix_micros(field.name) if is_time else F.col(field.name)
 
 
 def _states(rows: DataFrame) -> DataFrame:
@@ -249,19 +250,6 @@ def _may_wait(store: Store, head: StatusHead, settings: Settings, reach: float |
 def _most(store: Store, head: StatusHead) -> int:
     """Return how many rows a claim reads at most: what is open, and all since the checkpoint."""
     return store.outstanding(head) + head.log_rows
-
-
-def _bring(rows: DataFrame, most: int | None) -> pa.Table:
-    """Return rows of a log in this process; they are counted first where they may be too many."""
-    limit = most_rows() // 2
-    if (most is None or most > limit) and rows.count() > limit:
-        raise TooManyRowsError
-    try:
-        return rows.toArrow()
-    except Exception as exc:
-        if _LIMIT_OF_RESULTS in str(exc):
-            raise TooManyRowsError from exc
-        raise
 
 
 def _logged_rows(field: StructField, found: DataFrame, said: Mapping[str, object]) -> Column:

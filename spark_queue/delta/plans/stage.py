@@ -8,11 +8,10 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_queue.delta.plans import dedup, tags, years
+from spark_queue.delta.plans import years
 from spark_queue.delta.tables import instants
 from spark_queue.delta.tables.schema import BOUNDED
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.operators.distinct import LOST_TO, distinct_refused
 
 #: ``monotonically_increasing_id`` keeps the partition above this bit.
 _PARTITION_BIT = 33
@@ -31,7 +30,6 @@ class Stage:
     rows: DataFrame
     count: int
     has_keys: bool
-    repeats: DataFrame | None
 
 
 def evaluate(inputs: DataFrame) -> DataFrame:
@@ -92,22 +90,7 @@ def stage_rows(marked: DataFrame) -> Stage:
     if count > _MAX_ROWS:
         raise InvalidArgumentError(f"the frame has {count} rows; one step takes {_MAX_ROWS}")
     has_keys = any(row.keys for row in facts)
-    repeats = _repeats(rows, count) if has_keys else None
-    return Stage(rows=rows, count=count, has_keys=has_keys, repeats=repeats)
-
-
-def _repeats(rows: DataFrame, count: int) -> DataFrame | None:
-    """Return the rows whose key an earlier row has, with its position; None where there is none.
-
-    Nearly all keys differ, as a rule: only rows whose hash comes twice are looked at.
-    """
-    hashes = dedup.repeated_hashes(rows, tags.partitions(count)).localCheckpoint()
-    if hashes.isEmpty():
-        return None
-    twice = rows.select("_pos", "_dedup_key", "_dedup_hash").join(hashes, "_dedup_hash")
-    lost = distinct_refused(twice, "_dedup_key", order_by="_pos")
-    first = F.col(f"{LOST_TO}.winner._pos").alias("_first_pos")
-    return lost.select("_pos", first).localCheckpoint()
+    return Stage(rows=rows, count=count, has_keys=has_keys)
 
 
 def _position(rows_of: dict[int, int]) -> Column:

@@ -76,6 +76,9 @@ class Database:
     #: Whether it has the draw of the jitter.
     draws_jitter = False
 
+    #: Over how many parts Spark spreads rows where a text says so.
+    parts = 1
+
     def __init__(self, variants: Mapping[str, str]) -> None:
         self.variants = dict(variants)
         self._there: set[str] = set()
@@ -104,6 +107,16 @@ class Database:
     def find(self, name: str, limit: int = 0) -> pa.Table:
         """Return the rows of a text, which may be many, as this engine has them."""
         return self.rows(name, limit)
+
+    def table(self, name: str) -> pa.Table:
+        """Return a table that was given or computed, or the rows of a text."""
+        if name not in self._there:
+            return self.rows(name)
+        return self._connection.table(f"sq_{name}").to_arrow_table()
+
+    def is_empty(self, name: str) -> bool:
+        """Tell whether a table that was given or computed has no rows."""
+        return not self._connection.table(f"sq_{name}").limit(1).fetchall()
 
     def _text_of(self, name: str, limit: int = 0) -> str:
         # One that is computed again is made of the others.

@@ -1,14 +1,28 @@
-"""Rows of the item log that an enqueue by SQL writes."""
+"""Rows of an enqueue that SQL decides over the files of the item log."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue.delta.replica.request import EnqueueFacts
+from spark_queue.delta.arrow.moving import sizes_in
+from spark_queue.delta.arrow.rows import log_of, once_more
+from spark_queue.delta.planner import Frame
+from spark_queue.delta.sql import log_rows
+from spark_queue.delta.sql.enqueue_state import (
+    BATCH,
+    KEYED,
+    LINE,
+    MEMBER,
+    Decided,
+    EnqueueState,
+    EntryBatch,
+    Room,
+)
+from spark_queue.delta.sql.log_rows import TooManyRowsError
+from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.heads import QueueHead
 from spark_queue.delta.tables.schema import (
     GROUP,
@@ -19,91 +33,185 @@ from spark_queue.delta.tables.schema import (
     REFUSED,
     REFUSED_LANE,
 )
-from spark_queue.delta.tables.settings import Settings
+from spark_queue.errors import SparkNeededError
+
+#: What a batch has of rows that were items before: null for others.
+_OF_ITEMS = {"_origin": pa.int64(), "_round": pa.float64()}
 
 
-def is_clamped(settings: Settings) -> bool:
-    """Tell whether members of a group may stand in an order of their own."""
-    config = settings.config
-    has_lines = config.fair_key is not None or config.priority is not None
-    return config.group_key is not None and has_lines
+def batch_of(frame: Frame, entry: EnqueueState, room: Room) -> EntryBatch:
+    """See :class:`EntryRows`."""
+    rows = frame.rows
+    if rows is None:
+        raise TooManyRowsError
+    sizes = None
+    if room.bytes is not None:
+        try:
+            sizes = sizes_in(entry.store, rows)
+        except SparkNeededError as exc:
+            raise TooManyRowsError from exc
+    return EntryBatch(
+        rows=batch_rows(rows, sizes, entry),
+        given=rows,
+        count=rows.num_rows,
+        has_keys=rows["_dedup_hash"].null_count < rows.num_rows,
+    )
 
 
-def step_rows(
-    rows: pa.Table,
-    before: QueueHead,
-    settings: Settings,
-    now: datetime,
-    decided: pa.Table,
-    tagged: pa.Table,
-    placed: pa.Table,
-) -> tuple[pa.Table, EnqueueFacts]:
-    """Return the rows of a step as they are logged, and the facts of them.
-
-    Parameters
-    ----------
-    rows : pyarrow.Table
-        The batch.
-    decided, tagged, placed : pyarrow.Table
-        Its rows by ``pos``, with ``duplicate_of``. Those that are accepted, with the tags that
-        their lines give out. The same with their places.
-    """
-    config, count = settings.config, rows.num_rows
-    at = pc.subtract(placed["pos"], 1)
-    items = _logged_items(rows.take(at), placed, before, now)
-    parts = [items.sort_by([("_priority", "ascending"), ("_round", "ascending")])]
-    refused = decided.filter(pc.is_valid(decided["duplicate_of"]))
-    if refused.num_rows:
-        given = rows.take(pc.subtract(refused["pos"], 1))
-        said = {"_kind": REFUSED, "_gen": REFUSED_LANE, "_enqueued_at": now}
-        columns = {
-            "_seq": pc.add(refused["pos"], before.last_seq),
-            "_duplicate_of": refused["duplicate_of"],
-        }
-        parts.append(_with(given, said, columns))
-    if config.fair_key is None:
-        tops = _tops(settings, float(before.last_seq + count), placed)
-    else:
-        ends = tagged.group_by(["priority", "fair_key"]).aggregate([("tag", "max")])
-        ends = ends.rename_columns(["_priority", "_fair_key", "_round"])
-        parts.append(_with(ends, {"_kind": KEY, "_gen": META_LANE}, {}))
-        highest = ends.group_by("_priority").aggregate([("_round", "max")])
-        tops = dict(zip(*(column.to_pylist() for column in highest.columns), strict=True))
-    if is_clamped(settings):
-        parts.append(_last_of_groups(placed, before))
-    table = pa.concat_tables(parts, promote_options="default")
-    return table, EnqueueFacts(count, refused.num_rows, 0, tops)
+def batch_rows(rows: pa.Table, sizes: pa.Array | None, entry: EnqueueState) -> pa.Table:
+    """Return the batch of rows that are in order."""
+    count, first = rows.num_rows, entry.before.last_seq + 1
+    columns = {name: rows[name] for name in BATCH}
+    for name, kind in _OF_ITEMS.items():
+        columns[name] = rows[name] if name in rows.column_names else pa.nulls(count, kind)
+    if entry.settings.config.fair_key is None:
+        columns["_cost"] = pa.repeat(pa.scalar(1.0), count)
+    columns["_seq"] = pa.array(range(first, first + count), pa.int64())
+    columns["_bytes"] = pa.nulls(count, pa.int64()) if sizes is None else sizes
+    return log_rows.plain(pa.table(columns))
 
 
-def _logged_items(given: pa.Table, placed: pa.Table, before: QueueHead, now: datetime) -> pa.Table:
-    said = {"_kind": ITEM, "_gen": before.gen, "_enqueued_at": now}
+def keyed_of(entry: EnqueueState, batch: EntryBatch) -> pa.Table:
+    """See :class:`EntryRows`: of most files only the hashes are read."""
+    log, last = log_of(entry.store, "queue"), entry.before.step
+    hashes = pc.drop_null(pc.unique(batch.given["_dedup_hash"]))
+
+    def parts() -> Iterator[pa.Table]:
+        yield log.rows_of([], KEYED)
+        for file in _files(entry, lambda file: file.gen >= 0):
+            known = log.parts_of([file], ("_dedup_hash",), None)
+            masks = [pc.is_in(part["_dedup_hash"], hashes) for part in known]
+            if any(pc.any(mask).as_py() for mask in masks):
+                for rows, mask in zip(log.parts_of([file], KEYED, None), masks, strict=True):
+                    found = rows.filter(mask)
+                    yield found.filter(pc.less_equal(found["_step"], last))
+
+    return log_rows.plain(once_more(lambda: pa.concat_tables(parts())))
+
+
+def redriven_of(entry: EnqueueState, since: int) -> pa.Table:
+    """See :class:`EntryRows`."""
+    return _read(
+        entry,
+        lambda file: file.gen >= 0 and file.may_have("_step", since + 1),
+        ("_origin", "_seq"),
+        lambda rows: pc.and_(pc.greater(rows["_step"], since), pc.is_valid(rows["_origin"])),
+    )
+
+
+def line_rows(entry: EnqueueState) -> pa.Table:
+    """See :class:`EntryRows`."""
+    return _meta(entry, KEY, LINE, _ahead(entry))
+
+
+def group_rows(entry: EnqueueState, groups: pa.Table) -> pa.Table:
+    """See :class:`EntryRows`."""
+    rows = _meta(entry, GROUP, MEMBER, lambda _: True)
+    return rows.filter(pc.is_in(rows["group_key"], groups["group_key"].combine_chunks()))
+
+
+def members_of(entry: EnqueueState, groups: pa.Table) -> pa.Table:
+    """See :class:`EntryRows`."""
+    may, wanted = _ahead(entry), groups["group_key"].combine_chunks()
+    return _read(
+        entry,
+        lambda file: file.gen >= 0 and may(file),
+        MEMBER,
+        lambda rows: pc.is_in(rows["_group_key"], wanted),
+    )
+
+
+def there_of(entry: EnqueueState, members: pa.Table) -> pa.Table:
+    """See :class:`EntryRows`."""
+    return log_rows.items_of(entry.store, members, ("_seq",))
+
+
+def step_rows(batch: EntryBatch, decided: Decided, entry: EnqueueState) -> pa.Table:
+    """See :class:`EntryRows`."""
+    before, rows = entry.before, batch.given
+    said: dict[str, object] = {"_kind": ITEM, "_gen": before.gen, "_enqueued_at": entry.now}
+    items = _take_rows(rows, decided.items["seq"], before)
+    if "_enqueued_at" in rows.column_names:
+        # What a step took back waits since the item that it was has.
+        del said["_enqueued_at"]
+        now = pa.scalar(entry.now, QUEUE_COLUMNS.arrow.field("_enqueued_at").type)
+        since = pc.fill_null(items["_enqueued_at"].cast(now.type), now)
+        at = items.column_names.index("_enqueued_at")
+        items = items.set_column(at, "_enqueued_at", since)
     columns = {
-        "_seq": pc.add(placed["pos"], before.last_seq),
-        "_priority": placed["priority"],
-        "_round": placed["round"],
-        "_duplicate_of": pa.nulls(placed.num_rows, pa.int64()),
+        "_seq": decided.items["seq"],
+        "_priority": decided.items["lowest"],
+        "_round": decided.items["place"],
+        "_duplicate_of": pa.nulls(items.num_rows, pa.int64()),
     }
-    return _with(given, said, columns)
+    items = _with(items, said, columns)
+    parts = [items.sort_by([("_priority", "ascending"), ("_round", "ascending")])]
+    if decided.refused is not None:
+        said = {"_kind": REFUSED, "_gen": REFUSED_LANE, "_enqueued_at": entry.now}
+        refused = decided.refused
+        columns = {"_seq": refused["seq"], "_duplicate_of": refused["duplicate_of"]}
+        given = _take_rows(rows, refused["seq"], before)
+        # What is refused has no place, not even the one that it had.
+        given = given.drop_columns([name for name in ("_round",) if name in given.column_names])
+        parts.append(_with(given, said, columns))
+    for kind, ends in ((KEY, decided.line_ends), (GROUP, decided.group_ends)):
+        if ends is not None:
+            named = ends.rename_columns([f"_{name}" for name in ends.column_names])
+            parts.append(_with(named, {"_kind": kind, "_gen": META_LANE}, {}))
+    return pa.concat_tables(parts, promote_options="default")
 
 
-def _last_of_groups(placed: pa.Table, before: QueueHead) -> pa.Table:
-    members = placed.filter(pc.is_valid(placed["group_key"]))
-    last = members.group_by("group_key").aggregate([("pos", "max")])
-    ends = members.filter(pc.is_in(members["pos"], last["pos_max"].combine_chunks()))
-    named = ends.rename_columns([f"_{name}" for name in ends.column_names]).drop_columns("_pos")
-    seqs = pc.add(ends["pos"], before.last_seq)
-    return _with(named, {"_kind": GROUP, "_gen": META_LANE}, {"_seq": seqs})
+def _take_rows(rows: pa.Table, seqs: pa.ChunkedArray, before: QueueHead) -> pa.Table:
+    return rows.take(pc.subtract(seqs, before.last_seq + 1))
 
 
-def _tops(settings: Settings, last: float, placed: pa.Table) -> dict[int, float]:
-    """Return the highest tag at each priority of a queue of one line."""
-    if settings.config.priority is None:
-        return {0: last}
-    return dict.fromkeys(sorted(pc.unique(placed["priority"]).to_pylist()), last)
+def _ahead(entry: EnqueueState) -> Callable[[LogFile], bool]:
+    """Return what tells whether a file may have a tag that the order has yet to reach."""
+    least = entry.least_tags()
+    return lambda file: any(
+        file.may_have("_priority", p, p) and file.may_have("_round", tag)
+        for p, tag in least.items()
+    )
+
+
+def _meta(
+    entry: EnqueueState, kind: str, names: Sequence[str], may: Callable[[LogFile], bool]
+) -> pa.Table:
+    """Return rows that say where lines, or groups, end."""
+    rows = _read(
+        entry,
+        lambda file: file.gen == META_LANE and may(file),
+        ("_kind", *names),
+        lambda rows: pc.equal(rows["_kind"], kind),
+    )
+    return rows.drop_columns("kind")
+
+
+def _read(
+    entry: EnqueueState,
+    may: Callable[[LogFile], bool],
+    names: Sequence[str],
+    counts: Callable[[pa.Table], pa.ChunkedArray],
+) -> pa.Table:
+    log, wanted = log_of(entry.store, "queue"), list(dict.fromkeys([*names, "_step"]))
+
+    def parts() -> Iterator[pa.Table]:
+        yield log.rows_of([], wanted)
+        for rows in log.parts_of(_files(entry, may), wanted, may):
+            known = pc.less_equal(rows["_step"], entry.before.step)
+            yield rows.filter(pc.and_kleene(known, counts(rows)))
+
+    read = once_more(lambda: pa.concat_tables(parts()))
+    return log_rows.plain(read.select(list(names)))
+
+
+def _files(entry: EnqueueState, may: Callable[[LogFile], bool]) -> list[LogFile]:
+    last, files = entry.before.step, log_of(entry.store, "queue").files()
+    return [file for file in files if may(file) and file.may_have("_step", 0, last)]
 
 
 def _with(
-    given: pa.Table, said: Mapping[str, object], columns: Mapping[str, pa.ChunkedArray]
+    given: pa.Table, said: Mapping[str, object], columns: Mapping[str, pa.ChunkedArray | pa.Array]
 ) -> pa.Table:
     """Return rows with columns of the log, each of its type there."""
     kinds = QUEUE_COLUMNS.arrow

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import pyarrow as pa
 
 from spark_queue.delta.planner import Planner
-from spark_queue.delta.sql import log_rows
+from spark_queue.delta.sql import entry_rows, log_rows
 from spark_queue.delta.sql.database import Database
+from spark_queue.delta.sql.enqueue_state import EntryRows
 from spark_queue.delta.sql.log_rows import ENTERED, TooManyRowsError
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
@@ -32,6 +33,7 @@ class Tables(Protocol):
     variants: dict[str, str]
     adds_in_order: bool
     draws_jitter: bool
+    parts: int
 
     def give(self, name: str, *rows: Any) -> None:
         """Have a table under a name of the texts; of several, what one lacks is null."""
@@ -44,6 +46,12 @@ class Tables(Protocol):
 
     def find(self, name: str, limit: int = 0) -> Any:
         """Return the rows of a text, which may be many, as this engine has them."""
+
+    def table(self, name: str) -> Any:
+        """Return a table that was given or computed, or the rows of a text."""
+
+    def is_empty(self, name: str) -> bool:
+        """Tell whether a table that was given or computed has no rows."""
 
     def close(self) -> None:
         """Forget the tables."""
@@ -96,10 +104,11 @@ class SqlEngine:
 
     start: Callable[[Mapping[str, str]], Tables]
     logs: LogRows[Any]
+    entries: EntryRows
 
 
 #: SQL in this process over files that it reads.
-HERE = SqlEngine(Database, log_rows)
+HERE = SqlEngine(Database, log_rows, entry_rows)
 
 
 def engines_of(store: Store, beyond: Planner[Any], what: str) -> Iterator[SqlEngine]:

@@ -86,6 +86,12 @@ class Settings:
         """Return how the stored tags of a key map to turns."""
         return UNWEIGHTED if fair_key is None else self.stretches.get(fair_key, UNWEIGHTED)
 
+    def is_clamped(self) -> bool:
+        """Tell whether members of a group may stand in an order of their own."""
+        config = self.config
+        has_lines = config.fair_key is not None or config.priority is not None
+        return config.group_key is not None and has_lines
+
     def least_tag(self, priority: int, turn: float) -> float:
         """Return a bound below the stored tags of all keys at a turn of a priority."""
         return min(_slack(tag, -1) for tag in self._tags_of(priority, turn))

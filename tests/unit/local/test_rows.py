@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -12,8 +13,8 @@ from spark_queue.clock import ManualClock
 from spark_queue.errors import (
     DuplicateItemError,
     InvalidArgumentError,
+    ReaderFullError,
     SchemaMismatchError,
-    SparkNeededError,
 )
 from spark_queue.local.local_queue import LocalQueue
 from spark_queue.reader_config import ReaderConfig
@@ -181,10 +182,19 @@ def test_what_holds_no_rows_is_refused(make: Make) -> None:
         queue.enqueue({"id": "a"}, on_duplicate="maybe")  # type: ignore[arg-type]
 
 
-def test_readers_with_limits_are_left_to_spark(make: Make) -> None:
-    """What a full reader refuses is counted by Spark: until then nothing is enqueued."""
+def test_a_full_reader_refuses_what_it_has_no_room_for(make: Make) -> None:
+    """The first row without room, and all behind it, are refused; by bytes as by items."""
     queue = make()
-    queue.reader("small", config=ReaderConfig(max_items=1))
+    queue.reader("small", config=ReaderConfig(max_items=2))
 
-    with pytest.raises(SparkNeededError, match="a reader has limits"):
-        queue.enqueue({"id": "a"})
+    with pytest.raises(ReaderFullError, match="small"):
+        queue.enqueue([{"id": name} for name in "abc"])
+    done = queue.enqueue([{"id": name} for name in "abcd"], on_full="partial")
+
+    assert (done.inserted, done.refused) == (2, 2)
+    outcomes: Any = done.outcomes
+    assert outcomes["outcome"].to_pylist() == ["inserted"] * 2 + ["refused"] * 2
+    queue.reader("small").claim(1).ack()
+    assert queue.enqueue([{"id": "e"}, {"id": "f"}], on_full="partial").inserted == 1
+    queue.reader("small", config=ReaderConfig(max_bytes=4))
+    assert queue.enqueue([{"id": name * 2} for name in "gh"], on_full="partial").inserted == 1

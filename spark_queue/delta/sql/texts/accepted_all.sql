@@ -1,0 +1,2 @@
+-- The same where all are.
+SELECT b.* FROM sq_batch b

@@ -1,0 +1,2 @@
+-- The same where no group says more than its line.
+SELECT d.*, d.priority AS lowest FROM sq_accepted d

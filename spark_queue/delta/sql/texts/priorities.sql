@@ -1,0 +1,2 @@
+-- The priorities of a batch.
+SELECT DISTINCT b.priority FROM sq_batch b
