@@ -9,8 +9,8 @@ from spark_queue import checks
 from spark_queue.delta.plans import snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.views import inspect
-from spark_queue.delta.views.cut import cut_at
 from spark_queue.delta.views.ends import AsOf
+from spark_queue.delta.views.inspect import cut_at
 from spark_queue.doctor.examine import examine
 from spark_queue.doctor.finding import Checkup
 from spark_queue.doctor.thresholds import Thresholds

@@ -16,7 +16,7 @@ from spark_queue.claim import Claim
 from spark_queue.delta.commands import readers
 from spark_queue.delta.plans import snapshot
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.views import lag
+from spark_queue.delta.views import inspect
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.looking import Looking
 from spark_queue.opened import ReaderFacts
@@ -234,7 +234,7 @@ class Reader(Working, ReaderFacts):
 
     def lag(self) -> Lag:
         """Return how far the reader is behind, in items, bytes, time and steps."""
-        return lag.lag(self._store)
+        return inspect.lag(self._store)
 
     def advance(self, step: int) -> None:
         """Say that a stream of this reader is done with all items up to a step (``_step``).

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NoReturn, TypeVar
 
-from spark_queue.delta.input import kinds, lookup, signatures
+from spark_queue.delta.input import kinds, signatures
 from spark_queue.delta.input.kinds import Field, Kind
-from spark_queue.delta.input.tokens import Token, tokens
+from spark_queue.delta.input.tokens import Token, field_of, may_be_of_spark, tokens
 from spark_queue.errors import InvalidArgumentError, InvalidExpressionError
 
 _T = TypeVar("_T")
@@ -298,11 +298,11 @@ class _ExpressionParser:
         return Node(signatures.letter_of(kind), kind, LITERAL, value=literal.literal())
 
     def _column(self, token: Token) -> Node:
-        may_be_of_spark = lookup.may_be_of_spark(token, self._next)
-        field = lookup.field_of(self._columns, token.name(), may_be_of_spark=may_be_of_spark)
+        is_of_spark = may_be_of_spark(token, self._next)
+        field = field_of(self._columns, token.name(), may_be_of_spark=is_of_spark)
         what = COLUMN
         while self._accept("."):
-            field = lookup.field_of(field.kind, self._take().name())
+            field = field_of(field.kind, self._take().name())
             what = "a field of a struct"
         return Node(signatures.letter_of(field.kind), field.kind, what, value=field.name)
 

@@ -15,7 +15,6 @@ from spark_queue.delta.arrow.rows import log_of, once_more, parts_of, rows_of
 from spark_queue.delta.commands.rows import columns_of
 from spark_queue.delta.input import measures
 from spark_queue.delta.input.plain import arrow_items, arrow_sizes
-from spark_queue.delta.input.plain import arrow_measures as plain
 from spark_queue.delta.journal.tables import Touched, by_column
 from spark_queue.delta.ownership import GivenBack
 from spark_queue.delta.store.store import Store
@@ -46,7 +45,7 @@ class ColumnTables:
         self._store = store
         self._columns = columns_of(store)
         self._names = [column.name for column in self._columns]
-        self.measure = measures.of_item(plain.measures(self._columns))
+        self.measure = measures.of_item(arrow_sizes.measures(self._columns))
 
     def values(self, puts: Sequence[Entry[Any]]) -> dict[str, pa.Array]:
         """See :class:`JournalTables`."""

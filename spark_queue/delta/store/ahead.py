@@ -15,9 +15,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue.delta.replica.hashes import KeyHashes
 from spark_queue.delta.replica.peers import NAMED, Place, Row
-from spark_queue.delta.replica.window import WAITED, WAITING, LineKey
+from spark_queue.delta.replica.window import WAITED, WAITING, KeyHashes, LineKey
 from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.heads import Checkpoint
 from spark_queue.delta.tables.log import Log

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,10 +26,9 @@ from spark_queue.delta.tables.outputs import ResultTable
 from spark_queue.delta.tables.schema import OPEN_LANE, TERMINAL
 from spark_queue.delta.tables.sweeping import Ages
 from spark_queue.delta.tables.tidying import Tidied
-from spark_queue.delta.upkeep import foreseen, generations, purging
-from spark_queue.delta.upkeep.finished import FinishedByColumns
+from spark_queue.delta.upkeep import generations, purging
 from spark_queue.delta.upkeep.generations import Generation
-from spark_queue.delta.upkeep.reader import kept_up
+from spark_queue.delta.upkeep.reader import foresee_upkeep, kept_up
 from spark_queue.results import Affected, Maintained
 
 #: Tells of the rows of a file which of them go.
@@ -73,7 +72,7 @@ def maintain(
 
 def maintainable(store: Store, retention: timedelta | None) -> Affected:
     """Return what that would end or drop; nothing is written."""
-    return foreseen.foresee_upkeep(store, retention, GenerationsByColumns(store))
+    return foresee_upkeep(store, retention, GenerationsByColumns(store))
 
 
 def _drop_old_checkpoints(reader: Store, newest: int) -> None:
@@ -96,6 +95,34 @@ def _remove(
     with store.writing(which):
         if merging.remove(log_of(store, which), may_have, is_gone):
             (store.queue if which == "queue" else store.status).force()
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedByColumns:
+    """See :class:`~spark_queue.delta.upkeep.generations.Finished`."""
+
+    store: Store
+
+    def closed_before(self, before: int) -> list[Generation]:
+        """See :class:`Finished`."""
+        rows = rows_of(self.store, "queue", ("_gen", "_step"))
+        is_old = pc.and_(pc.greater_equal(rows["_gen"], 0), pc.less(rows["_gen"], before))
+        rows = rows.filter(is_old)
+        facts = rows.group_by("_gen").aggregate([("_step", "count"), ("_step", "max")])
+        told = facts.sort_by("_gen").select(["_gen", "_step_count", "_step_max"]).to_pydict()
+        return [Generation(*fact) for fact in zip(*told.values(), strict=True)]
+
+    def find_needed(self, reader: Store, since: int | None) -> set[int]:
+        """See :class:`Finished`."""
+        return set(pc.unique(find_needed(reader, since)["_gen"]).to_pylist())
+
+    def ends(self, reader: Store) -> dict[int, datetime]:
+        """See :class:`Finished`."""
+        rows = rows_of(reader, "status", ("_gen", "_state", "_at"))
+        over = pc.is_in(rows["_state"], pa.array(TERMINAL))
+        rows = rows.filter(pc.and_(over, pc.greater_equal(rows["_gen"], 0)))
+        last = rows.group_by("_gen").aggregate([("_at", "max")]).to_pydict()
+        return dict(zip(last["_gen"], last["_at_max"], strict=True))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,11 @@ A small queue is looked after without Spark, where its files can be read here.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -19,15 +21,26 @@ from spark_queue.delta.arrow.where import Where
 from spark_queue.delta.commands import admin, readers, recovery, rescue, trim
 from spark_queue.delta.commands.foreseeing import GONE
 from spark_queue.delta.plans import ending, snapshot
+from spark_queue.delta.plans.snapshot import user_columns
+from spark_queue.delta.store.handle import Handle
 from spark_queue.delta.store.lanes import rewriting
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables import output_columns
+from spark_queue.delta.tables.address import TableAddress
 from spark_queue.delta.tables.facts import LogName
+from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.schema import ITEM, OPEN_LANE, TERMINAL
-from spark_queue.delta.upkeep import archive, by_columns, foreseen, generations, purging
+from spark_queue.delta.tables.spark_log import is_delta
+from spark_queue.delta.tables.wishes import PlainSession, kept_by, small_steps
+from spark_queue.delta.upkeep import by_columns, generations, purging
 from spark_queue.delta.upkeep.generations import Generation
-from spark_queue.delta.upkeep.reader import kept_up
-from spark_queue.delta.upkeep.without_spark import without_spark
+from spark_queue.delta.upkeep.reader import foresee_upkeep, kept_up
 from spark_queue.results import Affected, Maintained
+from spark_queue.session import DURABILITY
+
+#: Rows of all logs of a queue up to which this process looks at them sooner than Spark does.
+_MOST_ROWS = 1_000_000
 
 
 def maintain(
@@ -39,7 +52,7 @@ def maintain(
         return by_columns.maintain(here, retention, bury=partial(_bury, store))
     started = time.monotonic()
     if archive_to is not None:
-        archive.require(store.queue.read(), store.name, archive_to)
+        require(store.queue.read(), store.name, archive_to)
     admin.free_of_gone(store)
     every = readers.every(store)
     done = [kept_up(reader, rescue.bury, _drop_old_checkpoints) for reader in every]
@@ -67,7 +80,7 @@ def _bury(store: Store, reader: Store) -> int:
 
 def maintainable(store: Store, retention: timedelta | None) -> Affected:
     """Return what that would end or drop; nothing is written."""
-    return foreseen.foresee_upkeep(store, retention, GenerationsBySpark(store))
+    return foresee_upkeep(store, retention, GenerationsBySpark(store))
 
 
 def compact(store: Store) -> None:
@@ -128,7 +141,7 @@ class GenerationsBySpark:
             rows = self.store.queue.read()
             rows = rows.where((F.col("_kind") == ITEM) & (F.col("_gen") == gen.number))
             name = generations.archive_name(self.store)
-            archive.add(rows, self.store.name, name, gen.number, self.archive_to)
+            add(rows, self.store.name, name, gen.number, self.archive_to)
 
     def drop(self, reader: Store, which: LogName, gen: Generation) -> None:
         """See :class:`GenerationTables`."""
@@ -184,3 +197,91 @@ class _PurgeBySpark:
         """See :class:`Purge`."""
         log = reader.queue if which == "queue" else reader.status
         log.remove(found)
+
+
+def without_spark(store: Store) -> Store | None:
+    """Return a small queue as a process without Spark sees it; ``None`` where Spark is needed."""
+    # A session that asks for decisions by Spark, or by both, has its upkeep done there, too.
+    if not Snapshot(store).are_files_read or small_steps(store.session) != "memory":
+        return None
+    if not store.handle.address.is_path or _sends_items(store) or not _is_small(store):
+        return None
+    mine = store.handle
+    session = PlainSession({DURABILITY: kept_by(store.session)})
+    handle = Handle(session, mine.address, mine.clock, mine.listener, mine.hook, mine.holder)
+    # Both have to share what the process knows of the queue.
+    is_same = handle.place.identity() == mine.place.identity()
+    return Store(handle, store.reader) if is_same else None
+
+
+def _sends_items(store: Store) -> bool:
+    """Tell whether a reader sends items to other queues, for which their keys are compared."""
+    limits = (reader.limits() for reader in readers.claiming(store))
+    return any(one.expire_to or one.punt_to or one.punt_many_to for one in limits)
+
+
+def _is_small(store: Store) -> bool:
+    rows = 0.0
+    for log in _logs(store):
+        if log is None:
+            return False
+        rows += sum(file.rows for file in log.files())
+    return rows <= _MOST_ROWS
+
+
+def _logs(store: Store) -> Iterator[Log[Any] | None]:
+    yield store.native("queue")
+    yield from (reader.native("status") for reader in readers.with_logs(store))
+
+
+def add(rows: DataFrame, queue: str, name: str, generation: int, to: str) -> None:
+    """Append the items of a generation to a Delta table, which is made where it is missing.
+
+    Adding them again after a crash does nothing: the table knows which generations it has.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Items, as rows of the item log.
+    queue : str
+        The name of the queue, which the rows carry as ``_queue``.
+    name : str
+        Under what the table knows which generations it has.
+    generation : int
+        The number of the generation.
+    to : str
+        The table; a text with a ``/`` is a path.
+    """
+    writer = _select(rows, queue).write.format("delta").mode("append")
+    writer = writer.option("txnAppId", name).option("txnVersion", generation + 1)
+    address = TableAddress.of(to)
+    if address.is_path:
+        writer.save(address.target)
+    else:
+        writer.saveAsTable(address.target)
+
+
+def require(rows: DataFrame, queue: str, to: str) -> None:
+    """Check that items can be appended to a table, if it is there.
+
+    Raises
+    ------
+    SchemaMismatchError
+        With the column that does not fit.
+    """
+    spark, address = rows.sparkSession, TableAddress.of(to)
+    if is_delta(spark, address):
+        output_columns.require(
+            spark,
+            address,
+            spark.table(address.sql()).schema,
+            _select(rows, queue).schema,
+            f"the archive {address.target!r}",
+            "the queue",
+        )
+
+
+def _select(rows: DataFrame, queue: str) -> DataFrame:
+    return rows.select(
+        *user_columns(rows), "_seq", "_enqueued_at", "_origin", F.lit(queue).alias("_queue")
+    )

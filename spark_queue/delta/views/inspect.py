@@ -1,18 +1,39 @@
-"""Counts of a queue, by state and by key."""
+"""Counts of a queue at a cut of its logs, by state and by key, and the lag of a reader."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timezone
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_queue.delta.plans import snapshot
-from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.schema import READY, REFUSED, STATES
+from spark_queue.delta.commands.trim import FULL, LAGS
+from spark_queue.delta.input.sizes import bytes_of
+from spark_queue.delta.plans import candidates, fold, snapshot
+from spark_queue.delta.store.store import Store, is_long
+from spark_queue.delta.tables.heads import StatusHead
+from spark_queue.delta.tables.schema import CANCELLED, CLAIMED, ITEM, READY, REFUSED, STATES
 from spark_queue.delta.views import explaining
-from spark_queue.delta.views.cut import Cut
-from spark_queue.results import WAITS, QueueStats
+from spark_queue.delta.views.ends import AsOf, ends_at
+from spark_queue.results import WAITS, Lag, QueueStats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """The rows of both logs up to some step of each."""
+
+    queue: DataFrame
+    status: DataFrame
+    head: StatusHead
+    """The last step of the status log in the cut."""
+    at: datetime | None = None
+    """When that step was made, or the instant that was asked for; ``None`` for now."""
+
+    @property
+    def status_step(self) -> int:
+        """The number of the last step of the status log in the cut."""
+        return self.head.step
 
 
 def stats(store: Store, cut: Cut) -> QueueStats:
@@ -68,3 +89,69 @@ def _per_key(items: DataFrame, refused: DataFrame, now: datetime) -> DataFrame:
 def _wait(part: float) -> Column:
     """Return the wait below which a part of all waits of a key are."""
     return F.max(F.when(F.col("_place") == F.ceil(F.col("_waits") * part), F.col("_wait")))
+
+
+def cut_at(store: Store, as_of: AsOf) -> Cut:
+    """Cut both logs; the errors are those of :func:`spark_queue.delta.views.ends.ends_at`."""
+    ends = ends_at(store, as_of)
+    items, log = store.items(), store.status.read()
+    if ends.queue_step is not None:
+        items = items.where(F.col("_step") <= ends.queue_step)
+        log = log.where(F.col("_step") <= ends.head.step)
+    return Cut(queue=items, status=log, head=ends.head, at=ends.at)
+
+
+def lag(store: Store) -> Lag:
+    """Count what a reader is not done with."""
+    facts = store.registered()
+    newest = store.queue_head()
+    if facts.streams:
+        return Lag(
+            reader=facts.name,
+            items=newest.items - facts.since_items,
+            bytes=_bytes_since(store),
+            open_items=0,
+            age=None,
+            steps=newest.step - facts.since_step,
+            lost=facts.lost,
+            dropped=0,
+        )
+    head = store.status_head()
+    touched = fold.find_touched(store.recent(head), is_long=is_long(head))
+    held = touched.where(F.col("_state") == CLAIMED).select("_seq", F.lit(True).alias("_open"))
+    waiting = candidates.waiting(store, head).select("_seq", F.lit(False).alias("_open"))
+    items = store.items().where(F.col("_kind") == ITEM)
+    rows = items.join(waiting.unionByName(held), "_seq")
+    count, size, open_items, oldest, first = rows.agg(
+        F.count(F.lit(1)),
+        F.coalesce(F.sum(bytes_of(store.user_schema())), F.lit(0)),
+        F.count_if("_open"),
+        F.min(F.when(~F.col("_open"), F.col("_enqueued_at"))),
+        F.min("_step"),
+    ).collect()[0]
+    return Lag(
+        reader=facts.name,
+        items=count,
+        bytes=size,
+        open_items=open_items,
+        age=None if oldest is None else store.clock.now() - _utc(oldest),
+        steps=0 if first is None else newest.step - first + 1,
+        lost=facts.lost,
+        dropped=_count_dropped(store),
+    )
+
+
+def _bytes_since(store: Store) -> int:
+    rows = store.items().where(F.col("_kind") == ITEM)
+    total = rows.agg(F.sum(bytes_of(store.user_schema()))).collect()[0][0]
+    return int(total or 0)
+
+
+def _count_dropped(store: Store) -> int:
+    ended = (F.col("_kind") == ITEM) & (F.col("_state") == CANCELLED)
+    return store.status.read().where(ended & F.col("_error").isin(FULL, LAGS)).count()
+
+
+def _utc(local: datetime) -> datetime:
+    """Read a collected timestamp, which is naive and in this process's zone."""
+    return local.astimezone(timezone.utc)

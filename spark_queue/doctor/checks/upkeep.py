@@ -10,7 +10,7 @@ from spark_queue.delta.commands.checkpoint import LONG_FOLD
 from spark_queue.delta.tables import tidying
 from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.delta.upkeep import generations
-from spark_queue.delta.upkeep.finished import FinishedByColumns
+from spark_queue.delta.upkeep.by_columns import FinishedByColumns
 from spark_queue.delta.upkeep.generations import Finished
 from spark_queue.doctor.finding import Finding, Severity
 from spark_queue.doctor.subject import ReaderSubject, Subject
