@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import shutil
-import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -45,8 +43,8 @@ _WORDS = (
 
 #: Settings by which it compares and sorts as Spark does.
 _AS_SPARK = (
-    "SET TimeZone = 'UTC'",
-    "SET default_null_order = 'nulls_first_on_asc_last_on_desc'",
+    "SET GLOBAL TimeZone = 'UTC'",
+    "SET GLOBAL default_null_order = 'nulls_first_on_asc_last_on_desc'",
 )
 
 #: Rows of a log, by the path of the file that has them.
@@ -81,10 +79,9 @@ class DuckEngine(Engine):
 
     def __init__(self, queue_log: pa.Table, status_log: pa.Table, asked: Question) -> None:
         super().__init__()
-        spilled = tempfile.mkdtemp(prefix="spark-queue-")
-        self._connection = connect(spilled)
+        self._connection = _ONE.connect()
         owner = Owner("a report")
-        self._closing = weakref.finalize(self, _close, self._connection, spilled, owner)
+        self._closing = weakref.finalize(self, _close, self._connection, owner)
         self._show(queue_log, status_log)
         self.ask(asked)
 
@@ -134,20 +131,22 @@ class DuckEngine(Engine):
         self._closing()
 
 
-def _close(connection: DuckDBPyConnection, spilled: str, owner: Owner) -> None:
+def _close(connection: DuckDBPyConnection, owner: Owner) -> None:
     if not owner.is_here():
-        # A child of a fork: the parent needs what it spilled, and the threads that the end of a
-        # database waits for are the parent's. So here it never ends.
+        # A child of a fork: the threads that the end of a connection waits for are the parent's.
+        # So here it never ends.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
         return
     connection.close()
-    shutil.rmtree(spilled, ignore_errors=True)
 
 
 def connect(spilled: str) -> DuckDBPyConnection:
     """Return an empty database that knows the words of the texts; what does not fit is spilled."""
     words = [f"CREATE MACRO {word}" for word in _WORDS]
     return closed.connect(spilled, [*_AS_SPARK, *words])
+
+
+_ONE = closed.OneDatabase(connect)
 
 
 def rows_in_utc(table: pa.Table) -> list[Answer]:

@@ -165,6 +165,11 @@ def _in_every_way(engine: Seen) -> None:
     engine.advance(11)
 
 
+def _explained(engine: Seen, seq: int) -> tuple[str, object]:
+    told = engine.queue.explain(seq)
+    return told.reason, told
+
+
 @pytest.mark.parametrize("who", ["this process", "the logs"])
 def test_every_reason_is_given_in_full(
     twins: Twins, who: str, monkeypatch: pytest.MonkeyPatch
@@ -177,11 +182,7 @@ def test_every_reason_is_given_in_full(
     pair.play(_in_every_way)
 
     def reasons() -> dict[int, str]:
-        return {
-            seq: pair.require_same(lambda one, seq: one.queue.explain(seq), seq)
-            and pair.twin.queue.explain(seq).reason
-            for seq in range(11)
-        }
+        return {seq: pair.require_same(_explained, seq)[0] for seq in range(11)}
 
     assert list(reasons().values()) == [
         *("unknown", "finished", "lease lost", "leased", "held by group", "delayed"),

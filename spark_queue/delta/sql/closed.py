@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
+import ctypes
 import os
 import re
-from collections.abc import Iterable
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from spark_queue.errors import InvalidConfigError
@@ -83,3 +88,45 @@ def connect(spilled: str, statements: Iterable[str]) -> DuckDBPyConnection:
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
     return connection
+
+
+class OneDatabase:
+    """The one database of a process for all who ask alike: a start takes longer than most answers.
+
+    Parameters
+    ----------
+    start : callable
+        Returns an empty database that spills into a directory.
+    """
+
+    def __init__(self, start: Callable[[str], DuckDBPyConnection]) -> None:
+        self._start = start
+        self._lock = threading.Lock()
+        self._connection: DuckDBPyConnection | None = None
+        if hasattr(os, "register_at_fork"):
+            # The threads of the other are the parent's.
+            os.register_at_fork(after_in_child=self._forget)
+
+    def connect(self) -> DuckDBPyConnection:
+        """Return a connection whose temporary tables are its own."""
+        with self._lock:
+            if self._connection is None:
+                self._connection = self._make()
+            return self._connection.cursor()
+
+    def _make(self) -> DuckDBPyConnection:
+        spilled = tempfile.mkdtemp(prefix="spark-queue-")
+        atexit.register(_remove, spilled, os.getpid())
+        connection = self._start(spilled)
+        # In a child of a fork the end of a database would wait for threads that are not there.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
+        return connection
+
+    def _forget(self) -> None:
+        self._lock = threading.Lock()
+        self._connection = None
+
+
+def _remove(directory: str, process: int) -> None:
+    if os.getpid() == process:
+        shutil.rmtree(directory, ignore_errors=True)

@@ -2,63 +2,24 @@
 
 from __future__ import annotations
 
-import atexit
-import ctypes
-import os
-import shutil
-import tempfile
-import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from spark_queue.delta.sql.closed import connect
+from spark_queue.delta.sql.closed import OneDatabase, connect
 from spark_queue.delta.sql.statements import statement
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 
-class _Engine:
-    """The one engine of a process: a start takes longer than many a decision."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._connection: DuckDBPyConnection | None = None
-
-    def connect(self) -> DuckDBPyConnection:
-        """Return a connection whose tables are its own."""
-        with self._lock:
-            if self._connection is None:
-                self._connection = _start()
-            return self._connection.cursor()
-
-    def forget(self) -> None:
-        """Begin again, as a child of a fork: the threads of the other are the parent's."""
-        self.__init__()  # type: ignore[misc]
-
-
-def _start() -> DuckDBPyConnection:
-    spilled = tempfile.mkdtemp(prefix="spark-queue-")
-    atexit.register(_remove, spilled, os.getpid())
+def _start(spilled: str) -> DuckDBPyConnection:
     # As Spark sorts.
-    connection = connect(
-        spilled, ["SET GLOBAL default_null_order = 'nulls_first_on_asc_last_on_desc'"]
-    )
-    # In a child of a fork the end of an engine would wait for threads that are not there.
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
-    return connection
+    return connect(spilled, ["SET GLOBAL default_null_order = 'nulls_first_on_asc_last_on_desc'"])
 
 
-def _remove(directory: str, process: int) -> None:
-    if os.getpid() == process:
-        shutil.rmtree(directory, ignore_errors=True)
-
-
-_ENGINE = _Engine()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_ENGINE.forget)
+_ONE = OneDatabase(_start)
 
 
 class Database:
@@ -82,7 +43,7 @@ class Database:
     def __init__(self, variants: Mapping[str, str]) -> None:
         self.variants = dict(variants)
         self._there: set[str] = set()
-        self._connection = _ENGINE.connect()
+        self._connection = _ONE.connect()
 
     def close(self) -> None:
         """Forget the tables."""

@@ -43,7 +43,11 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("connect", [duck.connect, partial(closed.connect, statements=())])
+def _as_a_report(spilled: str) -> Any:
+    return closed.OneDatabase(lambda _: duck.connect(spilled)).connect()
+
+
+@pytest.mark.parametrize("connect", [_as_a_report, partial(closed.connect, statements=())])
 @pytest.mark.parametrize("what", HOSTILE)
 def test_a_hostile_text_gets_nowhere(
     tmp_path: Path, what: str, connect: Callable[[str], Any]
@@ -59,12 +63,13 @@ def test_a_hostile_text_gets_nowhere(
     assert list(Path("/tmp").glob("spark-queue-hostile*")) == []  # noqa: S108 - that is the point
 
 
-def test_what_does_not_fit_is_spilled(tmp_path: Path) -> None:
+def test_what_does_not_fit_is_spilled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is closed to a text is open to the database itself: it sorts more than memory holds."""
-    connection = duck.connect(str(tmp_path))
+    monkeypatch.setattr(closed, "_MEMORY", "100MB")
+    connection = _as_a_report(str(tmp_path))
     connection.execute(
         "CREATE TEMP TABLE many AS SELECT md5(i::varchar) || repeat('x', 400) AS text "
-        "FROM range(4_000_000) AS r(i)"
+        "FROM range(400_000) AS r(i)"
     )
 
     assert list(tmp_path.glob("*.tmp"))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from datetime import timedelta
@@ -12,6 +15,7 @@ import pytest
 
 from spark_queue.clock import ManualClock
 from spark_queue.config import RetryPolicy
+from spark_queue.delta.sql import closed
 from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.local.handles import store_of
@@ -142,17 +146,21 @@ def test_what_did_not_change_is_not_worked_out_again(
     assert made == 1
 
 
-def test_databases_share_no_place_for_what_they_spill(
-    queue: LocalQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each has a directory of its own, of a name that nobody guesses, and it is gone with it."""
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    looks = [reading.follow(store_of(queue)) for _ in range(2)]
-    for look in looks:
-        look()
-    assert len(list(tmp_path.iterdir())) == 2
-
-    del look, looks
+def test_databases_share_no_place_for_what_they_spill(tmp_path: Path) -> None:
+    """Each has a directory of its own, of a name that nobody guesses, and it is gone at the end."""
+    program = (
+        "import os, tempfile; from spark_queue.report import duck\n"
+        "made = [duck.closed.OneDatabase(duck.connect).connect() for _ in range(2)]\n"
+        "print(len(os.listdir(tempfile.gettempdir())))"
+    )
+    ended = subprocess.run(  # noqa: S603 - our own
+        [sys.executable, "-c", program],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    assert ended.stdout.strip() == "2"
     assert list(tmp_path.iterdir()) == []
 
 
@@ -162,6 +170,7 @@ def test_a_child_of_a_fork_leaves_its_parent_what_it_spilled(
 ) -> None:
     """A look that the child forgets is still the parent's, with its directory."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(duck, "_ONE", closed.OneDatabase(duck.connect))
     looks = [reading.follow(store_of(queue))]
     seen = looks[0]()
 
