@@ -129,13 +129,14 @@ _PYTHONS = tuple(
 
 _ARCHIVE = Check("classes", (sys.executable, ".ci/classes.py", str(_CLASSES)))
 
-#: What runs one after another: each a group of lanes, two of them side by side.
+#: What runs one after another: each a group of lanes, two of them side by side. Tests on another
+#: Python wait for threads, clocks and downloads half of their time: beside those that need no JVM.
 FAST = (_STATIC, ((_WITHOUT_SPARK,),))
 FULL = (
     ((_ARCHIVE,), *_STATIC),
-    ((_WITHOUT_SPARK,),),
+    ((_WITHOUT_SPARK,), _PYTHONS),
     ((_SMALL_STEPS,),),
-    tuple((check,) for check in (_CONNECT, _ELSEWHERE, _DEFAULTS, *_PYTHONS)),
+    ((_CONNECT,), (_ELSEWHERE, _DEFAULTS)),
 )
 
 
