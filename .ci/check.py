@@ -4,7 +4,8 @@
 with its seconds, what failed is shown in full, and the exit code is that of the first that failed.
 
 A driver that plans small frames keeps one core busy. So tests run in two processes at once, each
-with a session of its own: whichever is done with its share takes from the other's.
+with a session of its own: whichever is done with its share takes from the other's. A third process
+runs beside those that have no session.
 """
 
 from __future__ import annotations

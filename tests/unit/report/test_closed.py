@@ -65,7 +65,7 @@ def test_a_hostile_text_gets_nowhere(
 
 def test_what_does_not_fit_is_spilled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is closed to a text is open to the database itself: it sorts more than memory holds."""
-    monkeypatch.setattr(closed, "_MEMORY", "100MB")
+    monkeypatch.setenv(closed.MEMORY, "100MB")
     connection = _as_a_report(str(tmp_path))
     connection.execute(
         "CREATE TEMP TABLE many AS SELECT md5(i::varchar) || repeat('x', 400) AS text "
