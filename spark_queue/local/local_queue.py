@@ -17,7 +17,7 @@ from spark_queue.delta.commands import (
     enqueue,
 )
 from spark_queue.delta.commands.rows import check_rows, columns_of
-from spark_queue.delta.input import kinds, names
+from spark_queue.delta.input import kinds
 from spark_queue.delta.input.kinds import Field
 from spark_queue.delta.input.plain import arrow_keys
 from spark_queue.delta.input.plain.arrow import schema_of
@@ -117,7 +117,7 @@ class LocalQueue(Worked, Maintaining, ReaderRegistry["LocalReader"]):
     @classmethod
     def _create(cls, store: Store, schema: str, config: QueueConfig | None) -> LocalQueue:
         columns, settings = parse_fields(schema), require_config(config)
-        names.require_columns(columns)
+        kinds.require_columns(columns)
         arrow_keys.require_keys(columns, settings)
         admin.create(store, kinds.to_json(columns)["fields"], settings)
         return cls(store)

@@ -284,7 +284,7 @@ def _coming(store: Store) -> pa.ChunkedArray:
 
 
 def _bytes(store: Store, seqs: pa.ChunkedArray) -> int:
-    """Return what the values of some items take, as :mod:`spark_queue.delta.input.sizes` does."""
+    """Return what the values of some items take, as :mod:`spark_queue.delta.input.values` does."""
     found = values(store, seqs)
     return sum(_size(column, found[column.name]) for column in columns_of(store))
 

@@ -25,7 +25,7 @@ from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import logger
 from spark_queue.delta.tables.schema import TERMINAL
-from spark_queue.delta.views.standing import Standing, standing
+from spark_queue.delta.views.explaining import Standing, standing
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.processing.calling import AnyHandler
 from spark_queue.rules.rule_model import Reason

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from spark_queue.config import QueueConfig
-from spark_queue.delta.input import key_text, kinds, sizes
+from spark_queue.delta.input import key_text, kinds, values
 from spark_queue.delta.input.columns import add_keys
 from spark_queue.delta.input.expressions import read
 from spark_queue.delta.input.plain import arrow_keys, ddl_parser
@@ -184,7 +184,7 @@ def test_keys_have_the_texts_and_hashes_of_spark(spark: SparkSession, rows: pa.T
     schema, frame = _frame(spark, rows)
     texts = {key: key_text.text_of(read(key, COLUMNS)).alias(key) for key in KEYS}
     hashes = [F.xxhash64(texts[key]).alias(f"hash of {key}") for key in HASHED]
-    size = sizes.bytes_of(schema).alias("size")
+    size = values.bytes_of(schema).alias("size")
     theirs = frame.select(*texts.values(), *hashes, size).toArrow()
 
     ours = {key: arrow_keys.texts_of("dedup_key", key, COLUMNS, rows) for key in KEYS}

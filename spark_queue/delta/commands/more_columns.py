@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from spark_queue.delta.input import kinds, names
+from spark_queue.delta.input import kinds
 from spark_queue.delta.input.kinds import Field
 from spark_queue.delta.store.committing import require_not_held
 from spark_queue.delta.store.store import Store
@@ -25,7 +25,7 @@ def add_columns(store: Store, columns: Sequence[Field]) -> list[str]:
     SparkNeededError
         When only Spark keeps a type.
     """
-    names.require_columns(columns)
+    kinds.require_columns(columns)
     return widen(store, columns)
 
 

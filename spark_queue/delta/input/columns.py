@@ -12,7 +12,7 @@ from pyspark.sql.types import DataType, StructType
 
 from spark_queue import checks
 from spark_queue.config import QueueConfig
-from spark_queue.delta.input import expressions, key_rules, key_text, kinds, names
+from spark_queue.delta.input import expressions, key_rules, key_text, kinds
 from spark_queue.delta.input.key_rules import KEYS
 from spark_queue.delta.input.kinds import Field
 from spark_queue.delta.tables.schema import INPUTS, LogColumn
@@ -46,7 +46,7 @@ def require_user_schema(schema: StructType) -> StructType:
         input, or there is none; or when texts in it have a limited length, which only a write would
         find out.
     """
-    names.require_columns(of_spark(schema))
+    kinds.require_columns(of_spark(schema))
     return schema
 
 
@@ -135,7 +135,7 @@ def add_keys(
     SchemaMismatchError
         When a column is missing, unknown or of another type; it names the column.
     """
-    names.require_plain(schema.names)
+    kinds.require_plain(schema.names)
     _require_fits(df.drop(*extra), schema)
     ordered = df if order_by is None else _sort(df, order_by)
     fields = of_spark(schema)
@@ -166,7 +166,7 @@ def _optional(df: DataFrame, name: str, column: LogColumn) -> Column:
 
 
 def _require_fits(df: DataFrame, schema: StructType) -> None:
-    names.require_different(df.columns)
+    kinds.require_different(df.columns)
     given = {field.name: field.dataType for field in df.schema}
     for field in schema:
         if field.name not in given:

@@ -1,13 +1,17 @@
-"""Items in memory: whether they fit the columns of a queue, and how many bytes they count."""
+"""Items in memory and in frames: whether they fit the columns, and how many bytes they count."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import MAXYEAR, MINYEAR, date, datetime
+from functools import reduce
 from itertools import repeat
 from numbers import Integral
+from operator import add
 from typing import Any
 
+from pyspark.sql import Column
+from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -25,14 +29,14 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from spark_queue.delta.input.kinds import WIDTHS
 from spark_queue.delta.input.measures import Measure, length, misfit, of_bytes, of_item, of_text
-from spark_queue.delta.input.sizes import width_of
 from spark_queue.delta.tables import rows
 from spark_queue.errors import SchemaMismatchError
 
 
 def measure(schema: StructType) -> Measure:
-    """Return what measures an item, as :func:`spark_queue.delta.input.sizes.bytes_of` does a row.
+    """Return what measures an item, as :func:`spark_queue.delta.input.values.bytes_of` does a row.
 
     Parameters
     ----------
@@ -128,3 +132,26 @@ def _is_plain_kept(value: Any, stored: Any, kind: DataType) -> bool:
 
 def _misfit(value: Any, field: StructField) -> SchemaMismatchError:
     return misfit(value, field.name, field.dataType.simpleString())
+
+
+def bytes_of(schema: StructType) -> Column:
+    """Return the size of a row: numbers and times by their type, texts and bytes by their length.
+
+    Anything else counts as its JSON text. A null counts nothing.
+    """
+    return reduce(add, [_bytes_in(field) for field in schema], F.lit(0).cast("long"))
+
+
+def width_of(kind: DataType) -> int | None:
+    """Return the bytes of every value of a type; ``None`` where they differ."""
+    return WIDTHS.get(kind.simpleString())
+
+
+def _bytes_in(field: StructField) -> Column:
+    value = F.col("`" + field.name.replace("`", "``") + "`")
+    width = width_of(field.dataType)
+    if width is not None:
+        return F.when(value.isNull(), 0).otherwise(width)
+    if isinstance(field.dataType, StringType | BinaryType):
+        return F.coalesce(F.octet_length(value), F.lit(0))
+    return F.coalesce(F.octet_length(F.to_json(F.struct(value))), F.lit(0))

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from spark_queue.delta.input import values
-from spark_queue.delta.input.sizes import bytes_of
+from spark_queue.delta.input.values import bytes_of
 from spark_queue.delta.journal.tables import Touched, by_column
 from spark_queue.delta.ownership import GivenBack
 from spark_queue.delta.plans import fold

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import functions as F
 
-from spark_queue.delta.input.sizes import bytes_of
+from spark_queue.delta.input.values import bytes_of
 from spark_queue.delta.plans import candidates, fold
 from spark_queue.delta.store.store import Store, is_long
 from spark_queue.delta.tables.schema import CLAIMED

@@ -11,7 +11,7 @@ from pyspark.sql.types import TimestampType
 
 from spark_queue.acting import operator
 from spark_queue.delta.arrow.where import Where
-from spark_queue.delta.input.sizes import bytes_of
+from spark_queue.delta.input.values import bytes_of
 from spark_queue.delta.planner import Moved
 from spark_queue.delta.plans import candidates, capacity, limits, snapshot
 from spark_queue.delta.store.store import Store

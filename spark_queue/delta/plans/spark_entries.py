@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_queue.delta.input.sizes import bytes_of
+from spark_queue.delta.input.values import bytes_of
 from spark_queue.delta.planner import Frame
 from spark_queue.delta.plans.bringing import bring, frame_of, plain
 from spark_queue.delta.sql.enqueue_state import (

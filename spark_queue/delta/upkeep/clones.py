@@ -27,7 +27,7 @@ from spark_queue.delta.tables.forcing import make_directory, sync_directory
 from spark_queue.delta.tables.heads import Hold, QueueHead, Registered, StatusHead, following
 from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.wishes import PlainSession, promises_disk
-from spark_queue.delta.upkeep.standstill import standstill
+from spark_queue.delta.upkeep.purging import standstill
 from spark_queue.errors import InvalidArgumentError, QueueExistsError, SparkNeededError
 
 _ACTION = "clone"

@@ -14,8 +14,8 @@ from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.heads import QueueHead, following
-from spark_queue.delta.upkeep import standstill
-from spark_queue.delta.upkeep.standstill import Seen
+from spark_queue.delta.upkeep import purging
+from spark_queue.delta.upkeep.purging import Seen
 
 #: A generation is closed when it has been filled for this part of the retention.
 _GENERATIONS = 4
@@ -78,7 +78,7 @@ def drop_generations(
         return []
     now = store.clock.now()
     _close(store, now, retention)
-    seen = standstill.see_all(store)
+    seen = purging.see_all(store)
     due = _due(store, tables, now - retention, store.queue_head().gen)
     for gen in due:
         tables.keep(gen)
@@ -134,7 +134,7 @@ def _drop_needed(gens: Iterable[Generation], needed: Collection[int]) -> list[Ge
 def _needed_generations(store: Store, tables: Finished, seen: Seen) -> set[int]:
     """Return the generations that some reader still needs; see :class:`GenerationTables`."""
     live: set[int] = set()
-    for reader in standstill.registered_readers(store):
+    for reader in purging.registered_readers(store):
         live |= tables.find_needed(reader, seen.get(reader.reader))
     return live
 
@@ -159,7 +159,7 @@ def _drop_all(
 
 
 def _try_drop(store: Store, gen: Generation, seen: Seen, tables: GenerationTables) -> bool:
-    with standstill.standstill(store):
+    with purging.standstill(store):
         if gen.number in _needed_generations(store, tables, seen):
             return False
         return _drop(store, gen, seen, tables)

@@ -1,19 +1,28 @@
-"""Finished items that an operator takes away, with their history: what goes, and in which order."""
+"""Finished items that an operator takes away, with their history: what goes, and in which order.
+
+To find such items takes long, and others go on meanwhile: a reader may make an item ready again
+that was over. So a removal first notes how far the logs are, and asks, once nobody can make a step
+any more, what has come back since then.
+"""
 
 from __future__ import annotations
 
 import time
-from typing import Protocol, TypeVar
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Protocol, TypeAlias, TypeVar
 
 from spark_queue.delta.commands import checkpoint, readers
 from spark_queue.delta.steps import report
+from spark_queue.delta.store.lanes import rewrites
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import LogName
-from spark_queue.delta.upkeep import standstill
-from spark_queue.delta.upkeep.standstill import Seen
 
 #: Items that were found, by Spark or without.
 _Found = TypeVar("_Found")
+
+#: The newest step of each reader's log, by the reader's number; 0 for one that reads a stream.
+Seen: TypeAlias = Mapping[int, int]
 
 
 class Purge(Protocol[_Found]):
@@ -51,14 +60,14 @@ def purgeable(store: Store, purge: Purge[_Found]) -> _Found | None:
 
 def purge_items(store: Store, purge: Purge[_Found]) -> int:
     """Remove such items, and return how many there were."""
-    started, seen = time.monotonic(), standstill.see_all(store)
+    started, seen = time.monotonic(), see_all(store)
     meant = purgeable(store, purge)
     if meant is None:
         return 0
     found, count = purge.split_kept(meant)
     if not count:
         return 0
-    with standstill.standstill(store):
+    with standstill(store):
         found, count = _drop_needed(store, purge, found, seen)
         if count:
             _remove(store, purge, found)
@@ -73,7 +82,7 @@ def _drop_needed(
 
     It is by its successor that an item is known to have been redriven, or taken back.
     """
-    for reader in standstill.registered_readers(store):
+    for reader in registered_readers(store):
         found = purge.without(found, reader, seen.get(reader.reader))
     found, count = purge.split_kept(found)
     while count:
@@ -97,3 +106,37 @@ def _remove(store: Store, purge: Purge[_Found], found: _Found) -> None:
     for reader in every:
         purge.remove(reader, "status", found)
         reader.rewritten()
+
+
+def see_all(store: Store) -> Seen:
+    """Return how far the logs of all readers are; one that has none gets it."""
+    return {
+        reader.reader: 0
+        if reader.registered().streams
+        else readers.prepare(reader).status_head().step
+        for reader in registered_readers(store)
+    }
+
+
+def registered_readers(store: Store) -> Iterator[Store]:
+    """Return the queue as each reader sees it: those that read a stream or have no log, too."""
+    return map(store.of_reader, store.queue_head().readers)
+
+
+@contextmanager
+def standstill(store: Store) -> Iterator[None]:
+    """Hold the right to write to the item log, and to the logs of all readers.
+
+    Nobody enqueues, claims, settles, redrives or registers meanwhile: on this machine's disk no
+    process, on a shared store no thread of this one.
+
+    Raises
+    ------
+    WriterLockedError
+        When another process keeps a log too long; it names its pid.
+    """
+    # In the order of all who need several: rewriting, items, readers.
+    with rewrites(store), store.writing("queue"), ExitStack() as held:
+        for reader in list(readers.every(store)):
+            held.enter_context(reader.writing("status"))
+        yield

@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_queue.delta.commands.trim import FULL, LAGS
-from spark_queue.delta.input.sizes import bytes_of
+from spark_queue.delta.input.values import bytes_of
 from spark_queue.delta.plans import candidates, fold, snapshot
 from spark_queue.delta.store.store import Store, is_long
 from spark_queue.delta.tables.heads import StatusHead

@@ -1,4 +1,4 @@
-"""Sizes of rows without Spark, equal to :mod:`spark_queue.delta.input.sizes`."""
+"""Sizes of rows without Spark, equal to :mod:`spark_queue.delta.input.values`."""
 
 from __future__ import annotations
 

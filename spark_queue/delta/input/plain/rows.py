@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_queue.delta.input import names
+from spark_queue.delta.input import kinds
 from spark_queue.delta.input.kinds import Field, Kind
 from spark_queue.delta.input.plain import arrow_items
 from spark_queue.delta.input.plain.arrow import cast, type_of
@@ -38,7 +38,7 @@ def fit_rows(given: object, columns: Sequence[Field], extra: Sequence[Field] = (
     SchemaMismatchError
         When a column is missing, unknown, or holds what does not fit its type; it names the column.
     """
-    names.require_plain(column.name for column in columns)
+    kinds.require_plain(column.name for column in columns)
     wanted = {column.name: column for column in (*columns, *OPTIONAL_COLUMNS, *extra)}
     required = [column.name for column in (*columns, *extra)]
     if isinstance(given, list):
@@ -75,7 +75,7 @@ def _require_columns(
     for name in given:
         if name not in wanted:
             raise SchemaMismatchError(name, "is not a column of the queue; drop it")
-    names.require_different(given)
+    kinds.require_different(given)
     for name in required:
         if name not in given:
             raise SchemaMismatchError(
