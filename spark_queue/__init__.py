@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from spark_queue.config import QueueConfig, RetryPolicy
     from spark_queue.delta.keys import DeltaIdempotencyKeyStore
     from spark_queue.delta.tables.facts import StepFacts, StepTimes
-    from spark_queue.doctor.finding import Checkup, Finding
-    from spark_queue.doctor.thresholds import Thresholds
+    from spark_queue.doctor.finding import Checkup, Finding, Thresholds
     from spark_queue.errors import (
         AbortedError,
         CannotUndoError,
@@ -56,15 +55,14 @@ if TYPE_CHECKING:
         UnsafeSessionError,
         WriterLockedError,
     )
-    from spark_queue.front.aio_front import AioDurableQueue
     from spark_queue.front.consumer import Delivery
-    from spark_queue.front.durable import DurableQueue, FrontOptions
+    from spark_queue.front.durable import AioDurableQueue, DurableQueue, FrontOptions
     from spark_queue.front.journaled import journaled_queue
     from spark_queue.front.producer import PutResult
     from spark_queue.journal.journal_options import QueueOptions, ReaderHooks
     from spark_queue.journal.journaled_queue import JournaledQueue
-    from spark_queue.local.local_claim import LocalClaim
     from spark_queue.local.local_queue import LocalQueue, LocalReader
+    from spark_queue.local.working import LocalClaim
     from spark_queue.metrics.listening import Metrics
     from spark_queue.processing.loop import ProcessResult
     from spark_queue.queue import DeltaQueue
@@ -90,7 +88,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "SMALL_STEPS_CONF": "session",
     "AbortedError": "errors",
-    "AioDurableQueue": "front.aio_front",
+    "AioDurableQueue": "front.durable",
     "Checkup": "doctor.finding",
     "Claim": "claim",
     "DeadlockError": "errors",
@@ -119,7 +117,7 @@ _HOMES = {
     "CannotUndoError": "errors",
     "LeaseLostError": "errors",
     "Liveness": "results",
-    "LocalClaim": "local.local_claim",
+    "LocalClaim": "local.working",
     "LocalQueue": "local.local_queue",
     "LocalReader": "local.local_queue",
     "LogDamagedError": "errors",
@@ -157,7 +155,7 @@ _HOMES = {
     "StepTimes": "delta.tables.facts",
     "StepLostError": "errors",
     "TaskExpiredError": "errors",
-    "Thresholds": "doctor.thresholds",
+    "Thresholds": "doctor.finding",
     "UnsafeSessionError": "errors",
     "Upgraded": "results",
     "WriterLockedError": "errors",

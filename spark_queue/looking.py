@@ -12,8 +12,7 @@ from spark_queue.delta.views import inspect
 from spark_queue.delta.views.ends import AsOf
 from spark_queue.delta.views.inspect import cut_at
 from spark_queue.doctor.examine import examine
-from spark_queue.doctor.finding import Checkup
-from spark_queue.doctor.thresholds import Thresholds
+from spark_queue.doctor.finding import Checkup, Thresholds
 from spark_queue.opened import Opened
 from spark_queue.results import QueueStats
 

@@ -21,7 +21,7 @@ from spark_queue.delta.replica.state import Replica
 from spark_queue.delta.store import replicas
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.tables import lives
-from spark_queue.local.local_claim import LocalClaim
+from spark_queue.local.working import LocalClaim
 
 Row = dict[str, Any]
 

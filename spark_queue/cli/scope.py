@@ -24,7 +24,7 @@ from spark_queue.processing.interrupts import interruptible, raising_at_sigterm
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from spark_queue.cli.engines.command_engine import AnyQueue, CommandEngine
+    from spark_queue.cli.engines.choice import AnyQueue, CommandEngine
     from spark_queue.delta.tables.facts import Listener
     from spark_queue.local.local_queue import LocalQueue
     from spark_queue.queue import DeltaQueue

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import logger
-from spark_queue.doctor.checks import service, starvation, stuck_items, trust, upkeep
-from spark_queue.doctor.finding import Checkup, Finding, how_bad
+from spark_queue.doctor.checks import service, starvation, trust, upkeep
+from spark_queue.doctor.finding import Checkup, Finding, Thresholds, how_bad
 from spark_queue.doctor.subject import Subject
-from spark_queue.doctor.thresholds import Thresholds
 from spark_queue.errors import InvalidArgumentError, QueueNotFoundError, SparkQueueError
 from spark_queue.wording import line_of, shorten
 
@@ -27,11 +26,11 @@ CHECKS: Mapping[str, Check] = {
     "unsafe-session": service.unsafe_session,
     "paused": service.find_paused,
     "front-gone": service.front_gone,
-    "leases-overdue": stuck_items.leases_overdue,
-    "workers-gone": stuck_items.workers_gone,
-    "items-too-old": stuck_items.items_too_old,
-    "retry-storm": stuck_items.retry_storm,
-    "dead-growing": stuck_items.dead_growing,
+    "leases-overdue": starvation.leases_overdue,
+    "workers-gone": starvation.workers_gone,
+    "items-too-old": starvation.items_too_old,
+    "retry-storm": starvation.retry_storm,
+    "dead-growing": starvation.dead_growing,
     "nobody-claims": starvation.nobody_claims,
     "tenant-starves": starvation.tenant_starves,
     "priority-starves": starvation.priority_starves,

@@ -18,10 +18,9 @@ from spark_queue.delta.tables.schema import FORMAT_VERSION
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.delta.tables.wishes import PlainSession, kept_by
 from spark_queue.doctor import panels
-from spark_queue.doctor.finding import Storage
+from spark_queue.doctor.finding import Storage, Thresholds
 from spark_queue.doctor.panels import Panels
 from spark_queue.doctor.table import TableHere
-from spark_queue.doctor.thresholds import Thresholds
 from spark_queue.errors import LogDamagedError
 from spark_queue.wording import shell_command
 

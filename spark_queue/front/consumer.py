@@ -18,8 +18,8 @@ from spark_queue.delta.commands.settle import NAMED
 from spark_queue.delta.store.news import TICK, Look
 from spark_queue.delta.tables.schema import TRACE
 from spark_queue.errors import LeaseLostError, QueueShutDownError
-from spark_queue.front.batcher import Batcher, settle
 from spark_queue.front.leases import Leases, Prefetch, Retries
+from spark_queue.front.producer import Batcher, settle
 from spark_queue.front.queue_ends import Outlet
 from spark_queue.inprocess.blocking import BlockingQueue
 from spark_queue.inprocess.singular.requests import Promise

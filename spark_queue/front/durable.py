@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import queue
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from spark_queue import checks, extras
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.front.aio_front import AioDurableQueue
-from spark_queue.front.batcher import Batcher
 from spark_queue.front.consumer import Consumer, Delivery, OutcomeName
-from spark_queue.front.producer import Producer, Put, PutResult
-from spark_queue.front.queue_ends import Inlet, Outlet, require_open
+from spark_queue.front.producer import Batcher, Producer, Put, PutResult
+from spark_queue.front.queue_ends import (
+    Inlet,
+    LocalInlet,
+    LocalOutlet,
+    Outlet,
+    require_open,
+)
 from spark_queue.inprocess.singular.requests import Promise
 from spark_queue.local.local_queue import LocalQueue
+from spark_queue.waiting.aio import outcome
 from spark_queue.waiting.processes import Owner
-from spark_queue.waiting.timer import Timeout
+from spark_queue.waiting.timer import Timeout, seconds
 from spark_queue.wording import text_of
 
 if TYPE_CHECKING:
@@ -30,7 +37,6 @@ if TYPE_CHECKING:
 
     from spark_queue.queue import DeltaQueue
     from spark_queue.reader import Reader
-
 
 #: How long a front may rest: longer than anybody waits, and as long as a lock can.
 _LONGEST = timedelta(days=36_500)
@@ -264,11 +270,13 @@ class DurableQueue:
 def _ends(into: DeltaQueue | LocalQueue, source: object) -> tuple[Inlet, Outlet]:
     """Return both ends of a queue; nothing of Spark is imported for one that was opened without."""
     require_open("into", into)
-    is_alone = isinstance(into, LocalQueue)
-    if is_alone != isinstance(source, LocalQueue):
+    if isinstance(into, LocalQueue) and isinstance(source, LocalQueue):
+        return LocalInlet(into), LocalOutlet(source)
+    if isinstance(into, LocalQueue) or isinstance(source, LocalQueue):
         raise InvalidArgumentError("reader is of another kind than the queue: open both alike")
-    name = "local_ends" if is_alone else "spark_ends"
-    home = extras.load(f"spark_queue.front.{name}", "a front of a queue that was opened by Spark")
+    home = extras.load(
+        "spark_queue.front.spark_ends", "a front of a queue that was opened by Spark"
+    )
     ends: tuple[Inlet, Outlet] = home.ends(into, source)
     return ends
 
@@ -281,3 +289,104 @@ def _start_thread(name: str, run: Callable[..., None], *args: object) -> threadi
     thread = threading.Thread(target=run, args=args, name=name, daemon=True)
     thread.start()
     return thread
+
+
+#: Seconds between two looks for room: it is there after the next group is written.
+_LOOK = 0.01
+
+
+class AioDurableQueue:
+    """The coroutines' front of a :class:`DurableQueue`: the same items, threads and verbs.
+
+    A verb returns when what it did is durable, and raises what its future would have.
+    """
+
+    def __init__(self, durable: DurableQueue, consumer: Consumer, owner: Owner) -> None:
+        self._queue = durable
+        self._owner = owner
+        self._consumer = consumer
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def put(self, item: Mapping[str, Any], timeout: Timeout = None) -> PutResult:
+        """Add an item as :meth:`DurableQueue.put` does; a wait for room can be cancelled."""
+        return await outcome(await self._add(item, timeout))
+
+    async def put_many(
+        self, items: Sequence[Mapping[str, Any]], timeout: Timeout = None
+    ) -> tuple[int, list[Future[PutResult]]]:
+        """Add items as :meth:`DurableQueue.put_many` does; the futures are done."""
+        checks.require_several("items", items)
+        seconds("timeout", timeout)
+        futures: list[Future[PutResult]] = []
+        with suppress(queue.Full):
+            for item in items:
+                futures.append(await self._add(item, timeout))  # noqa: PERF401 - as far as it came
+        for future in futures:
+            # Each of them tells by itself.
+            with suppress(Exception):
+                await outcome(future)
+        return len(futures), futures
+
+    async def get(self, timeout: Timeout = None) -> Delivery:
+        """Take the next item; a cancelled wait takes nothing."""
+        self._owner.require()
+        return await self._consumer.get_async(timeout)
+
+    @asynccontextmanager
+    async def receive(self, timeout: Timeout = None) -> AsyncIterator[Delivery]:
+        """Take the next item for a scope as :meth:`DurableQueue.receive` does.
+
+        A cancel releases the item. The outcome is on its way when the scope ends; it is durable
+        when :meth:`sync` returns.
+        """
+        delivery = await self.get(timeout)
+        try:
+            yield delivery
+        except Exception as exc:
+            self._queue.nack(delivery, text_of(exc))
+            raise
+        except BaseException:
+            self._queue.release(delivery)
+            raise
+        self._queue.ack(delivery)
+
+    async def ack(self, delivery: Delivery) -> None:
+        """Say that an item is done; return when that is durable."""
+        await outcome(self._queue.ack(delivery))
+
+    async def nack(self, delivery: Delivery, error: str) -> None:
+        """Say that an item failed; return when that is durable."""
+        await outcome(self._queue.nack(delivery, error))
+
+    async def release(self, delivery: Delivery) -> None:
+        """Give an item back to its place, uncharged; return when that is durable."""
+        await outcome(self._queue.release(delivery))
+
+    async def dead(self, delivery: Delivery, error: str) -> None:
+        """Send an item to the dead letters; return when that is durable."""
+        await outcome(self._queue.dead(delivery, error))
+
+    async def sync(self) -> None:
+        """Wait as :meth:`DurableQueue.sync` does."""
+        await asyncio.to_thread(self._queue.sync)
+
+    async def close(self) -> None:
+        """Close the queue as :meth:`DurableQueue.close` does."""
+        await asyncio.to_thread(self._queue.close)
+
+    async def _add(self, item: Mapping[str, Any], timeout: Timeout) -> Future[PutResult]:
+        """Return the future of an item once there was room for it."""
+        patience = seconds("timeout", timeout)
+        end = float("inf") if patience is None else time.monotonic() + patience
+        while True:
+            try:
+                return self._queue.put(item, timeout=0)
+            except queue.Full:
+                if time.monotonic() >= end:
+                    raise
+            await asyncio.sleep(_LOOK)

@@ -2,15 +2,192 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from datetime import timedelta
+from typing import Any, Generic, Literal, TypeVar, cast
 
 from spark_queue import tracing
-from spark_queue.front.batcher import Batcher, settle
+from spark_queue.errors import QueueFullError, QueueShutDownError
 from spark_queue.front.queue_ends import Inlet
+from spark_queue.inprocess.singular.requests import ExecutionContext, require_elsewhere
 from spark_queue.journal.deliveries import own
+from spark_queue.waiting.timer import Timeout, seconds
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+def settle(call: Callable[[U], None], outcome: U) -> None:
+    """Give a future its outcome; a callback that would end the thread ends itself alone."""
+    try:
+        call(outcome)
+    except BaseException:
+        logger.exception("a callback failed")
+
+
+class Batcher(Generic[T]):
+    """A bounded line whose taker gets many at once.
+
+    A group is cut when it has enough, or when its first thing has waited long enough; while the
+    taker is busy with one group, the next one gathers.
+
+    Parameters
+    ----------
+    max_group : int
+        How many one group has at most.
+    max_pending : int
+        How many may wait; who adds one more waits for room.
+    linger : timedelta
+        How long a group that has less than it may waits for more.
+    name : str
+        What messages call it.
+
+    Attributes
+    ----------
+    context : ExecutionContext
+        Where its things are taken and written: for the futures of those who wait for them.
+    """
+
+    def __init__(
+        self, max_group: int, max_pending: int, linger: timedelta, *, name: str = "front"
+    ) -> None:
+        self.context = ExecutionContext(name)
+        self._max_group = max_group
+        self._max_pending = max_pending
+        self._linger = linger.total_seconds()
+        self._things: deque[T] = deque()
+        self._lock = threading.Lock()
+        self._has_room = threading.Condition(self._lock)
+        self._has_things = threading.Condition(self._lock)
+        self._is_written = threading.Condition(self._lock)
+        self._taken = self._added = self._written = 0
+        self._woken = False
+        self._closed = False
+
+    def __len__(self) -> int:
+        return len(self._things)
+
+    def add(self, thing: T, timeout: Timeout = None) -> None:
+        """Add a thing; wait for room, so long at most.
+
+        Raises
+        ------
+        QueueFullError
+            When there was no room in time.
+        QueueShutDownError
+            When the line is closed.
+        DeadlockError
+            When the caller is the taker, which would make the room.
+        """
+        patience = seconds("timeout", timeout)
+        with self._lock:
+            if not self._may_add() and patience != 0:
+                self._require_elsewhere()
+            if not self._has_room.wait_for(self._may_add, patience):
+                raise QueueFullError(thing, len(self._things))
+            if self._closed:
+                raise QueueShutDownError("the queue is closed")
+            self._things.append(thing)
+            self._added += 1
+            self._has_things.notify()
+
+    @contextmanager
+    def taking(self) -> Iterator[None]:
+        """Say that this thread takes; what it calls meanwhile must not wait for it."""
+        self.context.enter()
+        try:
+            yield
+        finally:
+            self.context.leave()
+
+    def wait(self, timeout: float) -> bool:
+        """Wait until there is something to take, or the taker is woken; tell whether."""
+        with self._lock:
+            return self._has_things.wait_for(self._may_take, timeout)
+
+    def take(self, timeout: float | None = None) -> list[T]:
+        """Return the next group; an empty one when the time is up, or when nothing is to come."""
+        with self._lock:
+            self._has_things.wait_for(self._may_take, timeout)
+            self._woken = False
+            if self._things and not self._is_full():
+                end = time.monotonic() + self._linger
+                self._has_things.wait_for(self._is_full, end - time.monotonic())
+            self._taken = min(len(self._things), self._max_group)
+            group = [self._things.popleft() for _ in range(self._taken)]
+            self._has_room.notify_all()
+            return group
+
+    def put_back(self, things: Sequence[T]) -> None:
+        """Have things of the group taken once more, before all others."""
+        with self._lock:
+            self._things.extendleft(reversed(things))
+            self._taken -= len(things)
+
+    @contextmanager
+    def busy(self) -> Iterator[None]:
+        """Say that the group which was taken is being written; a join waits for it."""
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._written += self._taken
+                self._taken = 0
+                self._is_written.notify_all()
+
+    def join(self) -> None:
+        """Return when everything that was added before is written.
+
+        Raises
+        ------
+        DeadlockError
+            When the caller is the taker, which would write it.
+        """
+        with self._lock:
+            wanted = self._added
+            if self._written < wanted:
+                self._require_elsewhere()
+            self._is_written.wait_for(lambda: self._written >= wanted)
+
+    def wake(self) -> None:
+        """End the wait of a taker, or the next one, with what there is."""
+        with self._lock:
+            self._woken = True
+            self._has_things.notify_all()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the line is closed and empty."""
+        return self._closed and not self._things
+
+    def close(self) -> None:
+        """Take nothing more; what is there is still given out."""
+        with self._lock:
+            self._closed = True
+            self._has_room.notify_all()
+            self._has_things.notify_all()
+
+    def _require_elsewhere(self) -> None:
+        require_elsewhere(self.context)
+
+    def _may_add(self) -> bool:
+        return self._closed or len(self._things) < self._max_pending
+
+    def _may_take(self) -> bool:
+        return bool(self._things) or self._woken or self._closed
+
+    def _is_full(self) -> bool:
+        return self._closed or len(self._things) >= self._max_group
+
 
 #: What may become of an item that is put.
 Became = Literal["inserted", "duplicate", "refused"]

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import pyarrow as pa
 
 from spark_queue import checks, tracing
-from spark_queue.clock import Clock
+from spark_queue.clock import Clock, SystemClock
 from spark_queue.config import QueueConfig, require_config
 from spark_queue.delta.commands import (
     admin,
     enqueue,
 )
-from spark_queue.delta.commands.rows import check_rows, columns_of
+from spark_queue.delta.commands.rows import check_rows
+from spark_queue.delta.commands.rows import columns_of as _columns_of
 from spark_queue.delta.input import kinds
 from spark_queue.delta.input.kinds import Field
 from spark_queue.delta.input.plain import arrow_keys
@@ -44,6 +45,8 @@ from spark_queue.wording import shorten
 if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql.types import StructType
+
+    from spark_queue.doctor.finding import Checkup, Thresholds
 
 #: Rows to enqueue: one or many dictionaries, or a table.
 Rows: TypeAlias = "Mapping[str, Any] | Sequence[Mapping[str, Any]] | pa.Table | pd.DataFrame"
@@ -230,7 +233,7 @@ class LocalQueue(Worked, Maintaining, ReaderRegistry["LocalReader"]):
         SparkNeededError
             When only Spark reads the tables.
         """
-        return schema_of(columns_of(self._main))
+        return schema_of(_columns_of(self._main))
 
     def status(self, as_of: AsOf = None) -> pa.Table:
         """Return one row an item: the user's columns, its keys, its state and its times.
@@ -324,3 +327,50 @@ def _as_path(path: str | Path) -> str:
     place = os.fspath(path)
     checks.require_text("path", place)
     return place if "/" in place else f"./{place}"
+
+
+def create_in(store: Store, schema: str, config: QueueConfig | None) -> LocalQueue:
+    """Make a queue where a store is; what is asked and raised is as for :meth:`LocalQueue.create`.
+
+    Parameters
+    ----------
+    store : Store
+        Where it is to be, with a session that has no Spark.
+    """
+    return LocalQueue._create(store, schema, config)  # noqa: SLF001 - it is no user's business
+
+
+def store_of(queue: LocalQueue) -> Store:
+    """Return the logs behind a queue, as its reader sees them."""
+    checks.require_kind("queue", queue, LocalQueue)
+    return queue._store  # noqa: SLF001 - it is no user's business
+
+
+def main_store_of(queue: LocalQueue) -> Store:
+    """Return the logs behind a queue, of all its readers."""
+    return queue._main  # noqa: SLF001 - as above
+
+
+def columns_of(queue: LocalQueue) -> tuple[Field, ...]:
+    """Return the user's columns.
+
+    Raises
+    ------
+    SparkNeededError
+        When only Spark reads the tables.
+    """
+    return _columns_of(queue._main)  # noqa: SLF001 - as above
+
+
+def examine(path: str, limits: Thresholds) -> Checkup:
+    """Look for what is wrong with a queue, also with one that does not open.
+
+    Raises
+    ------
+    QueueNotFoundError
+        When there is none.
+    """
+    from spark_queue.doctor import examine as examination  # noqa: PLC0415 - takes a while
+
+    store = Store.of(PlainSession(), QueueAddress(path), SystemClock())
+    return examination.examine(store, limits)

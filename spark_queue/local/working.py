@@ -1,31 +1,87 @@
-"""Worker without Spark: a handler over one claim after another."""
+"""Claims and workers of a queue without Spark."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
 import pyarrow as pa
 
 from spark_queue import checks
+from spark_queue.claim import Claim
+from spark_queue.delta.arrow import claim_items
+from spark_queue.delta.replica.request import GrantedClaim
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.schema import TRACE
 from spark_queue.delta.views.ends import AsOf
+from spark_queue.errors import SparkNeededError
 from spark_queue.local import views
-from spark_queue.local.local_claim import LocalClaim
 from spark_queue.operating import Claimable, Operating
 from spark_queue.results import QueueStats
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from spark_queue.doctor.finding import Checkup
-    from spark_queue.doctor.thresholds import Thresholds
+    from spark_queue.doctor.finding import Checkup, Thresholds
     from spark_queue.processing.calling import AnyHandler, BatchHandler, ItemHandler, TableT
     from spark_queue.processing.crew import Using
     from spark_queue.processing.local_processing import LocalOptions
     from spark_queue.processing.loop import ProcessResult
+
+
+class LocalClaim(Claim):
+    """Items that this holder, and nobody else, may work on until its lease ends.
+
+    As a context manager, and in all that settles, it is a :class:`~spark_queue.Claim`; only its
+    items are rows of this process.
+    """
+
+    def __init__(self, store: Store, granted: GrantedClaim) -> None:
+        super().__init__(store, granted)
+        self._table: pa.Table | None = None
+        self._traces: Mapping[int, str] = {}
+
+    @property
+    def table(self) -> pa.Table:
+        """The claimed items: the user's columns, ``_seq``, ``_lease`` and ``_attempts``.
+
+        They are in the order of service, read once, when they are first asked for.
+        """
+        if self._table is None:
+            self._table = self._read()
+        return self._table
+
+    @property
+    def traces(self) -> Mapping[int, str]:
+        """The traces that items belong to, by ``_seq``, as :attr:`Claim.traces`."""
+        _ = self.table  # They are read together.
+        return self._traces
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The same, each as a dictionary."""
+        rows: list[dict[str, Any]] = self.table.to_pylist()
+        return rows
+
+    def _read(self) -> pa.Table:
+        grant = claim_items.grant_of(self._store, self.lease)
+        found = claim_items.items_of(self._store, grant)
+        if found is None or found.num_rows < self.count:
+            why = "they were purged, or lie in files that only Spark reads"
+            raise SparkNeededError(f"to read the items of claim {self.id!r}", why)
+        if TRACE in found.column_names:
+            named = zip(found["_seq"].to_pylist(), found[TRACE].to_pylist(), strict=True)
+            self._traces = {seq: trace for seq, trace in named if trace is not None}
+        return claim_items.in_order(found, grant)
+
+    @staticmethod
+    def _by_spark(module: str) -> NoReturn:
+        del module
+        why = "here its items are rows, and settle_each says what became of some"
+        raise SparkNeededError("a frame of a claim", why)
 
 
 class Operated(Operating, Claimable[LocalClaim]):

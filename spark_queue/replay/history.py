@@ -19,7 +19,7 @@ from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.schema import CANCELLED, CLAIMED, EXPIRED, ITEM
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.local import handles
+from spark_queue.local import local_queue
 from spark_queue.local.local_queue import LocalQueue
 from spark_queue.opened import Opened
 from spark_queue.replay.play import Job
@@ -122,7 +122,7 @@ class _Hold:
 
 def _store_of(queue: LocalQueue | DeltaQueue | Reader) -> Store:
     if isinstance(queue, LocalQueue):
-        return handles.store_of(queue)
+        return local_queue.store_of(queue)
     from spark_queue.looking import store_of  # noqa: PLC0415 - needs pyspark
 
     checks.require_kind("queue", queue, Opened)

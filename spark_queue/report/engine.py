@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
 
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.views.ends import Ends
 from spark_queue.report import view_texts
+
+if TYPE_CHECKING:
+    from spark_queue.delta.store.store import Store
 
 #: Commits that are looked at for what was taken away.
 COMMITS = 1_000
@@ -92,7 +95,7 @@ class Engines(ABC):
     def find_entry(self, store: Store, seq: int) -> Answer | None:
         """Return the row by which an item entered, or was refused; ``None`` where there is none.
 
-        It has the user's columns, and :data:`~spark_queue.report.entry.ENTERED`.
+        It has the user's columns, and :data:`~spark_queue.report.engine.ENTERED`.
         """
 
     @abstractmethod
@@ -103,3 +106,49 @@ class Engines(ABC):
     @contextmanager
     def over(self, store: Store, ends: Ends, asked: Question) -> Iterator[Engine]:
         """Have the logs of a reader, up to a step of each."""
+
+
+#: What is read of an item's row beside the user's columns.
+ENTERED = (
+    *("_dedup_key", "_fair_key", "_group_key", "_priority", "_cost"),
+    *("_enqueued_at", "_available_at", "_expires_at", "_origin"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemEntry:
+    """What an item is."""
+
+    columns: Mapping[str, Any]
+    """The user's columns."""
+    dedup_key: str | None
+    fair_key: str | None
+    group_key: str | None
+    priority: int | None
+    cost: float | None
+    enqueued_at: datetime
+    available_at: datetime | None
+    """Before when it does not run: as it was enqueued, or since its last failure."""
+    expires_at: datetime | None
+    """Its deadline: its own, or that of the reader, whichever is sooner."""
+    origin: int | None
+    """The item that was redriven as this one."""
+
+
+def read_entry(store: Store, engines: Engines, engine: Engine, seq: int) -> ItemEntry | None:
+    """Read what an item is; ``None`` where there is none."""
+    row = engines.find_entry(store, seq)
+    if row is None:
+        return None
+    # What was refused stands nowhere.
+    stands = next(iter(engine.rows("standing", f"seq = {seq}")), {})
+    facts = {name[1:]: row[name] for name in ENTERED}
+    facts |= {name: stands[name] for name in stands if name in ("available_at", "expires_at")}
+    columns = {name: _in_utc(value) for name, value in row.items() if name not in ENTERED}
+    return ItemEntry(columns=columns, **{name: _in_utc(value) for name, value in facts.items()})
+
+
+def _in_utc(value: Any) -> Any:
+    """Return an instant in UTC; a time of the wall has no offset, and stays as it is."""
+    is_instant = isinstance(value, datetime) and value.tzinfo is not None
+    return value.astimezone(timezone.utc) if is_instant else value

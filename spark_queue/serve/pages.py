@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Any
+from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -14,13 +15,66 @@ from markupsafe import Markup
 from spark_queue.delta.tables.facts import logger
 from spark_queue.errors import SparkQueueError
 from spark_queue.report import page, sheets
-from spark_queue.report.model import ErrorGroup, ItemLine, SharedReport
+from spark_queue.report.model import ErrorGroup, ItemLine, Report, SharedReport
+from spark_queue.report.page import Links
 from spark_queue.report.reading import Shared
 from spark_queue.report.sheets import Sheet
-from spark_queue.report.view_texts import redrive_where
-from spark_queue.serve import links
+from spark_queue.report.view_texts import id_of, redrive_where
 from spark_queue.serve.watching import LISTED, Board, WatchedQueue
 from spark_queue.wording import duration, line_of, visible
+
+
+def base_of(number: int, reader: str | None = None) -> str:
+    """Return where the pages of a queue begin, as one of its readers sees it."""
+    return f"/queues/{number}" + ("" if reader is None else f"@{quote(reader, safe='')}")
+
+
+def link_item(base: str, seq: int) -> str:
+    """Return the page of an item."""
+    return f"{base}/items/{seq}"
+
+
+def link_shared(base: str, by: Shared, text: str | None) -> str:
+    """Return the page of a tenant, a group or an error."""
+    return f"{base}/{by}s/{id_of(text)}"
+
+
+def act(base: str, verb: str, **fields: str) -> str:
+    """Return the form of an action, with some of its fields filled in."""
+    return f"{base}/act/{verb}" + (f"?{query(**fields)}" if fields else "")
+
+
+def of_report(base: str, number: int, report: Report) -> Links:
+    """Return where the cells of a report's panels lead."""
+    leads: Mapping[tuple[str, str], Callable[[Any], Sequence[str]]] = {
+        ("errors", "error"): lambda line: [link_shared(base, "error", line.wording)],
+        ("errors", "such as"): lambda line: [link_item(base, seq) for seq in line.samples],
+        ("tenants", "tenant"): lambda line: (
+            [] if line.idle else [link_shared(base, "tenant", line.fair_key)]
+        ),
+        ("groups", "group"): lambda line: [link_shared(base, "group", line.group_key)],
+        ("groups", "item"): lambda line: [link_item(base, line.head)],
+        ("readers", "reader"): lambda line: [] if line.streams else [base_of(number, line.reader)],
+    }
+
+    def links(sheet: str, row: int, head: str) -> Sequence[str]:
+        lead = leads.get((sheet, head))
+        lines = getattr(report, sheet) if lead else ()
+        # The last line of a panel may sum up what is not listed.
+        return lead(lines[row]) if lead and row < len(lines) else ()
+
+    return links
+
+
+def of_items(base: str, seqs: Sequence[int]) -> Links:
+    """Return where the cells of a list of items lead."""
+    return lambda _sheet, row, head: [link_item(base, seqs[row])] if head == "item" else ()
+
+
+def query(**fields: str) -> str:
+    """Return fields as an address has them."""
+    return urlencode(fields)
+
 
 #: Signs that are shown of a value in a list.
 _LONGEST = 200
@@ -82,7 +136,7 @@ def board(seats: Board, most_age: float) -> Page:
 
 
 def _line(seat: WatchedQueue, most_age: float) -> Mapping[str, Any]:
-    line = {"name": seat.name, "href": links.base_of(seat.number), "error": "", "note": ""}
+    line = {"name": seat.name, "href": base_of(seat.number), "error": "", "note": ""}
     try:
         report = seat.report(most_age)
     except (SparkQueueError, OSError) as exc:
@@ -106,8 +160,8 @@ def _line(seat: WatchedQueue, most_age: float) -> Mapping[str, Any]:
 def queue(seat: WatchedQueue, base: str, most_age: float, verbs: Sequence[str]) -> Page:
     """Return the page of a queue, with links to the forms of some actions."""
     report = seat.report(most_age)
-    parts = [page.panels(report, links.of_report(base, seat.number, report))]
-    actions = [(verb, links.act(base, verb)) for verb in verbs]
+    parts = [page.panels(report, of_report(base, seat.number, report))]
+    actions = [(verb, act(base, verb)) for verb in verbs]
     return _panels(sheets.headline(report), parts, actions)
 
 
@@ -116,7 +170,7 @@ def item(seat: WatchedQueue, base: str, seq: int, most_age: float) -> Page | Non
     found = seat.item(seq, most_age)
     if not found.history:
         return None
-    parts = [page.item_panels(found, lambda other: links.item(base, other) if other != seq else "")]
+    parts = [page.item_panels(found, lambda other: link_item(base, other) if other != seq else "")]
     return _panels(f"Item {seq} of {sheets.headline(found)}", parts, (), _trail(seat, base))
 
 
@@ -133,7 +187,7 @@ def shared_page(
     name = _name_of(by, lines[0]) if about is None else text_of(about)
     parts = [*_about(report, f"{by}s"), *_sample(about)]
     items = sheets.items(lines, report.as_of, more=more)
-    parts.append(page.table(items, links.of_items(base, [line.seq for line in lines])))
+    parts.append(page.table(items, of_items(base, [line.seq for line in lines])))
     actions = list(_redrive(base, about)) if "redrive" in verbs else []
     title = f"{called} {_clip(name)} of {sheets.headline(report)}"
     return _panels(title, parts, actions, _trail(seat, base))
@@ -163,7 +217,7 @@ def _sample(about: object) -> Iterator[Markup]:
 
 def _redrive(base: str, about: object) -> Iterator[tuple[str, str]]:
     if isinstance(about, ErrorGroup) and about.redrive:
-        filled = links.act(base, "redrive", where=redrive_where(about.wording))
+        filled = act(base, "redrive", where=redrive_where(about.wording))
         yield f"redrive its {about.dead:,} dead", filled
 
 

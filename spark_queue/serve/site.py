@@ -24,7 +24,7 @@ from spark_queue.errors import (
     SparkQueueError,
 )
 from spark_queue.report.reading import Shared
-from spark_queue.serve import links, pages
+from spark_queue.serve import pages
 from spark_queue.serve.guard import RequestGuard, Session, Sessions
 from spark_queue.serve.pages import Page
 from spark_queue.serve.verbs import VERBS, FormField, Preview, Verb
@@ -128,7 +128,7 @@ class Site:
 
     def _ask_in(self, request: Request) -> Response:
         wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-        return RedirectResponse(f"/sign-in?{links.query(next=wanted)}", HTTPStatus.SEE_OTHER)
+        return RedirectResponse(f"/sign-in?{pages.query(next=wanted)}", HTTPStatus.SEE_OTHER)
 
     def _seat(self, request: Request) -> tuple[WatchedQueue, str]:
         """Return the queue that is asked for, and where its pages begin."""
@@ -137,7 +137,7 @@ class Site:
             found = self.board.seat(_number(number), reader if has_reader else None)
         except IndexError:
             raise HTTPException(HTTPStatus.NOT_FOUND) from None
-        return found, links.base_of(found.number, reader if has_reader else None)
+        return found, pages.base_of(found.number, reader if has_reader else None)
 
     def _page(self, request: Request, page: Page | None) -> Response:
         if page is None:
@@ -262,7 +262,7 @@ def _of_forms(session: Session, seat: WatchedQueue, base: str, verb: str) -> dic
     return {
         "operator": session.operator,
         "csrf": session.csrf,
-        "action": links.act(base, verb),
+        "action": pages.act(base, verb),
         "back": base,
         "trail": ((seat.name, base),),
     }

@@ -28,8 +28,7 @@ from spark_queue.delta.tables.schema import (
 )
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.local import views
-from spark_queue.local.handles import store_of
-from spark_queue.local.local_queue import LocalQueue
+from spark_queue.local.local_queue import LocalQueue, store_of
 from spark_queue.wording import shorten
 
 #: What pytest shows of a failure ends at the line of the test, and not in here.

@@ -22,9 +22,8 @@ from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import ACKED, CLAIMED
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.local import views
-from spark_queue.local.handles import store_of
-from spark_queue.local.local_claim import LocalClaim
-from spark_queue.local.local_queue import LocalQueue
+from spark_queue.local.local_queue import LocalQueue, store_of
+from spark_queue.local.working import LocalClaim
 from spark_queue.processing.calling import AnyHandler, BatchHandler, ItemHandler, TableT
 from spark_queue.processing.local_processing import LocalAsked
 from spark_queue.processing.loop import ProcessResult, run_claims

@@ -2,23 +2,325 @@
 
 from __future__ import annotations
 
+import json
 import re
+import threading
+import uuid
 import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import count
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_queue import checks
 from spark_queue.clock import Clock
 from spark_queue.config import QueueConfig
+from spark_queue.delta.input import kinds
+from spark_queue.delta.input.plain import arrow
 from spark_queue.delta.store import memory
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.address import QueueAddress
+from spark_queue.delta.tables import made
+from spark_queue.delta.tables.address import QueueAddress, TableAddress
+from spark_queue.delta.tables.commits import Commit
 from spark_queue.delta.tables.facts import Listener
+from spark_queue.delta.tables.files import LogFile
+from spark_queue.delta.tables.log import Head, Log
+from spark_queue.delta.tables.schema import HEAD, META_LANE, SKIPPING_COLUMNS, fields_of
+from spark_queue.delta.tables.step_rows import columns_of, step_rows, table_of
 from spark_queue.delta.tables.wishes import PlainSession
-from spark_queue.errors import InvalidArgumentError
-from spark_queue.local.handles import create_in
-from spark_queue.local.local_queue import LocalQueue
-from spark_queue.testing.memory_tables import MemoryTables
+from spark_queue.errors import InvalidArgumentError, QueueNotFoundError
+from spark_queue.local.local_queue import LocalQueue, create_in
 from spark_queue.wording import shorten
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_Head = TypeVar("_Head", bound=Head)
+
+#: The column by which the rows of a step are put into files.
+_PARTITION = "_gen"
+
+_TEXTS = ("_kind", "_step", "_body")
+
+
+class MemoryTables:
+    """The tables of one queue. They are gone with the last handle of it."""
+
+    def __init__(self) -> None:
+        self._id = uuid.uuid4().hex
+        self._logs: dict[str, MemoryLog[Any]] = {}
+        """By where each table is."""
+
+    def log(
+        self, session: PlainSession, address: TableAddress, parse: Callable[[str], Any]
+    ) -> Log[Any]:
+        """Return the table at an address as a log, whether or not it is there."""
+        del session
+        return self._logs.setdefault(address.target, MemoryLog(self._id, address, parse))
+
+
+class MemoryLog(Log[_Head]):
+    """See :class:`Log`: of rows in memory, shared by all who work with it.
+
+    Parameters
+    ----------
+    tables : str
+        What tells its tables from others of their name.
+    address : TableAddress
+        Its name.
+    parse : callable
+        Reads a head from the text of its row.
+    """
+
+    def __init__(self, tables: str, address: TableAddress, parse: Callable[[str], _Head]) -> None:
+        # Not that of the queue, whose tables are to go with its last handle.
+        super().__init__(PlainSession(), address, parse)
+        self._tables = tables
+        self._lock = threading.RLock()
+        self._numbers = count(1)
+        self._begin(None)
+
+    def _begin(self, schema: str | None) -> None:
+        """Begin with columns, as Spark writes a schema in JSON; or with no table."""
+        self._columns = schema
+        self._schema = pa.schema([]) if schema is None else _arrow(schema)
+        self._files: dict[str, LogFile] = {}
+        self._rows: dict[str, pa.Table] = {}
+        self._step = 0
+        """The newest step."""
+        self._commits = [_commit()]
+        """What each version did; the first one made the table."""
+
+    def exists(self) -> bool:
+        """See :meth:`Log.exists`."""
+        return self._columns is not None
+
+    def detail(self) -> tuple[str, str]:
+        """See :meth:`Log.detail`."""
+        return self.address.target, self._tables
+
+    def is_near(self) -> bool:
+        """See :meth:`Log.is_near`."""
+        return True
+
+    def newest(self, known: int | None) -> int | None:
+        """See :meth:`Log.newest`."""
+        del known
+        return len(self._commits) - 1 if self.exists() else None
+
+    def follow(self, since: int, until: int) -> list[Commit]:
+        """See :meth:`Log.follow`."""
+        return self._commits[since + 1 : until + 1]
+
+    def kept(self) -> MemoryLog[_Head] | None:
+        """See :meth:`Log.kept`."""
+        return self if self.exists() else None
+
+    def drop(self) -> None:
+        """See :meth:`Log.drop`."""
+        with self._lock:
+            self._begin(None)
+
+    def head(self, since: int = 0) -> _Head | None:
+        """See :meth:`Log.head`."""
+        newest = self.parsed(self.text(HEAD, self._step))
+        return newest if newest is not None and newest.step >= since else None
+
+    def last_seq(self, step: int) -> int | None:
+        """See :meth:`Log.last_seq`."""
+        del step
+        ends = (file.ranges["_seq"][1] for file in self.files() if "_seq" in file.ranges)
+        return max(ends, default=0)
+
+    def create(
+        self, schema: str, *, replaces: bool = True, skipping: str = SKIPPING_COLUMNS
+    ) -> None:
+        """See :meth:`Log.create`."""
+        del skipping
+        if not made.is_plain(schema):
+            self._needs_spark("to make its tables", made.why_spark(fields_of(schema)))
+        with self._lock:
+            if replaces or not self.exists():
+                self._begin(schema)
+
+    def commit(
+        self,
+        head: Head,
+        rows: DataFrame | pa.Table | None,
+        *,
+        small: bool = True,
+        known: int | None = None,
+        is_synced: bool = True,
+    ) -> bool:
+        """See :meth:`Log.commit`."""
+        del small, known, is_synced
+        with self._lock:
+            if self._step != head.step - 1:
+                return False
+            whole = step_rows(self._schema, head, rows)
+            new = [self._keep(gen, part, head.step) for gen, part in _parts(whole)]
+            self._files.update({file.path: file for file in new})
+            self._commits.append(_commit(step=head.step, token=head.token, files=new))
+            self._step = head.step
+        return True
+
+    def version_at(self, head: Head) -> int | None:
+        """See :meth:`Log.version_at`."""
+        return len(self._commits) - 1 if self._step == head.step else None
+
+    def files(self) -> list[LogFile]:
+        """See :meth:`Log.files`."""
+        self._require_table()
+        with self._lock:
+            return list(self._files.values())
+
+    def rows_of(self, files: Iterable[LogFile], columns: Sequence[str]) -> pa.Table:
+        """See :meth:`Log.rows_of`."""
+        wanted = list(columns)
+        try:
+            parts = [self._rows[file.path].select(wanted) for file in files]
+        except KeyError as exc:
+            raise FileNotFoundError(str(exc)) from exc
+        return pa.concat_tables(parts) if parts else self._schema.empty_table().select(wanted)
+
+    def schema(self) -> str:
+        """See :meth:`Log.schema`."""
+        self._require_table()
+        return str(self._columns)
+
+    def columns(self) -> list[str]:
+        """See :meth:`Log.columns`."""
+        return list(self._schema.names)
+
+    def add_columns(self, fields: Sequence[Mapping[str, Any]]) -> None:
+        """See :meth:`Log.add_columns`."""
+        plain = json.loads(self.schema())
+        plain["fields"] += fields
+        with self._lock:
+            self._columns = json.dumps(plain)
+            self._schema = arrow.schema_of(kinds.read(self._columns))
+            for path, rows in self._rows.items():
+                self._rows[path] = table_of(self._schema, rows.num_rows, columns_of(rows))
+            self._commits.append(_commit(redefines=True))
+
+    def written(self, gen: int, rows: pa.Table) -> dict[str, Any]:
+        """See :meth:`Log.written`."""
+        # Rows of several steps: nothing is said of them.
+        file = self._keep(gen, rows)
+        return {"path": file.path, "file": file}
+
+    def replace(
+        self, gone: Sequence[LogFile], adds: Sequence[Mapping[str, Any]], *, takes_away: bool
+    ) -> bool:
+        """See :meth:`Log.replace`."""
+        new: list[LogFile] = [add["file"] for add in adds]
+        with self._lock:
+            if any(file.path not in self._files for file in gone):
+                return False
+            for file in gone:
+                del self._files[file.path], self._rows[file.path]
+            self._files.update({file.path: file for file in new})
+            paths = frozenset(file.path for file in gone)
+            self._commits.append(
+                _commit(files=new, gone=paths, takes_away=True)
+                if takes_away
+                else _commit(merged=new, gone=paths)
+            )
+        return True
+
+    def discard(self, adds: Iterable[Mapping[str, Any]]) -> None:
+        """See :meth:`Log.discard`."""
+        for add in adds:
+            self._rows.pop(add["path"], None)
+
+    def text(self, kind: str, step: int) -> str | None:
+        """See :meth:`Log.text`."""
+        return next(iter(self._texts(kind, step)), None)
+
+    def texts(self, kind: str) -> list[str]:
+        """See :meth:`Log.texts`."""
+        return self._texts(kind)
+
+    def _texts(self, kind: str, step: int | None = None) -> list[str]:
+        """Return the texts of the rows of a kind, of one step or of all."""
+        lane = [file for file in self.files() if file.gen == META_LANE]
+        files = [file for file in lane if step is None or file.may_have("_step", step, step)]
+        rows = self.rows_of(files, _TEXTS).to_pylist()
+        return [
+            row["_body"]
+            for row in rows
+            if row["_kind"] == kind and (step is None or row["_step"] == step)
+        ]
+
+    def _require_table(self) -> None:
+        if not self.exists():
+            raise QueueNotFoundError(self.address.target)
+
+    def _keep(self, gen: int, rows: pa.Table, step: int | None = None) -> LogFile:
+        """Keep rows of one partition, which nobody reads before a commit names them.
+
+        Parameters
+        ----------
+        step : int, optional
+            The step that all of them are of.
+        """
+        ranges = {} if step is None else {"_step": (step, step)}
+        ends = pc.min_max(rows["_seq"]).as_py()
+        if ends["min"] is not None:
+            ranges["_seq"] = (ends["min"], ends["max"])
+        file = LogFile(
+            path=str(next(self._numbers)),
+            gen=gen,
+            size=rows.num_rows,
+            rows=rows.num_rows,
+            ranges=ranges,
+        )
+        self._rows[file.path] = rows
+        return file
+
+
+@lru_cache(maxsize=16)
+def _arrow(schema: str) -> pa.Schema:
+    """Return the columns as Arrow has them; those of the status log are the same for all queues."""
+    return arrow.schema_of(kinds.read(schema))
+
+
+def _parts(rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+    """Return the rows of each partition."""
+    gens = rows[_PARTITION].to_pylist()
+    # Rows of a partition mostly lie together, and to slice them copies nothing.
+    for gen in sorted(set(gens)):
+        first = gens.index(gen)
+        many = gens.count(gen)
+        if gens[first : first + many] == [gen] * many:
+            yield gen, rows.slice(first, many)
+        else:
+            yield gen, rows.filter(pc.equal(rows[_PARTITION], gen))
+
+
+def _commit(
+    *,
+    step: int | None = None,
+    token: str | None = None,
+    files: Sequence[LogFile] = (),
+    merged: Sequence[LogFile] = (),
+    gone: frozenset[str] = frozenset(),
+    takes_away: bool = False,
+    redefines: bool = False,
+) -> Commit:
+    return Commit(
+        step=step,
+        token=token,
+        files=files,
+        merged=merged,
+        gone=gone,
+        takes_away=takes_away,
+        redefines=redefines,
+    )
+
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 

@@ -20,7 +20,7 @@ from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.schema import CONFIG, META_LANE, STATUS_COLUMNS
 from spark_queue.delta.tables.wishes import PlainSession, Session
 from spark_queue.session import DURABILITY
-from spark_queue.testing.memory_tables import MemoryTables
+from spark_queue.testing.in_memory import MemoryTables
 
 #: Columns that the exercise reads.
 COLUMNS = ("_gen", "_kind", "_step", "_seq", "_body")

@@ -19,12 +19,10 @@ from typer import Argument, Option
 from spark_queue import checks, extras
 from spark_queue.cli.command import DryRun, Name, ReaderOption, command, operating
 from spark_queue.cli.commands.setting_commands import Lease
-from spark_queue.cli.engines.choice import local_path
-from spark_queue.cli.engines.command_engine import AnyQueue, RowSource
+from spark_queue.cli.engines.choice import AnyQueue, Format, RowSource, format_of, local_path
 from spark_queue.cli.scope import Scope
 from spark_queue.cli.shown import show_counts, show_items
 from spark_queue.cli.shown.display import Display
-from spark_queue.cli.shown.formats import Format, format_of
 from spark_queue.cli.shown.progress import claim_progress
 from spark_queue.cli.shown.words import plain
 from spark_queue.errors import InvalidArgumentError
@@ -156,13 +154,8 @@ def process(
 
 def outstanding(queue: AnyQueue) -> int:
     """Return how many items are not finished, from the heads of the two logs."""
-    from spark_queue.local.local_queue import LocalQueue  # noqa: PLC0415 - help is quick
-
-    home = "local.handles" if isinstance(queue, LocalQueue) else "looking"
-    store_of = import_module(f"spark_queue.{home}").store_of
-
-    store = store_of(queue)
-    return int(store.outstanding(store.status_head()))
+    counts = queue.counts()
+    return counts["ready"] + counts["claimed"]
 
 
 @operating

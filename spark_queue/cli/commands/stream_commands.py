@@ -16,9 +16,8 @@ from spark_queue.cli.commands.item_commands import (
     RunOptions,
     load_handler,
 )
-from spark_queue.cli.engines.choice import absolute
+from spark_queue.cli.engines.choice import Format, absolute, format_of
 from spark_queue.cli.scope import Scope
-from spark_queue.cli.shown.formats import Format, format_of
 from spark_queue.cli.shown.progress import SETTLED
 from spark_queue.errors import InvalidArgumentError
 

@@ -116,7 +116,6 @@ def metrics(
     """Tell what is where in a queue, in the text format of Prometheus."""
     # Help works without Arrow.
     from spark_queue.metrics import metric_samples  # noqa: PLC0415
-    from spark_queue.metrics import textfile as written  # noqa: PLC0415
 
     queue = cast("AnyQueue", scope.open_queue(name)[1])
     found = metric_samples.samples(queue, keys=keys, window=timedelta(seconds=window))
@@ -125,9 +124,9 @@ def metrics(
             {"name": one.metric.prometheus, "labels": dict(one.labels), "value": one.value}
             for one in found
         ]
-        scope.display.show({"samples": plain}, *written.text(found).rstrip().split("\n"))
+        scope.display.show({"samples": plain}, *metric_samples.text(found).rstrip().split("\n"))
         return
-    count = written.write(found, textfile)
+    count = metric_samples.write(found, textfile)
     said = f"{count} samples written to {textfile}"
     scope.display.show({"textfile": str(textfile), "samples": count}, said)
 

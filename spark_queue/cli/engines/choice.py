@@ -1,18 +1,205 @@
-"""Choice of the engine of a command."""
+"""Engines of commands: what each answers, and the choice of one."""
 
 from __future__ import annotations
 
+import csv
+import json
 import os
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from enum import Enum
 from importlib.util import find_spec
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
+from spark_queue.config import QueueConfig
 from spark_queue.delta.tables import address, paths
 from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.delta.tables.wishes import PlainSession
+from spark_queue.errors import InvalidArgumentError
+from spark_queue.results import Affected, EnqueueResult
+
+if TYPE_CHECKING:
+    from spark_queue.cli.scope import Scope
+    from spark_queue.doctor.finding import Checkup, Thresholds
+    from spark_queue.local.local_queue import LocalQueue
+    from spark_queue.queue import DeltaQueue
+    from spark_queue.reader import Reader
+    from spark_queue.report.reading import Followed
+
+#: The ends of names, before which another may say how the file is compressed.
+_ENDS = {
+    ".csv": "csv",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".parquet": "parquet",
+}
+_COMPRESSED = {".bz2", ".gz", ".lz4", ".snappy", ".zst"}
+
+
+class Format(str, Enum):
+    """Formats of files to enqueue from."""
+
+    CSV = "csv"
+    JSON = "json"
+    PARQUET = "parquet"
+
+
+def format_of(files: str) -> Format:
+    """Return the format of a file, a pattern, or the files of a directory, by their names.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When the names do not tell, or tell of several formats.
+    """
+    directory = Path(files)
+    names = [files]
+    if directory.is_dir():
+        names = [path.name for path in directory.iterdir() if path.name[0] not in "._"]
+    found = {_of_name(name) for name in names}
+    if len(found) == 1 and None not in found:
+        return Format(found.pop())
+    told = ", ".join(sorted(kind for kind in found if kind)) or "no format"
+    raise InvalidArgumentError(
+        f"files {files!r}: their names tell of {told}; say --format csv, json or parquet"
+    )
+
+
+def _of_name(name: str) -> str | None:
+    ends = [end.lower() for end in PurePosixPath(name).suffixes]
+    while ends and ends[-1] in _COMPRESSED:
+        ends.pop()
+    return _ENDS.get(ends[-1]) if ends else None
+
+
+def misfits(
+    kind: Format, names: Sequence[str], record: str, read: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return which values of a record of a text file do not fit their columns.
+
+    Parameters
+    ----------
+    kind : Format
+        The format of the file.
+    names : sequence of str
+        The columns of the file.
+    record : str
+        The record as it stands there.
+    read : mapping
+        What the columns of the queue got of it; null where a value does not fit.
+
+    Returns
+    -------
+    dict
+        Columns and what the record has there; empty where the record is no record.
+    """
+    values = _values(kind, names, record)
+    given = {name: values[name] for name in names if values.get(name) not in (None, "")}
+    return {name: value for name, value in given.items() if read[name] is None}
+
+
+def _values(kind: Format, names: Sequence[str], record: str) -> Mapping[str, Any]:
+    if kind is Format.CSV:
+        cells = next(csv.reader([record]), [])
+        return dict(zip(names, cells, strict=True)) if len(cells) == len(names) else {}
+    try:
+        found = json.loads(record)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+#: A queue, as one of its readers sees it.
+AnyQueue: TypeAlias = "DeltaQueue | Reader | LocalQueue"
+
+#: A step of the status log, an instant, or (``None``) now.
+Past: TypeAlias = int | datetime | None
+
+#: What status shows of an item beside the user's columns.
+SHOWN = (
+    "_seq",
+    "_state",
+    "_attempts",
+    "_losses",
+    "_enqueued_at",
+    "_available_at",
+    "_claimed_at",
+    "_finished_at",
+    "_worker_id",
+    "_lease_expires_at",
+    "_error",
+)
+
+#: What is shown of a dead letter.
+LETTER = ("_seq", "_attempts", "_losses", "_finished_at", "_error", "_successor")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowSource:
+    """Where rows to enqueue are."""
+
+    table: str | None
+    """A table of the catalog, or"""
+    files: str | None
+    """a file, directory or pattern."""
+    kind: Format | None
+    """The format of the files."""
+    order_by: str | None
+    on_duplicate: Literal["skip", "raise"]
+
+
+class CommandEngine(Protocol):
+    """Answers commands; a module is one."""
+
+    def create(self, scope: Scope, name: str, schema: str, config: QueueConfig) -> str:
+        """Make a queue, and return its name as the library has it."""
+
+    def open_queue(self, scope: Scope, name: str, reader: str | None) -> AnyQueue:
+        """Open a queue, as its default reader sees it or as one that is registered."""
+
+    def drop(self, scope: Scope, place: str, *, dry_run: bool = False) -> Affected | None:
+        """Remove a queue, or return what would be removed."""
+
+    def clone(self, scope: Scope, name: str, to: str) -> AnyQueue:
+        """Make a queue once more, and return the clone."""
+
+    def examine(self, scope: Scope, name: str, limits: Thresholds) -> Checkup:
+        """Look for what is wrong with a queue, also with one that does not open."""
+
+    def locate(self, scope: Scope, name: str) -> str:
+        """Return the name or path of a queue as the library has it."""
+
+    def enqueue(self, scope: Scope, queue: AnyQueue, source: RowSource) -> EnqueueResult:
+        """Add rows."""
+
+    def columns(self, queue: AnyQueue) -> str:
+        """Return the user's columns as DDL."""
+
+    def status(
+        self, queue: AnyQueue, past: Past, where: str | None, limit: int
+    ) -> tuple[datetime, dict[str, Any]]:
+        """Return the instant that is seen, how many items are in which state, and the first."""
+
+    def dead(
+        self, queue: AnyQueue, past: Past, where: str | None, limit: int
+    ) -> tuple[int, list[dict[str, Any]]]:
+        """Return how many dead letters there are, and the first of them."""
+
+    def stats(self, queue: AnyQueue, past: Past, limit: int) -> dict[str, Any]:
+        """Return counts per state and of the keys that wait longest."""
+
+    def reports(self, queue: AnyQueue, window: timedelta, like: Followed | None = None) -> Followed:
+        """Return what reads a report whenever it is called, and of the logs what is new.
+
+        What it has read it shares with another one, of the same queue as any reader sees it.
+        """
+
 
 #: By these a path, or a name, may mean something to Spark that is not on this machine's disk.
 _SPARK_IS_SET_UP = (

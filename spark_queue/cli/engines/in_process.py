@@ -13,8 +13,15 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue.cli.engines.choice import is_local, local_path
-from spark_queue.cli.engines.command_engine import LETTER, SHOWN, AnyQueue, Past, RowSource
+from spark_queue.cli.engines.choice import (
+    LETTER,
+    SHOWN,
+    AnyQueue,
+    Past,
+    RowSource,
+    is_local,
+    local_path,
+)
 from spark_queue.cli.shown.words import plain
 from spark_queue.clock import SystemClock
 from spark_queue.config import QueueConfig
@@ -28,7 +35,7 @@ from spark_queue.errors import (
     SchemaMismatchError,
     SparkNeededError,
 )
-from spark_queue.local import handles, views
+from spark_queue.local import local_queue, views
 from spark_queue.local.local_queue import LocalQueue
 from spark_queue.report import reading
 from spark_queue.report.reading import Followed
@@ -36,8 +43,7 @@ from spark_queue.results import Affected, EnqueueResult, QueueStats
 
 if TYPE_CHECKING:
     from spark_queue.cli.scope import Scope
-    from spark_queue.doctor.finding import Checkup
-    from spark_queue.doctor.thresholds import Thresholds
+    from spark_queue.doctor.finding import Checkup, Thresholds
 
 
 #: Rows up to which a log is looked at here; a cluster has more room.
@@ -45,7 +51,7 @@ _MOST = 1_000_000
 
 
 def create(scope: Scope, name: str, schema: str, config: QueueConfig) -> str:
-    """See :class:`~spark_queue.cli.engines.command_engine.CommandEngine`, for all below."""
+    """See :class:`~spark_queue.cli.engines.choice.CommandEngine`, for all below."""
     try:
         return LocalQueue.create(local_path(name), schema, config).name
     except (InvalidArgumentError, InvalidConfigError, SchemaMismatchError) as exc:
@@ -84,7 +90,7 @@ def clone(scope: Scope, name: str, to: str) -> AnyQueue:
 def examine(scope: Scope, name: str, limits: Thresholds) -> Checkup:
     """See :class:`CommandEngine`."""
     del scope
-    return handles.examine(local_path(name), limits)
+    return local_queue.examine(local_path(name), limits)
 
 
 def enqueue(scope: Scope, queue: AnyQueue, source: RowSource) -> EnqueueResult:
@@ -95,14 +101,14 @@ def enqueue(scope: Scope, queue: AnyQueue, source: RowSource) -> EnqueueResult:
     into = _local(queue)
     if source.files is None or source.kind is None:
         raise SparkNeededError("a table of the catalog", "the catalog is a session's")
-    columns = handles.columns_of(into)
+    columns = local_queue.columns_of(into)
     table = input_files.read(source.files, source.kind, columns)
     return into.enqueue(table, order_by=source.order_by, on_duplicate=source.on_duplicate)
 
 
 def columns(queue: AnyQueue) -> str:
     """See :class:`CommandEngine`."""
-    found = handles.columns_of(_local(queue))
+    found = local_queue.columns_of(_local(queue))
     return ", ".join(f"{column.name} {column.kind.simple}" for column in found)
 
 
@@ -110,7 +116,7 @@ def status(
     queue: AnyQueue, past: Past, where: str | None, limit: int
 ) -> tuple[datetime, dict[str, Any]]:
     """See :class:`CommandEngine`."""
-    store = handles.store_of(_local(queue))
+    store = local_queue.store_of(_local(queue))
     ends = ends_at(store, past)
     at = (ends.at or SystemClock().now()).astimezone(timezone.utc)
     found = _select(store, views.standing(store, ends, _MOST), ends, where)
@@ -166,7 +172,7 @@ def dead(
     queue: AnyQueue, past: Past, where: str | None, limit: int
 ) -> tuple[int, list[dict[str, Any]]]:
     """See :class:`CommandEngine`."""
-    store = handles.store_of(_local(queue))
+    store = local_queue.store_of(_local(queue))
     ends = ends_at(store, past)
     found = _select(store, views.standing(store, ends, _MOST), ends, where)
     letters = found.filter(pc.equal(found["_state"], DEAD))
@@ -200,7 +206,9 @@ def _worst(keys: pa.Table) -> pa.Array:
 
 def reports(queue: AnyQueue, window: timedelta, like: Followed | None = None) -> Followed:
     """See :class:`CommandEngine`."""
-    return reading.follow(handles.store_of(_local(queue)), window, like.engines if like else None)
+    return reading.follow(
+        local_queue.store_of(_local(queue)), window, like.engines if like else None
+    )
 
 
 def _rows(table: pa.Table) -> Sequence[dict[str, Any]]:

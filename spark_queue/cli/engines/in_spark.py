@@ -12,9 +12,16 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from spark_queue.cli.engines.choice import absolute
-from spark_queue.cli.engines.command_engine import LETTER, SHOWN, AnyQueue, Past, RowSource
-from spark_queue.cli.shown.formats import Format, misfits
+from spark_queue.cli.engines.choice import (
+    LETTER,
+    SHOWN,
+    AnyQueue,
+    Format,
+    Past,
+    RowSource,
+    absolute,
+    misfits,
+)
 from spark_queue.cli.shown.words import VALUE_CHARS, clip, plain, rows
 from spark_queue.clock import SystemClock
 from spark_queue.config import QueueConfig
@@ -35,8 +42,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
     from spark_queue.cli.scope import Scope
-    from spark_queue.doctor.finding import Checkup
-    from spark_queue.doctor.thresholds import Thresholds
+    from spark_queue.doctor.finding import Checkup, Thresholds
     from spark_queue.reader import Reader
 
 _RECORD = "_record"
@@ -140,7 +146,7 @@ def _columns(spark: SparkSession, path: str, kind: Format) -> list[str]:
 
 
 def create(scope: Scope, name: str, schema: str, config: QueueConfig) -> str:
-    """See :class:`~spark_queue.cli.engines.command_engine.CommandEngine`, for all below."""
+    """See :class:`~spark_queue.cli.engines.choice.CommandEngine`, for all below."""
     return DeltaQueue.create(scope.spark, locate(scope, name), schema, config).name
 
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_queue.cli.engines import choice
-from spark_queue.cli.shown.formats import Format
+from spark_queue.cli.engines.choice import Format
 from spark_queue.cli.shown.words import clip
 from spark_queue.delta.input.kinds import Field
 from spark_queue.delta.input.plain.arrow import type_of

@@ -21,8 +21,8 @@ from spark_queue.delta.commands import readers
 from spark_queue.delta.tables.schema import FORMAT_VERSION
 from spark_queue.delta.tables.who import whoami
 from spark_queue.doctor.checks.service import unsafe_session
+from spark_queue.doctor.finding import Thresholds
 from spark_queue.doctor.subject import Subject
-from spark_queue.doctor.thresholds import Thresholds
 from spark_queue.local.local_queue import LocalQueue
 from spark_queue.testing import memory_queue
 from tests.unit.doctor.conftest import Make, anew, only, paste

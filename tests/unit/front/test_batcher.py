@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from spark_queue.errors import DeadlockError, QueueFullError, QueueShutDownError
-from spark_queue.front.batcher import Batcher, settle
+from spark_queue.front.producer import Batcher, settle
 from spark_queue.inprocess.singular.requests import Promise
 
 PATIENCE = 10.0

@@ -11,8 +11,7 @@ import pytest
 from pyspark.sql.types import LongType, StringType, StructType
 
 from spark_queue.errors import SchemaMismatchError
-from spark_queue.front.batcher import Batcher
-from spark_queue.front.producer import Producer, Put, PutResult
+from spark_queue.front.producer import Batcher, Producer, Put, PutResult
 from spark_queue.front.spark_ends import SparkInlet
 from spark_queue.inprocess.singular.requests import Promise
 

@@ -11,7 +11,7 @@ from inspect import Parameter
 from typing import Any
 
 from spark_queue.config import LiveSettings
-from spark_queue.processing.options import HandlerOptions
+from spark_queue.reader import HandlerOptions
 
 #: The packages whose ``__all__`` is for users.
 PACKAGES = (

@@ -27,8 +27,7 @@ from spark_queue.errors import (
     SchemaMismatchError,
     SparkNeededError,
 )
-from spark_queue.local.handles import store_of
-from spark_queue.local.local_queue import LocalQueue
+from spark_queue.local.local_queue import LocalQueue, store_of
 from spark_queue.processing.crew import Using
 from tests.unit.local.conftest import Make
 

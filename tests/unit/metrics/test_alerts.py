@@ -18,8 +18,8 @@ from deltalake import write_deltalake
 from spark_queue import LocalQueue, QueueConfig, RetryPolicy
 from spark_queue.clock import ManualClock, SystemClock
 from spark_queue.doctor.examine import CHECKS, examine
-from spark_queue.doctor.thresholds import Thresholds
-from spark_queue.metrics import metric_samples, textfile
+from spark_queue.doctor.finding import Thresholds
+from spark_queue.metrics import metric_samples
 from tests.unit.metrics.promql import Scrapes, scraped
 
 _ROOT = Path(__file__).parents[3]
@@ -137,7 +137,7 @@ def firing(
         if limits is not None:
             with_limits = partial(examine, limits=limits)
             monkeypatch.setattr("spark_queue.metrics.metric_samples.examine", with_limits)
-        now = scraped(textfile.text(metric_samples.samples(queue)))
+        now = scraped(metric_samples.text(metric_samples.samples(queue)))
         scrapes = Scrapes(now, now, 60.0)
         return {name for name, rule in _RULES.items() if scrapes.asked(rule["expr"])}
 

@@ -15,7 +15,7 @@ from prometheus_client import REGISTRY, generate_latest
 
 from spark_queue import LocalQueue, Metrics, QueueConfig, RetryPolicy, StepFacts
 from spark_queue.clock import ManualClock
-from spark_queue.metrics import instruments, textfile
+from spark_queue.metrics import instruments, metric_samples
 from spark_queue.metrics.metric_samples import samples
 from tests.unit.metrics.promql import Scrapes, scraped
 
@@ -140,7 +140,7 @@ def test_a_file_has_the_names_of_the_exporter(scrapes: Scrapes, queue_path: str)
     queue.enqueue({"id": 1})
     queue.claim(1).ack()
 
-    names = {dict(labels)["__name__"] for labels in scraped(textfile.text(samples(queue)))}
+    names = {dict(labels)["__name__"] for labels in scraped(metric_samples.text(samples(queue)))}
     exported = {dict(labels)["__name__"] for labels in scrapes.newer}
     assert names - exported == set()
 

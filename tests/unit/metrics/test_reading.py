@@ -18,7 +18,7 @@ from spark_queue.delta.commands import readers
 from spark_queue.delta.tables.schema import FORMAT_VERSION
 from spark_queue.doctor.examine import CHECKS
 from spark_queue.errors import InvalidArgumentError, SetupError
-from spark_queue.metrics import instruments, textfile
+from spark_queue.metrics import instruments, metric_samples
 from spark_queue.metrics.metric_samples import EXAMINED, Looker, Sample, samples
 
 Key = tuple[tuple[str, str], ...]
@@ -157,7 +157,7 @@ def test_the_file_is_what_prometheus_reads(queue: LocalQueue, tmp_path: Path) ->
     file.write_text("old")
     found = samples(queue)
 
-    assert textfile.write(found, file) == len(found)
+    assert metric_samples.write(found, file) == len(found)
     families = list(text_string_to_metric_families(file.read_text()))
     read = {
         (one.name, *sorted(one.labels.items())): one.value for f in families for one in f.samples
@@ -167,7 +167,7 @@ def test_the_file_is_what_prometheus_reads(queue: LocalQueue, tmp_path: Path) ->
     assert [path.name for path in tmp_path.iterdir() if path != file] in ([], ["queue"])
     assert file.stat().st_size > 1_000
     with pytest.raises(InvalidArgumentError, match=r"textfile is .*No such file"):
-        textfile.write(found, tmp_path / "none" / "queue.prom")
+        metric_samples.write(found, tmp_path / "none" / "queue.prom")
 
 
 def test_texts_that_differ_are_two_series(queue_path: str) -> None:
@@ -176,7 +176,7 @@ def test_texts_that_differ_are_two_series(queue_path: str) -> None:
     queue = LocalQueue.create(queue_path, "t string", QueueConfig(fair_key="t"))
     queue.enqueue([{"t": tenant} for tenant in tenants for _ in range(3)])
 
-    families = text_string_to_metric_families(textfile.text(samples(queue)))
+    families = text_string_to_metric_families(metric_samples.text(samples(queue)))
 
     lines = [one for f in families for one in f.samples if one.labels.get("key")]
     told = {one.labels["key"]: one.value for one in lines}
@@ -193,7 +193,7 @@ def test_without_the_library_its_name_is_told(
     monkeypatch.setitem(__import__("sys").modules, "prometheus_client", None)
 
     with pytest.raises(SetupError, match=r"spark-queue\[prometheus\]"):
-        textfile.text(found)
+        metric_samples.text(found)
 
 
 @pytest.fixture

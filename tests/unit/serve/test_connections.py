@@ -17,12 +17,10 @@ import pytest
 from starlette.responses import Response
 from uvicorn import Server
 
-from spark_queue.local.handles import store_of
-from spark_queue.local.local_queue import LocalQueue
+from spark_queue.local.local_queue import LocalQueue, store_of
 from spark_queue.report.reading import follow
 from spark_queue.serve.guard import LOOPBACK, RequestGuard, Sessions
-from spark_queue.serve.request_limits import ConnectionLimits
-from spark_queue.serve.server import listening, server_of
+from spark_queue.serve.server import ConnectionLimits, listening, server_of
 from spark_queue.serve.site import Site
 from spark_queue.serve.watching import Board, OpenedQueue
 from tests.unit.serve.conftest import TOKEN
