@@ -71,8 +71,11 @@ _SHORT_LIVED = {
 }
 
 #: Tests start Python hundreds of times, which compiles what it imports once, even where it is told
-#: not to keep that. Threads of numpy would only take turns with the other lane.
-_QUICK_STARTS = {"PYTHONDONTWRITEBYTECODE": "", "OPENBLAS_NUM_THREADS": "1"}
+#: not to keep that. Threads of numpy, Arrow and deltalake would only take turns with other lanes.
+_QUICK_STARTS = {
+    "PYTHONDONTWRITEBYTECODE": "",
+    **dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "TOKIO_WORKER_THREADS"), "1"),
+}
 
 #: Checks one after another, beside other lanes.
 Lane = tuple[Check, ...]
