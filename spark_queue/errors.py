@@ -44,29 +44,29 @@ from __future__ import annotations
 import os
 import queue
 import sys
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
 
-from spark_queue.wording import did_you_mean as did_you_mean  # noqa: PLC0414 - it is had from here
-from spark_queue.wording import shorten, some_of
+from spark_queue.log_errors import (
+    FencedError as FencedError,
+    FileAccessError as FileAccessError,
+    FileDamagedError as FileDamagedError,
+    FileGoneError as FileGoneError,
+    LogDamagedError as LogDamagedError,
+    LogFileError as LogFileError,
+    PlannersDifferError as PlannersDifferError,
+    SparkQueueError as SparkQueueError,
+    StepLostError as StepLostError,
+)
+from spark_queue.wording import (
+    did_you_mean as did_you_mean,
+    shorten,
+    some_of,
+)
 
 if sys.version_info >= (3, 13):
     _ShutDown: type[Exception] = queue.ShutDown
 else:
     _ShutDown = Exception
-
-
-#: The folders of the two logs of a queue.
-_LOGS = ("queue", "status")
-
-
-class SparkQueueError(Exception):
-    """Base of every error that the library raises."""
-
-    def __reduce__(self) -> tuple[object, ...]:
-        # By default a copy is made by a call with the message alone, which is no way to make most.
-        return _rebuild, (type(self), self.args, vars(self))
 
 
 class InvalidConfigError(SparkQueueError, ValueError):
@@ -311,148 +311,6 @@ class CannotUndoError(SparkQueueError):
         self.what = what
 
 
-class LogDamagedError(SparkQueueError):
-    """Raised when a table of a queue is not what its own steps have made of it.
-
-    Attributes
-    ----------
-    log : str
-        The log that is damaged, ``queue`` or ``status``.
-    step : int
-        The step that is gone, or that could not be made.
-    """
-
-    def __init__(self, queue: str, log: str, step: int, why: str = "") -> None:
-        found = why or f"it does not take step {step}, and nobody else has it"
-        super().__init__(
-            f"the {log} log of queue {queue!r} is damaged: {found}. Was the table restored to an "
-            "older version, or did it lose files? Restore its newest version, put back what is "
-            "gone, or copy its rows into a new queue; nothing was written"
-        )
-        self.log = log
-        self.step = step
-
-
-class LogFileError(SparkQueueError):
-    """Raised when a file is no write-ahead log, or a damaged one; nothing in it was changed.
-
-    Attributes
-    ----------
-    path : Path
-        The file.
-    offset : int
-        The byte from which on it cannot be read.
-    """
-
-    def __init__(self, path: Path, offset: int, why: str) -> None:
-        super().__init__(f"{path} cannot be used as a write-ahead log, at byte {offset}: {why}")
-        self.path = path
-        self.offset = offset
-
-
-class FileDamagedError(LogDamagedError, OSError):
-    """Raised when a file of a table is gone, or is not what was written there.
-
-    Attributes
-    ----------
-    file : str
-        The path of the file.
-    log : str
-        The log that it belongs to, ``queue`` or ``status``; empty for any other table.
-    """
-
-    def __init__(self, file: str | os.PathLike[str], why: str) -> None:
-        path = os.fspath(file)
-        Exception.__init__(
-            self,
-            f"the file {path!r} {why}: put it back from a copy, or copy the rows that can be read "
-            "into a new table; nothing was written",
-        )
-        self.file = path
-        self.log = _log_of(path)
-        self.step = 0
-
-    def __str__(self) -> str:
-        return str(self.args[0])
-
-
-class FileGoneError(FileDamagedError, FileNotFoundError):
-    """The damage of a file that is not there."""
-
-    def __init__(self, file: str | os.PathLike[str]) -> None:
-        super().__init__(file, "is gone, or damage to another file names it")
-
-
-class FileAccessError(SparkQueueError, OSError):
-    """Raised when the system refuses a file: no permission, no free descriptor, a failing disk.
-
-    Attributes
-    ----------
-    file : str
-        The path of the file.
-    errno : int
-        The number by which the system says why.
-    """
-
-    def __init__(self, file: str | os.PathLike[str], cause: int, way_out: str) -> None:
-        path = os.fspath(file)
-        OSError.__init__(self, cause, os.strerror(cause), path)
-        self.file = path
-        self._said = f"{path!r} cannot be used: {os.strerror(cause)}; {way_out}, and try again"
-
-    def __str__(self) -> str:
-        return self._said
-
-
-class PlannersDifferError(SparkQueueError):
-    """Raised when Spark decides a step in another way than the process; nothing was written.
-
-    Only where the session asks for it: ``spark.sparkQueue.smallSteps`` is ``verify``. It is a
-    defect of the library.
-
-    Attributes
-    ----------
-    queue : str
-        The queue's name or path.
-    action : str
-        What the step was to do.
-    step : int
-        The number that it would have had.
-    memory, spark : tuple of str
-        The first rows and facts that only the one, or only the other, has.
-    """
-
-    def __init__(
-        self, queue: str, action: str, step: int, *, memory: Sequence[str], spark: Sequence[str]
-    ) -> None:
-        ours, theirs = "; ".join(memory) or "nothing", "; ".join(spark) or "nothing"
-        super().__init__(
-            f"queue {queue!r}, {action}, step {step}: the process would write [{ours}], Spark "
-            f"[{theirs}]; please report it with this message; nothing was written"
-        )
-        self.queue = queue
-        self.action = action
-        self.step = step
-        self.memory = tuple(memory)
-        self.spark = tuple(spark)
-
-
-class FencedError(SparkQueueError):
-    """Raised when somebody else has taken over what this process held; nothing was written.
-
-    Attributes
-    ----------
-    holder : str
-        Who holds it now.
-    """
-
-    def __init__(self, what: str, holder: str) -> None:
-        super().__init__(
-            f"{what} was taken over by {holder}; open it again to take it back, or use that one"
-        )
-        self.holder = holder
-
-
 class ReaderNotFoundError(SparkQueueError, LookupError):
     """Raised when a queue has no reader of a name.
 
@@ -467,20 +325,6 @@ class ReaderNotFoundError(SparkQueueError, LookupError):
         hint = did_you_mean(reader, known) if known else "; it has none"
         super().__init__(f"queue {queue!r} has no {asked}{hint}")
         self.reader = reader
-
-
-class StepLostError(SparkQueueError):
-    """Raised when a step was lost to other writers more often than is worth trying.
-
-    Attributes
-    ----------
-    tries : int
-        How often the step was tried.
-    """
-
-    def __init__(self, what: str, tries: int) -> None:
-        super().__init__(f"{what} lost its step to other writers {tries} times; try again later")
-        self.tries = tries
 
 
 class QueueFullError(SparkQueueError, queue.Full):
@@ -547,21 +391,3 @@ class DeadlockError(SparkQueueError):
 
 class Reject(SparkQueueError):  # noqa: N818 - a verb, raised by users' handlers
     """Raised by a handler to send its item to the dead letters at once, without a retry."""
-
-
-def _rebuild(
-    kind: type[SparkQueueError], args: Sequence[object], facts: Mapping[str, Any]
-) -> object:
-    """Return an error as another process has pickled it."""
-    error = kind.__new__(kind)
-    if isinstance(error, OSError):
-        OSError.__init__(error, *args)
-    error.args = tuple(args)
-    vars(error).update(facts)
-    return error
-
-
-def _log_of(path: str) -> str:
-    """Return which log of a queue has a file in one of its folders."""
-    table = os.path.basename(os.path.dirname(os.path.dirname(path)))  # noqa: PTH119, PTH120
-    return "status" if table.startswith("reader_") else table if table in _LOGS else ""

@@ -19,8 +19,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kills import command, kill_often
-from kills import run as run_child
+from kills import command, kill_often, run as run_child
 
 app = typer.Typer(add_completion=False, no_args_is_help=False)
 

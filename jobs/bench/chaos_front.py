@@ -28,8 +28,7 @@ from typing import Annotated, Any, Protocol
 
 import typer
 
-from kills import command, kill_often
-from kills import run as run_child
+from kills import command, kill_often, run as run_child
 
 app = typer.Typer(add_completion=False, no_args_is_help=False)
 

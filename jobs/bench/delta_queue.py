@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from pyspark.sql import DataFrame, SparkSession, Window
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession, Window, functions as F
 
 from place import session_and_folder
 from report import Figure, Target, at_least, at_most, measure, ratio_figure, rounds, seconds

@@ -24,8 +24,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kills import command
-from kills import run as run_child
+from kills import command, run as run_child
 
 app = typer.Typer(add_completion=False, no_args_is_help=False)
 

@@ -18,8 +18,7 @@ from statistics import median
 from typing import Annotated, Any
 
 import typer
-from pyspark.sql import DataFrame, SparkSession, Window
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession, Window, functions as F
 
 from place import session_and_folder
 from report import Figure, Target, at_least, at_most, measure, median_figure, ratio_figure

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 import typer
 
 import postgres
-from report import Figure, at_least, median_figure, ratio_figure
-from report import rounds as in_turns
+from report import Figure, at_least, median_figure, ratio_figure, rounds as in_turns
 from small_steps import Meter
 from spark_queue import LocalQueue, QueueConfig
 from steps_bench import Bench, Row, counted, rows

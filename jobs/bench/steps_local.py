@@ -9,8 +9,15 @@ from functools import partial
 from itertools import count
 
 from appends import Contender
-from report import Figure, Target, at_least, at_most, median_figure, ratio_figure
-from report import rounds as in_turns
+from report import (
+    Figure,
+    Target,
+    at_least,
+    at_most,
+    median_figure,
+    ratio_figure,
+    rounds as in_turns,
+)
 from small_steps import Meter
 from spark_queue import LocalClaim, LocalQueue, QueueConfig
 from spark_queue.durability import StepDurability

@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, Row, SparkSession, functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from place import session_and_folder

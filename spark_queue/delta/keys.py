@@ -16,8 +16,7 @@ from datetime import timedelta, timezone
 from typing import Any, TypeVar
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession, functions as F
 from pyspark.sql.types import (
     BooleanType,
     IntegerType,

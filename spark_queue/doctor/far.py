@@ -9,8 +9,7 @@ from datetime import datetime, timezone
 from functools import cached_property
 from typing import Any
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, functions as F
 
 from spark_queue.delta.tables.merging import SMALL
 from spark_queue.delta.tables.schema import HEAD, ITEM, META_LANE

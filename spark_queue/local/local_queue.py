@@ -16,8 +16,7 @@ from spark_queue.delta.commands import (
     admin,
     enqueue,
 )
-from spark_queue.delta.commands.rows import check_rows
-from spark_queue.delta.commands.rows import columns_of as _columns_of
+from spark_queue.delta.commands.rows import check_rows, columns_of as _columns_of
 from spark_queue.delta.input import kinds
 from spark_queue.delta.input.kinds import Field
 from spark_queue.delta.input.plain import arrow_keys

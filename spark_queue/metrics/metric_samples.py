@@ -25,8 +25,7 @@ from spark_queue.results import Liveness
 from spark_queue.wording import visible
 
 if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry
-    from prometheus_client import Metric as Family
+    from prometheus_client import CollectorRegistry, Metric as Family
 
     from spark_queue.local.local_queue import LocalQueue
     from spark_queue.queue import DeltaQueue

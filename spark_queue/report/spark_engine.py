@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, fields
 from datetime import datetime, timezone
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import instants

@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame, types
-from pyspark.sql import functions as F
+from pyspark.sql import Column, DataFrame, functions as F, types
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import Column, DataFrame, functions as F
 from pyspark.sql.types import StringType
 
 from spark_queue.checks import MOST, optional, require_count, require_duration, require_text

@@ -10,9 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import Row as SparkRow
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, Row as SparkRow, SparkSession, functions as F
 from pyspark.sql.streaming.tws_tester import TwsTester
 
 from spark_queue.config import LiveSettings, QueueConfig

@@ -10,8 +10,7 @@ from datetime import timedelta
 from threading import Timer
 
 import pytest
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession, functions as F
 
 from spark_queue import DeltaQueue, LocalQueue, QueueConfig
 from spark_queue.delta.tables.schema import CLAIMED, ITEM

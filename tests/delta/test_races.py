@@ -11,8 +11,7 @@ from datetime import timedelta
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession, functions as F
 
 from spark_queue.claim import Claim
 from spark_queue.clock import ManualClock

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 from chispa import assert_df_equality
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import Column, DataFrame, functions as F
 
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.operators import distinct, distinct_refused

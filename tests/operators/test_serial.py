@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import Column, DataFrame, functions as F
 
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.operators import distinct, fair_take, serial_heads, serial_runs

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from spark_queue.clock import ManualClock
 from spark_queue.inprocess.idempotency import InMemoryIdempotencyKeyStore

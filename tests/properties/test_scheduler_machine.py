@@ -7,8 +7,7 @@ import json
 from datetime import timedelta
 from typing import Any
 
-from hypothesis import HealthCheck, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from spark_queue.config import QueueConfig, RetryPolicy

@@ -8,8 +8,7 @@ from itertools import cycle
 from random import Random
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from spark_queue.config import QueueConfig, RetryPolicy
 from spark_queue.rules import Ack, Nack, NewItem, Release, Scheduler

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession, functions as F
 from pyspark.sql.pandas.group_ops import PandasGroupedOpsMixin
 
 from spark_queue.errors import InvalidArgumentError, SetupError, SparkQueueError

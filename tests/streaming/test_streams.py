@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 from chispa import assert_df_equality
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession, functions as F
 
 from spark_queue.config import RetryPolicy
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError, UnsafeSessionError

@@ -89,8 +89,11 @@ def _rehearse(
 def _trace(
     scope: Scope, trace: Path, servers: int, weight: list[str] | None, plot: Path | None, users: int
 ) -> None:
-    from spark_queue.replay import ORDERS, read_swf  # noqa: PLC0415 - help is quick
-    from spark_queue.replay import replay as run  # noqa: PLC0415 - as above
+    from spark_queue.replay import (  # noqa: PLC0415 - help is quick
+        ORDERS,
+        read_swf,
+        replay as run,
+    )
 
     jobs = read_swf(trace)
     weights = _weights(weight, {job.user for job in jobs})

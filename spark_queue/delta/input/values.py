@@ -10,8 +10,7 @@ from numbers import Integral
 from operator import add
 from typing import Any
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F
+from pyspark.sql import Column, functions as F
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,

@@ -7,8 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, Row
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, Row, functions as F
 
 from spark_queue.delta.input import values
 from spark_queue.delta.input.values import bytes_of

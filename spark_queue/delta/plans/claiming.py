@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from datetime import timezone
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, functions as F
 
 from spark_queue.delta.replica.request import GrantedClaim
 from spark_queue.delta.store.store import Store

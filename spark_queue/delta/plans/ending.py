@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from datetime import datetime, timezone
 
-from pyspark.sql import Column, DataFrame, Row, Window
-from pyspark.sql import functions as F
+from pyspark.sql import Column, DataFrame, Row, Window, functions as F
 from pyspark.sql.types import TimestampType
 
 from spark_queue.acting import operator

@@ -9,8 +9,7 @@ from operator import or_
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import Column, DataFrame, SparkSession, functions as F
 from pyspark.sql.types import StructField, TimestampType
 
 from spark_queue.delta.plans.bringing import bring, frame_of, plain

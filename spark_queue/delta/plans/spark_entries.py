@@ -7,8 +7,7 @@ from operator import or_
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import Column, DataFrame, functions as F
 
 from spark_queue.delta.input.values import bytes_of
 from spark_queue.delta.planner import Frame

@@ -6,8 +6,7 @@ import json
 from collections.abc import Sequence
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, functions as F
 from pyspark.sql.types import StructType
 
 from spark_queue.delta.store.store import Store, is_long

@@ -9,8 +9,7 @@ from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, Row, SparkSession, functions as F
 from pyspark.sql.types import StructType
 
 from spark_queue.delta.tables import jvms, paths, turnstile

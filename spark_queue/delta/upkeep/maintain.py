@@ -14,8 +14,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, functions as F
 
 from spark_queue.delta.arrow.where import Where
 from spark_queue.delta.commands import admin, readers, recovery, rescue, trim

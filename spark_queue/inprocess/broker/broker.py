@@ -17,8 +17,7 @@ from spark_queue.inprocess.broker.runners import LoopRunner, ThreadRunner
 from spark_queue.inprocess.broker.turn import TaskRunner, Turn, TurnFuture, TurnWait, current_turn
 from spark_queue.inprocess.broker.turn_scheduler import TaskOrder, TaskScheduler
 from spark_queue.waiting.abort import AbortSignal
-from spark_queue.waiting.aio import Awaitable as AioResult
-from spark_queue.waiting.aio import outcome
+from spark_queue.waiting.aio import Awaitable as AioResult, outcome
 from spark_queue.waiting.processes import settle_in
 from spark_queue.waiting.timer import SHARED_TIMER, Timeout, Timer, seconds
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import copy
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from spark_queue.delta.replica.open_items import OpenItems
 

@@ -3,8 +3,7 @@ from __future__ import annotations
 import codecs
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from spark_queue.ingest.file_handler import TextScan
 

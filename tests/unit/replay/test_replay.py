@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.replay import ORDERS, Job, play, read_swf, replay

@@ -9,8 +9,7 @@ from functools import partial
 from itertools import chain, pairwise
 from typing import Any, TypeVar, cast
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from spark_queue.config import QueueConfig, RetryPolicy
 from spark_queue.rules import Ack, Dead, Nack, NewItem, Outcome, Release, Scheduler

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as WaitTimeoutError
+from concurrent.futures import Future, TimeoutError as WaitTimeoutError
 from contextlib import suppress
 from typing import Any
 
