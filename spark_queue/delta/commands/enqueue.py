@@ -24,7 +24,7 @@ from spark_queue.delta.replica.request import EnqueueFacts, EnqueueRules
 from spark_queue.delta.sql import admission
 from spark_queue.delta.sql.enqueue_state import EnqueueState
 from spark_queue.delta.sql.sql_engines import SqlEngine, engines_of, first_able
-from spark_queue.delta.steps import Answer, Step, engine_of, is_small, on_items
+from spark_queue.delta.steps import Answer, Step, is_small, on_items
 from spark_queue.delta.store import replicas
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
@@ -255,7 +255,7 @@ class _Enqueue:
             small=is_small(facts.rows),
             counts=facts.counts(),
             answer=Enqueued.of(facts, head.step, logged),
-            engine=engine_of(rows),
+            engine=facts.engine,
         )
 
     def _plan_by_tables(

@@ -42,7 +42,7 @@ def engines_of(store: Store) -> Iterator[SqlEngine]:
     def start(variants: Mapping[str, str]) -> SparkDatabase:
         return SparkDatabase(store.spark, variants)
 
-    yield SqlEngine(start, FrameRows(), FrameEntries())
+    yield SqlEngine(start, FrameRows(), FrameEntries(), "spark")
 
 
 class SparkDatabase:

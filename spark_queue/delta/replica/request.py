@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import pyarrow as pa
 
 from spark_queue.checks import require_choice
+from spark_queue.delta.tables.facts import Engine
 from spark_queue.delta.tables.heads import Pointer, StatusHead
 from spark_queue.delta.tables.schema import CLAIMED
 
@@ -123,6 +124,8 @@ class EnqueueFacts:
     """Rows for which a reader has no room."""
     tops: Mapping[int, float]
     """The highest tag that is given at each priority."""
+    engine: Engine = "python"
+    """The engine that decided them."""
 
     def inserted(self) -> int:
         """Return how many items would be added."""

@@ -66,7 +66,7 @@ def admit(frame: Frame, entry: EnqueueState, engine: SqlEngine) -> tuple[Any, En
         duplicates, full = decision.refuse()
         decided = decision.place(has_refused=bool(duplicates or full))
         rows = engine.entries.step_rows(batch, decided, entry)
-    return rows, EnqueueFacts(batch.count, duplicates, full, decided.tops)
+    return rows, EnqueueFacts(batch.count, duplicates, full, decided.tops, engine.name)
 
 
 def _room_of(readers: Sequence[Store]) -> Room:

@@ -16,6 +16,7 @@ from spark_queue.delta.sql.enqueue_state import EntryRows
 from spark_queue.delta.sql.log_rows import ENTERED, TooManyRowsError
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.facts import Engine
 from spark_queue.delta.tables.heads import StatusHead
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.delta.tables.wishes import PlainSession
@@ -105,6 +106,7 @@ class SqlEngine:
     start: Callable[[Mapping[str, str]], Tables]
     logs: LogRows[Any]
     entries: EntryRows
+    name: Engine = "duckdb"
 
 
 #: SQL in this process over files that it reads.
