@@ -33,7 +33,6 @@ from spark_queue.delta.commands import readers, rows
 from spark_queue.delta.commands.checkpoint import checkpoint
 from spark_queue.delta.replica import claiming, entering
 from spark_queue.delta.replica.request import EnqueueRules, Request
-from spark_queue.delta.replica.rules import in_force
 from spark_queue.delta.sql import admission, choosing, reach, settlement
 from spark_queue.delta.sql.checkpointing import stage
 from spark_queue.delta.sql.enqueue_state import EnqueueState
@@ -260,10 +259,9 @@ class Played:
         store, now = claim._store, self._clock.now()  # noqa: SLF001 - as a settle does
         head, replica = store.status_head(), replicas.at_hand(Snapshot(store))
         assert replica is not None  # noqa: S101 - the queue is small
-        config = in_force(self.config, store.limits())
         every = (verdict, Gone(now, frozenset()), ByARescuer(verdict))
         for gone in every if self._is_thorough else (self._draw.choice(every),):
-            ours = gone.judge(replica, claim.lease, config, now)
+            ours = gone.judge(replica, claim.lease, self.config, store.limits(), now)
             if ours is None:
                 return
             first = (dict(ours.counts), ours.lost, ours.failed, _sorted(ours.table()))

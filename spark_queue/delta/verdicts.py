@@ -13,6 +13,7 @@ from spark_queue.config import QueueConfig
 from spark_queue.delta.replica import settling
 from spark_queue.delta.replica.settling import Judged
 from spark_queue.delta.replica.state import Replica, Row
+from spark_queue.reader_config import ReaderConfig
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -35,10 +36,15 @@ class Every:
     error: str | None = None
 
     def judge(
-        self, replica: Replica, lease: int, config: QueueConfig, now: datetime
+        self,
+        replica: Replica,
+        lease: int,
+        config: QueueConfig,
+        limits: ReaderConfig,
+        now: datetime,
     ) -> Judged | None:
         """Make the rows of a settle by what this process knows; ``None`` where a planner has to."""
-        return settling.judge(replica, lease, (self.outcome, self.error), config, now)
+        return settling.judge(replica, lease, (self.outcome, self.error), config, limits, now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +54,12 @@ class Each:
     outcomes: DataFrame
 
     def judge(
-        self, replica: Replica, lease: int, config: QueueConfig, now: datetime
+        self,
+        replica: Replica,
+        lease: int,
+        config: QueueConfig,
+        limits: ReaderConfig,
+        now: datetime,
     ) -> Judged | None:
         """See :meth:`Every.judged`."""
         if lease not in replica.grants:
@@ -57,7 +68,7 @@ class Each:
         if len(said) > _FEW:
             return None
         outcomes = {row["_seq"]: (row["outcome"], row["error"]) for row in said}
-        return settling.judge(replica, lease, outcomes, config, now)
+        return settling.judge(replica, lease, outcomes, config, limits, now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +78,15 @@ class Some:
     outcomes: Mapping[int, tuple[str, str | None]]
 
     def judge(
-        self, replica: Replica, lease: int, config: QueueConfig, now: datetime
+        self,
+        replica: Replica,
+        lease: int,
+        config: QueueConfig,
+        limits: ReaderConfig,
+        now: datetime,
     ) -> Judged | None:
         """See :meth:`Every.judged`."""
-        return settling.judge(replica, lease, self.outcomes, config, now)
+        return settling.judge(replica, lease, self.outcomes, config, limits, now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +100,7 @@ class Renewed:
         replica: Replica,
         lease: int,
         config: QueueConfig,  # noqa: ARG002
+        limits: ReaderConfig,  # noqa: ARG002
         now: datetime,
     ) -> Judged | None:
         """See :meth:`Every.judged`."""
@@ -102,12 +119,17 @@ class ByARescuer:
     which: Gone | None = None
 
     def judge(
-        self, replica: Replica, lease: int, config: QueueConfig, now: datetime
+        self,
+        replica: Replica,
+        lease: int,
+        config: QueueConfig,
+        limits: ReaderConfig,
+        now: datetime,
     ) -> Judged | None:
         """See :meth:`Every.judged`."""
         if self.which is not None:
             return None
-        found = self.verdict.judge(replica, lease, config, now)
+        found = self.verdict.judge(replica, lease, config, limits, now)
         return found and found.in_nobodys_name()
 
 
@@ -133,10 +155,15 @@ class Gone:
         return is_gone and row["_losses"] >= self.losses
 
     def judge(
-        self, replica: Replica, lease: int, config: QueueConfig, now: datetime
+        self,
+        replica: Replica,
+        lease: int,
+        config: QueueConfig,
+        limits: ReaderConfig,
+        now: datetime,
     ) -> Judged | None:
         """See :meth:`Every.judged`."""
-        return settling.judge_lost(replica, lease, self.has, config, now)
+        return settling.judge_lost(replica, lease, self.has, config, limits, now)
 
 
 #: What is said of the items of a lease.

@@ -18,7 +18,7 @@ from spark_queue.delta.commands import recovery
 from spark_queue.delta.input import measures, values
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import rows
-from spark_queue.delta.tables.schema import BOUNDED, OPTIONAL_COLUMNS
+from spark_queue.delta.tables.schema import BOUNDED, OPTIONAL_COLUMNS, inputs_of
 from spark_queue.delta.tables.spark_types import struct_of
 from spark_queue.delta.views import items
 from spark_queue.errors import QueueExistsError, QueueNotFoundError
@@ -40,8 +40,11 @@ class SparkInlet:
 
     def __init__(self, into: DeltaQueue) -> None:
         self._into = into
+        self._store = main_store_of(into)
         self._schema = into.schema
-        self._columns = StructType([*self._schema.fields, *struct_of(OPTIONAL_COLUMNS)])
+        self._inputs = inputs_of(self._schema.names)
+        optional = [one for one in struct_of(OPTIONAL_COLUMNS) if one.name in self._inputs]
+        self._columns = StructType([*self._schema.fields, *optional])
         self._measures = values.measures(self._columns)
 
     def misfits(self, items: Sequence[Any]) -> list[Exception | None]:
@@ -58,15 +61,17 @@ class SparkInlet:
 
     def _misfit(self, item: Mapping[str, Any]) -> Exception | None:
         try:
-            measures.require_fit(item, self._measures, OPTIONAL_COLUMNS.names)
+            measures.require_fit(item, self._measures, self._inputs)
+            self._store.require_inputs(item)
             for given in BOUNDED.values():
-                given.require([item.get(given.name)])
+                if given.name in self._inputs:
+                    given.require([item.get(given.name)])
         except Exception as exc:  # noqa: BLE001 - an item's own code may raise anything
             return exc
         return None
 
     def _table(self, items: Sequence[Mapping[str, Any]]) -> pa.Table:
-        given = [name for name in OPTIONAL_COLUMNS.names if any(name in item for item in items)]
+        given = [name for name in self._inputs if any(name in item for item in items)]
         columns = {
             name: [item.get(name) for item in items] for name in (*self._schema.names, *given)
         }

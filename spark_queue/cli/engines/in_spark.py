@@ -117,7 +117,7 @@ def _raise_misfit(
 def _as_queued(spark: SparkSession, path: str, kind: Format, schema: StructType) -> StructType:
     """Return the columns of text files, with the types that the queue has for them."""
     names = _columns(spark, path, kind)
-    known = {field.name: field for field in (*schema.fields, *struct_of(OPTIONAL_COLUMNS))}
+    known = {field.name: field for field in (*struct_of(OPTIONAL_COLUMNS), *schema.fields)}
     for name in schema.names:
         if name not in names:
             raise SchemaMismatchError(

@@ -181,7 +181,7 @@ def _table(
     columns: Sequence[Field],
     convert: Callable[[Any, str], Any],
 ) -> pa.Table:
-    known = {column.name: column for column in (*columns, *OPTIONAL_COLUMNS)}
+    known = {column.name: column for column in (*OPTIONAL_COLUMNS, *columns)}
     for column in columns:
         if column.name not in records.names:
             said = ", ".join(records.names) or "none"
@@ -259,7 +259,7 @@ def _no(value: object) -> NoReturn:
 
 
 def _of_parquet(path: Path, columns: Sequence[Field]) -> pa.Table:
-    wanted = {column.name: type_of(column) for column in (*columns, *OPTIONAL_COLUMNS)}
+    wanted = {column.name: type_of(column) for column in (*OPTIONAL_COLUMNS, *columns)}
     try:
         rows = pq.ParquetFile(path).read()
     except (pa.ArrowException, OSError) as exc:

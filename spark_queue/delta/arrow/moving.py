@@ -19,7 +19,7 @@ from spark_queue.delta.input import kinds
 from spark_queue.delta.input.plain.arrow_sizes import sizes_of
 from spark_queue.delta.planner import Moved
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.schema import CLAIMED, ITEM, READY, SCHEDULE, STATUS_COLUMNS
+from spark_queue.delta.tables.schema import CLAIMED, ITEM, READY, SCHEDULE, STATUS_COLUMNS, moves_of
 from spark_queue.results import SAMPLED, SAMPLES, Affected
 
 #: What a row says of an item that comes to another state.
@@ -48,10 +48,12 @@ def again(store: Store, found: pa.Table) -> pa.Table:
     Returns
     -------
     pyarrow.Table
-        The user's columns, ``cost``, and ``_origin``: the item that each row was.
+        The user's columns, the inputs that move, and ``_origin``: the item that each row was.
     """
-    rows = found.select([*store.user_columns(), "_cost", "_seq"])
-    return rows.rename_columns({"_cost": "cost", "_seq": "_origin"})
+    users = store.user_columns()
+    moves = moves_of(users)
+    rows = found.select([*users, *moves, "_seq"])
+    return rows.rename_columns([*users, *moves.values(), "_origin"])
 
 
 def count_affected(store: Store, found: pa.Table, becomes: str) -> Affected:

@@ -11,25 +11,30 @@ import pyarrow.compute as pc
 
 from spark_queue.delta.arrow.rows import beside, first_of_each, last_of_each, rows_of
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.schema import CLAIMED, QUEUE_COLUMNS, READY, REFUSED, TERMINAL
+from spark_queue.delta.tables.schema import (
+    CLAIMED,
+    QUEUE_COLUMNS,
+    READY,
+    REFUSED,
+    SHOWN,
+    TERMINAL,
+    TIMES,
+)
 
 #: What is shown of an item behind the user's columns, in this order.
 _SHOWN = (
     *("_seq", "_state", "_attempts", "_losses", "_dedup_key", "_fair_key", "_group_key"),
-    *("_priority", "_round", "_cost", "_available_at", "_expires_at", "_enqueued_at"),
+    *SHOWN,
     *("_first_claimed_at", "_claimed_at", "_finished_at", "_lease", "_worker_id"),
     *("_lease_expires_at", "_error", "_origin", "_step", "_gen"),
 )
 
 #: What where it stands is worked out from, of the item and of its transitions.
-_OF_ITEM = ("_seq", "_step", "_errors", "_available_at", "_expires_at")
+_OF_ITEM = ("_seq", "_step", "_errors", *TIMES)
 _MOVED = (
     *("_seq", "_step", "_state", "_attempts", "_losses", "_available_at", "_at", "_error"),
     *("_lease", "_worker_id", "_lease_expires_at", "_expires_at", "_enqueued_at"),
 )
-
-#: What a transition moves, where it says when its item was enqueued: a journal leaves all that out.
-_TIMES = ("_available_at", "_expires_at")
 
 #: What is only said of an item in flight.
 _HELD = ("_lease", "_worker_id", "_lease_expires_at")
@@ -119,7 +124,7 @@ def _stands(items: pa.Table, moves: pa.Table) -> dict[str, Any]:
         "_state": states,
         "_attempts": pc.coalesce(newest["_attempts"], items["_errors"], _int(0)),
         "_losses": pc.coalesce(newest["_losses"], _int(0)),
-        **{name: pc.if_else(is_timed, newest[name], items[name]) for name in _TIMES},
+        **{name: pc.if_else(is_timed, newest[name], items[name]) for name in TIMES},
         "_first_claimed_at": beside(first_of_each(grants, "_at"), seqs)["_at"],
         "_claimed_at": beside(last_of_each(grants, "_at"), seqs)["_at"],
         "_finished_at": _where(over, newest["_at"]),

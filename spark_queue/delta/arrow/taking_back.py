@@ -12,7 +12,7 @@ from spark_queue.delta.arrow import snapshot
 from spark_queue.delta.arrow.rows import last_of_each, log_of, rows_of
 from spark_queue.delta.planner import TAKEN, Made
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.schema import CANCELLED, REFUSED
+from spark_queue.delta.tables.schema import CANCELLED, REFUSED, inputs_of
 
 
 def read_made(store: Store, step: int) -> Made:
@@ -46,16 +46,14 @@ def cancelled_in(store: Store, step: int) -> pa.Table:
 
 def restore(store: Store, found: pa.Table, *, keeps_place: bool) -> pa.Table:
     """Return items as rows to enqueue again, as they were."""
+    users = store.user_columns()
     renamed = {
-        "_cost": "cost",
-        "_available_at": "available_at",
-        "_expires_at": "expires_at",
+        **{column.name: name for name, column in inputs_of(users).items()},
         "_seq": "_origin",
         "_round": "_round",
         "_attempts": "_errors",
         "_enqueued_at": "_enqueued_at",
     }
-    users = store.user_columns()
     rows = found.select([*users, *renamed]).rename_columns([*users, *renamed.values()])
     if keeps_place:
         return rows

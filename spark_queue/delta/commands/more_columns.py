@@ -8,6 +8,7 @@ from spark_queue.delta.input import kinds
 from spark_queue.delta.input.kinds import Field
 from spark_queue.delta.store.committing import require_not_held
 from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.made import is_plain
 from spark_queue.delta.tables.schema import json_of
 from spark_queue.errors import SchemaMismatchError
@@ -29,29 +30,30 @@ def add_columns(store: Store, columns: Sequence[Field]) -> list[str]:
     return widen(store, columns)
 
 
-def widen(store: Store, columns: Sequence[Field]) -> list[str]:
-    """Give the item log the columns that it has not, and return their names.
+def widen(store: Store, columns: Sequence[Field], which: LogName = "queue") -> list[str]:
+    """Give a log the columns that it has not, and return their names.
 
     They are null in all rows that are there. The errors are those of :func:`add_columns`.
     """
-    with store.writing("queue"):
-        missing = _missing(store, columns)
+    with store.writing(which):
+        missing = _missing(store, which, columns)
         if not missing:
             return []
         require_not_held(store, store.queue_head())
         try:
-            _add(store, missing)
+            _add(store, which, missing)
         except Exception:
             # On a shared store two may do it at once, and one is told that they are there.
             store.cache().columns = None
-            if _missing(store, columns):
+            if _missing(store, which, columns):
                 raise
         store.cache().columns = None
     return [column.name for column in missing]
 
 
-def _missing(store: Store, columns: Sequence[Field]) -> list[Field]:
-    known = {field.name.lower(): field.kind for field in kinds.read(store.columns())}
+def _missing(store: Store, which: LogName, columns: Sequence[Field]) -> list[Field]:
+    there = store.columns() if which == "queue" else (store.native(which) or store.status).schema()
+    known = {field.name.lower(): field.kind for field in kinds.read(there)}
     for column in columns:
         kind = known.get(column.name.lower(), column.kind)
         if kind != column.kind:
@@ -59,11 +61,11 @@ def _missing(store: Store, columns: Sequence[Field]) -> list[Field]:
     return [column for column in columns if column.name.lower() not in known]
 
 
-def _add(store: Store, columns: Sequence[Field]) -> None:
+def _add(store: Store, which: LogName, columns: Sequence[Field]) -> None:
     # A row of our own has no values in them.
     fields = [{**field, "nullable": True} for field in kinds.to_json(columns)["fields"]]
-    native = store.native("queue")
+    native = store.native(which)
     if native is not None and is_plain(json_of(fields)):
         native.add_columns(fields)
     else:
-        store.queue.add_columns(fields)
+        (store.queue if which == "queue" else store.status).add_columns(fields)

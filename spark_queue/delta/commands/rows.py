@@ -79,6 +79,12 @@ def check_rows(
     order_by : str or sequence of str, optional
         Columns by which they are put in order.
     """
+    rows = _check(store, given, order_by)
+    store.require_inputs(rows.given.column_names)
+    return rows
+
+
+def _check(store: Store, given: object, order_by: str | Sequence[str] | None) -> MarkedRows:
     settings, columns = store.settings(store.status_head()), columns_of(store)
     key_rules.require_same_texts(store.name, settings, columns)
     table = sort_rows(fit_rows(given, columns), order_by)
@@ -87,7 +93,7 @@ def check_rows(
 
 def checked_again(store: Store, given: pa.Table, extra: Sequence[str]) -> MarkedRows:
     """Check rows that were items before, with some columns of the log as they had them then."""
-    frame = check_rows(store, given.drop_columns(list(extra)))
+    frame = _check(store, given.drop_columns(list(extra)), None)
     named = frame.rows
     for name in extra:
         named = named.append_column(name, given[name])

@@ -12,7 +12,6 @@ from datetime import datetime
 
 from spark_queue.delta import verify
 from spark_queue.delta.planner import planner_of
-from spark_queue.delta.replica.rules import in_force
 from spark_queue.delta.replica.settling import Judged
 from spark_queue.delta.replica.state import Replica
 from spark_queue.delta.steps import Answer, Step, engine_of, is_small, on_status
@@ -110,8 +109,7 @@ def judge_here(
     at: Snapshot, replica: Replica, lease: int, verdict: Verdict, now: datetime
 ) -> Judged | None:
     """Judge the items of a lease in this process; ``None`` where a planner has to."""
-    config = in_force(at.settings.config, at.limits)
-    return verdict.judge(replica, lease, config, now)
+    return verdict.judge(replica, lease, at.settings.config, at.limits, now)
 
 
 def _judge(at: Snapshot, lease: int, verdict: Verdict, now: datetime) -> StagedSettle | None:

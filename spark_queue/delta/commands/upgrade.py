@@ -10,7 +10,15 @@ from spark_queue.delta.input import key_rules, kinds
 from spark_queue.delta.input.kinds import Field, Kind
 from spark_queue.delta.store.committing import require_not_held
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.schema import FORMAT_VERSION, QUEUE_COLUMNS, TRACE, TRACED
+from spark_queue.delta.tables.schema import (
+    FORMAT_VERSION,
+    QUEUE_COLUMNS,
+    STATUS_COLUMNS,
+    Columns,
+    column_names,
+    format_of,
+    later_than,
+)
 from spark_queue.results import Upgraded
 
 
@@ -39,13 +47,21 @@ def upgrade(store: Store, *, dry_run: bool = False) -> Upgraded:
     if dry_run:
         return Upgraded(step=0, was=was, now=FORMAT_VERSION)
     step, *_ = [_log_format(reader) for reader in _logs(first)]
-    more_columns.widen(store, [Field(TRACE, Kind("string"))])
+    for reader in _logs(first):
+        more_columns.widen(reader, _later(STATUS_COLUMNS), "status")
+    # Last: where it has all columns, so have the others.
+    more_columns.widen(store, _later(QUEUE_COLUMNS))
     return Upgraded(step=step, was=was, now=FORMAT_VERSION)
 
 
 def oldest_format(store: Store, logged: list[int]) -> int:
     """Return the oldest format of what the logs say, and of the tables: an upgrade may be cut."""
-    return min(logged) if store.carries_traces() else min(*logged, TRACED - 1)
+    return min(*logged, format_of(column_names(store.columns())))
+
+
+def _later(columns: Columns) -> list[Field]:
+    """Return what formats after the first have brought."""
+    return [Field(one.name, Kind(one.kind)) for one in later_than(1, columns)]
 
 
 def _logs(first: Store) -> Iterator[Store]:

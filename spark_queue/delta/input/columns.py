@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession, functions as F
@@ -14,7 +14,7 @@ from spark_queue.config import QueueConfig
 from spark_queue.delta.input import expressions, key_rules, key_text, kinds
 from spark_queue.delta.input.key_rules import KEYS
 from spark_queue.delta.input.kinds import Field
-from spark_queue.delta.tables.schema import INPUTS, LogColumn
+from spark_queue.delta.tables.schema import INPUTS, LogColumn, inputs_of
 from spark_queue.errors import (
     InvalidArgumentError,
     InvalidConfigError,
@@ -139,7 +139,8 @@ def add_keys(
     ordered = df if order_by is None else _sort(df, order_by)
     fields = of_spark(schema)
     keys = [_key(config, option, fields) for option in KEYS]
-    optional = [_optional(df, name, column) for name, column in INPUTS.items()]
+    given = inputs_of(schema.names).keys() & set(df.columns)
+    optional = [_optional(name if name in given else None, one) for name, one in INPUTS.items()]
     columns = [F.col(_quote(name)) for name in schema.names]
     staged = ordered.select(*columns, *keys, _priority(config), *optional, *extra)
     hashed = F.when(F.col("_dedup_key").isNotNull(), F.xxhash64("_dedup_key"))
@@ -158,8 +159,8 @@ def _priority(config: QueueConfig) -> Column:
     return F.coalesce(value, F.lit(0)).alias("_priority")
 
 
-def _optional(df: DataFrame, name: str, column: LogColumn) -> Column:
-    value = (F.col(name) if name in df.columns else F.lit(None)).cast(column.kind)
+def _optional(name: str | None, column: LogColumn) -> Column:
+    value = (F.lit(None) if name is None else F.col(name)).cast(column.kind)
     default = None if column.input is None else column.input.default
     return (value if default is None else F.coalesce(value, F.lit(default))).alias(column.name)
 
@@ -181,19 +182,23 @@ def _require_fits(df: DataFrame, schema: StructType) -> None:
     for name in given.keys() - set(schema.names):
         if name not in INPUTS:
             raise SchemaMismatchError(name, "is not a column of the queue; drop it")
-    _require_optional_types(given)
+    _require_optional_types(given, inputs_of(schema.names))
 
 
-def _require_optional_types(given: dict[str, DataType]) -> None:
-    for name, column in INPUTS.items():
+def _require_optional_types(given: dict[str, DataType], inputs: Mapping[str, LogColumn]) -> None:
+    for name, column in inputs.items():
         kind = given[name].simpleString() if name in given else column.kind
         if kind not in _TAKEN.get(column.kind, {column.kind}):
-            what = "a number" if column.kind in _TAKEN else f"a {column.kind}"
+            what = _WORDS.get(column.kind, f"a {column.kind}")
             raise SchemaMismatchError(name, f"is {kind}, not {what}")
 
 
 #: Types of a frame's column that are cast to that of the log; others are taken as they are.
-_TAKEN = {"double": {"tinyint", "smallint", "int", "bigint", "float", "double"}}
+_WHOLE = {"tinyint", "smallint", "int", "bigint"}
+_TAKEN = {"double": {*_WHOLE, "float", "double"}, "bigint": _WHOLE}
+
+#: What these are to people.
+_WORDS = {"double": "a number", "bigint": "a whole number"}
 
 
 def _same_type(a: DataType, b: DataType) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timezone
 
 from pyspark.sql import Column, DataFrame, Row, Window, functions as F
@@ -14,7 +14,7 @@ from spark_queue.delta.input.values import bytes_of
 from spark_queue.delta.planner import Moved
 from spark_queue.delta.plans import candidates, capacity, limits, snapshot
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.schema import ITEM, READY, SCHEDULE
+from spark_queue.delta.tables.schema import ITEM, READY, SCHEDULE, moves_of
 from spark_queue.results import SAMPLED, SAMPLES, Affected
 
 
@@ -32,9 +32,9 @@ def not_redriven(store: Store, found: DataFrame) -> DataFrame:
 
 def again(store: Store, found: DataFrame) -> DataFrame:
     """Return items as a frame to enqueue again, with ``_origin``: the item that each row was."""
-    return found.orderBy("_seq").select(
-        *quote(store.user_columns()), F.col("_seq").alias("_origin"), F.col("_cost").alias("cost")
-    )
+    users = store.user_columns()
+    kept = inputs(moves_of(users))
+    return found.orderBy("_seq").select(*quote(users), F.col("_seq").alias("_origin"), *kept)
 
 
 def count_affected(store: Store, found: DataFrame, becomes: str) -> Affected:
@@ -58,6 +58,11 @@ def _tell(row: Row, zoned: Collection[str]) -> dict[str, object]:
     said = row.asDict(recursive=True)
     times = {name: said[name].astimezone(timezone.utc) for name in zoned if said[name] is not None}
     return {**said, **times}
+
+
+def inputs(names: Mapping[str, str]) -> list[Column]:
+    """Return columns of the log under the names that rows to enqueue have them by."""
+    return [F.col(column).alias(name) for column, name in names.items()]
 
 
 def quote(names: Sequence[str]) -> list[Column]:

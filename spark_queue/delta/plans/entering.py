@@ -64,9 +64,14 @@ def frame(
     """Check a frame, compute its keys, and evaluate it."""
     schema = store.user_schema()
     key_rules.require_same_texts(store.name, settings, of_spark(schema))
+    # What were items before have what they entered with, in any format.
+    is_again = bool(extra)
     if trace is not None and not isinstance(trace, str):
         df, extra = frames.traced(df, trace, order_by), (*extra, TRACE)
-    inputs = add_keys(frames.of(store, df), schema, settings.config, order_by, extra=extra)
+    given = frames.of(store, df)
+    if not is_again:
+        store.require_inputs(given.columns)
+    inputs = add_keys(given, schema, settings.config, order_by, extra=extra)
     if isinstance(trace, str):
         inputs = inputs.withColumn(TRACE, F.lit(trace))
     return SparkFrame(store, evaluate(inputs), is_decidable=is_decidable)

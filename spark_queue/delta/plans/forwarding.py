@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame, functions as F
 
+from spark_queue.delta.plans.ending import inputs
 from spark_queue.delta.plans.snapshot import user_columns
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import StatusHead
-from spark_queue.delta.tables.schema import DEAD, EXPIRED, ITEM
+from spark_queue.delta.tables.schema import DEAD, EXPIRED, ITEM, moves_of
 from spark_queue.reader_config import ReaderConfig
 
 
@@ -41,11 +42,11 @@ def _rows(store: Store, meant: DataFrame) -> DataFrame:
     """Return the items as rows to enqueue: their errors come with them, and where they were."""
     items = store.items().where(F.col("_kind") == ITEM)
     names = user_columns(items)
+    kept = moves_of(names)
     origin = F.concat(F.lit(f"{store.name}+{store.registered().name}/"), F.col("_seq"))
-    cost = F.col("_cost").alias("cost")
     return (
-        items.select(*names, "_seq", cost)
+        items.select(*names, "_seq", *inputs(kept))
         .join(meant, "_seq")
         .orderBy("_seq")
-        .select(*names, "cost", F.col("_attempts").alias("_errors"), origin.alias("_body"))
+        .select(*names, *kept.values(), F.col("_attempts").alias("_errors"), origin.alias("_body"))
     )

@@ -39,7 +39,7 @@ def of(store: Store, given: object) -> DataFrame:
         return given
     table = given if isinstance(given, pa.Table) else _from_pandas(given)
     ours = (*struct_of(OPTIONAL_COLUMNS), StructField(TRACE, StringType()))
-    wanted = {field.name: field for field in (*store.user_schema(), *ours)}
+    wanted = {field.name: field for field in (*ours, *store.user_schema())}
     for name in table.column_names:
         if name not in wanted:
             raise SchemaMismatchError(name, "is not a column of the queue; drop it")

@@ -17,7 +17,15 @@ from pyspark.sql.types import StructType
 from spark_queue.delta.arrow.where import Where, values_of
 from spark_queue.delta.input.columns import first_line, sql_expression
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.schema import CLAIMED, ITEM, QUEUE_COLUMNS, READY, REFUSED
+from spark_queue.delta.tables.schema import (
+    CLAIMED,
+    ITEM,
+    QUEUE_COLUMNS,
+    READY,
+    REFUSED,
+    SHOWN,
+    TIMES,
+)
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.wording import shorten
 
@@ -74,12 +82,7 @@ def status(queue: DataFrame, log: DataFrame) -> DataFrame:
         F.col("i._dedup_key").alias("_dedup_key"),
         F.col("i._fair_key").alias("_fair_key"),
         F.col("i._group_key").alias("_group_key"),
-        F.col("i._priority").alias("_priority"),
-        F.col("i._round").alias("_round"),
-        F.col("i._cost").alias("_cost"),
-        _find_moved("_available_at"),
-        _find_moved("_expires_at"),
-        F.col("i._enqueued_at").alias("_enqueued_at"),
+        *(_find_moved(name) if name in TIMES else F.col(f"i.{name}").alias(name) for name in SHOWN),
         "_first_claimed_at",
         "_claimed_at",
         F.when(~latest["_state"].isin(READY, CLAIMED), latest["_at"]).alias("_finished_at"),

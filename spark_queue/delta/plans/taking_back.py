@@ -6,9 +6,9 @@ from pyspark.sql import DataFrame, functions as F
 
 from spark_queue.delta.planner import TAKEN, Made
 from spark_queue.delta.plans import snapshot
-from spark_queue.delta.plans.ending import quote
+from spark_queue.delta.plans.ending import inputs, quote
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.schema import CANCELLED, REFUSED
+from spark_queue.delta.tables.schema import CANCELLED, REFUSED, inputs_of
 
 
 def read_made(store: Store, step: int) -> Made:
@@ -37,12 +37,11 @@ def cancelled_in(store: Store, step: int) -> DataFrame:
 
 def restore(store: Store, found: DataFrame, *, keeps_place: bool) -> DataFrame:
     """Return items as rows to enqueue again, as they were, by their seqs."""
+    users = store.user_columns()
     place = F.col("_round") if keeps_place else F.lit(None).cast("double")
     return found.orderBy("_seq").select(
-        *quote(store.user_columns()),
-        F.col("_cost").alias("cost"),
-        F.col("_available_at").alias("available_at"),
-        F.col("_expires_at").alias("expires_at"),
+        *quote(users),
+        *inputs({column.name: name for name, column in inputs_of(users).items()}),
         F.col("_seq").alias("_origin"),
         place.alias("_round"),
         F.col("_attempts").alias("_errors"),

@@ -71,14 +71,16 @@ def scheduler(
     )
 
 
-def in_force(config: QueueConfig, limits: ReaderConfig) -> QueueConfig:
-    """Return the configuration by which a reader judges failures: punted items do not retry."""
+def punted_at(limits: ReaderConfig) -> int | None:
+    """Return the failures after which a reader punts any item, and does not retry it."""
     if limits.punt_to is not None:
-        return replace(config, max_attempts=1)
-    if limits.punt_many_to is None:
-        return config
-    most = limits.punt_many_at
-    return replace(config, max_attempts=min(most, config.max_attempts or most))
+        return 1
+    return None if limits.punt_many_to is None else limits.punt_many_at
+
+
+def in_force(config: QueueConfig, limits: ReaderConfig) -> QueueConfig:
+    """Return the configuration by which a reader judges failures."""
+    return replace(config, max_attempts=_least(config.max_attempts, punted_at(limits)))
 
 
 def without_keys(config: QueueConfig) -> QueueConfig:
@@ -155,6 +157,10 @@ def expires_at(row: Row, limits: ReaderConfig | None) -> datetime | None:
         return own
     aged: datetime = row["_enqueued_at"] + limits.max_age
     return aged if own is None else min(own, aged)
+
+
+def _least(*values: int | None) -> int | None:
+    return min((value for value in values if value is not None), default=None)
 
 
 def _instant(at: datetime | None) -> float | None:

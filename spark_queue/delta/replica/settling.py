@@ -13,6 +13,7 @@ from spark_queue.delta.replica import rules
 from spark_queue.delta.replica.columns import status_table
 from spark_queue.delta.replica.state import Replica, Row
 from spark_queue.delta.tables.schema import CLAIMED, DEAD, ITEM, READY
+from spark_queue.reader_config import ReaderConfig
 from spark_queue.rules import Ack, Dead, Nack, Outcome, Release, Scheduler
 
 #: What is said of an item whose holder is gone.
@@ -58,6 +59,7 @@ def judge(
     lease: int,
     said: Said | Mapping[int, Said],
     config: QueueConfig,
+    limits: ReaderConfig,
     now: datetime,
 ) -> Judged | None:
     """Judge the items of a lease; ``None`` where the replica does not remember the lease.
@@ -66,13 +68,16 @@ def judge(
     ----------
     said : tuple, or mapping of those by seq
         One outcome for all that the holder has not settled yet, or one for each of some items.
+    limits : ReaderConfig
+        What the reader allows.
     """
     if lease not in replica.grants:
         return None
     if not isinstance(said, Mapping):
         said = dict.fromkeys(sorted(replica.grants[lease].left), said)
     held = {seq: row for seq in said if (row := _find_held(replica, lease, seq)) is not None}
-    known = rules.scheduler(rules.without_keys(config), held.values(), {}, [])
+    config = rules.in_force(config, limits)
+    known = rules.scheduler(rules.without_keys(config), held.values(), {}, [], limits=limits)
     outcomes = {seq: _outcome(*said[seq]) for seq in held if said[seq][0] != LOSE}
     known.settle(lease, outcomes, rules.seconds(now))
     rows = []
@@ -89,6 +94,7 @@ def judge_lost(
     lease: int,
     is_gone: Callable[[Row], bool],
     config: QueueConfig,
+    limits: ReaderConfig,
     now: datetime,
 ) -> Judged | None:
     """Judge the items of a lease whose holder is gone; ``None`` as for :func:`judge`.
@@ -100,7 +106,7 @@ def judge_lost(
     left = sorted(replica.grants[lease].left)
     held = [row for seq in left if (row := _find_held(replica, lease, seq)) is not None]
     said = {row["_seq"]: (LOSE, GONE) for row in held if is_gone(row)}
-    found = judge(replica, lease, said, config, now)
+    found = judge(replica, lease, said, config, limits, now)
     return found and found.in_nobodys_name()
 
 

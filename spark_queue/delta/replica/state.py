@@ -18,6 +18,7 @@ from spark_queue.delta.replica.window import LineKey, Window
 from spark_queue.delta.tables.heads import Pointer
 from spark_queue.delta.tables.schema import (
     CLAIMED,
+    ENTERED_WITH,
     ITEM,
     KEY,
     READY,
@@ -47,9 +48,6 @@ ENTERED = ("_kind", "_gen", "_step", "_seq", *SCHEDULE, "_dedup_key", "_errors")
 
 #: What is read of a row of the status log.
 FOLLOWED = ("_kind", "_step", "_at", "_body", *STATE)
-
-#: What an item entered with, and a front leaves out of the rows that it writes of it.
-_ENTERED_WITH = ("_enqueued_at", "_expires_at")
 
 #: How many claims are remembered beside those whose items are in flight.
 _CLAIMS = 100
@@ -354,7 +352,7 @@ class Replica:
         seq, lease, state = row["_seq"], row.get("_lease"), row["_state"]
         item = {name: row.get(name) for name in STATE}
         known = self.items.get(seq, {})
-        item |= {name: known.get(name) for name in _ENTERED_WITH if item[name] is None}
+        item |= {name: known.get(name) for name in ENTERED_WITH if item[name] is None}
         if state == CLAIMED and lease == step:
             grant = self.grants.setdefault(lease, RememberedClaim({}, set(), row.get("_body")))
             grant.rows[seq] = {**item, "_at": row["_at"]}

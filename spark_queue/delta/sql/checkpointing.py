@@ -7,12 +7,12 @@ from contextlib import closing
 import pyarrow as pa
 
 from spark_queue.delta.planner import StagedCheckpoint
-from spark_queue.delta.sql import scales
+from spark_queue.delta.sql import log_rows, scales
 from spark_queue.delta.sql.sql_engines import HERE, SqlEngine
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import Checkpoint, StatusHead, following
-from spark_queue.delta.tables.schema import OPEN_LANE
+from spark_queue.delta.tables.schema import OPEN_LANE, STATUS_COLUMNS
 from spark_queue.delta.tables.settings import Settings
 
 #: How far ahead of the pointer an item may be that another weight puts behind it: a last digit.
@@ -27,7 +27,7 @@ _ASKED = pa.schema(
     ]
 )
 
-_TIMES = pa.schema([("seq", pa.int64()), ("expires_at", pa.int64()), ("enqueued_at", pa.int64())])
+_TIMES = log_rows.plain(STATUS_COLUMNS.arrow.empty_table().select(log_rows.TIMES))
 _LINES = pa.schema(
     [
         ("priority", pa.int32()),
@@ -66,7 +66,7 @@ def stage(
         pointers = scales.pointers_of(head.pointers, made.pointers, priorities)
         database.give("pointers", pointers)
         # What was touched keeps the times that its newest row has.
-        database.give("times", _TIMES.empty_table())
+        database.give("times", _TIMES)
         database.give("entered", by.logs.entered_of(store, head, settings, _NEAR))
         if settings.config.fair_key is None:
             database.give("lines", _LINES.empty_table())

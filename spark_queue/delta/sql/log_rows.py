@@ -18,6 +18,7 @@ from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.heads import StatusHead
 from spark_queue.delta.tables.schema import (
     CLAIMED,
+    ENTERED_WITH,
     ITEM,
     OPEN_LANE,
     RECENT,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 #: What is read of an item that waits, of its place alone, and of its times alone.
 ENTERED = ("_seq", "_gen", "_step", *SCHEDULE, "_errors")
 PLACES = ("_seq", "_step", "_priority", "_round", "_fair_key", "_group_key")
-TIMES = ("_seq", "_expires_at", "_enqueued_at")
+TIMES = ("_seq", *ENTERED_WITH)
 
 
 class TooManyRowsError(Exception):

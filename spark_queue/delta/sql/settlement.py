@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from spark_queue.config import QueueConfig, RetryPolicy
-from spark_queue.delta.replica.rules import in_force
+from spark_queue.delta.replica.rules import punted_at
 from spark_queue.delta.replica.settling import GONE, LOSE
 from spark_queue.delta.sql import log_rows
 from spark_queue.delta.sql.sql_engines import HERE, SqlEngine, Tables
@@ -27,6 +27,7 @@ from spark_queue.delta.verdicts import (
     StagedSettle,
     Verdict,
 )
+from spark_queue.reader_config import ReaderConfig
 from spark_queue.rules.outcome_rules import retry_draw
 
 _ASKED = pa.schema(
@@ -40,6 +41,7 @@ _ASKED = pa.schema(
         ("is_sure", pa.bool_()),
         ("least_losses", pa.int64()),
         ("max_attempts", pa.int64()),
+        ("punted_at", pa.int64()),
         ("max_losses", pa.int64()),
         ("jitter", pa.float64()),
     ]
@@ -74,14 +76,14 @@ def settle(
     rescuer = verdict if isinstance(verdict, ByARescuer) else None
     verdict = verdict if rescuer is None else rescuer.verdict
     gone = (rescuer and rescuer.which) or verdict
-    config = in_force(store.settings(head).config, store.limits())
+    config, limits = store.settings(head).config, store.limits()
     said: dict[str, object] = {"kind": ITEM}
     if rescuer is not None or isinstance(verdict, Gone):
         said["lease"] = None
     with closing(by.start({"told": _text_of(verdict)})) as database:
         database.give("states", by.logs.grants_of(store, head, lease))
         gone = gone if isinstance(gone, Gone) else Gone(now, frozenset(), is_sure=True)
-        database.give("asked", _question(verdict, gone, lease, config, now))
+        database.give("asked", _question(verdict, gone, lease, config, limits, now))
         ended = pa.array(sorted(gone.ended), pa.string())
         database.give("workers_ended", pa.table([ended], schema=_WORKERS))
         database.keep("held")
@@ -101,12 +103,18 @@ def _text_of(verdict: Verdict) -> str:
 
 
 def _question(
-    verdict: Verdict, gone: Gone, lease: int, config: QueueConfig, now: datetime
+    verdict: Verdict,
+    gone: Gone,
+    lease: int,
+    config: QueueConfig,
+    limits: ReaderConfig,
+    now: datetime,
 ) -> pa.Table:
     asked: dict[str, object] = {
         "lease": lease,
         "now": log_rows.micros(now),
         "max_attempts": config.max_attempts,
+        "punted_at": punted_at(limits),
         "max_losses": config.max_losses,
         "jitter": config.retry.jitter,
         "gone_by": log_rows.micros(gone.now),

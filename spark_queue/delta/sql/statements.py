@@ -12,8 +12,14 @@ from collections.abc import Collection, Mapping
 from functools import cache
 from importlib import resources
 
+from spark_queue.delta.tables.schema import ENTERED_WITH, SCHEDULE
+
 #: How the texts name a table.
 _NAME = re.compile(r"\bsq_(\w+)")
+
+#: How they list the columns of the schedule: those of a row; of another row, what the first leaves
+#: out; or of the other some that are named. A row of the name NULL has nothing.
+_SCHEDULE = re.compile(r"\$schedule\((\w+)(?:, (\w+))?(?:: ([\w, ]+))?\)")
 
 #: Tables that the second stage has of its own.
 _STAGED = frozenset(
@@ -85,4 +91,21 @@ def _text_of(name: str, file: str) -> str:
 @cache
 def _read(file: str) -> str | None:
     path = resources.files(__package__) / "texts" / f"{file}.sql"
-    return path.read_text(encoding="utf-8") if path.is_file() else None
+    return _SCHEDULE.sub(_listed, path.read_text(encoding="utf-8")) if path.is_file() else None
+
+
+def _listed(found: re.Match[str]) -> str:
+    """Return the columns of a schedule that a text asks for."""
+    row, other, named = found.groups()
+    some = [] if named is None else named.split(", ")
+    return ", ".join(_column(column.removeprefix("_"), row, other, some) for column in SCHEDULE)
+
+
+def _column(name: str, row: str, other: str | None, some: Collection[str]) -> str:
+    if name in some:
+        return f"{other}.{name}"
+    if row == "NULL":
+        return row
+    if other is None or some or f"_{name}" not in ENTERED_WITH:
+        return f"{row}.{name}"
+    return f"coalesce({row}.{name}, {other}.{name}) AS {name}"

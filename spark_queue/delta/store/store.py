@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from types import ModuleType
@@ -30,6 +30,7 @@ from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.schema import (
     CONFIG,
     FORMAT_VERSION,
+    INPUTS,
     QUEUE_COLUMNS,
     TRACE,
     column_names,
@@ -41,6 +42,7 @@ from spark_queue.errors import (
     LogDamagedError,
     QueueNotFoundError,
     ReaderNotFoundError,
+    SchemaMismatchError,
     SparkQueueError,
 )
 from spark_queue.extras import require_supported
@@ -215,6 +217,23 @@ class Store:
         """Tell whether items can say which trace they belong to."""
         return TRACE in column_names(self.columns())
 
+    def require_inputs(self, given: Iterable[str]) -> None:
+        """Check that rows with some columns have no input that came after the queue.
+
+        Raises
+        ------
+        SchemaMismatchError
+            When they have one that the queue has no column for; it names that.
+        """
+        later = [name for name in given if name in INPUTS and INPUTS[name].since > 1]
+        there = column_names(self.columns()) if later else ()
+        for name in later:
+            # A user's column may be older than the input of its name.
+            if name not in there and INPUTS[name].name not in there:
+                since = INPUTS[name].since
+                why = f"came with format {since}, and the queue is of an older one: upgrade it"
+                raise SchemaMismatchError(name, why)
+
     def columns(self) -> str:
         """Return the columns of the item log, as Spark writes a schema in JSON."""
         log = self.native("queue")
@@ -222,7 +241,7 @@ class Store:
             return log.schema()
         cache = self.cache()
         if self.is_local() or cache.columns is None:
-            cache.columns = self.queue.read().schema.json()
+            cache.columns = self.queue.schema()
         return cache.columns
 
     def forget(self) -> None:

@@ -35,7 +35,7 @@ from spark_queue.delta.tables.files import LogFile, files_of, read_file
 from spark_queue.delta.tables.forks import is_stuck
 from spark_queue.delta.tables.log import APP_ID, Head
 from spark_queue.delta.tables.rust import opened, telling
-from spark_queue.delta.tables.schema import SKIPPING_COLUMNS
+from spark_queue.delta.tables.schema import LATER, SKIPPING_COLUMNS
 from spark_queue.delta.tables.step_rows import step_tables, table_of
 from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.errors import InvalidArgumentError
@@ -170,7 +170,7 @@ class LocalLog(FileLog[Any]):
 
     def rows_of(self, files: Iterable[LogFile], columns: Sequence[str]) -> pa.Table:
         """See :meth:`Log.rows_of`."""
-        wanted = pa.schema([self._schema.field(name) for name in columns])
+        wanted = pa.schema([self._readable.field(name) for name in columns])
         parts = []
         for file in files:
             path = self._directory / unquote(file.path)
@@ -189,7 +189,7 @@ class LocalLog(FileLog[Any]):
         """See :meth:`Log.parts_of`."""
         for part in scanning.parts_of(self._directory, files):
             if may_matter is None or may_matter(part.file):
-                yield instants.clamp(part.read(columns, self._schema))
+                yield instants.clamp(part.read(columns, self._readable))
 
     def schema(self) -> str:
         """See :meth:`Log.schema`."""
@@ -348,6 +348,9 @@ class LocalLog(FileLog[Any]):
         """Look at what the table is now: what others have committed may have changed it."""
         fields, settings = self._table.schema().fields, self._table.metadata().configuration
         self._schema = pa.schema(self._table.schema().to_arrow())
+        # What a log of an older format has not is null in it.
+        missing = [one for one in LATER.arrow if one.name not in self._schema.names]
+        self._readable = pa.schema([*self._schema, *missing])
         self._columns = self._table.schema().to_json()
         self._is_nested = any(pa.types.is_nested(field.type) for field in self._schema)
         self._may_append = (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
@@ -77,6 +77,12 @@ class Input:
     """The value where a row gives none."""
     above: float | None = None
     """The bound that a value is above; then it is finite, too."""
+    least: int | None = None
+    """The least whole number that a value is."""
+    moves: bool = False
+    """Whether the item keeps it when it is redriven, or forwarded to another queue."""
+    stays: bool = False
+    """Whether nothing changes it, so that later rows of the item may leave it out."""
 
     def require(self, values: Iterable[float | None]) -> None:
         """Check values, or the least and the highest of them.
@@ -86,12 +92,24 @@ class Input:
         SchemaMismatchError
             When one is out of bounds; it names the column.
         """
-        if self.above is None:
-            return
         for value in values:
-            if value is not None and not self.above < value < math.inf:
-                why = f"has the value {value}; a {self.name} is above {self.above:g} and finite"
-                raise SchemaMismatchError(self.name, why)
+            if value is not None and not self._takes(value):
+                raise SchemaMismatchError(self.name, f"has the value {value}; {self._bounds()}")
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether some values of its type are refused."""
+        return self.above is not None or self.least is not None
+
+    def _takes(self, value: float) -> bool:
+        if self.least is not None:
+            return not isinstance(value, bool) and value >= self.least
+        return self.above is None or self.above < value < math.inf
+
+    def _bounds(self) -> str:
+        if self.least is not None:
+            return f"it is a whole number of at least {self.least}"
+        return f"a {self.name} is above {self.above:g} and finite"
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +191,7 @@ _SCHEDULE = [
         "_cost",
         "double",
         "the share of a turn that it takes",
-        Input(name="cost", default=1.0, above=0),
+        Input(name="cost", default=1.0, above=0, moves=True),
     ),
     LogColumn("_fair_key", "string", "the key that turns are shared by"),
     LogColumn("_group_key", "string", "the key whose items run in order"),
@@ -187,7 +205,7 @@ _SCHEDULE = [
         "_expires_at",
         "timestamp",
         "the time from which it is not worth doing",
-        Input(name="expires_at"),
+        Input(name="expires_at", stays=True),
     ),
     LogColumn("_enqueued_at", "timestamp", "when it was enqueued"),
 ]
@@ -232,6 +250,15 @@ STATUS_COLUMNS = Columns(
 #: What places an item in the order of service, in both logs.
 SCHEDULE = tuple(column.name for column in _SCHEDULE)
 
+#: Those of a later format than the first: to an older log they are null.
+LATER = Columns([column for column in _SCHEDULE if column.since > 1])
+
+#: What of it is shown of an item; its keys are shown beside.
+SHOWN = tuple(name for name in SCHEDULE if name not in ("_fair_key", "_group_key"))
+
+#: What of it a later row may say otherwise than the row by which the item entered.
+TIMES = ("_available_at", "_expires_at")
+
 #: What a fold keeps of an item.
 STATE = (
     "_seq",
@@ -254,15 +281,44 @@ RECENT = ("_kind", *STATE, "_turn", "_overdue")
 #: Columns that rows may have beside the queue's own, by their names there.
 INPUTS = {column.input.name: column for column in _SCHEDULE if column.input is not None}
 
+#: What an item entered with and keeps: rows that a front writes of it leave that out.
+ENTERED_WITH = (
+    "_enqueued_at",
+    *(c.name for c in INPUTS.values() if c.input is not None and c.input.stays),
+)
+
 #: Those whose values have a bound, by the names that they have in the log.
 BOUNDED = {
     column.name: column.input
     for column in INPUTS.values()
-    if column.input is not None and column.input.above is not None
+    if column.input is not None and column.input.is_bounded
 }
 
 #: What those columns hold.
 OPTIONAL_COLUMNS = Columns([replace(column, name=name) for name, column in INPUTS.items()])
+
+
+def inputs_of(users: Collection[str]) -> dict[str, LogColumn]:
+    """Return the inputs of a queue; a user's column that is older than one hides it."""
+    return {name: column for name, column in INPUTS.items() if name not in users}
+
+
+def moves_of(users: Collection[str]) -> dict[str, str]:
+    """Return those that a redriven or forwarded item keeps, by the names that the log has."""
+    inputs = inputs_of(users).items()
+    return {c.name: name for name, c in inputs if c.input is not None and c.input.moves}
+
+
+def later_than(version: int, columns: Columns) -> list[LogColumn]:
+    """Return those of some columns that a format after one has brought."""
+    return [column for column in columns.columns if column.since > version]
+
+
+def format_of(names: Collection[str]) -> int:
+    """Return the newest format of whose columns an item log has all."""
+    missing = [column.since for column in QUEUE_COLUMNS.columns if column.name not in names]
+    return min(missing, default=FORMAT_VERSION + 1) - 1
+
 
 #: Columns whose minimum and maximum are kept per file, so that scans skip files.
 SKIPPING_COLUMNS = "_step,_kind,_seq,_priority,_round,_available_at"

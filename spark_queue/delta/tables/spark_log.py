@@ -20,7 +20,8 @@ from spark_queue.delta.tables.far_commits import FarCommits
 from spark_queue.delta.tables.file_log import FileLog, newest_token
 from spark_queue.delta.tables.heads import to_json
 from spark_queue.delta.tables.log import APP_ID, Head
-from spark_queue.delta.tables.schema import HEAD, ITEM, META_LANE
+from spark_queue.delta.tables.schema import HEAD, ITEM, LATER, META_LANE
+from spark_queue.delta.tables.spark_types import struct_of
 from spark_queue.delta.tables.torn import looked
 from spark_queue.delta.tables.wishes import is_fresh, small_steps
 from spark_queue.errors import UnsafeSessionError
@@ -55,6 +56,8 @@ class SparkLog(FileLog[_Head]):
         super().__init__(session, address, parse)
         self._far: FarCommits | None = None
         self._has_far: bool | None = None
+        self._has_later = False
+        """Whether the columns of later formats are known to be there, as far as it has any."""
 
     @property
     def spark(self) -> SparkSession:
@@ -134,7 +137,24 @@ class SparkLog(FileLog[_Head]):
             self.spark.sql(f"DROP TABLE IF EXISTS {self.address.sql()}")
 
     def read(self, version: int | None = None) -> DataFrame:
-        """Return the rows of all steps, or of those up to a version of the table."""
+        """See :meth:`Log.read`: what a log of an older format has not is null in it."""
+        rows = self._read(version)
+        missing = [] if version is None and self._has_later else _missing(rows)
+        if version is None:
+            self._has_later = not missing
+        kinds = {field.name: field.dataType for field in struct_of(LATER)}
+        nulls = {name: F.lit(None).cast(kinds[name]) for name in missing}
+        return rows.withColumns(nulls) if nulls else rows
+
+    def columns(self) -> list[str]:
+        """See :meth:`Log.columns`."""
+        return list(self._read().columns)
+
+    def schema(self) -> str:
+        """See :meth:`Log.schema`."""
+        return str(self._read().schema.json())
+
+    def _read(self, version: int | None = None) -> DataFrame:
         reader = self.spark.read.format("delta")
         if version is not None:
             reader = reader.option("versionAsOf", version)
@@ -241,6 +261,8 @@ class SparkLog(FileLog[_Head]):
         small: bool,
     ) -> bool:
         step = self._with_head(head, rows, small=small)
+        if not self._has_later:
+            step = step.drop(*_missing(self._read()))
         writer = step.write.format("delta").mode("append")
         writer = writer.option("txnAppId", APP_ID).option("txnVersion", head.step)
         writer = writer.option("userMetadata", head.token)
@@ -313,6 +335,12 @@ class SparkLog(FileLog[_Head]):
         for setting in _TXN_SETTINGS:
             if self.spark.conf.get(setting, None):
                 raise UnsafeSessionError(setting, "every write would carry it; unset it")
+
+
+def _missing(rows: DataFrame) -> list[str]:
+    """Return what an item log or a status log of an older format has not."""
+    there = set(rows.columns)
+    return [name for name in LATER.names if name not in there] if "_round" in there else []
 
 
 def with_head(rows: pa.Table | None, head: Head) -> pa.Table:

@@ -26,6 +26,8 @@ from spark_queue.delta.tables.settings import Settings
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.rules import Ack, Dead, Nack, NewItem, Outcome, Release, Scheduler
 
+NO_LIMITS = ReaderConfig()
+
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
 
 CONFIG = QueueConfig(
@@ -122,7 +124,9 @@ class Steps:
 
     def settle(self, lease: int, said: Said | dict[int, Said]) -> tuple[int, ...]:
         """Settle items of a lease, and return which were lost."""
-        judged = settling.judge(self.replica, lease, said, self.settings.config, self.now)
+        judged = settling.judge(
+            self.replica, lease, said, self.settings.config, NO_LIMITS, self.now
+        )
         assert judged is not None
         if judged.rows:
             self.status = settle.log_settle(self.status, judged)
@@ -201,7 +205,7 @@ def test_a_worker_that_died_is_a_loss_until_there_were_too_many(queue: Steps) ->
     assert (row["_state"], row["_losses"], row["_attempts"]) == ("ready", 1, 0)
     lease, seqs = queue.claim(1)
     assert seqs == [1]
-    judged = settling.judge(queue.replica, lease, ("lose", "again"), CONFIG, queue.now)
+    judged = settling.judge(queue.replica, lease, ("lose", "again"), CONFIG, NO_LIMITS, queue.now)
     assert judged is not None
     assert (judged.counts, judged.failed) == ({"dead": 1}, 0)
 
@@ -210,12 +214,12 @@ def test_an_unknown_outcome_is_no_outcome(queue: Steps) -> None:
     """What nobody may say of an item is not taken for something else."""
     lease, _ = queue.claim(1)
     with pytest.raises(KeyError):
-        settling.judge(queue.replica, lease, ("done", None), CONFIG, queue.now)
+        settling.judge(queue.replica, lease, ("done", None), CONFIG, NO_LIMITS, queue.now)
 
 
 def test_a_lease_that_is_not_remembered_is_left_to_spark(queue: Steps) -> None:
     """What became of an old claim is in the tables only."""
-    assert settling.judge(queue.replica, 77, ("ack", None), CONFIG, START) is None
+    assert settling.judge(queue.replica, 77, ("ack", None), CONFIG, NO_LIMITS, START) is None
     assert settling.renew(queue.replica, 77, timedelta(seconds=1), START) is None
 
 
@@ -224,7 +228,7 @@ def test_what_is_said_of_an_item_tells_whether_it_failed(queue: Steps) -> None:
     lease, _ = queue.claim(1)
     found = {}
     for outcome in ("nack", "lose", "release"):
-        judged = settling.judge(queue.replica, lease, (outcome, None), CONFIG, queue.now)
+        judged = settling.judge(queue.replica, lease, (outcome, None), CONFIG, NO_LIMITS, queue.now)
         assert judged is not None
         assert judged.counts == {"ready": 1}
         found[outcome] = (judged.failed, judged.rows[0]["_available_at"])
@@ -253,7 +257,7 @@ def test_deciding_leaves_no_trace(queue: Steps) -> None:
     frame = queue.frame([New(key="x", tenant="T")])
     pointers = queue.status.pointers
     entering.decide_entry(queue.replica, queue.settings, frame, queue.queue, pointers, queue.now)
-    settling.judge(queue.replica, lease, ("nack", "no"), CONFIG, queue.now)
+    settling.judge(queue.replica, lease, ("nack", "no"), CONFIG, NO_LIMITS, queue.now)
     assert queue.replica == before
     queue.settle(lease, ("ack", None))
     assert queue.claim(5)[1] == [3, 2]
@@ -262,7 +266,7 @@ def test_deciding_leaves_no_trace(queue: Steps) -> None:
 def test_what_is_next_after_a_settle_is_known_before_it(queue: Steps) -> None:
     """What would be chosen after a settle is known without a trace of either."""
     lease, _ = queue.claim(2)
-    judged = settling.judge(queue.replica, lease, ("ack", None), CONFIG, queue.now)
+    judged = settling.judge(queue.replica, lease, ("ack", None), CONFIG, NO_LIMITS, queue.now)
     assert judged is not None
     request = Request(limit=9, lease=CONFIG.lease, worker_id="w", run=1, claim_id="c")
     at = (queue.replica, queue.status, queue.settings, ReaderConfig(), request, queue.now)

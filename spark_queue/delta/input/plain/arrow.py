@@ -90,6 +90,8 @@ def cast(values: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     pyarrow.ArrowException
         When a value does not fit, or the column is not what it says, such as text that is no UTF-8.
     """
+    if pa.types.is_boolean(values.type) and pa.types.is_integer(kind):
+        raise pa.ArrowInvalid("true and false are no whole numbers")
     # Arrow trusts buffers that others have filled; what reads the column later does not.
     values.validate(full=True)
     # Spark counts microseconds, pandas nanoseconds: what is lost there is meant to be.

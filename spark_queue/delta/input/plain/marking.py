@@ -14,7 +14,7 @@ from spark_queue.delta.input.plain import arrow_keys
 from spark_queue.delta.input.plain.arrow import of_type
 from spark_queue.delta.input.plain.arrow_order import sort_rows
 from spark_queue.delta.input.plain.rows import fit_rows
-from spark_queue.delta.tables.schema import BOUNDED, INPUTS, LogColumn
+from spark_queue.delta.tables.schema import BOUNDED, INPUTS, LogColumn, inputs_of
 
 
 def mark_rows(
@@ -57,8 +57,10 @@ def mark_rows(
     made = {name: rows[name] for name in [column.name for column in columns]}
     made |= {name: _key(option, columns, config, rows) for option, name in KEYS.items()}
     made["_priority"] = _priority(columns, config, rows)
+    given = inputs_of(made).keys() & set(rows.column_names)
     for name, column in INPUTS.items():
-        made[column.name] = _input(name, column, rows)
+        values = rows[name] if name in given else None
+        made[column.name] = _input(column, values, rows.num_rows)
     made |= {column.name: rows[column.name] for column in extra}
     made["_dedup_hash"] = arrow_keys.hashes_of(made["_dedup_key"])
     return pa.table(made)
@@ -77,11 +79,11 @@ def _priority(columns: Sequence[Field], config: QueueConfig, rows: pa.Table) -> 
     return arrow_keys.priorities_of(config.priority, columns, rows)
 
 
-def _input(name: str, column: LogColumn, rows: pa.Table) -> pa.ChunkedArray | pa.Array:
-    if name in rows.column_names:
-        values = rows[name]
-    else:
-        values = pa.nulls(rows.num_rows, of_type(Kind(column.kind)))
+def _input(
+    column: LogColumn, values: pa.ChunkedArray | pa.Array | None, count: int
+) -> pa.ChunkedArray | pa.Array:
+    if values is None:
+        values = pa.nulls(count, of_type(Kind(column.kind)))
     if column.name in BOUNDED:
         BOUNDED[column.name].require(values.to_pylist())
     default = None if column.input is None else column.input.default

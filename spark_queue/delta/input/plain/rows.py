@@ -39,7 +39,7 @@ def fit_rows(given: object, columns: Sequence[Field], extra: Sequence[Field] = (
         When a column is missing, unknown, or holds what does not fit its type; it names the column.
     """
     kinds.require_plain(column.name for column in columns)
-    wanted = {column.name: column for column in (*columns, *OPTIONAL_COLUMNS, *extra)}
+    wanted = {column.name: column for column in (*OPTIONAL_COLUMNS, *columns, *extra)}
     required = [column.name for column in (*columns, *extra)]
     if isinstance(given, list):
         found = arrow_items.table(given, wanted, required)

@@ -11,16 +11,15 @@ FROM (
   FROM (
     SELECT
       l.seq, coalesce(l.item_gen, l.gen) AS item_gen, l.state, l.lease, l.attempts, l.losses,
-      l.claim_id, l.worker_id, l.lease_expires_at, l.error, l.priority, l.round, l.cost, l.fair_key,
-      l.group_key, l.available_at, l.expires_at, l.enqueued_at, true AS is_touched
+      l.claim_id, l.worker_id, l.lease_expires_at, l.error, $schedule(l),
+      true AS is_touched
     FROM sq_latest l
     UNION ALL
     SELECT
       t.seq, t.gen AS item_gen, 'ready' AS state, cast(NULL AS bigint) AS lease, t.attempts, 0 AS losses,
       cast(NULL AS string) AS claim_id, cast(NULL AS string) AS worker_id,
       cast(NULL AS bigint) AS lease_expires_at, cast(NULL AS string) AS error,
-      t.priority, t.round, t.cost, t.fair_key,
-      t.group_key, t.available_at, t.expires_at, t.enqueued_at, false AS is_touched
+      $schedule(t), false AS is_touched
     FROM sq_turned t
     WHERE t.step IS NOT NULL
   ) b

@@ -3,7 +3,7 @@
 SELECT
   h.seq, h.gen, h.state, h.lease, h.is_held, 'renew' AS outcome, h.attempts, h.losses, h.turn, h.overdue,
   h.claim_id, h.worker_id, h.error, a.now AS at, a.until AS lease_expires_at,
-  h.priority, h.round, h.cost, h.fair_key, h.group_key, h.available_at, h.expires_at, h.enqueued_at
+  $schedule(h)
 FROM sq_held h
 CROSS JOIN sq_asked a
 WHERE NOT h.is_settled

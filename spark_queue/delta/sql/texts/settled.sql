@@ -5,7 +5,7 @@ SELECT
   CASE
     WHEN q.outcome = 'ack' THEN 'acked'
     WHEN q.outcome = 'dead' THEN 'dead'
-    WHEN q.outcome = 'nack' AND q.attempts >= q.max_attempts THEN 'dead'
+    WHEN q.outcome = 'nack' AND q.attempts >= q.most_attempts THEN 'dead'
     WHEN q.outcome = 'lose' AND q.losses >= q.max_losses THEN 'dead'
     ELSE 'ready'
   END AS state
@@ -15,9 +15,9 @@ FROM (
     t.told_error AS error, t.claim_id, t.worker_id,
     t.attempts + CASE WHEN t.outcome = 'nack' THEN 1 ELSE 0 END AS attempts,
     t.losses + CASE WHEN t.outcome = 'lose' THEN 1 ELSE 0 END AS losses,
-    a.max_attempts, a.max_losses, a.now AS at,
-    t.priority, t.round, t.cost, t.fair_key, t.group_key, r.available_at, t.expires_at, t.enqueued_at
-  FROM sq_told t
+    t.most_attempts, a.max_losses, a.now AS at,
+    $schedule(t, r: available_at)
+  FROM sq_limited t
   CROSS JOIN sq_asked a
   LEFT JOIN sq_retries r ON t.told_seq = r.seq
 ) q

@@ -1,10 +1,7 @@
 -- Every item that is not over: what was touched, by its newest row, and what only entered.
 -- rule: newest row of an item
 SELECT
-  l.seq, coalesce(l.item_gen, l.gen) AS gen, l.priority, l.round, l.cost, l.fair_key, l.group_key,
-  l.available_at,
-  coalesce(l.expires_at, t.expires_at) AS expires_at,
-  coalesce(l.enqueued_at, t.enqueued_at) AS enqueued_at,
+  l.seq, coalesce(l.item_gen, l.gen) AS gen, $schedule(l, t),
   l.state, l.attempts, l.losses, l.lease_expires_at,
   cast(NULL AS bigint) AS step
 FROM sq_latest l
@@ -12,8 +9,7 @@ LEFT JOIN sq_times t ON l.seq = t.seq
 WHERE l.state IN ('ready', 'claimed')
 UNION ALL
 SELECT
-  i.seq, i.gen, i.priority, i.round, i.cost, i.fair_key, i.group_key,
-  i.available_at, i.expires_at, i.enqueued_at,
+  i.seq, i.gen, $schedule(i),
   'ready' AS state, coalesce(i.errors, 0) AS attempts, 0 AS losses,
   cast(NULL AS bigint) AS lease_expires_at,
   i.step
