@@ -210,10 +210,11 @@ class DeltaQueue(Registering):
         Parameters
         ----------
         rows : DataFrame, pandas.DataFrame or pyarrow.Table
-            The queue's columns; a frame of pandas or Arrow is cast to their types. Three more may
+            The queue's columns; a frame of pandas or Arrow is cast to their types. Four more may
             come with them: ``available_at`` (timestamp: not claimed before), ``expires_at``
-            (timestamp: not claimed from then on) and ``cost`` (a number above 0, 1 by default: how
-            much of its key's turn the item takes).
+            (timestamp: not claimed from then on), ``cost`` (a number above 0, 1 by default: how
+            much of its key's turn the item takes) and ``max_attempts`` (a whole number: the item
+            is dead after so many failures, and the queue's own setting does not count).
         order_by : str, Column or list of them, optional
             The order in which rows enter; the frame's own order by default.
         on_duplicate : "skip" or "raise"
@@ -234,7 +235,8 @@ class DeltaQueue(Registering):
         Raises
         ------
         SchemaMismatchError
-            When a column is missing, unknown or of another type, or a cost is not above 0.
+            When a column is missing, unknown or of another type, or a cost or a limit is out of
+            bounds.
         DuplicateItemError
             With ``on_duplicate="raise"``, when a key is taken. Nothing was written.
         ReaderFullError

@@ -188,6 +188,7 @@ class Played:
             "cost": draw.choice(self._values["costs"]),
             "available_at": now + later if draw.random() < 0.15 else None,  # noqa: PLR2004
             "expires_at": now + ends if draw.random() < 0.1 else None,  # noqa: PLR2004
+            "max_attempts": draw.choice((None, None, 1, 3)),
         }
 
     def _claim(self, reader: Any) -> None:

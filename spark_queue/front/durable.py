@@ -150,7 +150,8 @@ class DurableQueue:
         Parameters
         ----------
         item : mapping
-            The queue's columns; ``available_at``, ``expires_at`` and ``cost`` may come with them.
+            The queue's columns; ``available_at``, ``expires_at``, ``cost`` and ``max_attempts`` may
+            come with them.
         timeout : float or timedelta, optional
             How long to wait for room; for ever by default.
 

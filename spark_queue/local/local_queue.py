@@ -186,7 +186,8 @@ class LocalQueue(Worked, Maintaining, ReaderRegistry["LocalReader"]):
         Parameters
         ----------
         rows : dict, list of dict, pyarrow.Table or pandas.DataFrame
-            The queue's columns; ``available_at``, ``expires_at`` and ``cost`` may come with them.
+            The queue's columns; ``available_at``, ``expires_at``, ``cost`` and ``max_attempts`` may
+            come with them.
         order_by : str or sequence of str, optional
             Columns by which the rows enter; else they keep their order.
         on_duplicate : "skip" or "raise"
@@ -199,7 +200,8 @@ class LocalQueue(Worked, Maintaining, ReaderRegistry["LocalReader"]):
         Raises
         ------
         SchemaMismatchError
-            When a column is missing, unknown or of another type, or a cost is not above 0.
+            When a column is missing, unknown or of another type, or a cost or a limit is out of
+            bounds.
         DuplicateItemError
             With ``on_duplicate="raise"``, when a key is taken. Nothing was written.
         ReaderFullError

@@ -110,7 +110,7 @@ class Engines(ABC):
 
 #: What is read of an item's row beside the user's columns.
 ENTERED = (
-    *("_dedup_key", "_fair_key", "_group_key", "_priority", "_cost"),
+    *("_dedup_key", "_fair_key", "_group_key", "_priority", "_cost", "_max_attempts"),
     *("_enqueued_at", "_available_at", "_expires_at", "_origin"),
 )
 
@@ -126,6 +126,8 @@ class ItemEntry:
     group_key: str | None
     priority: int | None
     cost: float | None
+    max_attempts: int | None
+    """The failures after which it is dead; ``None`` for the queue's."""
     enqueued_at: datetime
     available_at: datetime | None
     """Before when it does not run: as it was enqueued, or since its last failure."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from zlib import crc32
 
+from spark_queue.config import QueueConfig
 from spark_queue.rules.record import Record
 from spark_queue.rules.rule_model import Ack, Dead, Nack, Outcome, Release, State
 from spark_queue.rules.scheduler_state import SchedulerState
@@ -51,10 +52,18 @@ def _fail(state: SchedulerState, record: Record, outcome: Nack) -> None:
     config = state.config
     record.attempts += 1
     record.error = outcome.error
-    if config.max_attempts is not None and record.attempts >= config.max_attempts:
+    if _is_last(record, config):
         state.finish(record, "dead", outcome.error)
         return
     draw = retry_draw(record.seq, record.attempts)
     delay = config.retry.delay_after(record.attempts, draw)
     record.available_at = state.clock + delay.total_seconds()
     state.give_back(record)
+
+
+# rule: attempts of an item
+def _is_last(record: Record, config: QueueConfig) -> bool:
+    """Tell whether an item may not fail once more: by its own limit, or the queue's."""
+    own = record.new.max_attempts
+    most = config.max_attempts if own is None else own
+    return most is not None and record.attempts >= most

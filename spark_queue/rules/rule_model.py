@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Literal
 
-from spark_queue.checks import LARGEST
+from spark_queue.checks import LARGEST, optional, require_count
 from spark_queue.errors import InvalidArgumentError
 
 Terminal = Literal["acked", "dead", "expired", "cancelled"]
@@ -34,7 +34,7 @@ class NewItem:
     Raises
     ------
     InvalidArgumentError
-        When the cost is not a number above 0.
+        When the cost is not a number above 0, or the limit no whole number of at least 1.
     """
 
     payload: object = None
@@ -53,12 +53,15 @@ class NewItem:
     """Not claimed before; None: at once."""
     expires_at: float | None = None
     """Not claimed from then on; None: never expires."""
+    max_attempts: int | None = None
+    """Dead after so many failures; None: after as many as the queue allows."""
     tag: float | None = None
     """The place that it had before, as it was stored; it keeps that where no group forbids it."""
 
     def __post_init__(self) -> None:
         if not 0 < self.cost <= LARGEST:
             raise InvalidArgumentError(f"cost is {self.cost!r}: it must be a number above 0")
+        optional(require_count, "max_attempts", self.max_attempts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,6 +30,7 @@ Capability = Literal[
     "composed",
     "disk",
     "leases",
+    "limits",
     "on demand",
     "operators",
     "predicates",
@@ -46,7 +47,8 @@ Capability = Literal[
 
 #: ``columns``: columns are added later; ``composed``: no key, or several, in one queue;
 #: ``disk``: queues are made, opened, copied and dropped by their path;
-#: ``leases``: claims that run out; ``on demand``: a claim chooses what is next, which is not out
+#: ``leases``: claims that run out; ``limits``: an item has a limit of failures of its own;
+#: ``on demand``: a claim chooses what is next, which is not out
 #: as soon as it may run; ``operators``: pause, resume and explain; ``predicates``: items of one's
 #: choice are cancelled and redriven; ``retries``: attempts and dead letters; ``returns``: items
 #: are given back to their place; ``runs``: a claim takes several items of a group; ``scopes``:
@@ -72,6 +74,7 @@ class Row:
     cost: float = 1.0
     delay: float | None = None
     ttl: float | None = None
+    max_attempts: int | None = None
     note: str | None = None
     """A value of the column that is added."""
 
@@ -231,6 +234,7 @@ class SchedulerEngine:
             cost=row.cost,
             available_at=None if row.delay is None else self.now + row.delay,
             expires_at=None if row.ttl is None else self.now + row.ttl,
+            max_attempts=row.max_attempts,
         )
 
 
@@ -292,11 +296,13 @@ class DeltaEngine:
                 r.cost,
                 None if r.delay is None else now + timedelta(seconds=r.delay),
                 None if r.ttl is None else now + timedelta(seconds=r.ttl),
+                r.max_attempts,
                 *([r.note] if self.has_notes else []),
             )
             for r in rows
         ]
         more = ", cost double, available_at timestamp, expires_at timestamp"
+        more += ", max_attempts bigint"
         more += ", note string" if self.has_notes else ""
         frame = self.spark.createDataFrame(values, SCHEMA + more)
         # Two partitions, so that no scenario leans on there being one.

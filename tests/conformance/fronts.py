@@ -48,6 +48,7 @@ class FrontVerbs:
             "grp": row.group,
             "prio": row.priority,
             "cost": row.cost,
+            "max_attempts": row.max_attempts,
             **{
                 name: now + timedelta(seconds=value)
                 for name, value in times.items()
@@ -72,7 +73,7 @@ class FrontEngine(FrontVerbs, DeltaEngine):  # type: ignore[misc]
     """A front of a queue with Spark."""
 
     # One claim for each item: what is shown by a few scenarios is enough for that price.
-    capabilities: frozenset[Capability] = frozenset({"retries"})
+    capabilities: frozenset[Capability] = frozenset({"limits", "retries"})
 
     def __init__(self, spark: SparkSession, path: str, config: QueueConfig) -> None:
         super().__init__(spark, path, config)

@@ -138,6 +138,7 @@ class LocalEngine:
             "cost": row.cost,
             "available_at": None if row.delay is None else now + timedelta(seconds=row.delay),
             "expires_at": None if row.ttl is None else now + timedelta(seconds=row.ttl),
+            "max_attempts": row.max_attempts,
             **({"note": row.note} if self.has_notes else {}),
         }
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from spark_queue.config import RetryPolicy
-from spark_queue.errors import LeaseLostError
+from spark_queue.errors import InvalidArgumentError, LeaseLostError, SchemaMismatchError
 from tests.conformance.conftest import Make
 from tests.conformance.engines import Engine, Row
 
@@ -201,6 +201,73 @@ def test_a_dead_head_frees_its_group(make: Make) -> None:
     engine.claim(10).settle("nack", error="twice")
     assert engine.states() == {"a": "dead", "b": "ready"}
     assert engine.claim(10).ids == ["b"]
+
+
+# rule: attempts of an item
+@planned
+@needs("limits", "retries", "states")
+def test_an_item_dies_of_its_own_limit(make: Make) -> None:
+    """A limit of an item's own wins over the queue's, whether it is lower or higher."""
+    engine = make(retry=AT_ONCE, max_attempts=2)
+    engine.enqueue([Row(id="a", max_attempts=1), Row(id="b", max_attempts=3), Row(id="c")])
+    engine.claim(10).settle("nack", error="once")
+    assert engine.states() == {"a": "dead", "b": "ready", "c": "ready"}
+    engine.claim(10).settle("release")
+    engine.claim(10).settle("nack", ["b", "c"], error="twice")
+    assert engine.states() == {"a": "dead", "b": "ready", "c": "dead"}
+    engine.configure(max_attempts=1)
+    engine.claim(10).settle("nack", error="thrice")
+    assert engine.states() == {"a": "dead", "b": "dead", "c": "dead"}
+
+
+# rule: attempts of an item
+@needs("limits", "retries", "states")
+def test_an_item_may_die_where_the_queue_retries_for_ever(make: Make) -> None:
+    """Without a limit of the queue's, an item has the one that it came with."""
+    engine = make(retry=AT_ONCE, max_attempts=None)
+    engine.enqueue([Row(id="a", max_attempts=2), Row(id="b")])
+    for _ in range(3):
+        engine.claim(10).settle("nack", error="again")
+    assert engine.states() == {"a": "dead", "b": "ready"}
+
+
+# rule: attempts of an item
+@planned
+@needs("limits", "predicates", "retries")
+def test_a_redriven_item_keeps_its_limit(make: Make) -> None:
+    """It has failed never, and dies of as many failures as before."""
+    engine = make(retry=AT_ONCE, max_attempts=5)
+    engine.enqueue([Row(id="a", max_attempts=2)])
+    for _ in range(2):
+        engine.claim(1).settle("nack", error="no")
+    engine.redrive("a")
+    engine.claim(1).settle("nack", error="no")
+    assert engine.states() == {"a": "dead", "a'": "ready"}
+    engine.claim(1).settle("nack", error="no")
+    assert engine.states() == {"a": "dead", "a'": "dead"}
+
+
+# rule: attempts of an item
+@needs("leases", "limits", "retries", "states")
+def test_a_lost_lease_is_no_failure_of_a_limit(make: Make) -> None:
+    """Leases that run out, and what is given back, leave an item its last attempt."""
+    engine = make(retry=AT_ONCE, lease=timedelta(seconds=60))
+    engine.enqueue([Row(id="a", max_attempts=1)])
+    engine.claim(1)
+    engine.advance(61)
+    engine.claim(1).settle("release")
+    assert engine.states() == {"a": "ready"}
+    engine.claim(1).settle("nack", error="no")
+    assert engine.states() == {"a": "dead"}
+
+
+@needs("limits")
+def test_a_limit_of_an_item_is_at_least_one(make: Make) -> None:
+    """A limit of no failure is refused before anything is enqueued."""
+    engine = make()
+    with pytest.raises((InvalidArgumentError, SchemaMismatchError), match=r"max_attempts.* 0"):
+        engine.enqueue([Row(id="a", max_attempts=0)])
+    assert engine.claim(1).ids == []
 
 
 # rule: slots of a group

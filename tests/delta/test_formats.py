@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from spark_queue.clock import ManualClock
 from spark_queue.delta.tables.schema import FORMAT_VERSION, TRACE
-from spark_queue.errors import FormatVersionError
+from spark_queue.errors import FormatVersionError, SchemaMismatchError
 from spark_queue.queue import DeltaQueue
 from spark_queue.results import Upgraded
 
@@ -68,17 +68,44 @@ def test_what_has_the_same_text_goes_on(spark: SparkSession, golden: Path) -> No
     assert queue.enqueue(spark.range(1).selectExpr(*line)).duplicates == 1
 
 
-def test_the_format_before_is_upgraded_and_goes_on(
+@pytest.mark.usefixtures("by_spark")
+def test_an_older_queue_works_by_plans_of_spark(
     spark: SparkSession, place: str, clock: ManualClock
 ) -> None:
-    """Format 2, each of its queues: upgraded once, with what was claimed, it works by Spark."""
-    with zipfile.ZipFile(DATA / "queues-of-format-2.zip") as packed:
+    """Format 3, not upgraded: its items fail and come back, and a later input is refused."""
+    with zipfile.ZipFile(DATA / "queues-of-format-3.zip") as packed:
+        packed.extractall(place)
+    queue = DeltaQueue.open(spark, f"{place}/readers", clock=clock)
+    more = spark.createDataFrame([("d",)], queue.schema)
+
+    assert queue.enqueue(more).inserted == 1
+    clock.advance(HOUR)
+    reader = queue.open_reader("second")
+    reader.claim(10).nack("no")
+    assert reader.stats().ready == 4
+    limited = spark.createDataFrame([("e", 1)], "path string, max_attempts int")
+    with pytest.raises(SchemaMismatchError, match=r"max_attempts.*upgrade it"):
+        queue.enqueue(limited)
+    assert queue.upgrade().was == 3
+    assert queue.enqueue(limited).inserted == 1
+    reader.claim(10).nack("no")
+    assert [row.path for row in reader.dead().collect()] == ["e"]
+    shown = reader.status().where("path in ('d', 'e')").orderBy("path").select("_max_attempts")
+    assert [row[0] for row in shown.collect()] == [None, 1]
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_the_format_before_is_upgraded_and_goes_on(
+    spark: SparkSession, place: str, clock: ManualClock, version: int
+) -> None:
+    """Each of its queues: upgraded once, with what was claimed, it works by Spark."""
+    with zipfile.ZipFile(DATA / f"queues-of-format-{version}.zip") as packed:
         packed.extractall(place)
     queue = DeltaQueue.open(spark, f"{place}/strings", clock=clock)
 
-    assert queue.upgrade(dry_run=True) == Upgraded(step=0, was=2, now=FORMAT_VERSION)
+    assert queue.upgrade(dry_run=True) == Upgraded(step=0, was=version, now=FORMAT_VERSION)
     done = queue.upgrade()
-    assert (done.was, done.now) == (2, FORMAT_VERSION)
+    assert (done.was, done.now) == (version, FORMAT_VERSION)
     assert queue.upgrade().step == 0
     again = DeltaQueue.open(spark, f"{place}/strings", clock=clock)
     assert TRACE in spark.read.format("delta").load(f"{place}/strings/queue").columns

@@ -145,6 +145,7 @@ def item(row: Row, limits: ReaderConfig | None) -> dict[str, Any]:
             "group_key": row["_group_key"],
             "cost": row["_cost"],
             "expires_at": _instant(expires_at(row, limits)),
+            "max_attempts": _max_attempts(row, limits),
         },
     }
 
@@ -157,6 +158,13 @@ def expires_at(row: Row, limits: ReaderConfig | None) -> datetime | None:
         return own
     aged: datetime = row["_enqueued_at"] + limits.max_age
     return aged if own is None else min(own, aged)
+
+
+# rule again: attempts of an item
+def _max_attempts(row: Row, limits: ReaderConfig | None) -> int | None:
+    """Return an item's own limit of failures, which is none of a reader that punts it before."""
+    own: int | None = row["_max_attempts"]
+    return own if own is None or limits is None else _least(own, punted_at(limits))
 
 
 def _least(*values: int | None) -> int | None:

@@ -21,10 +21,11 @@ from spark_queue.errors import SchemaMismatchError
 #: The version of this layout. A queue stores it; an older library refuses a newer queue.
 #: 1: keys as Spark casts them to a string. 2: keys with one text (:mod:`delta.input.key_text`).
 #: 3: a column of the item log for the trace that an item belongs to.
-FORMAT_VERSION = 3
+#: 4: a column of both logs for the failures after which an item is dead.
+FORMAT_VERSION = 4
 
-#: The format from which on keys have one text, and the one that brought traces.
-ONE_TEXT, TRACED = 2, 3
+#: The formats from which on keys have one text, items a trace, and a limit of their own.
+ONE_TEXT, TRACED, LIMITED = 2, 3, 4
 
 #: The column that came with format 3: a queue of an older one has it when it was upgraded.
 TRACE = "_trace"
@@ -192,6 +193,13 @@ _SCHEDULE = [
         "double",
         "the share of a turn that it takes",
         Input(name="cost", default=1.0, above=0, moves=True),
+    ),
+    LogColumn(
+        "_max_attempts",
+        "bigint",
+        "the failures after which it is dead, instead of the queue's",
+        Input(name="max_attempts", least=1, moves=True, stays=True),
+        since=LIMITED,
     ),
     LogColumn("_fair_key", "string", "the key that turns are shared by"),
     LogColumn("_group_key", "string", "the key whose items run in order"),

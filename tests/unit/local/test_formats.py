@@ -23,10 +23,14 @@ from spark_queue.errors import (
     FormatVersionError,
     LogDamagedError,
     QueueExistsError,
+    SchemaMismatchError,
 )
 from tests.unit.local.conftest import Make
 
 DATA = Path(__file__).parents[2] / "data"
+
+#: The column that came last.
+LIMIT = "_max_attempts"
 
 #: Each format that a release has written before this one's.
 OLDER = range(1, FORMAT_VERSION)
@@ -100,7 +104,7 @@ def test_an_older_queue_goes_on(
     if upgraded:
         assert queue.upgrade().was == version
     assert _format(queue) == (FORMAT_VERSION if upgraded else version)
-    assert queue._store.carries_traces() is upgraded
+    assert (LIMIT in queue._store.columns()) is upgraded
     assert queue.config.weights == {"ann": 2.0}
     _works(queue, clock)
     assert _format(queue) == (FORMAT_VERSION if upgraded else version)
@@ -155,7 +159,7 @@ def test_an_upgrade_that_was_cut_short_goes_on(
     assert queue.enqueue({"path": "n", "tenant": "t", "folder": "f"}).inserted == 1
     assert queue.upgrade().was == 2
     assert queue.upgrade().was == FORMAT_VERSION
-    assert queue._store.carries_traces()
+    assert LIMIT in queue._store.columns()
     assert queue.enqueue({"path": "m", "tenant": "t", "folder": "f"}).inserted == 1
 
 
@@ -173,7 +177,28 @@ def test_of_two_upgrades_at_once_neither_fails(
     monkeypatch.setattr(local_log.LocalLog, "add_columns", second)
 
     assert queue.upgrade().now == FORMAT_VERSION
-    assert queue._store.carries_traces()
+    assert LIMIT in queue._store.columns()
+
+
+@pytest.mark.parametrize("version", OLDER)
+def test_an_input_that_came_later_is_refused_until_the_upgrade(
+    golden: Opened, clock: ManualClock, version: int
+) -> None:
+    """It is named with the way out, and nothing is written; then each reader judges by it."""
+    queue = golden(version, "readers")
+    step = queue._main.queue_head().step
+
+    with pytest.raises(SchemaMismatchError, match=r"max_attempts.*format 4.*upgrade it"):
+        queue.enqueue({"path": "d", "max_attempts": 1})
+    assert queue._main.queue_head().step == step
+    assert queue.enqueue({"path": "d"}).inserted == 1
+    queue.upgrade()
+    assert queue.enqueue({"path": "e", "max_attempts": 1}).inserted == 1
+    clock.advance(timedelta(hours=1))
+    for name in queue.readers():
+        reader = queue.open_reader(name)
+        reader.claim(10).nack("no")
+        assert [row["path"] for row in reader.dead().to_pylist()] == ["e"]
 
 
 @pytest.mark.parametrize(("name", "key"), [("times", "dedup_key 'at'"), ("structs", "struct")])
@@ -194,6 +219,7 @@ def test_a_queue_of_this_format_has_its_column(make: Make) -> None:
 
     assert _format(queue) == FORMAT_VERSION
     assert TRACE in queue._store.columns()
+    assert LIMIT in queue._store.columns()
     assert queue.upgrade().step == 0
 
 

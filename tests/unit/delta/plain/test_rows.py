@@ -46,6 +46,7 @@ def test_rows_of_any_kind_are_marked_alike(rows: object) -> None:
         ("_group_key", None),
         ("_priority", 2),
         ("_cost", 1.0),
+        ("_max_attempts", None),
         ("_available_at", NOON),
         ("_expires_at", None),
         ("_dedup_hash", 7921822167645060769),
