@@ -91,10 +91,12 @@ def _text_of(name: str, file: str) -> str:
 @cache
 def _read(file: str) -> str | None:
     path = resources.files(__package__) / "texts" / f"{file}.sql"
-    return _SCHEDULE.sub(_listed, path.read_text(encoding="utf-8")) if path.is_file() else None
+    if not path.is_file():
+        return None
+    return _SCHEDULE.sub(_list_columns, path.read_text(encoding="utf-8"))
 
 
-def _listed(found: re.Match[str]) -> str:
+def _list_columns(found: re.Match[str]) -> str:
     """Return the columns of a schedule that a text asks for."""
     row, other, named = found.groups()
     some = [] if named is None else named.split(", ")

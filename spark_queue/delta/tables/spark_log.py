@@ -139,12 +139,17 @@ class SparkLog(FileLog[_Head]):
     def read(self, version: int | None = None) -> DataFrame:
         """See :meth:`Log.read`: what a log of an older format has not is null in it."""
         rows = self._read(version)
-        missing = [] if version is None and self._has_later else _missing(rows)
-        if version is None:
-            self._has_later = not missing
+        missing = self._find_missing() if version is None else _missing(rows)
         kinds = {field.name: field.dataType for field in struct_of(LATER)}
         nulls = {name: F.lit(None).cast(kinds[name]) for name in missing}
         return rows.withColumns(nulls) if nulls else rows
+
+    def _find_missing(self) -> list[str]:
+        """Return which columns of later formats it has not."""
+        # A column that is there stays: it is not asked again.
+        missing = [] if self._has_later else _missing(self._read())
+        self._has_later = not missing
+        return missing
 
     def columns(self) -> list[str]:
         """See :meth:`Log.columns`."""
@@ -261,8 +266,8 @@ class SparkLog(FileLog[_Head]):
         small: bool,
     ) -> bool:
         step = self._with_head(head, rows, small=small)
-        if not self._has_later:
-            step = step.drop(*_missing(self._read()))
+        if missing := self._find_missing():
+            step = step.drop(*missing)
         writer = step.write.format("delta").mode("append")
         writer = writer.option("txnAppId", APP_ID).option("txnVersion", head.step)
         writer = writer.option("userMetadata", head.token)

@@ -184,7 +184,7 @@ def test_no_rows_are_no_rows() -> None:
     given: list[object] = [[], empty]
     for rows in given:
         found = mark_rows(rows, COLUMNS, config, order_by="id")
-        assert (found.num_rows, found.num_columns) == (0, 10)
+        assert (found.num_rows, found.num_columns) == (0, 11)
 
 
 def test_rows_come_in_the_order_that_is_asked_for() -> None:
