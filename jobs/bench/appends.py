@@ -49,7 +49,7 @@ class Contender:
         DeltaTable.create(
             str(self._place), schema, partition_by=["_gen"], configuration=_PROPERTIES
         )
-        self._log = LocalLog(self._place)
+        self._log = LocalLog.at(self._place)
         self._table = DeltaTable(str(self._place))
         self._schema = pa.schema(self._table.schema().to_arrow())
         self._append = self._by_hand if by == "hand" else self._by_deltalake

@@ -109,8 +109,8 @@ def _inside(owner: Any, name: str, is_meant: Callable[..., bool]) -> _Install:
 
 
 def _is_due(log: Any) -> bool:
-    newest, each = getattr(log, "_newest")[0], getattr(log, "_each")  # noqa: B009 - its own
-    return bool(newest - (commits.summed_up(log.directory) or 0) >= each)
+    newest = log.newest(None) or 0
+    return bool(newest - (commits.summed_up(log.directory) or 0) >= log.interval)
 
 
 def _always(*_: Any) -> bool:

@@ -21,7 +21,7 @@ from urllib.parse import unquote
 import deltalake
 import pyarrow as pa
 
-from spark_queue.delta.tables import appending, chores, files, glance, local_log, rust
+from spark_queue.delta.tables import appending, chores, files, open_table, rust
 
 #: Columns whose ends are told of each file.
 _RANGED = ("_step", "_seq", "_priority", "_round")
@@ -143,15 +143,10 @@ def in_memory() -> Iterator[None]:
         for module in (appending, files):
             patches.enter_context(mock.patch.object(module, "pq", parquet))
         # By their names as the type checker knows them: what is called otherwise is noticed there.
-        patches.enter_context(mock.patch.object(local_log, rust.opened.__name__, MemoryTable))
-        patches.enter_context(mock.patch.object(glance, glance.at.__name__, _looked))
+        patches.enter_context(mock.patch.object(open_table, rust.opened.__name__, MemoryTable))
         # Nobody tidies up beside: what is small needs none, and here one works at a time.
         patches.enter_context(mock.patch.object(chores, chores.ask.__name__))
         yield
-
-
-def _looked(directory: Path) -> glance.Glance:
-    return glance.Glance(directory, MemoryTable(directory))  # type: ignore[arg-type]
 
 
 def remove(path: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,6 +22,8 @@ from spark_queue.delta.replica.state import Replica
 from spark_queue.delta.store import replicas
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.tables import lives
+from spark_queue.delta.tables.local_log import LocalLog
+from spark_queue.delta.tables.open_table import OpenTable
 from spark_queue.local.working import LocalClaim
 
 Row = dict[str, Any]
@@ -213,6 +216,7 @@ class _Play:
             self._clock.advance(2 * LEASE)
         self._queues = {n: hand.queue for n, hand in self._hands.items()}
         self._claims = {n: list(hand.claims) for n, hand in self._hands.items()}
+        self._tables = {n: _tables_of(hand.queue) for n, hand in self._hands.items()}
         self._told = {n: list(hand.told) for n, hand in self._hands.items()}
         self._allowed = orders_laws.Allowed(
             lapses=history.lapses,
@@ -267,6 +271,8 @@ class _Play:
             hand = self._hands[number]
             hand.claims, hand.told = list(self._claims[number]), list(self._told[number])
             hand.time, hand.queue = self._world.time, self._queues[number]
+            for log, table in self._tables[number]:
+                log._opened = copy.deepcopy(table)  # noqa: SLF001 - as it was before the first run
             works[number] = partial(hand.work, verbs)
         return works
 
@@ -319,6 +325,13 @@ class _Play:
             hand.tell("life", name=lives.mine(self._path / "status"))
             hand.work("resume, claim 9, ack" if hand.queue.paused else "claim 9, ack")
         return hand
+
+
+def _tables_of(queue: LocalQueue) -> list[tuple[LocalLog[Any], OpenTable | None]]:
+    """Return the logs that a handle has opened, and what it knows of each."""
+    logs = queue._store.handle.place._logs.values()  # noqa: SLF001 - they are not to be shared
+    mine = (log for log in logs if isinstance(log, LocalLog))
+    return [(log, log._opened) for log in mine]  # noqa: SLF001 - as above
 
 
 def _make(path: Path, scope: str, clock: ManualClock) -> None:

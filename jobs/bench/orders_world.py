@@ -24,10 +24,9 @@ from spark_queue.delta import steps
 from spark_queue.delta.commands import claims
 from spark_queue.delta.tables import (
     appending,
-    file_log,
-    glance,
     lives,
     local_log,
+    open_table,
     traces,
     turnstile,
     whole,
@@ -225,10 +224,10 @@ class World:
         with ExitStack() as patches:
             patches.enter_context(Process().running())
             for owner, name, around in (
-                (file_log, "newest_version", self._looks),
                 (local_log, "newest_version", self._looks),
+                (open_table, "newest_version", self._looks),
                 (whole, "trace", self._looks),
-                (glance, "at", self._looks),
+                (open_table, "opened", self._looks),
                 (traces, "_read_notes", self._looks),
                 (lives, "has_ended", self._asks_who_lives),
                 (appending.Appending, "written", self._writes),

@@ -30,16 +30,14 @@ from pyspark.sql.types import (
 from spark_queue.checks import require_methods
 from spark_queue.clock import Clock, require_clock
 from spark_queue.delta.steps import until_done
-from spark_queue.delta.tables import local_place, tidying, turnstile
+from spark_queue.delta.tables import paths, tidying, turnstile
 from spark_queue.delta.tables.address import TableAddress, require_path
 from spark_queue.delta.tables.commits import newest_version
 from spark_queue.delta.tables.heads import new_token
 from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.log import Log, log_of
-from spark_queue.delta.tables.natives import Natives
 from spark_queue.delta.tables.spark_types import arrow_schema_of
 from spark_queue.delta.tables.traces import birth
-from spark_queue.delta.tables.wishes import is_fresh
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.inprocess.idempotency import InMemoryIdempotencyKeyStore, KeyState
 from spark_queue.wording import shorten
@@ -149,10 +147,9 @@ class DeltaIdempotencyKeyStore:
         self._log: Log[KeysHead] = log_of(spark, self._address, _parse)
         if not self._log.exists():
             self._log.create(_SCHEMA.json(), replaces=False, skipping="_step,_kind,key")
-        self._directory = local_place.local_directory(self._log.location())
+        self._directory = paths.local_directory(self._log.location())
         self._head: KeysHead | None = None
         self._state: tuple[object, int | None] = (None, None)
-        self._natives = Natives()
         self._gathering = threading.Lock()
         self._writing = threading.Lock()
         self._calls: list[_Call] = []
@@ -272,22 +269,16 @@ class DeltaIdempotencyKeyStore:
 
     def _commit(self, head: KeysHead, rows: list[tuple[Any, ...]]) -> bool:
         """Append a step, without Spark where the table is on this machine's disk."""
-        native = self._native()
-        if native is None:
+        if not self._log.is_readable():
             return self._log.commit(head, self._spark.createDataFrame(rows, _ROW), is_synced=False)
-        self._log.require_own_transactions()
         columns = {
             field.name: pa.array([row[at] for row in rows], field.type)
             for at, field in enumerate(arrow_schema_of(_ROW))
         }
-        ours = native.commit(head, pa.table(columns))
-        tidying.look_after(native)
+        ours = self._log.commit(head, pa.table(columns))
+        if isinstance(self._log, LocalLog):
+            tidying.look_after(self._log)
         return ours
-
-    def _native(self) -> LocalLog | None:
-        if self._directory is None or not is_fresh(self._spark):
-            return None
-        return self._natives.plain(self._directory)
 
     def _state_now(self) -> tuple[object, int | None]:
         """Return which table there is, and its version, where this process sees its files."""

@@ -213,10 +213,11 @@ class LocalQueue(Worked, Maintaining, ReaderRegistry["LocalReader"]):
         rules = EnqueueRules(on_duplicate=on_duplicate, on_full=on_full)
         given: object = [dict(rows)] if isinstance(rows, Mapping) else rows
         traces = tracing.stored_traces(trace)
-        frame = check_rows(store, given, order_by=order_by)
+        at = Snapshot(store)
+        frame = check_rows(store, given, order_by=order_by, at=at)
         tracing.require_one_each(traces, len(frame.rows), is_ordered=order_by is not None)
         frame = frame.traced(traces)
-        done = enqueue.entered(Snapshot(store), frame, rules)
+        done = enqueue.entered(at, frame, rules)
         return EnqueueResult(
             step=done.step,
             inserted=done.inserted,

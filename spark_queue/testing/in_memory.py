@@ -28,7 +28,7 @@ from spark_queue.delta.tables.commits import Commit
 from spark_queue.delta.tables.facts import Listener
 from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.log import Head, Log
-from spark_queue.delta.tables.schema import HEAD, META_LANE, SKIPPING_COLUMNS, fields_of
+from spark_queue.delta.tables.schema import SKIPPING_COLUMNS, fields_of
 from spark_queue.delta.tables.step_rows import columns_of, step_rows, table_of
 from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.errors import InvalidArgumentError, QueueNotFoundError
@@ -42,8 +42,6 @@ _Head = TypeVar("_Head", bound=Head)
 
 #: The column by which the rows of a step are put into files.
 _PARTITION = "_gen"
-
-_TEXTS = ("_kind", "_step", "_body")
 
 
 class MemoryTables:
@@ -115,25 +113,14 @@ class MemoryLog(Log[_Head]):
         """See :meth:`Log.follow`."""
         return self._commits[since + 1 : until + 1]
 
-    def kept(self) -> MemoryLog[_Head] | None:
-        """See :meth:`Log.kept`."""
-        return self if self.exists() else None
+    def is_readable(self) -> bool:
+        """See :meth:`Log.is_readable`."""
+        return self.exists()
 
     def drop(self) -> None:
         """See :meth:`Log.drop`."""
         with self._lock:
             self._begin(None)
-
-    def head(self, since: int = 0) -> _Head | None:
-        """See :meth:`Log.head`."""
-        newest = self.parsed(self.text(HEAD, self._step))
-        return newest if newest is not None and newest.step >= since else None
-
-    def last_seq(self, step: int) -> int | None:
-        """See :meth:`Log.last_seq`."""
-        del step
-        ends = (file.ranges["_seq"][1] for file in self.files() if "_seq" in file.ranges)
-        return max(ends, default=0)
 
     def create(
         self, schema: str, *, replaces: bool = True, skipping: str = SKIPPING_COLUMNS
@@ -146,22 +133,16 @@ class MemoryLog(Log[_Head]):
             if replaces or not self.exists():
                 self._begin(schema)
 
-    def commit(
-        self,
-        head: Head,
-        rows: DataFrame | pa.Table | None,
-        *,
-        small: bool = True,
-        known: int | None = None,
-        is_synced: bool = True,
+    def append(
+        self, head: Head, rows: DataFrame | pa.Table | None, *, is_synced: bool = True
     ) -> bool:
-        """See :meth:`Log.commit`."""
-        del small, known, is_synced
+        """See :meth:`Log.append`."""
+        del is_synced
         with self._lock:
             if self._step != head.step - 1:
                 return False
             whole = step_rows(self._schema, head, rows)
-            new = [self._keep(gen, part, head.step) for gen, part in _parts(whole)]
+            new = [self._keep(gen, part) for gen, part in _parts(whole)]
             self._files.update({file.path: file for file in new})
             self._commits.append(_commit(step=head.step, token=head.token, files=new))
             self._step = head.step
@@ -208,7 +189,6 @@ class MemoryLog(Log[_Head]):
 
     def written(self, gen: int, rows: pa.Table) -> dict[str, Any]:
         """See :meth:`Log.written`."""
-        # Rows of several steps: nothing is said of them.
         file = self._keep(gen, rows)
         return {"path": file.path, "file": file}
 
@@ -236,47 +216,23 @@ class MemoryLog(Log[_Head]):
         for add in adds:
             self._rows.pop(add["path"], None)
 
-    def text(self, kind: str, step: int) -> str | None:
-        """See :meth:`Log.text`."""
-        return next(iter(self._texts(kind, step)), None)
-
-    def texts(self, kind: str) -> list[str]:
-        """See :meth:`Log.texts`."""
-        return self._texts(kind)
-
-    def _texts(self, kind: str, step: int | None = None) -> list[str]:
-        """Return the texts of the rows of a kind, of one step or of all."""
-        lane = [file for file in self.files() if file.gen == META_LANE]
-        files = [file for file in lane if step is None or file.may_have("_step", step, step)]
-        rows = self.rows_of(files, _TEXTS).to_pylist()
-        return [
-            row["_body"]
-            for row in rows
-            if row["_kind"] == kind and (step is None or row["_step"] == step)
-        ]
-
     def _require_table(self) -> None:
         if not self.exists():
             raise QueueNotFoundError(self.address.target)
 
-    def _keep(self, gen: int, rows: pa.Table, step: int | None = None) -> LogFile:
-        """Keep rows of one partition, which nobody reads before a commit names them.
-
-        Parameters
-        ----------
-        step : int, optional
-            The step that all of them are of.
-        """
-        ranges = {} if step is None else {"_step": (step, step)}
-        ends = pc.min_max(rows["_seq"]).as_py()
-        if ends["min"] is not None:
-            ranges["_seq"] = (ends["min"], ends["max"])
+    def _keep(self, gen: int, rows: pa.Table) -> LogFile:
+        """Keep rows of one partition, which nobody reads before a commit names them."""
+        ends = {name: pc.min_max(rows[name]).as_py() for name in ("_step", "_seq")}
         file = LogFile(
             path=str(next(self._numbers)),
             gen=gen,
             size=rows.num_rows,
             rows=rows.num_rows,
-            ranges=ranges,
+            ranges={
+                name: (end["min"], end["max"])
+                for name, end in ends.items()
+                if end["min"] is not None
+            },
         )
         self._rows[file.path] = rows
         return file

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -142,7 +143,7 @@ def test_a_claim_whose_answer_was_lost_can_be_asked_for_again(
     """After a crash between commit and answer, the same claim id gives the same items."""
     commit = LocalLog.commit
 
-    def crash(log: LocalLog, head: StatusHead, rows: pa.Table | None, **how: bool) -> bool:
+    def crash(log: LocalLog[Any], head: StatusHead, rows: pa.Table | None, **how: bool) -> bool:
         commit(log, head, rows, **how)
         raise ConnectionError("the driver is gone")
 

@@ -12,13 +12,14 @@ import pyarrow as pa
 from spark_queue.delta.store import committing, memory
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables import whole
 from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.delta.tables.commits import Commit
 from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.heads import StatusHead, following
 from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.schema import CONFIG, META_LANE, STATUS_COLUMNS
-from spark_queue.delta.tables.wishes import PlainSession, Session
+from spark_queue.delta.tables.wishes import PlainSession, Session, spark_of
 from spark_queue.session import DURABILITY
 from spark_queue.testing.in_memory import MemoryTables
 
@@ -75,12 +76,19 @@ class TestedLog:
 
     def head(self) -> StatusHead:
         """Return the newest head, of a log that is whole."""
-        return self.store.newest_status.after(None) or StatusHead()
+        found = whole.newest_head("log", "status", self.log, self.directory, None)
+        return found or StatusHead()
 
     def append(self, head: StatusHead, rows: pa.Table | None) -> bool:
-        """Append a step, and tell whether it is ours."""
-        at = Snapshot(self.store)
-        return committing._append(at, "status", head, rows, small=not self.by_spark)
+        """Append a step, and tell whether it is ours; rows that are a frame are left to Spark."""
+        given: Any = rows
+        if self.by_spark and rows is not None:
+            given = spark_of(self.session, "the exercise").createDataFrame(rows)
+        return committing._append(Snapshot(self.store), "status", head, given, small=True)
+
+    def append_here(self, head: StatusHead, rows: pa.Table) -> bool:
+        """Append a step whose rows are in this process."""
+        return committing._append(Snapshot(self.store), "status", head, rows, small=True)
 
     def add(self, *seqs: int) -> StatusHead:
         """Append the next step, which nobody else makes."""

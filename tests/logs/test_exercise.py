@@ -23,8 +23,10 @@ from tests.unit.local.test_damage import COMMITS, FILES, Damage
 #: All kinds of logs, with Spark as the one who commits on a shared store and on this disk; and
 #: those whose files this process reads.
 FAR = pytest.param("far", marks=pytest.mark.spark)
-EVERY = ("memory", "local", FAR, pytest.param("spark", marks=pytest.mark.spark))
+SPARK = pytest.param("spark", marks=pytest.mark.spark)
+EVERY = ("memory", "local", FAR, SPARK)
 HERE = ("memory", "local")
+DISK = ("local", SPARK)
 
 _MORE = {"name": "_more", "type": "string", "nullable": True, "metadata": {}}
 
@@ -63,7 +65,7 @@ def test_a_step_that_somebody_has_is_lost(log: TestedLog) -> None:
     assert log.seqs() == [1, 3]
 
 
-@pytest.mark.parametrize("log", [*HERE, FAR], indirect=True)
+@pytest.mark.parametrize("log", EVERY, indirect=True)
 def test_rows_of_a_step_are_found_by_their_kind(log: TestedLog) -> None:
     """A text is that of its step; a step that has none of a kind has none."""
     head = StatusHead()
@@ -83,12 +85,12 @@ def test_a_column_that_is_added_is_null_in_what_was_there(log: TestedLog) -> Non
     log.add(1)
     known = log.version()
 
-    log.log.add_columns([_MORE]) if log.by_spark else log.rows_here.add_columns([_MORE])
+    log.log.add_columns([_MORE])
 
     head = following(log.head())
     assert log.append(head, rows(2).append_column("_more", [["new"]]))
     again = log.open_again()
-    assert "_more" in (again.store.newest_status.columns() or ())
+    assert "_more" in (again.store.status_columns() or ())
     assert (again.head().step, again.seqs()) == (2, [1, 2])
     if log.rows_of_files:
         assert set(
@@ -96,6 +98,61 @@ def test_a_column_that_is_added_is_null_in_what_was_there(log: TestedLog) -> Non
         ) == {None, "new"}
     assert known is not None
     assert [commit.redefines for commit, _ in log.follow(known)] == [True, False]
+
+
+@pytest.mark.parametrize("log", [SPARK], indirect=True)
+def test_steps_of_spark_and_of_this_process_follow_each_other(log: TestedLog) -> None:
+    """Each sees those of the other at once, and a step that either has is lost to the other."""
+    first = log.add(1)
+    late = following(first)
+    second = following(log.head())
+    assert log.append_here(second, rows(2))
+    assert not log.append(late, rows(9))
+    third = following(second)
+    assert log.append(third, rows(3))
+    assert not log.append_here(following(second), rows(9))
+
+    assert log.append_here(following(third), rows(4))
+
+    assert log.seqs() == [1, 2, 3, 4]
+    assert log.open_again().head().step == 4
+
+
+@pytest.mark.parametrize("log", HERE, indirect=True)
+def test_handles_of_a_log_see_each_others_steps(log: TestedLog) -> None:
+    """One that has looked before sees what another has made, replaced and added since."""
+    log.add(1)
+    other = log.open_again()
+    assert (other.head().step, other.seqs()) == (1, [1])
+
+    log.add(2)
+    old = [file for file in log.files() if file.gen == 0]
+    here = log.rows_here
+    add = here.written(0, here.rows_of(old, here.columns()))
+    assert here.replace(old, [add], takes_away=False)
+    log.log.add_columns([_MORE])
+
+    assert (other.head().step, other.seqs()) == (2, [1, 2])
+    assert add["path"] in {file.path for file in other.files()}
+    assert "_more" in other.rows_here.columns()
+    assert other.add(3).step == 3
+    assert log.seqs() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("log", HERE, indirect=True)
+def test_a_log_that_was_made_in_the_place_of_another_is_another(log: TestedLog) -> None:
+    """A handle that knew the first sees nothing of it in the second, and goes on there."""
+    for seq in (1, 2):
+        log.add(seq)
+    other = log.open_again()
+    assert other.seqs() == [1, 2]
+
+    log.log.drop()
+    again = log.open_again()
+    again.create()
+
+    assert again.add(7).step == 1
+    assert (other.head().step, other.seqs()) == (1, [7])
 
 
 @pytest.mark.parametrize("kind", ["memory", "local"])
@@ -175,7 +232,7 @@ def test_processes_that_append_have_a_step_each(log: TestedLog, place: str) -> N
     assert tokens == dict(made)
 
 
-@pytest.mark.parametrize("log", HERE, indirect=True)
+@pytest.mark.parametrize("log", [*HERE, SPARK], indirect=True)
 def test_files_are_put_in_the_place_of_others(log: TestedLog) -> None:
     """The same rows lie elsewhere then, and a follower sees no step."""
     for seq in (1, 2):
@@ -196,7 +253,7 @@ def test_files_are_put_in_the_place_of_others(log: TestedLog) -> None:
     assert commit.gone == {file.path for file in old}
 
 
-@pytest.mark.parametrize("log", HERE, indirect=True)
+@pytest.mark.parametrize("log", [*HERE, SPARK], indirect=True)
 def test_files_that_are_gone_are_not_replaced(log: TestedLog) -> None:
     """Who comes second to a file has changed nothing, and removes what he has written."""
     log.add(1, 2)
@@ -212,7 +269,7 @@ def test_files_that_are_gone_are_not_replaced(log: TestedLog) -> None:
     assert (log.version(), log.seqs(), log.open_again().seqs()) == (version, [1, 2], [1, 2])
 
 
-@pytest.mark.parametrize("log", HERE, indirect=True)
+@pytest.mark.parametrize("log", [*HERE, SPARK], indirect=True)
 def test_rows_that_are_taken_away_are_no_step(log: TestedLog) -> None:
     """A follower does not take their commit for one, and a step follows upon it."""
     log.add(1, 2)
@@ -240,7 +297,7 @@ def test_a_file_that_was_never_there_is_an_error(log: TestedLog) -> None:
         here.rows_of([old], ["_seq"])
 
 
-@pytest.mark.parametrize("log", ["local"], indirect=True)
+@pytest.mark.parametrize("log", DISK, indirect=True)
 def test_a_follower_behind_a_clean_up_is_told(log: TestedLog) -> None:
     """A commit that is gone is an error; the newest version and what is read are right."""
     for seq in range(1, 6):
@@ -259,7 +316,7 @@ def test_a_follower_behind_a_clean_up_is_told(log: TestedLog) -> None:
     assert log.seqs() == [1, 2, 3, 4, 5, 6]
 
 
-@pytest.mark.parametrize("log", ["local"], indirect=True)
+@pytest.mark.parametrize("log", DISK, indirect=True)
 def test_a_log_is_read_from_its_checkpoint(log: TestedLog) -> None:
     """Summed up, it has the same head and rows, for those who knew it and for others."""
     vars(log.rows_here)["_each"] = 5  # so that few steps are enough
@@ -274,9 +331,7 @@ def test_a_log_is_read_from_its_checkpoint(log: TestedLog) -> None:
     assert log.open_again().add(1_000).step == head.step + 1
 
 
-@pytest.mark.parametrize(
-    "log", ["local", pytest.param("spark", marks=pytest.mark.spark)], indirect=True
-)
+@pytest.mark.parametrize("log", DISK, indirect=True)
 def test_rows_and_commits_of_others_are_no_steps(log: TestedLog) -> None:
     """Rows of no step move no head, and a step follows upon their commit."""
     first, known = log.add(1), log.version()

@@ -193,7 +193,7 @@ def _is_half_dropped(store: Store) -> bool:
 def _has_status_log(store: Store) -> bool:
     """Tell whether what is in the place of a status log is one, and no table of somebody's."""
     try:
-        return "_lease" in (store.newest_status.columns() or ())
+        return "_lease" in (store.status_columns() or ())
     except FileAccessError:
         directory = paths.directory_of(store.session, store.status.address)
         if directory is None or directory.exists():

@@ -111,7 +111,7 @@ def enqueue(
     is_decidable = set(extra) <= DECIDABLE and at.is_decidable
     frame: Frame | None = None
     if is_decidable and not extra:
-        here = rows.checked_here(store, df, order_by)
+        here = rows.checked_here(at, df, order_by)
         frame = None if here is None else here.traced(trace)
     if frame is None:
         frame = planner_of(store).frame(
@@ -141,7 +141,7 @@ def entered(
         return _foresee(command.decide(Snapshot(store)))
     done = on_items(store, action, command.decide, at=at, started=started)
     if done.step:
-        _trim(store)
+        _trim(at)
     return done
 
 
@@ -174,12 +174,13 @@ def _carried(store: Store, trace: Traces) -> Traces:
     return trace if trace is not None and store.carries_traces() else None
 
 
-def _trim(store: Store) -> None:
+def _trim(at: Snapshot) -> None:
     """Drop what readers have too much of; the items are in the queue, even if this fails."""
     try:
-        trim.full(store)
+        trim.full(at)
     except Exception:  # noqa: BLE001 - the step it follows stands
-        logger.exception("%s: a reader keeps more than it may until the next enqueue", store.name)
+        name = at.store.name
+        logger.exception("%s: a reader keeps more than it may until the next enqueue", name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,12 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession, functions as F
 from pyspark.sql.types import StructType
 
-from spark_queue.delta.tables import glance, jvms, output_columns, paths, turnstile
+from spark_queue.delta.tables import jvms, output_columns, paths, turnstile
 from spark_queue.delta.tables.address import TableAddress
 from spark_queue.delta.tables.appending import sync_commits
 from spark_queue.delta.tables.claim_record import ClaimRecord, find_record, read_record
 from spark_queue.delta.tables.forcing import make_directory
+from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.spark_log import is_delta
 from spark_queue.delta.tables.wishes import promises_disk
 
@@ -72,11 +73,14 @@ class Output:
         SchemaMismatchError
             When the results do not fit the table that is there.
         """
-        seen = glance.at(self._directory())
-        if seen is None:
+        directory = self._directory()
+        log = None if directory is None else LocalLog.at(directory)
+        if log is not None and log.may_look():
+            there = output_columns.schema_of(log.schema())
+        else:
             self._make(self.spark.createDataFrame([], results))
             self._force(self._place())
-        there = self.read().schema if seen is None else output_columns.schema_of(seen.schema)
+            there = self.read().schema
         output_columns.require(
             self.spark,
             self.address,

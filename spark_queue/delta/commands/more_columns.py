@@ -9,8 +9,6 @@ from spark_queue.delta.input.kinds import Field
 from spark_queue.delta.store.committing import require_not_held
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import LogName
-from spark_queue.delta.tables.made import is_plain
-from spark_queue.delta.tables.schema import json_of
 from spark_queue.errors import SchemaMismatchError
 
 
@@ -64,8 +62,5 @@ def _missing(store: Store, which: LogName, columns: Sequence[Field]) -> list[Fie
 def _add(store: Store, which: LogName, columns: Sequence[Field]) -> None:
     # A row of our own has no values in them.
     fields = [{**field, "nullable": True} for field in kinds.to_json(columns)["fields"]]
-    native = store.native(which)
-    if native is not None and is_plain(json_of(fields)):
-        native.add_columns(fields)
-    else:
-        (store.queue if which == "queue" else store.status).add_columns(fields)
+    log = store.queue if which == "queue" else store.status
+    log.add_columns(fields)

@@ -16,6 +16,7 @@ from spark_queue.delta.input.plain.arrow_order import sort_rows
 from spark_queue.delta.input.plain.marking import mark_rows
 from spark_queue.delta.input.plain.rows import fit_rows
 from spark_queue.delta.planner import planner_of
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import QUEUE_COLUMNS, TRACE
 from spark_queue.errors import SparkNeededError
@@ -66,7 +67,11 @@ class MarkedRows:
 
 
 def check_rows(
-    store: Store, given: object, *, order_by: str | Sequence[str] | None = None
+    store: Store,
+    given: object,
+    *,
+    order_by: str | Sequence[str] | None = None,
+    at: Snapshot | None = None,
 ) -> MarkedRows:
     """Check rows, and compute their keys.
 
@@ -78,14 +83,17 @@ def check_rows(
         The rows; see :func:`~spark_queue.delta.input.plain.marking.marked`, also for the errors.
     order_by : str or sequence of str, optional
         Columns by which they are put in order.
+    at : Snapshot, optional
+        The queue as the caller has seen it a moment ago.
     """
-    rows = _check(store, given, order_by)
+    at = Snapshot(store) if at is None else at
+    rows = _check(at, given, order_by)
     store.require_inputs(rows.given.column_names)
     return rows
 
 
-def _check(store: Store, given: object, order_by: str | Sequence[str] | None) -> MarkedRows:
-    settings, columns = store.settings(store.status_head()), columns_of(store)
+def _check(at: Snapshot, given: object, order_by: str | Sequence[str] | None) -> MarkedRows:
+    store, settings, columns = at.store, at.settings, user_columns(at)
     key_rules.require_same_texts(store.name, settings, columns)
     table = sort_rows(fit_rows(given, columns), order_by)
     return MarkedRows(store, table, mark_rows(table, columns, settings.config))
@@ -93,14 +101,14 @@ def _check(store: Store, given: object, order_by: str | Sequence[str] | None) ->
 
 def checked_again(store: Store, given: pa.Table, extra: Sequence[str]) -> MarkedRows:
     """Check rows that were items before, with some columns of the log as they had them then."""
-    frame = _check(store, given.drop_columns(list(extra)), None)
+    frame = _check(Snapshot(store), given.drop_columns(list(extra)), None)
     named = frame.rows
     for name in extra:
         named = named.append_column(name, given[name])
     return MarkedRows(store, frame.given, named)
 
 
-def checked_here(store: Store, given: object, order_by: object) -> MarkedRows | None:
+def checked_here(at: Snapshot, given: object, order_by: object) -> MarkedRows | None:
     """Check few rows that are in this process already; ``None`` where Spark has to.
 
     That is where they are a frame of Spark, are many, or have a key that only Spark computes.
@@ -109,7 +117,7 @@ def checked_here(store: Store, given: object, order_by: object) -> MarkedRows | 
     if not is_table or order_by is not None or len(given) > FEW:  # type: ignore[arg-type]
         return None
     try:
-        return check_rows(store, given)
+        return check_rows(at.store, given, at=at)
     except SparkNeededError:
         return None
 
@@ -122,11 +130,16 @@ def columns_of(store: Store) -> tuple[Field, ...]:
     SparkNeededError
         When only Spark reads the tables.
     """
-    is_far = not store.is_local() and store.queue.is_followed()
-    if store.native("queue") is None and not is_far:
+    return user_columns(Snapshot(store))
+
+
+def user_columns(at: Snapshot) -> tuple[Field, ...]:
+    """Return the same as of a snapshot; the error is that of :func:`columns_of`."""
+    store = at.store
+    if at.item_log is None and (store.is_local() or not store.queue.is_followed()):
         why = "its tables ask for more than plain reads and appends"
         raise SparkNeededError(f"to enqueue into {store.name!r}", why)
-    return _fields(store.columns())
+    return _fields(at.columns)
 
 
 @lru_cache(maxsize=64)

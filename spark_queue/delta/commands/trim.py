@@ -4,25 +4,29 @@ from __future__ import annotations
 
 from spark_queue.delta.commands import admin, readers
 from spark_queue.delta.planner import planner_of
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import CANCELLED
+from spark_queue.reader_config import ReaderConfig
 
 #: Why an item was dropped.
 FULL = "dropped: the reader is full"
 LAGS = "dropped: the reader is too far behind"
 
 
-def full(store: Store) -> int:
+def full(at: Snapshot) -> int:
     """Drop the oldest items of readers that are over their limits and say so; return how many.
 
-    Items in flight stay, and count.
+    Items in flight stay, and count. The readers are those of the newest step that was seen.
     """
-    dropped = 0
-    for reader in readers.every(store):
-        limits = reader.limits()
-        if limits.full_policy == "drop_oldest":
-            dropped += _items(reader, limits.max_items, FULL)
-            dropped += _bytes(reader, limits.max_bytes)
+    dropped, newest = 0, at.cache.queue.head or at.queue
+    for number, facts in newest.readers.items():
+        if facts.streams or facts.config.get("full_policy") != "drop_oldest":
+            continue
+        reader = readers.prepare(at.store.of_reader(number))
+        limits = ReaderConfig.from_dict(facts.config)
+        dropped += _items(reader, limits.max_items, FULL)
+        dropped += _bytes(reader, limits.max_bytes)
     return dropped
 
 

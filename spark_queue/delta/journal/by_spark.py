@@ -14,10 +14,10 @@ from spark_queue.delta.input.values import bytes_of
 from spark_queue.delta.journal.tables import Touched, by_column
 from spark_queue.delta.ownership import GivenBack
 from spark_queue.delta.plans import fold
+from spark_queue.delta.store.by_spark import since_checkpoint
 from spark_queue.delta.store.store import Store, is_long
 from spark_queue.delta.tables import rows
 from spark_queue.delta.tables.heads import StatusHead
-from spark_queue.delta.tables.recent import since_checkpoint
 from spark_queue.delta.tables.schema import CLAIMED, ITEM, READY, SCHEDULE
 from spark_queue.delta.upkeep import maintain
 from spark_queue.journal.records import Entry
@@ -110,7 +110,7 @@ class SparkTables:
         """See :class:`JournalTables`."""
         if retention is not None:
             maintain.drop_finished(self._store, retention, archive_to)
-        if self._store.handle.natives is None:
+        if not self._store.handle.is_native:
             maintain.compact(self._store)
 
     def _items(self) -> DataFrame:

@@ -191,7 +191,7 @@ class DeltaJournal:
     def erase(self) -> None:
         """Remove the queue and everything in it."""
         self._ownership.end_with_the_queue()
-        self._store.handle.natives = None
+        self._store.handle.is_native = False
         admin.drop(self._store)
 
     def close(self) -> None:
@@ -199,7 +199,7 @@ class DeltaJournal:
         try:
             self._ownership.end()
         finally:
-            self._store.handle.natives = None
+            self._store.handle.is_native = False
             self._store.forget()
 
     def is_held(self) -> bool:

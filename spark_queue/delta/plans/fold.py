@@ -24,7 +24,7 @@ def find_touched(recent: DataFrame, *, is_long: bool = False) -> DataFrame:
     Parameters
     ----------
     recent : DataFrame
-        As :func:`recent.since_checkpoint` returns it.
+        As :func:`by_spark.since_checkpoint` returns it.
     is_long : bool
         Whether there are so many rows that a sort of them takes long.
 

@@ -19,8 +19,8 @@ from spark_queue.delta.sql.database import Database
 from spark_queue.delta.sql.log_rows import ENTERED, TooManyRowsError, bounds_of
 from spark_queue.delta.sql.sql_engines import SqlEngine
 from spark_queue.delta.sql.statements import over, statement
+from spark_queue.delta.store import by_spark
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables import recent
 from spark_queue.delta.tables.heads import StatusHead
 from spark_queue.delta.tables.schema import CLAIMED, ITEM, RECENT, STATUS_COLUMNS
 from spark_queue.delta.tables.settings import Settings
@@ -110,7 +110,7 @@ class FrameRows:
     def with_step(self, states: Any, rows: DataFrame | pa.Table, step: int) -> Any:
         """See :class:`LogRows`."""
         frame = frame_of(states.sparkSession, rows)
-        return states.unionByName(_states(recent.of_step(frame, step)))
+        return states.unionByName(_states(by_spark.of_step(frame, step)))
 
     def entered_of(
         self,

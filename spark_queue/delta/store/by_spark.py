@@ -4,18 +4,65 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, functions as F
 from pyspark.sql.types import StructType
 
+from spark_queue.delta.store.memory import MAX_TAIL
 from spark_queue.delta.store.store import Store, is_long
-from spark_queue.delta.store.tails import Tail
-from spark_queue.delta.tables import recent
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.heads import StatusHead
-from spark_queue.delta.tables.schema import QUEUE_COLUMNS
+from spark_queue.delta.tables.schema import (
+    ITEM,
+    OPEN,
+    OPEN_LANE,
+    QUEUE_COLUMNS,
+    RECENT,
+    SERVED,
+    STATUS_COLUMNS,
+)
+from spark_queue.delta.tables.spark_types import struct_of
 from spark_queue.errors import InvalidArgumentError
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """The rows of the status log since its checkpoint, as of a step.
+
+    A process that makes step after step has their rows at hand, so that the next fold needs no
+    read of the table. What others have made meanwhile ends it.
+    """
+
+    head: StatusHead
+    rows: DataFrame
+    count: int
+    is_staged: bool = True
+
+    def followed_by(self, head: StatusHead, rows: DataFrame | None) -> Tail | None:
+        """Return the tail after a step; ``None`` where it is better read from the table."""
+        if head.step != self.head.step + 1 or head.checkpoint != self.head.checkpoint:
+            return None
+        if rows is None:
+            return replace(self, head=head)
+        count = self.count + head.log_rows - self.head.log_rows
+        if count > MAX_TAIL:
+            return None
+        union = self.rows.unionByName(of_step(rows, head.step))
+        return Tail(head, union, count, is_staged=False)
+
+    def staged(self) -> Tail:
+        """Return the tail with its rows computed.
+
+        What Spark estimates of a frame is the product of what it estimates of the frames that were
+        joined for it, and a computed frame keeps its estimate: from step to step its digits would
+        double. A limit, far beyond the rows there are, is the end of that.
+        """
+        if self.is_staged:
+            return self
+        bounded = self.rows.coalesce(1).limit(2 * self.count + MAX_TAIL)
+        return replace(self, rows=bounded.localCheckpoint(), is_staged=True)
 
 
 def items(store: Store) -> DataFrame:
@@ -48,7 +95,7 @@ def recent_rows(store: Store, head: StatusHead) -> DataFrame:
     at_hand = remembered(store, head)
     if at_hand is not None:
         return at_hand
-    rows = recent.since_checkpoint(store.status.read(), head)
+    rows = since_checkpoint(store.status.read(), head)
     if is_long(head):
         return rows
     rows = rows.localCheckpoint()
@@ -64,3 +111,44 @@ def remembered(store: Store, head: StatusHead) -> DataFrame | None:
         return None
     store.position().tail = tail = tail.staged()
     return tail.rows
+
+
+def since_checkpoint(status: DataFrame, head: StatusHead) -> DataFrame:
+    """Return the rows that a fold to a step reads: the checkpoint's, and those of the steps since.
+
+    Parameters
+    ----------
+    status : DataFrame
+        The status log.
+    head : StatusHead
+        The step to fold to.
+
+    Returns
+    -------
+    DataFrame
+        The columns :data:`RECENT`.
+    """
+    start = head.checkpoint.step
+    steps = (F.col("_kind") == ITEM) & (F.col("_step") > start) & (F.col("_step") <= head.step)
+    base = (F.col("_gen") == OPEN_LANE) & (F.col("_step") == start)
+    # The rows of a checkpoint lie in a lane, beside the generation of their item.
+    rows = status.where(steps | base).withColumn("_gen", F.coalesce("_item_gen", "_gen"))
+    return rows.select(*RECENT)
+
+
+def of_step(rows: DataFrame, step: int) -> DataFrame:
+    """Return the rows of one step, before they are in the log, as :func:`since_checkpoint` would.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        What the step writes; columns of the log that it leaves out are null.
+    step : int
+        The number of the step.
+    """
+    written = rows.where(F.col("_kind").isin(ITEM, OPEN, SERVED))
+    if "_item_gen" in rows.columns:
+        written = written.withColumn("_gen", F.coalesce("_item_gen", "_gen"))
+    known = {name: F.col(name) for name in rows.columns} | {"_step": F.lit(step).cast("long")}
+    nulls = {field.name: F.lit(None).cast(field.dataType) for field in struct_of(STATUS_COLUMNS)}
+    return written.select(*[known.get(name, nulls[name]).alias(name) for name in RECENT])

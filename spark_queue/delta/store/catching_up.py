@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from spark_queue.delta.replica.state import ENTERED, FOLLOWED, Row
 from spark_queue.delta.store.memory import Cache, Position, Seen
-from spark_queue.delta.store.newest import Newest
+from spark_queue.delta.tables import whole
 from spark_queue.delta.tables.commits import Commit
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.heads import QueueHead, StatusHead
@@ -54,7 +54,7 @@ def items(store: Store, cache: Cache) -> QueueHead:
     def enter(step: _Followed[QueueHead]) -> None:
         entered(cache, step.head, step.rows)
 
-    log = _Follow(store, "queue", store.queue, store.newest_items, cache.queue, cache)
+    log = _Follow(store, "queue", store.queue, cache.queue, cache)
     with cache.lock:
         return log.up_to_date(ENTERED, enter, cache.drop_replicas) or QueueHead()
 
@@ -72,7 +72,7 @@ def status(store: Store, cache: Cache) -> StatusHead:
     def drop() -> None:
         at.replica = at.tail = None
 
-    log = _Follow(store, "status", store.status, store.newest_status, at.status, cache)
+    log = _Follow(store, "status", store.status, at.status, cache)
     with cache.lock:
         return log.up_to_date(FOLLOWED, follow, drop) or StatusHead()
 
@@ -108,7 +108,6 @@ class _Follow(Generic[_Head]):
         store: Store,
         which: LogName,
         log: Log[_Head],
-        newest: Newest[_Head],
         seen: Seen[_Head],
         cache: Cache,
     ) -> None:
@@ -116,7 +115,6 @@ class _Follow(Generic[_Head]):
         self._cache = cache
         self._which: LogName = which
         self._log: Log[_Head] = log
-        self._newest: Newest[_Head] = newest
         self._seen: Seen[_Head] = seen
 
     def up_to_date(
@@ -134,12 +132,17 @@ class _Follow(Generic[_Head]):
             drop()
             if self._log.is_followed():
                 self._cache.columns = None
-            seen.head = self._newest.after(seen.head)
+            seen.head = self._find_head(seen.head)
         else:
             for step in steps:
                 apply(step)
         seen.version = version
         return seen.head
+
+    def _find_head(self, known: _Head | None) -> _Head | None:
+        store, log = self._store, self._log
+        directory = store.handle.place.directory_of(log)
+        return whole.newest_head(store.name, self._which, log, directory, known)
 
     def _steps(self, version: int, columns: Sequence[str]) -> list[_Followed[_Head]] | None:
         """Return the steps of the commits up to a version; ``None`` where they do not say all."""

@@ -13,10 +13,9 @@ from spark_queue.delta.replica.columns import rows_of
 from spark_queue.delta.replica.state import ENTERED, FOLLOWED, Row
 from spark_queue.delta.store import catching_up, fencing, replicas
 from spark_queue.delta.store.memory import Seen
-from spark_queue.delta.store.newest import Newest
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables import tidying
+from spark_queue.delta.tables import tidying, whole
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.heads import QueueHead, StatusHead
 from spark_queue.delta.tables.local_log import LocalLog
@@ -27,7 +26,7 @@ from spark_queue.errors import FencedError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from spark_queue.delta.store.tails import Tail
+    from spark_queue.delta.store.by_spark import Tail
 
 _Head = TypeVar("_Head", QueueHead, StatusHead)
 
@@ -60,12 +59,12 @@ def commit_items(at: Snapshot, head: QueueHead, rows: Rows, *, small: bool = Tru
             catching_up.entered(cache, head, _rows(rows, ENTERED) if cache.has_replicas() else [])
             _note(at, "queue", cache.queue, head)
         elif store.is_local():
-            _require_reached(catching_up.items(store, cache), head, store.newest_items)
+            _require_reached(at, "queue", catching_up.items(store, cache), head)
         elif not store.is_followed():
-            cache.queue.head = head if ours else store.newest_items.winner(head)
+            cache.queue.head = head if ours else _winner(at, "queue", head)
         elif not ours:
             # Whoever looks next follows it; here it only has to be there.
-            store.newest_items.winner(head)
+            _winner(at, "queue", head)
     return took if ours else None
 
 
@@ -90,11 +89,11 @@ def commit_status(
             catching_up.followed(position, head, known)
             _note(at, "status", position.status, head)
         elif store.is_local():
-            _require_reached(catching_up.status(store, at.cache), head, store.newest_status)
+            _require_reached(at, "status", catching_up.status(store, at.cache), head)
         elif not store.is_followed():
-            position.status.head = head if ours else store.newest_status.winner(head)
+            position.status.head = head if ours else _winner(at, "status", head)
         elif not ours:
-            store.newest_status.winner(head)
+            _winner(at, "status", head)
         position.tail = _tail_after(store, tail, head, rows) if ours and tail else None
     return took if ours else None
 
@@ -142,10 +141,18 @@ def _version(
     return log.version_of(head.token, seen.version)
 
 
-def _require_reached(newest: _Head, head: _Head, log: Newest[_Head]) -> None:
+def _winner(at: Snapshot, which: LogName, lost: _Head) -> _Head:
+    """Return the newest head after a step was lost."""
+    store = at.store
+    log: Log[Any] = store.queue if which == "queue" else store.status
+    newest: _Head = whole.winner(store.name, which, log, lost)
+    return newest
+
+
+def _require_reached(at: Snapshot, which: LogName, newest: _Head, head: _Head) -> None:
     """Check that a step is there, made by any process."""
     if newest.step < head.step:
-        log.winner(head)
+        _winner(at, which, head)
 
 
 def _admitted(store: Store, head: _Head) -> _Head:
@@ -162,26 +169,18 @@ def _append(at: Snapshot, which: LogName, head: _Head, rows: Rows, *, small: boo
     store = at.store
     if store.handle.hook is not None:
         store.handle.hook(which)
-    natives, is_synced = store.handle.natives, promises_disk(store.session)
-    is_table = rows is None or isinstance(rows, pa.Table)
+    is_synced, is_table = promises_disk(store.session), rows is None or isinstance(rows, pa.Table)
     log: Log[Any] = store.queue if which == "queue" else store.status
-    if natives is not None and is_table:
-        return _committed(natives.of(log), head, rows, is_synced=is_synced)
-    seen = at.cache.queue if which == "queue" else at.position.status
-    store.require_end(which, seen, head.step - 1)
-    # Rows that are here need no Spark, however many they are; without it there is no other way.
-    small = small or isinstance(rows, pa.Table) or not at.has_spark
-    native: Log[Any] | None = at.item_log if which == "queue" else at.status_log
-    if native is not None and small and is_table:
-        log.require_own_transactions()
-        return _committed(native, head, rows, is_synced=is_synced)
-    return log.commit(head, rows, small=small, known=seen.version)
-
-
-def _committed(log: Log[Any], head: _Head, rows: Rows, *, is_synced: bool) -> bool:
-    """Commit a step without Spark, and have the log looked after by others than its caller."""
-    ours = log.commit(head, rows, is_synced=is_synced)
-    if ours and isinstance(log, LocalLog):
+    if store.handle.is_native and isinstance(log, LocalLog) and is_table:
+        ours = log.append(head, rows, is_synced=is_synced)
+    else:
+        seen = at.cache.queue if which == "queue" else at.position.status
+        is_readable = (at.item_log if which == "queue" else at.status_log) is not None
+        store.require_end(which, seen, head.step - 1, is_readable=is_readable)
+        # Rows that are here need no Spark, however many they are.
+        small = small or is_table
+        ours = log.commit(head, rows, small=small, known=seen.version, is_synced=is_synced)
+    if ours and is_table and isinstance(log, LocalLog):
         tidying.look_after(log)
     return ours
 

@@ -11,7 +11,6 @@ from spark_queue.delta.store.place import QueuePlace
 from spark_queue.delta.tables import paths
 from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.delta.tables.facts import Listener
-from spark_queue.delta.tables.natives import Natives
 from spark_queue.delta.tables.wishes import PlainSession, Session
 from spark_queue.waiting.processes import Owner
 
@@ -35,8 +34,8 @@ class Handle:
         Called with :class:`StepFacts` after every step.
     holder : str
         The front that this handle writes for; empty for none.
-    natives : Natives, optional
-        The logs, where steps are committed without Spark.
+    is_native : bool
+        Whether steps are committed without Spark wherever their rows are in this process.
     around : callable, optional
         Put around each handler that is to work on the items without Spark; tests fail items there.
     """
@@ -47,24 +46,14 @@ class Handle:
     listener: Listener | None = None
     hook: Hook | None = None
     holder: str = ""
-    natives: Natives | None = None
+    is_native: bool = False
     around: Callable[[Any], Any] | None = None
     place: QueuePlace = field(init=False)
-    _owner: Owner = field(init=False, repr=False)
+    owner: Owner | None = field(init=False, repr=False)
+    """Whose session of Spark it is."""
 
     def __post_init__(self) -> None:
-        self._owner = Owner("the session of Spark")
+        is_plain = isinstance(self.session, PlainSession)
+        self.owner = None if is_plain else Owner("the session of Spark")
         paths.require_directory(self.session, self.address)
         self.place = QueuePlace(self.session, self.address)
-
-    def require_session(self) -> Handle:
-        """Return this, unless its session of Spark is that of a parent, who uses it meanwhile.
-
-        Raises
-        ------
-        SetupError
-            In a child of a fork.
-        """
-        if not isinstance(self.session, PlainSession):
-            self._owner.require()
-        return self

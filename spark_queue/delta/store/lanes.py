@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
 from spark_queue.delta.store.store import PATIENCE, Store
 from spark_queue.delta.tables import turnstile
 from spark_queue.delta.tables.facts import LogName
-from spark_queue.delta.tables.natives import Natives
+from spark_queue.delta.tables.local_log import LocalLog
+from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.wishes import STALENESS, is_fresh
-from spark_queue.errors import UnsafeSessionError
+from spark_queue.errors import InvalidArgumentError, UnsafeSessionError
 
 
 def write_natively(store: Store) -> None:
@@ -26,9 +28,23 @@ def write_natively(store: Store) -> None:
     if not is_fresh(store.session):
         raise UnsafeSessionError(STALENESS, "native commits would be read late; unset it")
     with store.writing("queue"):
-        logs = Natives()
-        logs.of(store.queue)
-    store.handle.natives = logs
+        _require_appends(store.queue)
+    store.handle.is_native = True
+
+
+def _require_appends(log: Log[Any]) -> None:
+    directory = log.find_directory()
+    if directory is None or not isinstance(log, LocalLog):
+        raise InvalidArgumentError(
+            f"native is True, and {log.address.target!r} is not on this machine's disk: on a "
+            "shared store steps are committed by Spark"
+        )
+    if "%" in str(directory):
+        raise InvalidArgumentError(
+            f"native is True, and deltalake takes the % in {str(directory)!r} for an escape: use "
+            "another path, or let Spark commit"
+        )
+    log.require_appends()
 
 
 @contextmanager

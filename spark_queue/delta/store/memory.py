@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from spark_queue.delta.replica.state import Replica
 from spark_queue.delta.tables.forks import is_stuck
 from spark_queue.delta.tables.heads import QueueHead, StatusHead
-from spark_queue.delta.tables.natives import Natives
 from spark_queue.delta.tables.settings import Settings
 
 if TYPE_CHECKING:
-    from spark_queue.delta.store.tails import Tail
+    from spark_queue.delta.store.by_spark import Tail
 
 _Head = TypeVar("_Head", QueueHead, StatusHead)
 
@@ -69,7 +68,6 @@ class Cache:
 
     queue: Seen[QueueHead] = field(default_factory=Seen)
     positions: dict[int, Position] = field(default_factory=dict)
-    natives: Natives = field(default_factory=Natives)
     columns: str | None = None
     """The columns of the item log on a shared store, until a commit changes more than rows."""
     lock: RLock = field(default_factory=RLock)
@@ -106,7 +104,7 @@ def forget(queue: str) -> None:
 def _part_from_parent() -> None:
     """Forget what a thread of the parent was about to change: it is not in this child."""
     for queue, cache in list(_caches.items()):
-        if is_stuck(cache.lock) or cache.natives.is_stuck():
+        if is_stuck(cache.lock):
             forget(queue)
 
 

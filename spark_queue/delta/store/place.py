@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from spark_queue.delta.tables import local_place, traces
+from spark_queue.delta.tables import paths, traces
 from spark_queue.delta.tables.address import QueueAddress, TableAddress
 from spark_queue.delta.tables.heads import QueueHead, StatusHead, status_head
 from spark_queue.delta.tables.log import Log, log_of
@@ -49,7 +49,7 @@ class QueuePlace:
         if self._location is None:
             self._location, self._key = self._first.detail()
             self._directories = {}
-            self._directory = local_place.local_directory(self._location)
+            self._directory = paths.local_directory(self._location)
             self._birth = traces.birth(self._directory)
             self._name = None if self._directory is None else str(self._directory.resolve())
         return self._location
@@ -63,6 +63,8 @@ class QueuePlace:
         birth = traces.birth(self.directory())
         if birth is not None and birth != self._birth:
             self._location = None
+            for log in self._logs.values():
+                log.forget()
             self.location()
         return f"{self.name()} {self._key}"
 

@@ -15,6 +15,7 @@ from spark_queue.delta.tables.wishes import PlainSession, small_steps
 from spark_queue.reader_config import ReaderConfig
 
 _T = TypeVar("_T")
+_Head = TypeVar("_Head", QueueHead, StatusHead)
 
 #: What a snapshot knows of its pair of steps; and what it shares with those of other readers.
 _WHEN = frozenset({"status", "queue", "settings", "reader", "limits", "outstanding"})
@@ -90,7 +91,7 @@ class Snapshot:
     @_LazyProperty
     def settings(self) -> Settings:
         """Return the configuration in force."""
-        return self.store.settings(self.status)
+        return self.store.settings(self.status, self.position)
 
     @_LazyProperty
     def reader(self) -> Registered | None:
@@ -112,12 +113,22 @@ class Snapshot:
     @_LazyProperty
     def item_log(self) -> Log[QueueHead] | None:
         """Return the item log, where it is read and written without Spark."""
-        return self.store.native("queue")
+        return self._readable(self.store.queue)
 
     @_LazyProperty
     def status_log(self) -> Log[StatusHead] | None:
         """Return the status log, where it is read and written without Spark."""
-        return self.store.native("status")
+        return self._readable(self.store.status)
+
+    def _readable(self, log: Log[_Head]) -> Log[_Head] | None:
+        # A queue that was made in the place of another is opened again.
+        _ = self.cache
+        return log if log.is_readable() else None
+
+    @_LazyProperty
+    def columns(self) -> str:
+        """Return the columns of the item log, as Spark writes a schema in JSON."""
+        return self.store.columns() if self.item_log is None else self.item_log.schema()
 
     @_LazyProperty
     def is_decidable(self) -> bool:
@@ -126,7 +137,7 @@ class Snapshot:
         Where steps of others do not come one by one, all would have to be read for each of our own.
         """
         store = self.store
-        if store.handle.natives is not None or small_steps(store.session) == "spark":
+        if store.handle.is_native or small_steps(store.session) == "spark":
             return False
         return store.is_followed()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from types import ModuleType
@@ -13,11 +13,9 @@ from spark_queue.clock import Clock, require_clock
 from spark_queue.delta.store import catching_up, memory
 from spark_queue.delta.store.handle import Handle
 from spark_queue.delta.store.memory import Cache, Position, Seen
-from spark_queue.delta.store.newest import Newest
-from spark_queue.delta.tables import turnstile, whole
+from spark_queue.delta.tables import paths, turnstile, whole
 from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.delta.tables.facts import Listener, LogName
-from spark_queue.delta.tables.glance import Glance
 from spark_queue.delta.tables.heads import (
     QueueHead,
     Registered,
@@ -36,7 +34,7 @@ from spark_queue.delta.tables.schema import (
     column_names,
 )
 from spark_queue.delta.tables.settings import Settings, format_of
-from spark_queue.delta.tables.wishes import PlainSession, Session, is_fresh, spark_of
+from spark_queue.delta.tables.wishes import PlainSession, Session, spark_of
 from spark_queue.errors import (
     FormatVersionError,
     LogDamagedError,
@@ -53,7 +51,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from spark_queue.delta.store.tails import Tail
+    from spark_queue.delta.store.by_spark import Tail
 
 
 #: Seconds to wait for the right to write: a step of millions of rows takes minutes.
@@ -79,8 +77,6 @@ class Store:
         place, address = handle.place, handle.address
         self.queue: Log[QueueHead] = place.log(address.queue, queue_head)
         self.status: Log[StatusHead] = place.log(address.status_of(reader), status_head)
-        self.newest_items = Newest(self.name, "queue", self.queue, place)
-        self.newest_status = Newest(self.name, "status", self.status, place)
 
     @classmethod
     def of(
@@ -109,8 +105,16 @@ class Store:
 
     @property
     def handle(self) -> Handle:
-        """What all readers share."""
-        return self._handle.require_session()
+        """What all readers share.
+
+        Raises
+        ------
+        SetupError
+            In a child of a fork, whose parent uses the session of Spark.
+        """
+        if self._handle.owner is not None:
+            self._handle.owner.require()
+        return self._handle
 
     @property
     def spark(self) -> SparkSession:
@@ -182,9 +186,21 @@ class Store:
 
     def exists(self) -> bool:
         """Tell whether the queue was created, completely."""
-        if self.newest_status.columns() is None:
-            return False
-        return self.newest_status.at_a_glance() is not None or not self.status.is_empty()
+        return self.status_columns() is not None and not self.status.is_empty()
+
+    def status_columns(self) -> Collection[str] | None:
+        """Return the columns of the status log; ``None`` where there is no such table.
+
+        Raises
+        ------
+        LogDamagedError
+            When its newest commit is not whole.
+        """
+        log = self.status
+        if log.is_unfinished():
+            return None
+        whole.require_uncut(self.name, "status", paths.directory_of(log.session, log.address))
+        return log.columns() if log.exists() else None
 
     def require_exists(self) -> StatusHead:
         """Return the newest head of the status log.
@@ -194,7 +210,7 @@ class Store:
         QueueNotFoundError
             When there is no queue under the name.
         """
-        columns = self.newest_status.columns()
+        columns = self.status_columns()
         if columns is None and self.status.is_unfinished():
             raise QueueNotFoundError(self.name, "its creation was cut, or is under way")
         if columns is None:
@@ -282,13 +298,10 @@ class Store:
 
     def _require_agreement(self, head: StatusHead) -> None:
         """Raise where the item log and this status log cannot both be whole."""
-        last = self.newest_status.glanced(Glance.last_seq)
-        # Read last: whatever a transition names has entered by then, also what others make now.
-        items = self.queue_head()
-        if last is None or last > items.last_seq:
-            whole.require_known_seqs(self.name, self.status, head, self.queue_head)
+        # The item log is read last: what a transition names has entered by then.
+        whole.require_known_seqs(self.name, self.status, head, self.queue_head)
         if self.reader == 0:
-            whole.require_known_steps(self.name, self.status, head, items)
+            whole.require_known_steps(self.name, self.status, head, self.queue_head())
 
     def require_whole(self) -> None:
         """Check that the item log on this machine's disk is all that this process knows of it.
@@ -299,26 +312,33 @@ class Store:
             When it is not.
         """
         seen = self.cache().queue
-        self.require_end("queue", seen, seen.head.step if seen.head else 0)
+        last = seen.head.step if seen.head else 0
+        self.require_end("queue", seen, last, is_readable=self.queue.is_readable())
 
-    def require_end(self, which: LogName, seen: Seen[Any], last: int) -> None:
+    def require_end(self, which: LogName, seen: Seen[Any], last: int, *, is_readable: bool) -> None:
         """Check that a log has its steps up to one.
 
         Where all its commits are looked at one by one none goes unseen, but the newest may be cut.
+
+        Parameters
+        ----------
+        is_readable : bool
+            Whether this process reads the log's files.
 
         Raises
         ------
         LogDamagedError
             When it has not.
         """
-        log: Newest[Any] = self.newest_items if which == "queue" else self.newest_status
-        if seen.version is not None and self.native(which) is not None:
-            log.require_uncut(seen.version)
+        log: Log[Any] = self.queue if which == "queue" else self.status
+        directory = self.handle.place.directory_of(log)
+        if directory is not None and seen.version is not None and is_readable:
+            whole.require_uncut_at(self.name, which, directory, seen.version)
         else:
-            log.require_end(last)
+            whole.require_end(self.name, which, log, directory, last)
 
     def recent(self, head: StatusHead) -> DataFrame:
-        """Return what a fold to a step reads (:func:`recent.since_checkpoint`).
+        """Return what a fold to a step reads (:func:`by_spark.since_checkpoint`).
 
         It is staged, unless it is long: then to read it twice, a few columns each time, costs less.
         """
@@ -352,12 +372,10 @@ class Store:
 
     def native(self, which: LogName) -> Log[Any] | None:
         """Return a log that can be read and written without Spark; ``None`` where it cannot."""
-        log = self.queue if which == "queue" else self.status
-        kept = log.kept()
-        if kept is not None or not self.is_local() or not is_fresh(self.session):
-            return kept
-        directory = self.handle.place.directory_of(log)
-        return None if directory is None else self.cache().natives.plain(directory)
+        # A queue that was made in the place of another is to be opened again.
+        self.handle.place.identity()
+        log: Log[Any] = self.queue if which == "queue" else self.status
+        return log if log.is_readable() else None
 
     def is_followed(self) -> bool:
         """Tell whether steps of others come to this process one by one, as far as it knows."""
@@ -381,9 +399,17 @@ class Store:
             if cache.queue.head is None and self.is_local():
                 cache.queue.head, cache.queue.version = QueueHead(), 0
 
-    def settings(self, head: StatusHead) -> Settings:
-        """Return the configuration in force at a step of the status log."""
-        known = self.position().settings
+    def settings(self, head: StatusHead, position: Position | None = None) -> Settings:
+        """Return the configuration in force at a step of the status log.
+
+        Parameters
+        ----------
+        head : StatusHead
+            The step.
+        position : Position, optional
+            What this process knows of the reader's log, where the caller has looked it up.
+        """
+        known = (position or self.position()).settings
         if head.config_step not in known:
             known[head.config_step] = self._read_settings(head.config_step)
         return known[head.config_step]
@@ -438,9 +464,6 @@ class Store:
         return LogDamagedError(self.name, which, 0, f"its newest head cannot be read: {exc}")
 
     def _read_settings(self, step: int) -> Settings:
-        text = self.newest_status.glanced(lambda seen: seen.text(CONFIG, step))
-        if text is not None:
-            return Settings.from_json(self.name, text)
         text = self.status.text(CONFIG, step)
         if text is None:
             why = f"the configuration that it names, a row of step {step}, is gone"

@@ -16,11 +16,12 @@ import re
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -31,6 +32,9 @@ from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.forcing import at_once, sync_directory, sync_file, sync_named
 from spark_queue.delta.tables.seals import read_actions, seal
 from spark_queue.delta.tables.traces import birth
+
+#: A table by its directory, and by its first commit.
+Birth: TypeAlias = tuple[str, object]
 
 #: The longest text that statistics repeat.
 _LONGEST = 32
@@ -230,7 +234,8 @@ class Appending:
         if self.partition is None:
             return self.directory
         folder = self.directory / f"{self.partition}={gen}"
-        folder.mkdir(exist_ok=True)
+        with suppress(FileExistsError):
+            folder.mkdir()
         if is_synced and folder not in self._named:
             # Its maker may not have.
             sync_directory(self.directory)
@@ -254,7 +259,7 @@ class Appending:
 
 
 #: The newest version of each table that is on the disk with all before it, by the table's birth.
-_forced: dict[tuple[str, object], int] = {}
+_forced: dict[Birth, int] = {}
 
 
 def sync_commits(directory: Path) -> None:
@@ -275,27 +280,27 @@ def sync_commits(directory: Path) -> None:
     for folder in (*folders, directory, directory.parent, log):
         sync_directory(folder)
     if new:
-        note_forced(directory, int(new[-1][:20]))
+        note_forced(birth_of(directory), int(new[-1][:20]))
 
 
-def note_forced(directory: Path, version: int) -> None:
+def note_forced(table: Birth, version: int) -> None:
     """Remember that all versions of a table up to one are on the disk."""
-    _forced[_birth(directory)] = version
+    _forced[table] = version
 
 
-def is_forced(directory: Path, version: int) -> bool:
+def is_forced(table: Birth, version: int) -> bool:
     """Tell whether this process knows that a version of a table is on the disk."""
-    return _forced.get(_birth(directory), -1) >= version
+    return _forced.get(table, -1) >= version
 
 
-def _birth(directory: Path) -> tuple[str, object]:
+def birth_of(directory: Path) -> Birth:
     """Return what tells a table from one that is made in its place."""
     return str(directory), birth(directory)
 
 
 def _forced_version(directory: Path, names: Sequence[str]) -> int:
     summed = [int(name[:20]) for name in names if _CHECKPOINT.match(name)]
-    return max([_forced.get(_birth(directory), -1), *(version - 1 for version in summed)])
+    return max([_forced.get(birth_of(directory), -1), *(version - 1 for version in summed)])
 
 
 def _forced_files(directory: Path, commit: Path) -> list[Path]:

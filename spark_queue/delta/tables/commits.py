@@ -167,6 +167,22 @@ def commit_path(directory: Path, version: int) -> Path:
     return directory / "_delta_log" / name_of(version)
 
 
+def newest_token(directory: Path) -> str | None:
+    """Return the ``userMetadata`` of the newest commit of a table on this machine's disk.
+
+    One small file is read, of the format that Delta's protocol fixes: a line of JSON an action.
+    """
+    try:
+        log = directory / "_delta_log"
+        names = os.listdir(log)  # noqa: PTH208 - thousands of names, of which one is wanted
+        name = max(name for name in names if name.endswith(".json"))
+        lines = (log / name).read_text(encoding="utf-8").split("\n")
+        infos = [json.loads(line) for line in lines if line.startswith('{"commitInfo"')]
+    except (OSError, ValueError):
+        return None
+    return infos[0]["commitInfo"].get("userMetadata") if infos else None
+
+
 def _last(log: str) -> int | None:
     try:
         with naming(log):

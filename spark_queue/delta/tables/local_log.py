@@ -1,4 +1,4 @@
-"""Steps written to a table on this machine's disk without Spark.
+"""A log on this machine's disk, which this process reads and writes without Spark.
 
 What a Spark job, its plan and its commit take most of a second for takes milliseconds here:
 ``deltalake`` (the Delta library of Rust) reads the table, and a step is appended by
@@ -10,91 +10,196 @@ rewrites files, holds the right to write (:meth:`Store.writing`).
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
+from weakref import WeakSet
 
 import pyarrow as pa
 
-from spark_queue.delta.tables import instants, scanning, traces, widening
-from spark_queue.delta.tables.address import TableAddress
-from spark_queue.delta.tables.appending import (
-    Appending,
-    is_forced,
-    note_forced,
-    sync_commits,
+from spark_queue.delta.tables import (
+    instants,
+    made,
+    paths,
+    scanning,
+    traces,
+    unfinished,
 )
-from spark_queue.delta.tables.checkpointing import write_checkpoint
-from spark_queue.delta.tables.commits import Commit, commit_at, newest_version, summed_up
+from spark_queue.delta.tables.address import TableAddress
+from spark_queue.delta.tables.appending import is_forced, note_forced, sync_commits
+from spark_queue.delta.tables.commits import Commit, commit_at, newest_version
 from spark_queue.delta.tables.damage import using
-from spark_queue.delta.tables.file_log import FileLog
-from spark_queue.delta.tables.files import LogFile, files_of, read_file
+from spark_queue.delta.tables.files import LogFile, read_file
 from spark_queue.delta.tables.forks import is_stuck
-from spark_queue.delta.tables.log import APP_ID, Head
-from spark_queue.delta.tables.rust import opened, telling
-from spark_queue.delta.tables.schema import LATER, SKIPPING_COLUMNS
+from spark_queue.delta.tables.log import APP_ID, Head, Log
+from spark_queue.delta.tables.open_table import PARTITION, OpenTable
+from spark_queue.delta.tables.resting import remove_directory
+from spark_queue.delta.tables.schema import SKIPPING_COLUMNS, fields_of
 from spark_queue.delta.tables.step_rows import step_tables, table_of
-from spark_queue.delta.tables.wishes import PlainSession
-from spark_queue.errors import InvalidArgumentError
+from spark_queue.delta.tables.wishes import PlainSession, Session, is_fresh, promises_disk
+from spark_queue.errors import InvalidArgumentError, SparkNeededError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-#: The last version of Delta's protocol for writers without a list of features.
-_PLAIN_WRITER = 2
+#: A commit that writes a checkpoint of Delta's own log takes seconds; the default is every tenth.
+_CHECKPOINT_INTERVAL = 100
 
-#: The column whose values are in the names of directories, and not in the files.
-_PARTITION = "_gen"
+#: Stands for the directory of a table that is on no disk of this machine.
+_NOT_LOCAL = Path()
 
-#: Properties of a table: for which columns to keep the least and the highest value of a file, after
-#: how many commits to write a checkpoint of its log, and whether old commits are removed then.
-_RANGED = "delta.dataSkippingStatsColumns"
-_INTERVAL = "delta.checkpointInterval"
-_CLEANS_UP = "delta.enableExpiredLogCleanup"
-_OFTEN = 10
-
-#: Commits that are read one by one at most, to learn what they have done.
-_FAR = 500
+_Head = TypeVar("_Head", bound=Head)
 
 
-class LocalLog(FileLog[Any]):
-    """See :class:`Log`: opened, read and written by this process.
+class LocalLog(Log[_Head]):
+    """See :class:`Log`: opened when its rows are first asked for."""
 
-    Parameters
-    ----------
-    directory : Path
-        Where the table is.
-    parse : callable, optional
-        Reads a head from the text of its row.
-
-    Raises
-    ------
-    SparkQueueError
-        When it cannot be opened, as :func:`rust.opened` says.
-    """
-
-    def __init__(self, directory: Path, parse: Callable[[str], Any] = json.loads) -> None:
-        super().__init__(PlainSession(), TableAddress(str(directory), is_path=True), parse)
-        self._directory = directory
+    def __init__(
+        self, session: Session, address: TableAddress, parse: Callable[[str], _Head]
+    ) -> None:
+        super().__init__(session, address, parse)
+        self._found_directory: Path | None = None
         # Writers have the lock of the log; readers have this one.
         self._guard = threading.RLock()
-        self._table = opened(directory)
-        self._files: dict[str, LogFile] | None = None
+        self._opened: OpenTable | None = None
         self._is_synced = True
         """Whether the last step of this process was to survive a power cut."""
-        self._newest = (-1, 0)
-        """The newest version, and its step, as far as that is known."""
-        self._summed = 0
-        """The version up to which it was, or is to be, summed up."""
-        self._learn()
+        _logs.add(self)
 
-    # rule again: order of forcing
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A copy in another process opens the table for itself.
+        return type(self), (self.session, self.address, self.parse)
+
+    @classmethod
+    def at(cls, directory: Path) -> LocalLog[Any]:
+        """Return the log in a directory, with heads as plain data."""
+        log = LocalLog(PlainSession(), TableAddress(str(directory), is_path=True), json.loads)
+        log._found_directory = directory
+        return log
+
+    def exists(self) -> bool:
+        """See :meth:`Log.exists`."""
+        directory = self.find_directory()
+        return directory is not None and paths.has_log(directory)
+
+    def is_unfinished(self) -> bool:
+        """See :meth:`Log.is_unfinished`."""
+        directory = paths.directory_of(self.session, self.address)
+        return directory is not None and unfinished.is_unfinished(directory)
+
+    def detail(self) -> tuple[str, str]:
+        """See :meth:`Log.detail`."""
+        directory = paths.directory_of(self.session, self.address)
+        table = None if directory is None else paths.first_id(directory)
+        return ("", "") if directory is None else (paths.location_of(directory), table or "")
+
+    def find_directory(self) -> Path | None:
+        """See :meth:`Log.find_directory`."""
+        if self._found_directory is None:
+            location = self.location()
+            self._found_directory = paths.local_directory(location)
+            # The caller may be about to make a table that is not there yet.
+            if self._found_directory is None and location and not location.startswith("file:"):
+                self._found_directory = _NOT_LOCAL
+        return None if self._found_directory is _NOT_LOCAL else self._found_directory
+
+    @property
+    def directory(self) -> Path:
+        """Where the table is, which is on this machine's disk."""
+        directory = self.find_directory()
+        if directory is None:
+            self._needs_spark("to read its files", "they are on no disk of this machine")
+        return directory
+
+    def is_near(self) -> bool:
+        """See :meth:`Log.is_near`."""
+        return self.find_directory() is not None
+
+    def newest(self, known: int | None) -> int | None:
+        """See :meth:`Log.newest`."""
+        directory = self.find_directory()
+        return None if directory is None else newest_version(directory, known)
+
+    def follow(self, since: int, until: int) -> list[Commit]:
+        """See :meth:`Log.follow`."""
+        return [self._commit_at(version) for version in range(since + 1, until + 1)]
+
+    def _commit_at(self, version: int) -> Commit:
+        return commit_at(self.directory, version, APP_ID)
+
+    def is_readable(self) -> bool:
+        """See :meth:`Log.is_readable`."""
+        if not is_fresh(self.session):
+            return False
+        with self._guard:
+            table = self._find_table()
+            return table is not None and table.is_plain
+
+    def may_look(self) -> bool:
+        """See :meth:`Log.may_look`."""
+        with self._guard:
+            return self._find_table() is not None
+
+    def forget(self) -> None:
+        """See :meth:`Log.forget`."""
+        with self._guard:
+            self._opened = None
+
+    def create(
+        self, schema: str, *, replaces: bool = True, skipping: str = SKIPPING_COLUMNS
+    ) -> None:
+        """See :meth:`Log.create`.
+
+        It has the properties that a log of many small commits needs. What a process left that was
+        killed while it made the table is removed, so that only one may make it at a time.
+        """
+        properties = {
+            "delta.checkpointInterval": str(_CHECKPOINT_INTERVAL),
+            "delta.dataSkippingStatsColumns": skipping,
+        }
+        directory = paths.directory_of(self.session, self.address)
+
+        def is_left(place: Path) -> bool:
+            # Of a whole one somebody may be about to make the first step.
+            return unfinished.is_unfinished(place) and (replaces or not unfinished.is_whole(place))
+
+        if directory is not None and is_left(directory):
+            remove_directory(directory, is_left)
+        if directory is None or not made.create(self.session, directory, schema, properties):
+            self._create(schema, properties, replaces=replaces)
+        self.forget()
+
+    def _create(self, schema: str, properties: Mapping[str, str], *, replaces: bool) -> None:
+        del properties
+        if not self.exists():
+            self._needs_spark("to make its tables", made.why_spark(fields_of(schema)))
+        if replaces:
+            self._needs_spark("to make its tables", "a table, or what is left of one, is there")
+
+    def drop(self) -> None:
+        """See :meth:`Log.drop`."""
+        directory = paths.local_directory(self.location())
+        if directory is None:
+            raise InvalidArgumentError(
+                f"{self.address.target!r} is not on this machine: delete its files with the "
+                "tools of its store"
+            )
+        remove_directory(directory)
+        self.forget()
+
+    def force(self) -> None:
+        """See :meth:`Log.force`."""
+        directory = self.find_directory() if promises_disk(self.session) else None
+        if directory is not None:
+            sync_commits(directory)
+
     def commit(
         self,
-        head: Head,
+        head: _Head,
         rows: DataFrame | pa.Table | None,
         *,
         small: bool = True,
@@ -102,19 +207,40 @@ class LocalLog(FileLog[Any]):
         is_synced: bool = True,
     ) -> bool:
         """See :meth:`Log.commit`."""
-        del small, known
-        with self._guard, using(self._directory):
+        del small
+        with self._guard:
+            table = self._opened
+            if table is None or table.version != known:
+                table = self._table()
+            # Else the caller has just looked; a version that others make meanwhile stays theirs.
+            if not table.is_plain:
+                self._needs_spark("to write its tables", "they ask for more than plain appends")
+            return self._append(table, head, rows, is_synced=is_synced)
+
+    def append(
+        self, head: Head, rows: DataFrame | pa.Table | None, *, is_synced: bool = True
+    ) -> bool:
+        """See :meth:`Log.append`."""
+        with self._guard:
+            self.require_appends()
+            return self._append(self._table(), head, rows, is_synced=is_synced)
+
+    # rule again: order of forcing
+    def _append(
+        self, table: OpenTable, head: Head, rows: DataFrame | pa.Table | None, *, is_synced: bool
+    ) -> bool:
+        with using(self.directory):
             self._is_synced = is_synced
-            version, last = self._find_newest()
-            if last != head.step - 1:
+            if table.step != head.step - 1:
                 return False
-            step = step_tables(self._schema, head, rows)
-            if is_synced and not is_forced(self._directory, version):
+            version = table.version + 1
+            step = step_tables(table.schema, head, rows)
+            if is_synced and not is_forced(table.birth, version - 1):
                 # Of what a step stands on nothing may be lost either.
-                sync_commits(self._directory)
+                sync_commits(self.directory)
             try:
-                ours = self._append.commit(
-                    version + 1,
+                ours = table.append.commit(
+                    version,
                     step,
                     transaction=(APP_ID, head.step),
                     metadata=head.token,
@@ -122,92 +248,14 @@ class LocalLog(FileLog[Any]):
                 )
             except Exception:
                 # What comes after the commit may have failed; nobody else can have made the step.
-                if self._find_newest()[1] != head.step:
+                if self._table().step != head.step:
                     raise
                 if is_synced:
-                    sync_commits(self._directory)
+                    sync_commits(self.directory)
                 return True
             if ours:
-                self._pass(commit_at(self._directory, version + 1, APP_ID), version + 1)
-                if is_synced:
-                    note_forced(self._directory, version + 1)
-                traces.note(self._directory, version + 1)
+                self._note(table, version, is_forced=is_synced)
         return ours
-
-    @property
-    def directory(self) -> Path:
-        """Where the table is."""
-        return self._directory
-
-    def find_directory(self) -> Path | None:
-        """See :meth:`Log.find_directory`."""
-        return self._directory
-
-    def version_at(self, head: Head) -> int | None:
-        """See :meth:`Log.version_at`."""
-        version, step = self._newest
-        return version if step == head.step else None
-
-    @property
-    def interval(self) -> int:
-        """After how many commits somebody should sum them up."""
-        return self._each
-
-    def is_stuck(self) -> bool:
-        """Tell whether another thread has it now: in a child of a fork that one is gone."""
-        return is_stuck(self._guard)
-
-    def files(self) -> list[LogFile]:
-        """See :meth:`Log.files`."""
-        with self._guard:
-            self._find_newest()
-            if self._files is None:
-                self._refresh()
-                with telling(self._directory):
-                    adds = pa.table(self._table.get_add_actions(flatten=True))
-                    self._files = {file.path: file for file in files_of(adds)}
-            return list(self._files.values())
-
-    def rows_of(self, files: Iterable[LogFile], columns: Sequence[str]) -> pa.Table:
-        """See :meth:`Log.rows_of`."""
-        wanted = pa.schema([self._readable.field(name) for name in columns])
-        parts = []
-        for file in files:
-            path = self._directory / unquote(file.path)
-            rows = read_file(path, columns, file.size, file.ranges.get("_step"))
-            found = dict(zip(rows.column_names, rows.columns, strict=True))
-            found[_PARTITION] = pa.repeat(pa.scalar(file.gen), rows.num_rows)
-            parts.append(table_of(wanted, rows.num_rows, found))
-        return instants.clamp(pa.concat_tables(parts)) if parts else wanted.empty_table()
-
-    def parts_of(
-        self,
-        files: Iterable[LogFile],
-        columns: Sequence[str],
-        may_matter: Callable[[LogFile], bool] | None,
-    ) -> Iterator[pa.Table]:
-        """See :meth:`Log.parts_of`."""
-        for part in scanning.parts_of(self._directory, files):
-            if may_matter is None or may_matter(part.file):
-                yield instants.clamp(part.read(columns, self._readable))
-
-    def schema(self) -> str:
-        """See :meth:`Log.schema`."""
-        with self._guard:
-            self._find_newest()
-            return self._columns
-
-    def columns(self) -> list[str]:
-        """See :meth:`Log.columns`."""
-        with self._guard:
-            self._find_newest()
-            return list(self._schema.names)
-
-    def is_plain(self) -> bool:
-        """Tell whether the table asks nothing of its writers that only Spark may know."""
-        with self._guard:
-            self._find_newest()
-            return self._may_append and not self._is_nested
 
     def require_appends(self) -> None:
         """Check that rows can be appended to the table as it is now.
@@ -218,148 +266,164 @@ class LocalLog(FileLog[Any]):
             When it asks more of its writers than this one knows.
         """
         with self._guard:
-            self._find_newest()
-            if not self._may_append:
+            if not self._table().may_append:
                 raise InvalidArgumentError(
-                    f"native is True, and the table at {str(self._directory)!r} has features, "
+                    f"native is True, and the table at {str(self.directory)!r} has features, "
                     "constraints or columns that only Spark may write: let Spark commit"
                 )
 
+    def version_at(self, head: Head) -> int | None:
+        """See :meth:`Log.version_at`."""
+        table = self._opened
+        return table.version if table is not None and table.step == head.step else None
+
+    @property
+    def interval(self) -> int:
+        """After how many commits somebody should sum them up."""
+        with self._guard:
+            return self._table().interval
+
+    def is_due(self) -> bool:
+        """Tell, once in a while, whether so much was committed that it has to be summed up."""
+        table = self._opened
+        return table is not None and table.is_due()
+
+    def sum_up(self) -> bool:
+        """Write down what all commits come to; False where somebody has done so not long ago."""
+        with self._guard:
+            return self._table().sum_up()
+
+    def files(self) -> list[LogFile]:
+        """See :meth:`Log.files`."""
+        with self._guard:
+            return list(self._table().files().values())
+
+    def rows_of(self, files: Iterable[LogFile], columns: Sequence[str]) -> pa.Table:
+        """See :meth:`Log.rows_of`."""
+        schema, directory = self._schema(), self.directory
+        wanted = pa.schema([schema.field(name) for name in columns])
+        parts = []
+        for file in files:
+            path = directory / unquote(file.path)
+            rows = read_file(path, columns, file.size, file.ranges.get("_step"))
+            found = dict(zip(rows.column_names, rows.columns, strict=True))
+            found[PARTITION] = pa.repeat(pa.scalar(file.gen), rows.num_rows)
+            parts.append(table_of(wanted, rows.num_rows, found))
+        return instants.clamp(pa.concat_tables(parts)) if parts else wanted.empty_table()
+
+    def parts_of(
+        self,
+        files: Iterable[LogFile],
+        columns: Sequence[str],
+        may_matter: Callable[[LogFile], bool] | None,
+    ) -> Iterator[pa.Table]:
+        """See :meth:`Log.parts_of`."""
+        schema = self._schema()
+        for part in scanning.parts_of(self.directory, files):
+            if may_matter is None or may_matter(part.file):
+                yield instants.clamp(part.read(columns, schema))
+
+    def _schema(self) -> pa.Schema:
+        """Return what may be read as of the last look: the files were found by it."""
+        with self._guard:
+            return (self._opened or self._table()).readable
+
+    def schema(self) -> str:
+        """See :meth:`Log.schema`: as of the last look."""
+        with self._guard:
+            return (self._opened or self._table()).columns
+
     def written(self, gen: int, rows: pa.Table) -> dict[str, Any]:
         """See :meth:`Log.written`."""
-        with using(self._directory):
-            return self._append.written(gen, rows.drop_columns([_PARTITION]), is_synced=True)
+        with using(self.directory):
+            append = (self._opened or self._table()).append
+            return append.written(gen, rows.drop_columns([PARTITION]), is_synced=True)
 
     def replace(
         self, gone: Sequence[LogFile], adds: Sequence[Mapping[str, Any]], *, takes_away: bool
     ) -> bool:
         """See :meth:`Log.replace`.
 
-        What is put there is on the disk. So is the commit of
-        it, with those that it follows, unless this process promises less for its own steps.
+        What is put there is on the disk. So is the commit of it, with those that it follows,
+        unless this process promises less for its own steps.
         """
         with self._guard:
-            version, _ = self._find_newest()
-            self.files()
-            if self._files is None or any(file.path not in self._files for file in gone):
+            table = self._table()
+            files, version = table.files(), table.version + 1
+            if not table.is_plain or any(file.path not in files for file in gone):
                 return False
-            if self._is_synced and not is_forced(self._directory, version):
+            if self._is_synced and not is_forced(table.birth, version - 1):
                 # Others may have promised what this process has not forced.
-                sync_commits(self._directory)
-            safe = is_forced(self._directory, version)
-            with using(self._directory):
-                ours = self.is_plain() and self._append.replace(
-                    version + 1, gone, adds, takes_away=takes_away, is_synced=safe
+                sync_commits(self.directory)
+            safe = is_forced(table.birth, version - 1)
+            with using(self.directory):
+                ours = table.append.replace(
+                    version, gone, adds, takes_away=takes_away, is_synced=safe
                 )
             if ours:
-                self._pass(commit_at(self._directory, version + 1, APP_ID), version + 1)
-                if safe:
-                    note_forced(self._directory, version + 1)
-                traces.note(self._directory, version + 1)
+                self._note(table, version, is_forced=safe)
         return ours
 
     def add_columns(self, fields: Sequence[Mapping[str, Any]]) -> None:
         """See :meth:`Log.add_columns`."""
+        if not made.are_plain(fields) or not self.is_readable():
+            self._add_columns(fields)
+            return
         with self._guard:
-            self._refresh()
+            table = self._table()
             # The commits that it stands on come first.
-            sync_commits(self._directory)
-            widening.add_columns(self._directory, self._table, fields)
-            self._find_newest()
+            sync_commits(self.directory)
+            table.add_columns(fields)
+
+    def _add_columns(self, fields: Sequence[Mapping[str, Any]]) -> None:
+        super().add_columns(fields)
 
     def discard(self, adds: Iterable[Mapping[str, Any]]) -> None:
         """See :meth:`Log.discard`."""
         for add in adds:
             with suppress(OSError):
-                (self._directory / unquote(add["path"])).unlink()
+                (self.directory / unquote(add["path"])).unlink()
 
-    def is_due(self) -> bool:
-        """Tell, once in a while, whether so much was committed that it has to be summed up."""
-        if self._newest[0] - self._summed < self._each:
-            return False
-        self._summed = self._newest[0]
-        return True
+    def _find_table(self) -> OpenTable | None:
+        """Return the table as it is now, where its files are its rows; under the guard."""
+        directory = self.find_directory()
+        if directory is None or not made.is_installed() or "%" in str(directory):
+            return None
+        if self._opened is None and not paths.has_log(directory):
+            return None
+        with suppress(SparkNeededError):
+            table = self._table()
+            return table if table.is_read else None
+        return None
 
-    def sum_up(self) -> bool:
-        """Write down what all commits come to; False where somebody has done so not long ago."""
-        with self._guard:
-            self._find_newest()
-            if self._newest[0] - (summed_up(self._directory) or 0) < self._each:
-                return False
-            write_checkpoint(self._directory)
-            if self._cleans_up:
-                self._refresh()
-                with telling(self._directory):
-                    self._table.cleanup_metadata()
-        return True
+    def _table(self) -> OpenTable:
+        """Return the table as it is now; under the guard."""
+        if self._opened is None:
+            self._opened = OpenTable(self.directory)
+        else:
+            self._opened.look()
+        return self._opened
 
-    def _find_newest(self) -> tuple[int, int]:
-        """Return the newest version and its step, from the commits since the last look."""
-        known = self._newest[0]
-        version = newest_version(self._directory, known)
-        if version == known:
-            return self._newest
-        if (
-            version is None
-            or not 0 < version - known <= _FAR
-            or not self._follow_commits(known, version)
-        ):
-            self._refresh()
-            with telling(self._directory):
-                step = self._table.transaction_version(APP_ID) or 0
-                self._newest, self._files = (self._table.version(), step), None
-                self._learn()
-        return self._newest
+    def _note(self, table: OpenTable, version: int, *, is_forced: bool) -> None:
+        """Note a commit of our own."""
+        table.note(commit_at(self.directory, version, APP_ID), version)
+        if is_forced:
+            note_forced(table.birth, version)
+        traces.note(self.directory, version)
 
-    def _refresh(self) -> None:
-        """See the table as it is now, also where it has fewer versions than before."""
-        # From the newest checkpoint that is fewer commits than from an old look.
-        if (newest_version(self._directory, self._newest[0]) or 0) - self._newest_seen() <= _FAR:
-            # If this fails, a new look shows what is there.
-            with suppress(Exception), telling(self._directory):
-                self._table.update_incremental()
-                return
-        self._table = opened(self._directory)
+    def leave_parent(self) -> None:
+        """Forget what a thread of the parent had in hand: it is not in this child."""
+        if is_stuck(self._guard):
+            self._guard, self._opened = threading.RLock(), None
 
-    def _newest_seen(self) -> int:
-        return int(self._table.version())
 
-    def _follow_commits(self, known: int, version: int) -> bool:
-        """Follow commits of which none makes the table another; False where one may."""
-        for at in range(known + 1, version + 1):
-            try:
-                commit = commit_at(self._directory, at, APP_ID)
-            except (OSError, LookupError, ValueError):
-                return False
-            if commit.redefines:
-                return False
-            self._pass(commit, at)
-        return True
+_logs: WeakSet[LocalLog[Any]] = WeakSet()
 
-    def _pass(self, commit: Commit, version: int) -> None:
-        """Note what a commit has done."""
-        self._newest = (version, self._newest[1] if commit.step is None else commit.step)
-        if self._files is not None:
-            for path in commit.gone:
-                self._files.pop(path, None)
-            self._files.update({file.path: file for file in (*commit.files, *commit.merged)})
 
-    def _learn(self) -> None:
-        """Look at what the table is now: what others have committed may have changed it."""
-        fields, settings = self._table.schema().fields, self._table.metadata().configuration
-        self._schema = pa.schema(self._table.schema().to_arrow())
-        # What a log of an older format has not is null in it.
-        missing = [one for one in LATER.arrow if one.name not in self._schema.names]
-        self._readable = pa.schema([*self._schema, *missing])
-        self._columns = self._table.schema().to_json()
-        self._is_nested = any(pa.types.is_nested(field.type) for field in self._schema)
-        self._may_append = (
-            self._table.protocol().min_writer_version <= _PLAIN_WRITER
-            and all(field.nullable for field in fields)
-            and not any("delta.invariants" in (field.metadata or {}) for field in fields)
-        )
-        ranged = settings.get(_RANGED, SKIPPING_COLUMNS).split(",")
-        self._append = Appending(directory=self._directory, partition=_PARTITION, ranged=ranged)
-        self._each = int(settings.get(_INTERVAL, _OFTEN))
-        self._cleans_up = settings.get(_CLEANS_UP, "true").lower() != "false"
-        self._summed = summed_up(self._directory) or 0
+def _part_from_parent() -> None:
+    for log in list(_logs):
+        log.leave_parent()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_part_from_parent)

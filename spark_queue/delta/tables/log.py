@@ -14,14 +14,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Protocol, TypeVar
 
+from spark_queue.delta.tables import head_rows
 from spark_queue.delta.tables.address import TableAddress
 from spark_queue.delta.tables.commits import Commit
 from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.heads import UnknownHeadError
 from spark_queue.delta.tables.made import why_spark
-from spark_queue.delta.tables.schema import HEAD, SKIPPING_COLUMNS
+from spark_queue.delta.tables.schema import HEAD, SKIPPING_COLUMNS, column_names
 from spark_queue.delta.tables.wishes import PlainSession, Session
-from spark_queue.errors import SparkNeededError
+from spark_queue.errors import QueueNotFoundError, SparkNeededError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,6 +56,7 @@ class Head(Protocol):
 
 
 _Head = TypeVar("_Head", bound=Head)
+_Found = TypeVar("_Found")
 
 
 class Log(ABC, Generic[_Head]):
@@ -167,13 +169,23 @@ class Log(ABC, Generic[_Head]):
         del head
         return None
 
-    def kept(self) -> Log[_Head] | None:
-        """Return the log, where its files are neither on a disk nor on a shared store."""
-        return None
+    def is_readable(self) -> bool:
+        """Tell whether this process reads its files, and appends to them, without Spark."""
+        return False
 
-    @abstractmethod
+    def forget(self) -> None:
+        """Forget what this has opened of a table: another one may be in its place."""
+
+    def may_look(self) -> bool:
+        """Tell whether its files are read here, so that statistics show where rows are."""
+        return self.is_readable()
+
     def head(self, since: int = 0) -> _Head | None:
         """Return the newest head whose step is at least ``since``."""
+        newest = self._find(
+            lambda: self.parsed(head_rows.newest(self)), lambda: self._query_head(since)
+        )
+        return newest if newest is not None and newest.step >= since else None
 
     def parsed(self, text: str | None) -> _Head | None:
         """Read a head from the text of its row."""
@@ -196,19 +208,45 @@ class Log(ABC, Generic[_Head]):
         except UnknownHeadError:
             return False
 
-    @abstractmethod
     def text(self, kind: str, step: int) -> str | None:
         """Return the text of the row of a kind and a step, in the lane of heads."""
+        return self._find(
+            lambda: head_rows.text(self, kind, step), lambda: self._query_text(kind, step)
+        )
 
-    @abstractmethod
     def texts(self, kind: str) -> list[str]:
         """Return the texts of all rows of a kind, in the lane of heads."""
+        return self._find(lambda: head_rows.texts(self, kind), lambda: self._query_texts(kind))
 
-    @abstractmethod
     def last_seq(self, step: int) -> int | None:
-        """Return the highest seq of the items that steps up to one have named."""
+        """Return the highest seq of the items that steps up to one have named, or later ones."""
+        return self._find(lambda: head_rows.last_seq(self), lambda: self._query_last_seq(step))
 
-    @abstractmethod
+    def _find(self, look: Callable[[], _Found], query: Callable[[], _Found]) -> _Found:
+        return head_rows.find(look, query) if self.may_look() else query()
+
+    def _query_head(self, since: int) -> _Head | None:
+        del since
+        self._refuse_query()
+
+    def _query_text(self, kind: str, step: int) -> str | None:
+        del kind, step
+        self._refuse_query()
+
+    def _query_texts(self, kind: str) -> list[str]:
+        del kind
+        self._refuse_query()
+
+    def _query_last_seq(self, step: int) -> int | None:
+        del step
+        self._refuse_query()
+
+    def _refuse_query(self) -> NoReturn:
+        if not self.exists():
+            raise QueueNotFoundError(self.address.target)
+        why = "they ask for more than plain reads, or have files without statistics"
+        self._needs_spark("to read its tables", why)
+
     def commit(
         self,
         head: _Head,
@@ -243,6 +281,15 @@ class Log(ABC, Generic[_Head]):
         UnsafeSessionError
             When the session sets a transaction of its own, which would make writes vanish.
         """
+        del small, known
+        return self.append(head, rows, is_synced=is_synced)
+
+    def append(
+        self, head: _Head, rows: DataFrame | pa.Table | None, *, is_synced: bool = True
+    ) -> bool:
+        """Append a step whose rows are in this process, without Spark; as :meth:`commit`."""
+        del rows, is_synced
+        self._needs_spark(f"to write step {head.step}", "only Spark writes its tables")
 
     def require_own_transactions(self) -> None:
         """Raise where every write of the session would be taken for one step.
@@ -258,11 +305,11 @@ class Log(ABC, Generic[_Head]):
 
     def columns(self) -> list[str]:
         """Return the names of the columns."""
-        return list(self.read().columns)
+        return list(column_names(self.schema()))
 
+    @abstractmethod
     def schema(self) -> str:
         """Return the columns, as Spark writes a schema in JSON."""
-        return str(self.read().schema.json())
 
     def files(self) -> list[LogFile]:
         """Return the files that the table has now."""
@@ -360,8 +407,8 @@ def log_of(session: Session, address: TableAddress, parse: Callable[[str], _Head
     """Return a table in the form that suits the session."""
     if isinstance(session, PlainSession) and session.tables is not None:
         return session.tables.log(session, address, parse)
-    name = "FileLog" if isinstance(session, PlainSession) else "SparkLog"
-    module = "file_log" if isinstance(session, PlainSession) else "spark_log"
+    name = "LocalLog" if isinstance(session, PlainSession) else "SparkLog"
+    module = "local_log" if isinstance(session, PlainSession) else "spark_log"
     made = getattr(import_module(f"spark_queue.delta.tables.{module}"), name)
     log: Log[_Head] = made(session, address, parse)
     return log

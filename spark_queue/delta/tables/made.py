@@ -75,7 +75,12 @@ def is_installed() -> bool:
 
 def is_plain(schema: str) -> bool:
     """Tell whether all columns of a schema, in JSON as Spark writes it, are of types kept here."""
-    return all(map(_is_plain, fields_of(schema)))
+    return are_plain(fields_of(schema))
+
+
+def are_plain(fields: Iterable[Mapping[str, Any]]) -> bool:
+    """Tell the same of some columns."""
+    return all(map(_is_plain, fields))
 
 
 def why_spark(fields: Iterable[Mapping[str, Any]]) -> str:

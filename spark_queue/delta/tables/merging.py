@@ -27,7 +27,7 @@ SMALL = 8 * 1024 * 1024
 _ROWS, _FILES = 500_000, 100
 
 
-def merging(log: LocalLog) -> Iterator[int]:
+def merging(log: LocalLog[Any]) -> Iterator[int]:
     """Merge files that are small, and leave alone those that would take long.
 
     Yields
@@ -77,7 +77,7 @@ def remove(
     return count
 
 
-def _merging(log: LocalLog, files: Sequence[LogFile]) -> Iterator[int]:
+def _merging(log: LocalLog[Any], files: Sequence[LogFile]) -> Iterator[int]:
     parts = []
     for file in files:
         parts.append(log.rows_of([file], log.columns()))

@@ -21,6 +21,7 @@ from spark_queue.delta.tables import turnstile, unfinished
 from spark_queue.delta.tables.appending import (
     OURS,
     Appending,
+    birth_of,
     is_forced,
     note_forced,
     sync_commits,
@@ -201,7 +202,7 @@ class ResultTable:
     ) -> None:
         transaction = (name, version)
         version = table.version()
-        if self._is_synced and not is_forced(self.directory, version):
+        if self._is_synced and not is_forced(birth_of(self.directory), version):
             # Of what it stands on nothing may be lost either.
             sync_commits(self.directory)
         # Of a file with statistics of some columns only, deltalake finds nothing by the others.
@@ -218,7 +219,7 @@ class ResultTable:
                 f"somebody commits to {str(self.directory)!r} who does not wait for his turn"
             )
         if self._is_synced:
-            note_forced(self.directory, version + 1)
+            note_forced(birth_of(self.directory), version + 1)
         self._sum_up(table, version + 1)
 
     def _sum_up(self, table: DeltaTable, version: int) -> None:

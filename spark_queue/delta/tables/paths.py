@@ -59,6 +59,18 @@ def require_directory(session: Session, address: QueueAddress) -> None:
     )
 
 
+def local_directory(location: str) -> Path | None:
+    """Return the directory of a table on this machine's disk, or ``None`` for a shared store.
+
+    The location is a path behind its scheme, in which no character has another meaning.
+    """
+    scheme, _, path = location.partition(":")
+    if scheme != "file":
+        return None
+    directory = Path("/", path.lstrip("/"))
+    return directory if directory.is_dir() else None
+
+
 def location_of(directory: Path) -> str:
     """Return a directory as Spark names the location of the table in it."""
     return f"{_SCHEME}{directory}"

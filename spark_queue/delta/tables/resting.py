@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 import time
-from collections.abc import Iterator
+import uuid
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from spark_queue.delta.tables.forcing import sync_directory
 from spark_queue.delta.tables.lockfile import LockFile, require_locks
 
 _FILE = "_upkeep.lock"
@@ -42,3 +45,26 @@ def resting(directory: Path, *, timeout: float = _PATIENCE) -> Iterator[bool]:
         yield is_mine
     finally:
         file.give_up()
+
+
+def remove_directory(directory: Path, may_go: Callable[[Path], bool] = lambda _: True) -> None:
+    """Remove a table, if it may go once nobody finds it.
+
+    Parameters
+    ----------
+    directory : Path
+        Where it is.
+    may_go : callable
+        Is asked of the place where it lies then.
+    """
+    # A waiting writer makes files in it; in a place that nobody knows nobody does.
+    gone = directory.with_name(f".{directory.name}-{uuid.uuid4().hex}")
+    with resting(directory):
+        directory.rename(gone)
+    # After a power cut files are missing only where nobody looks for them.
+    sync_directory(gone.parent)
+    if may_go(gone):
+        shutil.rmtree(gone)
+    else:
+        # Somebody has made the table while this looked.
+        gone.rename(directory)

@@ -14,11 +14,11 @@ from pyspark.sql.types import StructType
 
 from spark_queue.delta.tables import jvms, paths, turnstile
 from spark_queue.delta.tables.address import TableAddress
-from spark_queue.delta.tables.commits import Commit
+from spark_queue.delta.tables.commits import Commit, newest_token
 from spark_queue.delta.tables.describing import described
 from spark_queue.delta.tables.far_commits import FarCommits
-from spark_queue.delta.tables.file_log import FileLog, newest_token
 from spark_queue.delta.tables.heads import to_json
+from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.log import APP_ID, Head
 from spark_queue.delta.tables.schema import HEAD, ITEM, LATER, META_LANE
 from spark_queue.delta.tables.spark_types import struct_of
@@ -45,7 +45,7 @@ _OF_HEADS = pa.schema(
 _Head = TypeVar("_Head", bound=Head)
 
 
-class SparkLog(FileLog[_Head]):
+class SparkLog(LocalLog[_Head]):
     """One of the two tables of a queue, in a session of Spark."""
 
     session: SparkSession
@@ -69,7 +69,13 @@ class SparkLog(FileLog[_Head]):
         directory = paths.directory_of(self.spark, self.address)
         if directory is not None and not paths.has_log(directory):
             return False
-        return is_delta(self.spark, self.address)
+        return self.may_look() or is_delta(self.spark, self.address)
+
+    def may_look(self) -> bool:
+        """See :meth:`Log.may_look`."""
+        if small_steps(self.session) == "spark" or not is_fresh(self.session):
+            return False
+        return super().may_look()
 
     def detail(self) -> tuple[str, str]:
         """Return where the table's files are, and the id that it got when it was made."""
@@ -135,6 +141,7 @@ class SparkLog(FileLog[_Head]):
             super().drop()
         else:
             self.spark.sql(f"DROP TABLE IF EXISTS {self.address.sql()}")
+            self.forget()
 
     def read(self, version: int | None = None) -> DataFrame:
         """See :meth:`Log.read`: what a log of an older format has not is null in it."""
@@ -151,29 +158,15 @@ class SparkLog(FileLog[_Head]):
         self._has_later = not missing
         return missing
 
-    def columns(self) -> list[str]:
-        """See :meth:`Log.columns`."""
-        return list(self._read().columns)
-
     def schema(self) -> str:
         """See :meth:`Log.schema`."""
-        return str(self._read().schema.json())
-
-    def _read(self, version: int | None = None) -> DataFrame:
-        reader = self.spark.read.format("delta")
-        if version is not None:
-            reader = reader.option("versionAsOf", version)
-        if self.address.is_path:
-            return reader.load(self.address.target)
-        return reader.table(self.address.target)
+        return super().schema() if self.may_look() else str(self._read().schema.json())
 
     def is_empty(self) -> bool:
         """Tell whether the table has no row."""
-        return looked(lambda: self.read().isEmpty())
+        return super().is_empty() and looked(lambda: self.read().isEmpty())
 
-    def head(self, since: int = 0) -> _Head | None:
-        """Return the newest head whose step is at least ``since``."""
-
+    def _query_head(self, since: int) -> _Head | None:
         def newest() -> str | None:
             rows = self._heads().where(F.col("_step") >= since)
             text: str | None = rows.agg(F.max_by("_body", "_step")).collect()[0][0]
@@ -182,13 +175,7 @@ class SparkLog(FileLog[_Head]):
         with self._for("look for the newest step"):
             return self.parsed(looked(newest))
 
-    def head_at(self, step: int) -> _Head | None:
-        """Return the head of one step."""
-        return self.parsed(self.text(HEAD, step))
-
-    def last_seq(self, step: int) -> int | None:
-        """Return the highest seq of the items that steps up to one have named."""
-
+    def _query_last_seq(self, step: int) -> int | None:
         def find_seq() -> int | None:
             # What others log meanwhile names items that they have enqueued meanwhile.
             rows = self.read().where((F.col("_kind") == ITEM) & (F.col("_step") <= step))
@@ -197,9 +184,7 @@ class SparkLog(FileLog[_Head]):
 
         return looked(find_seq)
 
-    def text(self, kind: str, step: int) -> str | None:
-        """Return the text of the row of a kind and a step, in the lane of heads."""
-
+    def _query_text(self, kind: str, step: int) -> str | None:
         def row() -> Row | None:
             return self._of_kind(kind).where(F.col("_step") == step).select("_body").head()
 
@@ -211,8 +196,7 @@ class SparkLog(FileLog[_Head]):
         with self._writes("merge small files"):
             self.spark.sql(f"OPTIMIZE {self.address.sql()}")
 
-    def add_columns(self, fields: Sequence[Mapping[str, Any]]) -> None:
-        """Give the table more columns, which are null in all rows that are there."""
+    def _add_columns(self, fields: Sequence[Mapping[str, Any]]) -> None:
         added = StructType.fromJson({"type": "struct", "fields": fields}).toDDL()
         with self._writes("add columns"):
             self.spark.sql(f"ALTER TABLE {self.address.sql()} ADD COLUMNS ({added})")
@@ -251,13 +235,15 @@ class SparkLog(FileLog[_Head]):
     ) -> bool:
         """See :meth:`Log.commit`."""
         self.require_own_transactions()
+        if (rows is None or isinstance(rows, pa.Table)) and self.is_readable():
+            return super().commit(head, rows, is_synced=is_synced)
         with self._writes(f"write step {head.step}"):
-            ours = self._append(head, rows, known, small=small)
+            ours = self._write(head, rows, known, small=small)
         if ours and is_synced:
             self.force()
         return ours
 
-    def _append(
+    def _write(
         self,
         head: _Head,
         rows: DataFrame | pa.Table | None,
@@ -285,8 +271,7 @@ class SparkLog(FileLog[_Head]):
         # By the token: of another's step the number is the same.
         return self.version_of(head.token, known) is not None or self._is_ours(head)
 
-    def texts(self, kind: str) -> list[str]:
-        """Return the texts of all rows of a kind, in the lane of heads."""
+    def _query_texts(self, kind: str) -> list[str]:
         return [row[0] for row in looked(lambda: self._of_kind(kind).select("_body").collect())]
 
     def _for(self, what: str) -> AbstractContextManager[None]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from spark_queue.delta.tables import chores
 from spark_queue.delta.tables.local_log import LocalLog
@@ -31,13 +32,13 @@ class Tidied:
     """Files that were left behind, and are gone."""
 
 
-def look_after(log: LocalLog) -> None:
+def look_after(log: LocalLog[Any]) -> None:
     """Have a log tidied up by the thread of this process, if that is due; it costs nothing else."""
     if log.is_due():
         chores.ask(str(log.directory), partial(_due, log.directory))
 
 
-def tidy(log: LocalLog, ages: Ages | None = None) -> Tidied:
+def tidy(log: LocalLog[Any], ages: Ages | None = None) -> Tidied:
     """Merge all small files of a log, and remove what was left behind, at once."""
     done = Tidied()
     with resting(log.directory) as is_mine:
@@ -55,10 +56,10 @@ def _due(directory: Path) -> Iterator[int]:
         if not is_mine:
             return
         yield 0
-        log = LocalLog(directory)
+        log: LocalLog[Any] = LocalLog.at(directory)
         yield 0
         # Another process may have done it since it was found due.
-        if not log.is_plain() or not log.sum_up():
+        if not log.is_readable() or not log.sum_up():
             return
         yield 0
         if len(log.files()) > MANY:

@@ -37,6 +37,44 @@ def seen_again(queue: str, which: LogName, known: _Head, newest: _Head | None) -
     return newest
 
 
+def newest_head(
+    queue: str, which: LogName, log: Log[_Head], directory: Path | None, known: _Head | None
+) -> _Head | None:
+    """Return the newest head of a log, if it is all that is known of it.
+
+    Parameters
+    ----------
+    directory : Path, optional
+        Where it is, if on this machine's disk.
+    known : Head, optional
+        What this process has seen of it.
+
+    Raises
+    ------
+    LogDamagedError
+        When the log has not all the steps that something names.
+    """
+    require_uncut(queue, which, directory)
+    newest = log.head(since=known.step if known else 0)
+    if known is not None and known.step:
+        return seen_again(queue, which, known, newest)
+    return known if newest is None else seen_first(queue, which, log, directory, newest)
+
+
+def winner(queue: str, which: LogName, log: Log[_Head], lost: _Head) -> _Head:
+    """Return the newest head after a step was lost to it, or to one before it.
+
+    Raises
+    ------
+    LogDamagedError
+        When nobody has the step: the table knows it from a later time than its rows are of.
+    """
+    newest = log.head(since=lost.step)
+    if newest is None:
+        raise LogDamagedError(queue, which, lost.step)
+    return newest
+
+
 def require_uncut(queue: str, which: LogName, directory: Path | None) -> None:
     """Check that the commits of a log on this machine's disk are there, and the newest is whole.
 

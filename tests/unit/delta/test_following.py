@@ -56,14 +56,20 @@ def test_what_others_have_entered_and_taken_is_not_ready(path: Path, *, ack: boo
 
 def _far_store(cache: Cache, commit: Commit) -> Any:
     """Return a queue on a shared store, whose item log got one commit since it was looked at."""
-    log = SimpleNamespace(newest=lambda _: 5, follow=lambda *_: [commit], is_followed=lambda: True)
+    log = SimpleNamespace(
+        newest=lambda _: 5,
+        follow=lambda *_: [commit],
+        is_followed=lambda: True,
+        head=lambda since: QueueHead(step=since),
+    )
+    place = SimpleNamespace(is_local=lambda: False, directory_of=lambda _: None)
     return SimpleNamespace(
         cache=lambda: cache,
-        handle=SimpleNamespace(place=SimpleNamespace(is_local=lambda: False)),
+        name="far",
+        handle=SimpleNamespace(place=place),
         native=lambda _: None,
         is_local=lambda: False,
         queue=log,
-        newest_items=SimpleNamespace(after=lambda known: known),
     )
 
 

@@ -12,8 +12,8 @@ from pyspark.sql.types import StructType
 
 from spark_queue.delta.tables import made
 from spark_queue.delta.tables.address import TableAddress
-from spark_queue.delta.tables.file_log import FileLog
 from spark_queue.delta.tables.heads import queue_head
+from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.session import SMALL_STEPS
 
@@ -60,7 +60,7 @@ def test_a_table_that_was_begun_is_left_to_spark(tmp_path: Path) -> None:
 
 def test_a_table_that_was_looked_for_before_is_found_when_it_is_made(tmp_path: Path) -> None:
     """Whoever made a queue knows where its tables are, as those do who have opened it later."""
-    log = FileLog(PlainSession({}), TableAddress(str(tmp_path / "log"), is_path=True), queue_head)
+    log = LocalLog(PlainSession({}), TableAddress(str(tmp_path / "log"), is_path=True), queue_head)
     assert log.find_directory() is None
 
     assert _made(tmp_path / "log")

@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
+from spark_queue.delta.store import by_spark
+from spark_queue.delta.store.by_spark import Tail
 from spark_queue.delta.store.memory import MAX_TAIL, Cache
-from spark_queue.delta.store.tails import Tail
-from spark_queue.delta.tables import recent
 from spark_queue.delta.tables.heads import Checkpoint, StatusHead
 
 HEAD = StatusHead(step=7, log_rows=100, checkpoint=Checkpoint(step=5))
@@ -36,7 +36,7 @@ def after(**changes: Any) -> StatusHead:
 def test_a_tail_grows_by_the_rows_of_the_next_step(monkeypatch: pytest.MonkeyPatch) -> None:
     """It counts what it had and what came, and is to be computed before it is read."""
     monkeypatch.setattr(
-        recent, "of_step", lambda rows, step: Frame(f"{row}@{step}" for row in rows)
+        by_spark, "of_step", lambda rows, step: Frame(f"{row}@{step}" for row in rows)
     )
     longer = tail(50).followed_by(after(), cast("Any", Frame(["new"])))
 

@@ -17,7 +17,7 @@ from spark_queue.delta.tables import appending, tidying
 from spark_queue.delta.tables.appending import sync_commits
 from spark_queue.delta.tables.heads import StatusHead, following
 from spark_queue.delta.tables.local_log import LocalLog
-from spark_queue.delta.tables.natives import Natives
+from spark_queue.delta.tables.open_table import OpenTable
 from spark_queue.delta.tables.schema import SKIPPING_COLUMNS, STATUS_COLUMNS
 from spark_queue.delta.tables.spark_types import struct_of
 from spark_queue.errors import InvalidArgumentError
@@ -25,12 +25,12 @@ from spark_queue.errors import InvalidArgumentError
 _AT = datetime(2026, 1, 2, 3, 4, 5, 678901, timezone.utc)
 
 
-def _log(directory: Path, **properties: str) -> LocalLog:
+def _log(directory: Path, **properties: str) -> LocalLog[Any]:
     """Return an empty log."""
     settings = {"delta.dataSkippingStatsColumns": SKIPPING_COLUMNS} | properties
     schema = Schema.from_json(struct_of(STATUS_COLUMNS).json())
     DeltaTable.create(str(directory), schema, partition_by=["_gen"], configuration=settings)
-    return LocalLog(directory)
+    return LocalLog.at(directory)
 
 
 def _rows(seq: int, gen: int = 0) -> pa.Table:
@@ -93,7 +93,7 @@ def test_files_are_replaced_as_safely_as_others_promised(
     vars(appending)["_forced"].clear()
     (file,) = [file for file in writer.files() if file.gen == 0]
 
-    for log, is_forced in ((LocalLog(tmp_path), True), (writer, False)):
+    for log, is_forced in ((LocalLog.at(tmp_path), True), (writer, False)):
         if not is_forced:
             head = following(head)
             assert log.commit(head, None, is_synced=False)
@@ -188,13 +188,13 @@ def test_a_failure_after_the_commit_is_told_where_it_stays(
         patch.setattr(os, "fsync", broken)
         with pytest.raises(OSError, match="Input/output"):
             log.commit(following(head), _rows(2))
-    assert LocalLog(tmp_path).commit(following(following(head)), _rows(3))
+    assert LocalLog.at(tmp_path).commit(following(following(head)), _rows(3))
 
 
 def test_a_table_that_asks_for_more_is_left_to_others(tmp_path: Path) -> None:
     """What a table has become since it was opened counts: its columns, and its rules."""
-    log, natives = _log(tmp_path), Natives()
-    assert natives.plain(tmp_path) is not None
+    log = _log(tmp_path)
+    assert log.is_readable()
     assert log.commit(head := following(StatusHead()), None)
     more = pa.table({"_gen": pa.array([3], pa.int32()), "more": ["x"]})
     write_deltalake(str(tmp_path), more, mode="append", schema_mode="merge")
@@ -202,7 +202,7 @@ def test_a_table_that_asks_for_more_is_left_to_others(tmp_path: Path) -> None:
     assert log.commit(following(head), with_more)
     assert set(log.rows_of(log.files(), ["more"])["more"].to_pylist()) == {"x", "y", None}
     DeltaTable(str(tmp_path)).alter.add_constraint({"some": "_seq > 0 OR _seq IS NULL"})
-    assert natives.plain(tmp_path) is None
+    assert not log.is_readable()
     with pytest.raises(InvalidArgumentError, match="only Spark may write"):
         log.require_appends()
 
@@ -251,7 +251,7 @@ def test_a_checkpoint_is_on_the_disk_before_it_is_seen(
     ]
     assert {path.name for path in folder.iterdir()} >= {file, pointer}
     assert DeltaTable(str(tmp_path)).version() == 2
-    assert LocalLog(tmp_path).commit(following(head), _rows(1))
+    assert LocalLog.at(tmp_path).commit(following(head), _rows(1))
 
 
 def test_nothing_is_seen_of_a_step_whose_files_cannot_be_forced(
@@ -290,15 +290,15 @@ def test_a_step_is_forced_in_a_child_that_was_forked(
     assert os.waitpid(child, 0)[1] == 0
 
 
-def test_a_version_is_never_replaced(tmp_path: Path) -> None:
+def test_a_version_is_never_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A commit that comes between the look at the log and ours stays, and ours is lost."""
-    ours, theirs = _log(tmp_path), LocalLog(tmp_path)
+    ours, theirs = _log(tmp_path), LocalLog.at(tmp_path)
     assert ours.commit(following(StatusHead()), None)
-    found = ours._find_newest()
     head = following(StatusHead(step=1))
     assert theirs.commit(following(StatusHead(step=1)), _rows(1))
-    ours._find_newest = lambda: found  # type: ignore[method-assign]
-    assert not ours.commit(head, _rows(2))
+    with monkeypatch.context() as patch:
+        patch.setattr(OpenTable, "look", lambda _: None)
+        assert not ours.commit(head, _rows(2))
     assert list(filter(None, ours.rows_of(ours.files(), ["_seq"])["_seq"].to_pylist())) == [1]
 
 
@@ -333,7 +333,7 @@ def test_a_log_is_summed_up_now_and_then(tmp_path: Path) -> None:
     last = json.loads((tmp_path / "_delta_log" / "_last_checkpoint").read_text())
     assert last["version"] == 8
     assert len(DeltaTable(str(tmp_path)).to_pyarrow_table()) == 18
-    assert LocalLog(tmp_path).commit(following(head), None)
+    assert LocalLog.at(tmp_path).commit(following(head), None)
 
 
 def test_values_that_statistics_cannot_hold_are_left_out(tmp_path: Path) -> None:

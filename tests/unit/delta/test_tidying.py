@@ -38,9 +38,9 @@ def queue(tmp_path: Path) -> LocalQueue:
 
 
 @pytest.fixture
-def items(queue: LocalQueue) -> LocalLog:
+def items(queue: LocalQueue) -> LocalLog[Any]:
     """Return its log of items."""
-    return LocalLog(Path(queue.name, "queue"))
+    return LocalLog.at(Path(queue.name, "queue"))
 
 
 def _numbers(queue: LocalQueue) -> list[int]:
@@ -48,7 +48,7 @@ def _numbers(queue: LocalQueue) -> list[int]:
     return found
 
 
-def test_merged_files_have_the_same_rows_for_all(queue: LocalQueue, items: LocalLog) -> None:
+def test_merged_files_have_the_same_rows_for_all(queue: LocalQueue, items: LocalLog[Any]) -> None:
     """Whoever follows the table, opens it, or reads it by another library, sees no difference."""
     before = queue.status()
     assert sum(merging.merging(items)) == 20
@@ -60,9 +60,9 @@ def test_merged_files_have_the_same_rows_for_all(queue: LocalQueue, items: Local
     assert _numbers(LocalQueue.open(queue.name)) == list(range(11))
 
 
-def test_a_merge_gives_way_to_another(queue: LocalQueue, items: LocalLog) -> None:
+def test_a_merge_gives_way_to_another(queue: LocalQueue, items: LocalLog[Any]) -> None:
     """What somebody else has merged meanwhile stays, and nothing of ours is left."""
-    ours = merging.merging(LocalLog(items.directory))
+    ours = merging.merging(LocalLog.at(items.directory))
     for _ in range(10):
         next(ours)
     sum(merging.merging(items))
@@ -72,10 +72,10 @@ def test_a_merge_gives_way_to_another(queue: LocalQueue, items: LocalLog) -> Non
     assert sweep(items.directory, _AT_ONCE) == 0
 
 
-def test_a_merge_that_is_stopped_leaves_nothing(queue: LocalQueue, items: LocalLog) -> None:
+def test_a_merge_that_is_stopped_leaves_nothing(queue: LocalQueue, items: LocalLog[Any]) -> None:
     """Wherever it was: files that no commit names are removed by itself."""
     for strides in range(12):
-        ours = merging.merging(LocalLog(items.directory))
+        ours = merging.merging(LocalLog.at(items.directory))
         for _ in range(strides):
             next(ours)
         ours.close()  # type: ignore[attr-defined]
@@ -85,12 +85,12 @@ def test_a_merge_that_is_stopped_leaves_nothing(queue: LocalQueue, items: LocalL
 
 
 def test_a_merge_that_fails_behind_its_commit_keeps_its_file(
-    queue: LocalQueue, items: LocalLog, monkeypatch: pytest.MonkeyPatch
+    queue: LocalQueue, items: LocalLog[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a commit may name stays, whatever fails after it: nobody's rows are lost."""
     real = LocalLog.replace
 
-    def failing(log: LocalLog, *asked: Any, **named: Any) -> bool:
+    def failing(log: LocalLog[Any], *asked: Any, **named: Any) -> bool:
         assert real(log, *asked, **named)
         raise OSError("too many open files")
 
@@ -99,12 +99,12 @@ def test_a_merge_that_fails_behind_its_commit_keeps_its_file(
         with pytest.raises(OSError, match="too many open files"):
             sum(merging.merging(items))
 
-    assert LocalLog(items.directory).file_count() < 20
+    assert LocalLog.at(items.directory).file_count() < 20
     assert _numbers(LocalQueue.open(queue.name)) == list(range(10))
     assert sweep(items.directory, _AT_ONCE) == 0
 
 
-def test_checksums_of_commits_that_are_gone_go_too(items: LocalLog) -> None:
+def test_checksums_of_commits_that_are_gone_go_too(items: LocalLog[Any]) -> None:
     """Of those that Spark's file system keeps beside its files, not what is in the making."""
     DeltaTable(str(items.directory)).create_checkpoint()
     log = items.directory / "_delta_log"
@@ -121,7 +121,7 @@ def test_checksums_of_commits_that_are_gone_go_too(items: LocalLog) -> None:
     ]
 
 
-def test_a_removal_that_was_lost_says_so(queue: LocalQueue, items: LocalLog) -> None:
+def test_a_removal_that_was_lost_says_so(queue: LocalQueue, items: LocalLog[Any]) -> None:
     """Rows stay where somebody has rewritten the log unasked, and none is said to be gone."""
 
     def gone(rows: pa.Table) -> pa.ChunkedArray:
@@ -136,7 +136,7 @@ def test_a_removal_that_was_lost_says_so(queue: LocalQueue, items: LocalLog) -> 
 
 
 def test_a_step_does_not_fail_for_want_of_a_thread(
-    queue: LocalQueue, items: LocalLog, monkeypatch: pytest.MonkeyPatch
+    queue: LocalQueue, items: LocalLog[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is due beside a step that stands is left, and asked for again later."""
 
@@ -168,7 +168,7 @@ def test_a_fork_frees_no_stride_of_another() -> None:
     assert not ours._stride.locked()
 
 
-def test_steps_go_on_while_files_are_merged(queue: LocalQueue, items: LocalLog) -> None:
+def test_steps_go_on_while_files_are_merged(queue: LocalQueue, items: LocalLog[Any]) -> None:
     """The right to write is free at each pause of it."""
     for _ in merging.merging(items):
         assert not turnstile.is_held(items.directory)
@@ -296,7 +296,7 @@ def _orphan(directory: Path, name: str) -> Path:
     ],
 )
 def test_what_was_left_behind_goes_when_it_is_old(
-    items: LocalLog, name: str, age: float, goes: object
+    items: LocalLog[Any], name: str, age: float, goes: object
 ) -> None:
     """Ours soon; of others after a day; and what may have been read once stays."""
     file = _orphan(items.directory, name)
@@ -316,7 +316,7 @@ def test_what_was_left_behind_goes_when_it_is_old(
         ("mine", False),
     ],
 )
-def test_commits_that_were_never_finished_go(items: LocalLog, name: str, goes: object) -> None:
+def test_commits_that_were_never_finished_go(items: LocalLog[Any], name: str, goes: object) -> None:
     """By their names; whatever else lies there stays."""
     file = items.directory / "_delta_log" / name
     file.touch()
@@ -326,13 +326,13 @@ def test_commits_that_were_never_finished_go(items: LocalLog, name: str, goes: o
 
 
 def test_files_that_were_replaced_stay_for_those_who_look_back(
-    queue: LocalQueue, items: LocalLog
+    queue: LocalQueue, items: LocalLog[Any]
 ) -> None:
     """As long as the log names them: before a checkpoint and after it."""
     sum(merging.merging(items))
     everything = Ages(ours=0.0, others=0.0, most=float("inf"))
     assert sweep(items.directory, everything) == 0
-    items._each = 1
+    items._table().interval = 1
     assert items.sum_up()
     assert sweep(items.directory, everything) == 0
 
@@ -340,7 +340,7 @@ def test_files_that_were_replaced_stay_for_those_who_look_back(
     assert _numbers(queue) == list(range(10))
 
 
-def test_who_writes_keeps_its_files(items: LocalLog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_writes_keeps_its_files(items: LocalLog[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that is in no commit yet is in one when its writer gives up the right to write."""
     real, swept = sweeping._named_files, []
 
@@ -364,11 +364,11 @@ def test_who_writes_keeps_its_files(items: LocalLog, monkeypatch: pytest.MonkeyP
 
 
 def test_a_log_that_another_library_sums_up_otherwise_is_not_swept(
-    items: LocalLog, monkeypatch: pytest.MonkeyPatch
+    items: LocalLog[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What cannot be read says nothing of what is named."""
     items.files()
-    items._each = 1
+    items._table().interval = 1
     assert items.sum_up()
     file = _orphan(items.directory, "step-1.snappy.parquet")
     with monkeypatch.context() as patch:

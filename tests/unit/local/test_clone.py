@@ -19,7 +19,7 @@ from spark_queue.clock import ManualClock
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.address import TableAddress
 from spark_queue.delta.tables.facts import StepFacts
-from spark_queue.delta.tables.file_log import FileLog
+from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.log import Log
 from spark_queue.delta.upkeep import clones
 from spark_queue.errors import (
@@ -342,7 +342,7 @@ def test_what_is_left_of_one_on_another_store_is_named(
         raise InvalidArgumentError(f"{log.address.target!r} is not on this machine")
 
     monkeypatch.setattr("spark_queue.delta.commands.admin.give_back", _refused)
-    monkeypatch.setattr(FileLog, "drop", refused)
+    monkeypatch.setattr(LocalLog, "drop", refused)
 
     with pytest.raises(OSError, match="cross-device"):
         busy.clone(f"{place}/clone")

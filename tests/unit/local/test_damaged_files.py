@@ -157,7 +157,7 @@ def template() -> Iterator[Path]:
     for which in ("queue", "status"):
         log = store_of(queue).native(which)
         assert isinstance(log, local_log.LocalLog)
-        log._each = 1  # so that few steps are enough to be summed up
+        log._table().interval = 1  # so that few steps are enough to be summed up
         assert log.sum_up()
     queue.maintain()
     queue.configure(lease=timedelta(minutes=7))

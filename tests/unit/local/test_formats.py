@@ -169,7 +169,7 @@ def test_of_two_upgrades_at_once_neither_fails(
     """Who is told that the column is there, by another's upgrade, has what it wanted."""
     add = local_log.LocalLog.add_columns
 
-    def second(log: local_log.LocalLog, fields: Sequence[Mapping[str, Any]]) -> None:
+    def second(log: local_log.LocalLog[Any], fields: Sequence[Mapping[str, Any]]) -> None:
         add(log, fields)
         raise ValueError("the column exists")
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import errno
 import os
+import pickle
 from collections.abc import Callable
-from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 
 from spark_queue.delta.store import memory
-from spark_queue.delta.tables import glance
+from spark_queue.delta.tables.local_log import LocalLog
+from spark_queue.delta.tables.open_table import OpenTable
 from spark_queue.local.local_queue import LocalQueue
 from tests.unit.local.conftest import Make, Worker
 
@@ -27,6 +29,17 @@ def test_two_handles_see_each_others_steps(make: Make, again: Callable[[], Local
     assert one.enqueue({"id": "a"}).duplicates == 1
     held.ack()
     assert one.enqueue({"id": "a"}).inserted == 1
+
+
+def test_a_handle_is_sent_to_another_process(make: Make) -> None:
+    """A copy by pickle sees the queue as it is, and works with it."""
+    queue = make(dedup_key="id")
+    queue.enqueue([{"id": "a"}, {"id": "b"}])
+
+    copy = pickle.loads(pickle.dumps(queue))  # noqa: S301 - it is our own
+
+    assert [row["id"] for row in copy.claim(1).rows] == ["a"]
+    assert [row["id"] for row in queue.claim(1).rows] == ["b"]
 
 
 def test_threads_share_a_handle(make: Make) -> None:
@@ -143,19 +156,19 @@ def test_a_queue_is_opened_while_others_go_on(
     queue = make()
     queue.enqueue({"id": "0"})
     queue.claim(1)
-    theirs, looks, at = dict(memory._caches), [0], glance.at
+    theirs, looks, find = dict(memory._caches), [0], LocalLog._find_table
 
-    def looked(directory: Path | None) -> glance.Glance | None:
+    def looked(log: LocalLog[Any]) -> OpenTable | None:
         looks[0] += 1
         if looks[0] == moment + 1:
             with monkeypatch.context() as patch:
                 patch.setattr(memory, "_caches", theirs)
                 queue.enqueue({"id": "1"})
                 queue.claim(1)
-        return at(directory)
+        return find(log)
 
     monkeypatch.setattr(memory, "_caches", {})
-    monkeypatch.setattr(glance, "at", looked)
+    monkeypatch.setattr(LocalLog, "_find_table", looked)
 
     assert again().counts()["claimed"] == (2 if moment < looks[0] else 1)
     assert looks[0] >= 3

@@ -16,7 +16,7 @@ import pytest
 from deltalake import DeltaTable
 
 import spark_queue
-from spark_queue.delta.tables import file_log, turnstile
+from spark_queue.delta.tables import resting, turnstile
 from spark_queue.delta.tables.schema import STATUS_COLUMNS
 from spark_queue.errors import LogDamagedError, QueueExistsError, QueueNotFoundError
 from spark_queue.local.local_queue import LocalQueue, store_of
@@ -274,7 +274,7 @@ def test_table_that_is_made_meanwhile_stays(
         shutil.copytree(whole, directory, dirs_exist_ok=True)
         yield True
 
-    monkeypatch.setattr(file_log, "resting", making)
+    monkeypatch.setattr(resting, "resting", making)
     store_of(queue).status.create(STATUS_COLUMNS.json, replaces=False)
 
     assert {file.name for file in place.rglob("*.json")} == {f.name for f in whole.rglob("*.json")}

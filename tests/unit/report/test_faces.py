@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -174,7 +175,7 @@ def test_top_shows_what_was_done_since(
     read: list[int] = []
     rows_of = LocalLog.rows_of
 
-    def counted(log: LocalLog, files: list[LogFile], columns: list[str]) -> pa.Table:
+    def counted(log: LocalLog[Any], files: list[LogFile], columns: list[str]) -> pa.Table:
         read.append(len(files))
         return rows_of(log, files, columns)
 

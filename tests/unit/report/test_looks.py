@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -189,7 +190,7 @@ def test_whoever_looks_as_several_readers_reads_each_file_once(
     read: list[str] = []
     real = LocalLog.rows_of
 
-    def counted(log: LocalLog, files: list[LogFile], columns: list[str]) -> pa.Table:
+    def counted(log: LocalLog[Any], files: list[LogFile], columns: list[str]) -> pa.Table:
         read.extend(file.path for file in files)
         return real(log, files, columns)
 

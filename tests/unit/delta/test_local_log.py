@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import deltalake
 import pyarrow as pa
@@ -10,7 +12,10 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError
 
-from spark_queue.delta.tables import glance
+from spark_queue.delta.tables.address import TableAddress
+from spark_queue.delta.tables.local_log import LocalLog
+from spark_queue.delta.tables.wishes import PlainSession
+from spark_queue.errors import SparkNeededError
 
 _STATS = "_step,_kind,_seq"
 
@@ -36,27 +41,30 @@ def _write(directory: Path, *rows: _Row, stats: str = _STATS) -> None:
     )
 
 
-def _seen(directory: Path) -> glance.Glance:
-    found = glance.at(directory)
-    assert found is not None
-    return found
+def _seen(directory: Path) -> Any:
+    """Return a log whose heads have a text."""
+
+    def parse(text: str) -> Any:
+        return SimpleNamespace(text=text, step=0)
+
+    return LocalLog(PlainSession(), TableAddress.of(str(directory)), parse)
 
 
 def test_the_newest_head_is_found_whatever_was_merged(tmp_path: Path) -> None:
     """The head of the last step is the answer, in a file of its own or among others."""
     _write(tmp_path, (-1, 1, "head", None, "one"), (-1, 1, "config", None, "settings"))
     _write(tmp_path, (-1, 2, "head", None, "two"), (0, 2, "item", 7, None))
-    assert _seen(tmp_path).head() == "two"
+    assert _seen(tmp_path).head().text == "two"
     DeltaTable(str(tmp_path)).optimize.compact()
-    assert _seen(tmp_path).head() == "two"
+    assert _seen(tmp_path).head().text == "two"
     _write(tmp_path, (-1, 3, "head", None, "three"))
     seen = _seen(tmp_path)
-    assert (seen.head(), seen.text("config", 1), seen.text("config", 2)) == (
+    assert (seen.head().text, seen.text("config", 1), seen.text("config", 2)) == (
         "three",
         "settings",
         None,
     )
-    assert seen.last_seq() == 7
+    assert seen.last_seq(9) == 7
 
 
 def test_settings_are_found_whatever_was_merged(tmp_path: Path) -> None:
@@ -82,16 +90,17 @@ def test_a_log_without_a_step_has_no_head(tmp_path: Path) -> None:
 def test_what_is_not_known_is_not_guessed(tmp_path: Path) -> None:
     """Without statistics of the files a query has to tell."""
     _write(tmp_path, (-1, 1, "head", None, "one"), (0, 1, "item", 1, None), stats="_kind")
-    with pytest.raises(LookupError):
+    with pytest.raises(SparkNeededError, match="without statistics"):
         _seen(tmp_path).head()
-    with pytest.raises(LookupError):
-        _seen(tmp_path).last_seq()
+    with pytest.raises(SparkNeededError, match="without statistics"):
+        _seen(tmp_path).last_seq(9)
 
 
 def test_a_file_that_is_gone_is_an_error(tmp_path: Path) -> None:
     """A table whose files have gone gives no answer that looks like one."""
     _write(tmp_path, (-1, 1, "head", None, "one"))
     seen = _seen(tmp_path)
+    assert seen.head().text == "one"
     for file in tmp_path.rglob("*.parquet"):
         file.unlink()
     with pytest.raises(OSError, match="parquet"):
@@ -99,10 +108,9 @@ def test_a_file_that_is_gone_is_an_error(tmp_path: Path) -> None:
 
 
 def test_what_is_no_table_is_left_to_spark(tmp_path: Path) -> None:
-    """An empty place, one that is on no disk here, and a path with an escape are not looked at."""
-    assert glance.at(tmp_path) is None
-    assert glance.at(None) is None
-    assert glance.at(tmp_path / "100%") is None
+    """An empty place, and a path with an escape, are not looked at."""
+    assert not _seen(tmp_path).may_look()
+    assert not LocalLog.at(tmp_path / "100%").may_look()
 
 
 def test_a_listing_that_misses_a_commit_is_made_again(
@@ -119,4 +127,4 @@ def test_a_listing_that_misses_a_commit_is_made_again(
 
     monkeypatch.setattr(deltalake, "DeltaTable", opened)
 
-    assert _seen(tmp_path).head() == "one"
+    assert _seen(tmp_path).head().text == "one"

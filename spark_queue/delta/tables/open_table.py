@@ -1,0 +1,220 @@
+"""A table on this machine's disk as this process knows it, by its commits one by one."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from spark_queue.delta.tables.appending import Appending, birth_of, link_commit
+from spark_queue.delta.tables.checkpointing import write_checkpoint
+from spark_queue.delta.tables.commits import Commit, commit_at, newest_version, summed_up
+from spark_queue.delta.tables.files import LogFile, files_of
+from spark_queue.delta.tables.log import APP_ID
+from spark_queue.delta.tables.rust import PLAIN_READER, opened, telling
+from spark_queue.delta.tables.schema import LATER, SKIPPING_COLUMNS
+from spark_queue.errors import StepLostError
+
+#: The last version of Delta's protocol for writers without a list of features.
+_PLAIN_WRITER = 2
+
+#: The column whose values are in the names of directories, and not in the files.
+PARTITION = "_gen"
+
+#: Properties of a table: for which columns to keep the least and the highest value of a file, after
+#: how many commits to write a checkpoint of its log, and whether old commits are removed then.
+_RANGED = "delta.dataSkippingStatsColumns"
+_INTERVAL = "delta.checkpointInterval"
+_CLEANS_UP = "delta.enableExpiredLogCleanup"
+_OFTEN = 10
+
+#: Commits that are read one by one at most, to learn what they have done.
+_FAR = 500
+
+
+class OpenTable:
+    """A table that this process has opened; one thread looks at it at a time.
+
+    Attributes
+    ----------
+    birth : tuple
+        What tells it from a table that is made in its place.
+    table : deltalake.DeltaTable
+        The table as it was at the last look that took more than its newer commits.
+    version, step : int
+        The newest version, and the newest step, as of the last look.
+    schema : pyarrow.Schema
+        Its columns.
+    readable : pyarrow.Schema
+        The same, with those of later formats, which are null.
+    columns : str
+        The same, as Spark writes a schema in JSON.
+    is_read : bool
+        Whether it asks nothing of its readers that only Spark may know.
+    may_append : bool
+        Whether it asks nothing of its writers that only Spark may know.
+    is_plain : bool
+        Whether its rows are appended and replaced here, too.
+    append : Appending
+        How rows are appended to it.
+    interval : int
+        After how many commits somebody should sum them up.
+
+    Parameters
+    ----------
+    directory : Path
+        Where it is.
+
+    Raises
+    ------
+    SparkQueueError
+        When it cannot be opened, as :func:`rust.opened` says.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._files: dict[str, LogFile] | None = None
+        self.birth = birth_of(directory)
+        self.step = self.version = self._summed = 0
+        self.table = opened(directory)
+        self._learn()
+
+    def look(self) -> None:
+        """Follow the commits since the last look."""
+        known = self.version
+        version = newest_version(self.directory, known)
+        if version == known:
+            return
+        is_near = version is not None and 0 < version - known <= _FAR
+        if not is_near or not self._follow_commits(known, version or 0):
+            self.refresh()
+            self._learn()
+
+    def refresh(self) -> None:
+        """See the table as it is now, also where it has fewer versions than before."""
+        # From the newest checkpoint that is fewer commits than from an old look.
+        if (newest_version(self.directory, self.version) or 0) - int(self.table.version()) <= _FAR:
+            # If this fails, a new look shows what is there.
+            with suppress(Exception), telling(self.directory):
+                self.table.update_incremental()
+                return
+        self.table = opened(self.directory)
+
+    def files(self) -> dict[str, LogFile]:
+        """Return its files as of the last look, by their paths."""
+        if self._files is None:
+            self.refresh()
+            with telling(self.directory):
+                adds = pa.table(self.table.get_add_actions(flatten=True))
+                self._files = {file.path: file for file in files_of(adds)}
+        return self._files
+
+    def note(self, commit: Commit, version: int) -> None:
+        """Note what the next commit has done."""
+        self.version = version
+        if commit.step is not None:
+            self.step = commit.step
+        if self._files is not None:
+            for path in commit.gone:
+                self._files.pop(path, None)
+            self._files.update({file.path: file for file in (*commit.files, *commit.merged)})
+
+    def add_columns(self, fields: Sequence[Mapping[str, Any]]) -> None:
+        """Give it more columns, which are null in all rows that are there.
+
+        The commit is on the disk before it can be seen, and its name when this returns.
+
+        Parameters
+        ----------
+        fields : sequence of mapping
+            The columns, as Spark writes a schema in JSON.
+
+        Raises
+        ------
+        StepLostError
+            When somebody has committed who does not ask for the right to.
+        """
+        self.refresh()
+        known, columns = self.table.metadata(), json.loads(self.table.schema().to_json())
+        columns["fields"] += fields
+        defined = {
+            "id": str(known.id),
+            "name": known.name,
+            "description": known.description,
+            "format": {"provider": "parquet", "options": {}},
+            "schemaString": json.dumps(columns, separators=(",", ":")),
+            "partitionColumns": known.partition_columns,
+            "createdTime": known.created_time,
+            "configuration": known.configuration,
+        }
+        info = {
+            "timestamp": int(time.time() * 1000),
+            "operation": "ADD COLUMNS",
+            "operationParameters": {"columns": json.dumps([*fields], separators=(",", ":"))},
+        }
+        actions = [{"commitInfo": info}, {"metaData": defined}]
+        version = self.table.version() + 1
+        if not link_commit(self.directory / "_delta_log", version, actions, is_synced=True):
+            names = ", ".join(field["name"] for field in fields)
+            raise StepLostError(f"what adds {names}", 1)
+
+    def is_due(self) -> bool:
+        """Tell, once in a while, whether so much was committed that it has to be summed up."""
+        if self.version - self._summed < self.interval:
+            return False
+        self._summed = self.version
+        return True
+
+    def sum_up(self) -> bool:
+        """Write down what all commits come to; False where somebody has done so not long ago."""
+        if self.version - (summed_up(self.directory) or 0) < self.interval:
+            return False
+        write_checkpoint(self.directory)
+        if self._cleans_up:
+            self.refresh()
+            with telling(self.directory):
+                self.table.cleanup_metadata()
+        return True
+
+    def _follow_commits(self, known: int, version: int) -> bool:
+        """Follow commits of which none makes the table another; False where one may."""
+        for at in range(known + 1, version + 1):
+            try:
+                commit = commit_at(self.directory, at, APP_ID)
+            except (OSError, LookupError, ValueError):
+                return False
+            if commit.redefines:
+                return False
+            self.note(commit, at)
+        return True
+
+    def _learn(self) -> None:
+        """Look at what the table is now: what others have committed may have changed it."""
+        with telling(self.directory):
+            self.step = self.table.transaction_version(APP_ID) or 0
+        self.version, self._files = int(self.table.version()), None
+        fields, settings = self.table.schema().fields, self.table.metadata().configuration
+        protocol = self.table.protocol()
+        self.schema = pa.schema(self.table.schema().to_arrow())
+        # What a log of an older format has not is null in it.
+        missing = [one for one in LATER.arrow if one.name not in self.schema.names]
+        self.readable = pa.schema([*self.schema, *missing])
+        self.columns: str = self.table.schema().to_json()
+        self.is_read = protocol.min_reader_version <= PLAIN_READER
+        self.may_append = (
+            protocol.min_writer_version <= _PLAIN_WRITER
+            and all(field.nullable for field in fields)
+            and not any("delta.invariants" in (field.metadata or {}) for field in fields)
+        )
+        is_nested = any(pa.types.is_nested(field.type) for field in self.schema)
+        self.is_plain = self.may_append and not is_nested
+        ranged = settings.get(_RANGED, SKIPPING_COLUMNS).split(",")
+        self.append = Appending(directory=self.directory, partition=PARTITION, ranged=ranged)
+        self.interval = int(settings.get(_INTERVAL, _OFTEN))
+        self._cleans_up = settings.get(_CLEANS_UP, "true").lower() != "false"
+        self._summed = summed_up(self.directory) or 0
