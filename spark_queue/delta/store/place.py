@@ -61,11 +61,13 @@ class QueuePlace:
         another queue. On this machine's disk handles of the old one notice it, too.
         """
         birth = traces.birth(self.directory())
-        if birth is not None and birth != self._birth:
-            self._location = None
+        if birth != self._birth:
+            self._birth = birth
             for log in self._logs.values():
                 log.forget()
-            self.location()
+            if birth is not None:
+                self._location = None
+                self.location()
         return f"{self.name()} {self._key}"
 
     def name(self) -> str:

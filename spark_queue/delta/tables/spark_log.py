@@ -162,6 +162,14 @@ class SparkLog(LocalLog[_Head]):
         """See :meth:`Log.schema`."""
         return super().schema() if self.may_look() else str(self._read().schema.json())
 
+    def _read(self, version: int | None = None) -> DataFrame:
+        reader = self.spark.read.format("delta")
+        if version is not None:
+            reader = reader.option("versionAsOf", version)
+        if self.address.is_path:
+            return reader.load(self.address.target)
+        return reader.table(self.address.target)
+
     def is_empty(self) -> bool:
         """Tell whether the table has no row."""
         return super().is_empty() and looked(lambda: self.read().isEmpty())

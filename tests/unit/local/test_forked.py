@@ -80,7 +80,7 @@ def test_a_child_does_not_wait_for_threads_of_its_parent(tmp_path: Path) -> None
 
 
 def test_a_child_does_not_wait_for_a_lock_that_nobody_has(tmp_path: Path) -> None:
-    """What a thread of the parent was changing is forgotten: the child must read, and may not."""
+    """A child forgets what a thread of its parent was changing, and reads the files again."""
     queue = LocalQueue.create(tmp_path / "queue", "n int", durability="process")
     queue.enqueue({"n": 0})
     cache = queue._main.cache()
@@ -97,7 +97,8 @@ def test_a_child_does_not_wait_for_a_lock_that_nobody_has(tmp_path: Path) -> Non
     became = in_child(lambda: queue.enqueue({"n": 1}))
     may_go.set()
     thread.join(60)
-    assert became.startswith("SetupError: ")
+    assert became == "ok"
+    assert [row["n"] for row in queue.claim(9).rows] == [0, 1]
     assert queue.enqueue({"n": 2}).inserted == 1
 
 
