@@ -85,17 +85,15 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
+#: Where a public name is made that is no error of :mod:`spark_queue.errors`.
 _HOMES = {
     "SMALL_STEPS_CONF": "session",
-    "AbortedError": "errors",
     "AioDurableQueue": "front.durable",
     "Checkup": "doctor.finding",
     "Claim": "claim",
-    "DeadlockError": "errors",
     "Delivery": "front.consumer",
     "DeltaIdempotencyKeyStore": "delta.keys",
     "DeltaQueue": "queue",
-    "DuplicateItemError": "errors",
     "DurableQueue": "front.durable",
     "Affected": "results",
     "EnqueueResult": "results",
@@ -105,17 +103,10 @@ _HOMES = {
     "FileDamagedError": "log_errors",
     "FileGoneError": "log_errors",
     "Finding": "doctor.finding",
-    "FormatVersionError": "errors",
     "FrontOptions": "front.durable",
-    "InvalidArgumentError": "errors",
-    "InvalidConfigError": "errors",
-    "InvalidExpressionError": "errors",
     "ItemReport": "report.model",
-    "JournalFailedError": "errors",
     "JournaledQueue": "journal.journaled_queue",
     "Lag": "results",
-    "CannotUndoError": "errors",
-    "LeaseLostError": "errors",
     "Liveness": "results",
     "LocalClaim": "local.working",
     "LocalQueue": "local.local_queue",
@@ -124,41 +115,25 @@ _HOMES = {
     "LogFileError": "log_errors",
     "Maintained": "results",
     "Metrics": "metrics.listening",
-    "OutputRefusedError": "errors",
-    "PackageMissingError": "errors",
     "PlannersDifferError": "log_errors",
     "ProcessResult": "processing.loop",
     "PutResult": "front.producer",
     "QueueConfig": "config",
-    "QueueExistsError": "errors",
-    "QueueFullError": "errors",
-    "QueueNotFoundError": "errors",
     "QueueOptions": "journal.journal_options",
-    "QueueShutDownError": "errors",
     "QueueStats": "results",
     "Undone": "results",
     "Reader": "reader",
     "ReaderConfig": "reader_config",
-    "ReaderFullError": "errors",
     "ReaderHooks": "journal.journal_options",
-    "ReaderNotFoundError": "errors",
-    "Reject": "errors",
     "Report": "report.model",
-    "ResultMismatchError": "errors",
     "RetryPolicy": "config",
-    "SchemaMismatchError": "errors",
     "Settlement": "claim",
-    "SetupError": "errors",
-    "SparkNeededError": "errors",
     "SparkQueueError": "log_errors",
     "StepFacts": "delta.tables.facts",
     "StepTimes": "delta.tables.facts",
     "StepLostError": "log_errors",
-    "TaskExpiredError": "errors",
     "Thresholds": "doctor.finding",
-    "UnsafeSessionError": "errors",
     "Upgraded": "results",
-    "WriterLockedError": "errors",
     "journaled_queue": "front.journaled",
     "local_session": "session",
     "open_report": "report.reading",
@@ -269,6 +244,7 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _HOMES and name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(extras.load(f"{__name__}.{_HOMES[name]}", f"{__name__}.{name}"), name)
+    home = _HOMES.get(name, "errors")
+    return getattr(extras.load(f"{__name__}.{home}", f"{__name__}.{name}"), name)

@@ -15,8 +15,8 @@ from spark_queue.delta.tables.merging import SMALL
 from spark_queue.delta.tables.schema import HEAD, ITEM, META_LANE
 from spark_queue.doctor.table import (
     RECENT,
+    CheckedTable,
     Files,
-    LoggedTable,
     Strangers,
     Written,
     where_of,
@@ -30,7 +30,7 @@ _FEW = 20
 
 
 @dataclass(frozen=True)
-class TableFar(LoggedTable):
+class TableFar(CheckedTable):
     """See :class:`~spark_queue.doctor.table.CheckedTable`, as of all that follows."""
 
     def newest_commits(self) -> Sequence[Written]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -92,50 +92,14 @@ class Strangers:
     """By what SQL tells them from others; empty where nothing does."""
 
 
-class CheckedTable(Protocol):
-    """One of the two tables of a queue."""
-
-    @property
-    def which(self) -> LogName:
-        """Which of the two it is."""
-
-    @property
-    def reader(self) -> str:
-        """Whose status log it is; empty for the default reader, and for the items."""
-
-    @property
-    def place(self) -> str:
-        """The table as SQL names it."""
-
-    def newest_commits(self) -> Sequence[Written]:
-        """Return the newest commits that are still there, oldest first."""
-
-    def heads_since(self, since: int) -> Sequence[Logged]:
-        """Return the heads of the steps from one on, in their order."""
-
-    def configurations(self) -> Sequence[Configuration]:
-        """Return the configurations of a status log, in their order."""
-
-    def files(self) -> Files:
-        """Return what is known of its files."""
-
-    def size(self) -> int:
-        """Return how many bytes it takes."""
-
-    def strangers(self) -> Strangers:
-        """Return the rows that are of no step."""
-
-    def count_unsummed(self) -> tuple[int, int]:
-        """Return how many commits nobody has summed up, and after how many somebody should."""
-
-
 @dataclass(frozen=True)
-class LoggedTable(ABC):
-    """A table of a queue, of which somebody brings the rows of heads and configurations."""
+class CheckedTable(ABC):
+    """One of the two tables of a queue: its kind says how it is read."""
 
     store: Store
     which: LogName
     reader: str
+    """Whose status log it is; empty for the default reader, and for the items."""
 
     @property
     def steps(self) -> Log[Any]:
@@ -144,11 +108,11 @@ class LoggedTable(ABC):
 
     @property
     def place(self) -> str:
-        """See :class:`CheckedTable`."""
+        """The table as SQL names it."""
         return self.steps.address.sql()
 
     def heads_since(self, since: int) -> Sequence[Logged]:
-        """See :class:`CheckedTable`."""
+        """Return the heads of the steps from one on, in their order."""
         heads = [self.steps.parse(row["_body"]) for row in self._meta(HEAD, since)]
         return [
             Logged(step=head.step, at=datetime.fromisoformat(head.at), token=head.token)
@@ -156,7 +120,7 @@ class LoggedTable(ABC):
         ]
 
     def configurations(self) -> Sequence[Configuration]:
-        """See :class:`CheckedTable`."""
+        """Return the configurations of a status log, in their order."""
         return [
             Configuration(
                 step=row["_step"],
@@ -166,6 +130,26 @@ class LoggedTable(ABC):
             )
             for row in self._meta(CONFIG, 0, "_at", "_worker_id")
         ]
+
+    @abstractmethod
+    def newest_commits(self) -> Sequence[Written]:
+        """Return the newest commits that are still there, oldest first."""
+
+    @abstractmethod
+    def files(self) -> Files:
+        """Return what is known of its files."""
+
+    @abstractmethod
+    def size(self) -> int:
+        """Return how many bytes it takes."""
+
+    @abstractmethod
+    def strangers(self) -> Strangers:
+        """Return the rows that are of no step."""
+
+    @abstractmethod
+    def count_unsummed(self) -> tuple[int, int]:
+        """Return how many commits nobody has summed up, and after how many somebody should."""
 
     @abstractmethod
     def _meta(self, kind: str, since: int, *columns: str) -> Sequence[Any]:
@@ -180,7 +164,7 @@ def where_of(steps: Sequence[int], *, has_none: bool) -> str:
 
 
 @dataclass(frozen=True)
-class TableHere(LoggedTable):
+class TableHere(CheckedTable):
     """See :class:`~spark_queue.doctor.table.CheckedTable`, as of all that follows."""
 
     log: Log[Any]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from spark_queue import checks
@@ -139,7 +140,7 @@ def rehearse(
     after = past.workers if workers is None else workers
     plays = (("before", past.config, past.workers), ("after", changed, after))
     found = [
-        _play(past, config, count, None if on_progress is None else _add_name(on_progress, name))
+        _play(past, config, count, None if on_progress is None else partial(on_progress, name))
         for name, config, count in plays
     ]
     old, new = past.config.to_dict(), changed.to_dict()
@@ -223,7 +224,3 @@ def _tenant(waits: list[float], before: UserSummary, after: UserSummary) -> Tena
         before=before,
         after=after,
     )
-
-
-def _add_name(on_progress: Callable[[str, int], None], name: str) -> Callable[[int], None]:
-    return lambda begun: on_progress(name, begun)

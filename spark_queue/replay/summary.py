@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from io import BytesIO
 from math import ceil
 from pathlib import Path
@@ -130,7 +131,7 @@ def replay(
     weighed = lighter_half(jobs) if weights is None else weights
     summaries = []
     for order in orders:
-        told = None if on_progress is None else _with_order(on_progress, order)
+        told = None if on_progress is None else partial(on_progress, order)
         used = weighed if order == "weighted" else weights
         runs = play(jobs, servers, order, weights=used, on_progress=told)
         summaries.append(summarise(order, runs))
@@ -192,10 +193,6 @@ def _user(name: str, runs: Sequence[Run[_AnyJob]]) -> UserSummary:
 def percentile(ordered: Sequence[float], share: float) -> float:
     """Return the nearest rank: the smallest value that so large a share is not above."""
     return ordered[max(0, ceil(share * len(ordered)) - 1)]
-
-
-def _with_order(on_progress: Callable[[Order, int], None], order: Order) -> Callable[[int], None]:
-    return lambda begun: on_progress(order, begun)
 
 
 #: A wait of less than a second is drawn as one: the axis is logarithmic.

@@ -27,21 +27,11 @@ if TYPE_CHECKING:
     from spark_queue.testing.in_memory import memory_queue
 
 _HOMES = {
-    "ManualClock": "spark_queue.clock",
-    "assert_cancelled": "spark_queue.testing.assertions",
-    "assert_claimed": "spark_queue.testing.assertions",
-    "assert_dead": "spark_queue.testing.assertions",
-    "assert_done": "spark_queue.testing.assertions",
-    "assert_empty": "spark_queue.testing.assertions",
-    "assert_enqueued": "spark_queue.testing.assertions",
-    "assert_expired": "spark_queue.testing.assertions",
-    "assert_order": "spark_queue.testing.assertions",
-    "assert_ready": "spark_queue.testing.assertions",
-    "assert_refused": "spark_queue.testing.assertions",
-    "drain": "spark_queue.testing.driving",
-    "fail_next": "spark_queue.testing.driving",
-    "lose_lease": "spark_queue.testing.driving",
-    "memory_queue": "spark_queue.testing.in_memory",
+    "ManualClock": "clock",
+    "drain": "testing.driving",
+    "fail_next": "testing.driving",
+    "lose_lease": "testing.driving",
+    "memory_queue": "testing.in_memory",
 }
 
 __all__ = [
@@ -68,6 +58,7 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    home = _HOMES.get(name, "testing.assertions")
+    return getattr(import_module(f"spark_queue.{home}"), name)
