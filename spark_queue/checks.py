@@ -144,6 +144,16 @@ def require_kind(what: str, value: object, kind: type | UnionType) -> None:
         raise InvalidArgumentError(f"{what} is {shorten(value)}: it must be a {names}")
 
 
+def require_key(what: str, value: object) -> None:
+    """Require what a dict can have for a key."""
+    try:
+        hash(value)
+    except TypeError as error:
+        raise InvalidArgumentError(
+            f"{what} is {shorten(value)}, which is no key: {error}"
+        ) from error
+
+
 def require_iterable(what: str, value: object) -> None:
     """Raise where a value cannot be gone through."""
     if not isinstance(value, Iterable):

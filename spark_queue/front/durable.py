@@ -209,16 +209,8 @@ class DurableQueue:
         An interruption releases it, uncharged. The outcome is on its way when the scope ends; it is
         durable when :meth:`sync` returns.
         """
-        delivery = self.get(timeout)
-        try:
+        with _settle_by_end(self, self.get(timeout)) as delivery:
             yield delivery
-        except Exception as exc:
-            self.nack(delivery, text_of(exc))
-            raise
-        except BaseException:
-            self.release(delivery)
-            raise
-        self.ack(delivery)
 
     def ack(self, delivery: Delivery) -> Future[None]:
         """Say that an item is done.
@@ -266,6 +258,20 @@ class DurableQueue:
     ) -> Future[None]:
         self._owner.require()
         return self._consumer.settle(delivery, said, error)
+
+
+@contextmanager
+def _settle_by_end(queue: DurableQueue, delivery: Delivery) -> Iterator[Delivery]:
+    """Settle an item by how a scope ends, as :meth:`DurableQueue.receive` does."""
+    try:
+        yield delivery
+    except Exception as exc:
+        queue.nack(delivery, text_of(exc))
+        raise
+    except BaseException:
+        queue.release(delivery)
+        raise
+    queue.ack(delivery)
 
 
 def _ends(into: DeltaQueue | LocalQueue, source: object) -> tuple[Inlet, Outlet]:
@@ -345,16 +351,8 @@ class AioDurableQueue:
         A cancel releases the item. The outcome is on its way when the scope ends; it is durable
         when :meth:`sync` returns.
         """
-        delivery = await self.get(timeout)
-        try:
+        with _settle_by_end(self._queue, await self.get(timeout)) as delivery:
             yield delivery
-        except Exception as exc:
-            self._queue.nack(delivery, text_of(exc))
-            raise
-        except BaseException:
-            self._queue.release(delivery)
-            raise
-        self._queue.ack(delivery)
 
     async def ack(self, delivery: Delivery) -> None:
         """Say that an item is done; return when that is durable."""

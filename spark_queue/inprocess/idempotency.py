@@ -120,7 +120,7 @@ class InMemoryIdempotencyKeyStore:
         InvalidArgumentError
             When the key cannot be hashed, or the time is not above zero.
         """
-        _require_key(key)
+        checks.require_key("key", key)
         lasts = self._lock_timeout if timeout is None else _require_time("timeout", timeout)
         token = uuid.uuid4().hex
         with self._lock:
@@ -168,7 +168,7 @@ class InMemoryIdempotencyKeyStore:
                 self._set(key, state)
 
     def _owns(self, key: Hashable, token: str, now: datetime) -> bool:
-        _require_key(key)
+        checks.require_key("key", key)
         self._forget_ended(now)
         state = self._keys.get(key)
         return state is not None and not state.accepted and state.token == token
@@ -291,15 +291,6 @@ def _suspending(
         return await resolve(default_result(*args, **kwargs))
 
     return run
-
-
-def _require_key(key: Hashable) -> None:
-    try:
-        hash(key)
-    except TypeError as error:
-        raise InvalidArgumentError(
-            f"key is {shorten(key)}, which cannot be hashed: {error}"
-        ) from error
 
 
 def _require_time(name: str, value: object) -> timedelta:

@@ -8,9 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 
+from spark_queue.checks import require_key
 from spark_queue.errors import DeadlockError, QueueFullError, QueueShutDownError, TaskExpiredError
 from spark_queue.inprocess.broker.turn import Turn
-from spark_queue.inprocess.broker.turn_scheduler import TaskScheduler, require_key
+from spark_queue.inprocess.broker.turn_scheduler import TaskScheduler
 from spark_queue.waiting.abort import AbortSignal
 from spark_queue.waiting.futures import call_each
 from spark_queue.waiting.timer import Alarm, Timeout, Timer
@@ -81,7 +82,7 @@ class Dispatcher:
             The reason of the caller's signal, when it is aborted already.
         """
         if turn.group is not None:
-            require_key(turn.group)
+            require_key("group", turn.group)
         if turn.parent is not None:
             turn.parent.raise_if_aborted()
         with self.lock:

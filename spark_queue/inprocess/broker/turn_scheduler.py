@@ -8,9 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Generic, Literal, TypeVar, get_args
 
-from spark_queue.checks import require_choice
-from spark_queue.errors import InvalidArgumentError
-from spark_queue.wording import shorten
+from spark_queue.checks import require_choice, require_key
 
 T = TypeVar("T", bound=Hashable)
 
@@ -18,23 +16,6 @@ TaskOrder = Literal["arrival", "ungrouped_first", "least_congested"]
 
 #: Entries of a heap that may be out of date before it is looked through.
 _TOLERATED = 64
-
-
-def require_key(group: Hashable) -> Hashable:
-    """Return a group's key.
-
-    Raises
-    ------
-    InvalidArgumentError
-        When it cannot be hashed.
-    """
-    try:
-        hash(group)
-    except TypeError as error:
-        raise InvalidArgumentError(
-            f"group is {shorten(group)}, which is no key: {error}"
-        ) from error
-    return group
 
 
 class _Entry(Generic[T]):
@@ -258,7 +239,7 @@ class TaskScheduler(Generic[T]):
         try:
             group = self._groups.get(key)
         except TypeError:
-            require_key(key)
+            require_key("group", key)
             raise
         if group is None:
             group = self._groups[key] = _RequestGroup(key)

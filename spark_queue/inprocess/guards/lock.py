@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 
 from spark_queue import checks
 from spark_queue.errors import DeadlockError
-from spark_queue.inprocess.broker.turn_scheduler import require_key
 from spark_queue.waiting.aio import take_result
 from spark_queue.waiting.timer import SHARED_TIMER, Timeout, Timer, seconds
 from spark_queue.waiting.waiters import LineFuture, WaiterLine
@@ -79,7 +78,8 @@ class InProcessLock:
 
     def waiter_count(self, lock_id: Hashable) -> int:
         """Return how many wait for a lock."""
-        held = self._held.get(require_key(lock_id))
+        checks.require_key("lock_id", lock_id)
+        held = self._held.get(lock_id)
         return 0 if held is None else len(held.line)
 
     def acquire(self, lock_id: Hashable, timeout: Timeout = None) -> LockToken:
@@ -100,7 +100,7 @@ class InProcessLock:
         self, lock_id: Hashable, timeout: Timeout = None, *, owner: object | None = None
     ) -> Future[LockToken]:
         """Return a future of the token, which is done already when the lock is free."""
-        require_key(lock_id)
+        checks.require_key("lock_id", lock_id)
         patience = seconds("timeout", timeout)
         future: LineFuture[LockToken] = LineFuture()
         token = LockToken(lock_id, owner)
@@ -115,7 +115,7 @@ class InProcessLock:
 
     def try_acquire(self, lock_id: Hashable) -> LockToken | None:
         """Hold a lock if it is free: the token, or ``None``."""
-        require_key(lock_id)
+        checks.require_key("lock_id", lock_id)
         with self._lock:
             if lock_id in self._held:
                 return None
@@ -131,7 +131,7 @@ class InProcessLock:
         bool
             ``False`` when somebody else holds it, which changes nothing; ``True`` when nobody does.
         """
-        require_key(lock_id)
+        checks.require_key("lock_id", lock_id)
         while True:
             with self._lock:
                 held = self._held.get(lock_id)
@@ -177,7 +177,8 @@ class InProcessLock:
 
     def require_other_owner(self, lock_id: Hashable, owner: object) -> None:
         """Raise :class:`DeadlockError` when a thread or task holds a lock in a scope of its own."""
-        held = self._held.get(require_key(lock_id))
+        checks.require_key("lock_id", lock_id)
+        held = self._held.get(lock_id)
         if held is not None and held.token.owner is owner:
             raise DeadlockError(f"lock {shorten(lock_id)} is held by a scope around this very call")
 
