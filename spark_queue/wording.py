@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from datetime import date, datetime, timedelta, timezone
 from difflib import get_close_matches
 from html import escape
+from math import isfinite
+from typing import Any
 
 #: How many items an error message names before it says "and N more".
 _NAMED = 10
@@ -155,3 +159,29 @@ def _of_the_jvm(lines: Sequence[str]) -> str | None:
         return None
     causes = [line for line in rest if line.startswith("Caused by: ")]
     return causes[-1].removeprefix("Caused by: ") if causes else rest[0].removeprefix(": ")
+
+
+def _as_text(value: object) -> str:
+    return value.isoformat() if isinstance(value, date) else str(value)
+
+
+def plain(value: Any, foreign: Callable[[Any], Any] = _as_text) -> Any:
+    """Return a value as what JSON has a word for.
+
+    Dataclasses and mappings become objects, durations seconds, and instants ISO 8601 in UTC; what
+    else JSON does not know becomes what ``foreign`` makes of it, by default its text.
+    """
+    if isinstance(value, float) and not isfinite(value):
+        return str(value)
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if is_dataclass(value) and not isinstance(value, type):
+        value = {one.name: getattr(value, one.name) for one in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(name): plain(one, foreign) for name, one in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(one, foreign) for one in value]
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    is_instant = isinstance(value, datetime) and value.tzinfo is not None
+    return foreign(value.astimezone(timezone.utc) if is_instant else value)

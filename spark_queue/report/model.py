@@ -9,8 +9,8 @@ from types import ModuleType
 from typing import Any
 
 from spark_queue.report.engine import ItemEntry
-from spark_queue.report.plain_data import fields_of
 from spark_queue.results import Explanation, Liveness
+from spark_queue.wording import plain
 
 #: How long before an instant counts as now, where nothing is said.
 HOUR = timedelta(hours=1)
@@ -322,7 +322,8 @@ class ItemReport:
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain data: times as ISO 8601 in UTC."""
-        return fields_of(self)
+        found: dict[str, Any] = plain(self)
+        return found
 
     def html(self) -> str:
         """Return it as one document of HTML, which needs nothing from elsewhere."""
@@ -366,7 +367,8 @@ class Report:
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain data: times as ISO 8601 in UTC, durations as seconds."""
-        return fields_of(self)
+        found: dict[str, Any] = plain(self)
+        return found
 
     def html(self) -> str:
         """Return it as one document of HTML, which needs nothing from elsewhere.

@@ -22,9 +22,8 @@ from spark_queue.report.model import (
     Transition,
     WorkerLine,
 )
-from spark_queue.report.plain_data import plain
 from spark_queue.results import Liveness
-from spark_queue.wording import duration, plural, visible
+from spark_queue.wording import duration, plain, plural, visible
 
 _Line = TypeVar("_Line")
 

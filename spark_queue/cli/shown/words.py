@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import math
 from collections.abc import Mapping
-from datetime import date, datetime, timedelta, timezone
+from datetime import date, datetime, timezone
 from typing import Any
 
+from spark_queue import wording
 from spark_queue.wording import duration, plural, size, visible
 
 #: An object, as :func:`plain` makes it.
@@ -16,22 +15,8 @@ Plain = Mapping[str, Any]
 
 
 def plain(value: Any) -> Any:
-    """Return a result as plain data.
-
-    Dataclasses and mappings become objects, frames and tables lists of objects, durations seconds,
-    times ISO 8601 in UTC with their offset, and values unknown to JSON their text.
-    """
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [plain(item) for item in value]
-    return _foreign(value)
+    """Return a result as plain data; frames and tables become lists of objects."""
+    return wording.plain(value, _foreign)
 
 
 def rows(frame: Any, limit: int | None = None) -> list[dict[str, Any]]:
@@ -59,8 +44,6 @@ def _value(value: Any, kind: Any) -> Any:
 
 
 def _foreign(value: Any) -> Any:
-    if isinstance(value, timedelta):
-        return value.total_seconds()
     if isinstance(value, datetime):
         # A naive time is one of this process's zone: so Spark hands them out.
         return value.astimezone(timezone.utc).isoformat()
@@ -68,9 +51,7 @@ def _foreign(value: Any) -> Any:
         return value.isoformat()
     if hasattr(value, "collect"):
         return rows(value)
-    if hasattr(value, "to_pylist"):
-        return plain(value.to_pylist())
-    return str(value)
+    return plain(value.to_pylist()) if hasattr(value, "to_pylist") else str(value)
 
 
 __all__ = [

@@ -155,7 +155,7 @@ def test_options_that_were_not_given_say_nothing() -> None:
 def test_a_queue_is_removed_where_that_is_meant(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """``drop`` needs a yes; without one, and nobody to ask, the queue stays."""
     dropped: list[str] = []
-    monkeypatch.setattr(DeltaQueue, "drop", lambda _spark, place: dropped.append(place))
+    monkeypatch.setattr(DeltaQueue, "drop", lambda _spark, place, **_options: dropped.append(place))
 
     refused = run("drop", "/q")
     assert (refused.code, dropped) == (2, [])
