@@ -68,6 +68,7 @@ def _row(draw: random.Random) -> dict[str, Any]:
         "prio": draw.choice([0, 1]),
         "id": draw.choice([None, *"abcdefgh"]),
         "cost": draw.choice([1.0, 0.1, 2.5]),
+        "max_attempts": draw.choice([None, None, 1, 3]),
     }
 
 
