@@ -119,11 +119,16 @@ class DuckEngine(Engine):
         self._connection.register(f"{prefix}status_log", status_log)
 
     def _define(self, name: str, text: str, *, is_kept: bool) -> None:
-        kind = "TABLE" if is_kept else "VIEW"
-        self._connection.execute(f"CREATE TEMP {kind} sq_{name} AS {text}")
+        # The others are part of each question: to make a view takes as long as to ask it.
+        if is_kept:
+            made = f"FROM (\n{text})"
+            self._connection.execute(f"CREATE TEMP TABLE sq_{name} AS {self._whole(made)}")
 
     def _ask(self, text: str) -> list[Answer]:
-        return rows_in_utc(self._connection.sql(text).to_arrow_table())
+        return rows_in_utc(self._connection.sql(self._whole(text)).to_arrow_table())
+
+    def _whole(self, text: str) -> str:
+        return view_texts.with_views(text, self._views.intersection(view_texts.SHARED))
 
     def close(self) -> None:
         """See :class:`Engine`."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Collection
 from functools import cache
 from importlib import resources
 
@@ -83,6 +84,24 @@ def required_views(view: str) -> tuple[str, ...]:
     named = set(re.findall(r"\bsq_([a-z_]+)", text_of(view)))
     found = {other for one in VIEWS if one in named for other in required_views(one)} | {view}
     return tuple(one for one in VIEWS if one in found)
+
+
+def with_views(query: str, kept: Collection[str]) -> str:
+    """Return a query with the texts of the views that it names, but for those that are kept."""
+    needed: dict[str, None] = {}
+    _collect(query, kept, needed)
+    # As with a view, what a reader asks for is all that is worked out.
+    made = [f"sq_{name} AS NOT MATERIALIZED (\n{text_of(name)})" for name in needed]
+    return f"WITH {', '.join(made)}\n{query}" if made else query
+
+
+def _collect(text: str, kept: Collection[str], needed: dict[str, None]) -> None:
+    """Add the views that a text names, each after those that it is made of."""
+    named = set(re.findall(r"\bsq_([a-z_]+)", text))
+    for name in VIEWS:
+        if name in named and name not in kept and name not in needed:
+            _collect(text_of(name), kept, needed)
+            needed[name] = None
 
 
 def replace_prefix(text: str, prefix: str) -> str:
