@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from spark_queue.durability import Durability
 from spark_queue.errors import JournalFailedError
-from spark_queue.journal.aio_journal import AioJournaledQueue, AioJournalReader
 from spark_queue.journal.deliveries import JournalStats, Read, ReaderStats
 from spark_queue.journal.journal_options import QueueOptions, ReaderHooks
 from spark_queue.journal.journal_reader import JournalReader
-from spark_queue.journal.journal_views import AutoCommitReader, Transaction
+from spark_queue.journal.journal_views import (
+    AioJournaledQueue,
+    AioJournalReader,
+    AutoCommitReader,
+    Transaction,
+)
 from spark_queue.journal.journaled_queue import JournaledQueue
 from spark_queue.journal.memory_journal import MemoryJournal, MemoryStore
 from spark_queue.journal.records import (

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from spark_queue.rules.outcome_rules import retry_draw
 from spark_queue.rules.rule_model import (
     Ack,
     Admitted,
@@ -22,6 +21,7 @@ from spark_queue.rules.rule_model import (
     Settled,
 )
 from spark_queue.rules.scheduler import Scheduler
+from spark_queue.rules.scheduler_state import retry_draw
 
 __all__ = [
     "Ack",

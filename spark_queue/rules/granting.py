@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import cast
 
+from spark_queue.config import QueueConfig
+from spark_queue.errors import InvalidArgumentError
 from spark_queue.rules.ready import Line
 from spark_queue.rules.record import Place, Record
 from spark_queue.rules.rule_model import Grant, Leased
@@ -192,3 +194,18 @@ def _lease_of(served: Served) -> Leased:
         losses=record.losses + (record.place == "lost"),
         overdue=served.slot.overdue,
     )
+
+
+def check_run(run: int) -> None:
+    """Raise where a claim may take less than one item of a group."""
+    if run < 1:
+        raise InvalidArgumentError(f"run is {run}: it must be at least 1")
+
+
+def seconds_of(lease: float | None, config: QueueConfig) -> float:
+    """Return how long a lease lasts, by default as configured."""
+    if lease is None:
+        return config.lease.total_seconds()
+    if not lease > 0:
+        raise InvalidArgumentError(f"a lease of {lease!r} seconds: it must be above 0")
+    return lease

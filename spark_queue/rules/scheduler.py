@@ -7,9 +7,8 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from spark_queue.config import LIVE_SETTINGS, QueueConfig
-from spark_queue.errors import InvalidArgumentError, InvalidConfigError
+from spark_queue.errors import InvalidConfigError
 from spark_queue.rules import explain, following, granting
-from spark_queue.rules.outcome_rules import apply
 from spark_queue.rules.rule_model import (
     Admitted,
     Counts,
@@ -21,7 +20,7 @@ from spark_queue.rules.rule_model import (
     Settled,
     State,
 )
-from spark_queue.rules.scheduler_state import TERMINAL, SchedulerState, check_hashable
+from spark_queue.rules.scheduler_state import TERMINAL, SchedulerState, apply, check_hashable
 from spark_queue.rules.service_order import Horizon
 from spark_queue.rules.snapshot import dump, load
 
@@ -140,8 +139,8 @@ class Scheduler:
             When ``run`` or ``lease`` is out of its range.
         """
         state = self._state
-        seconds = _seconds(lease, state.config)
-        _check_run(run)
+        seconds = granting.seconds_of(lease, state.config)
+        granting.check_run(run)
         if claim_id is not None and claim_id in state.grants:
             return state.grants[claim_id]
         step = state.begin(now)
@@ -189,8 +188,8 @@ class Scheduler:
             As for :meth:`propose`.
         """
         state = self._state
-        seconds = _seconds(lease, state.config)
-        _check_run(run)
+        seconds = granting.seconds_of(lease, state.config)
+        granting.check_run(run)
         state.pass_time(now)
         grant = Grant(lease=state.step + 1, lease_expires_at=state.clock + seconds)
         return grant if state.paused else granting.propose(state, grant, limit, run, horizon)
@@ -258,7 +257,7 @@ class Scheduler:
         Without ``seqs`` everything that it still holds is renewed, and nothing is called lost.
         """
         state = self._state
-        seconds = _seconds(by, state.config)
+        seconds = granting.seconds_of(by, state.config)
         state.begin(now)
         lost = []
         for seq in sorted(state.leases.get(lease, ())) if seqs is None else seqs:
@@ -394,16 +393,3 @@ class Scheduler:
         scheduler = cls(config, keep_finished=bool(snapshot["keep_finished"]))
         load(scheduler._state, snapshot)
         return scheduler
-
-
-def _check_run(run: int) -> None:
-    if run < 1:
-        raise InvalidArgumentError(f"run is {run}: it must be at least 1")
-
-
-def _seconds(lease: float | None, config: QueueConfig) -> float:
-    if lease is None:
-        return config.lease.total_seconds()
-    if not lease > 0:
-        raise InvalidArgumentError(f"a lease of {lease!r} seconds: it must be above 0")
-    return lease

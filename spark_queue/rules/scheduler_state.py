@@ -6,6 +6,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import get_args
+from zlib import crc32
 
 from spark_queue.config import QueueConfig
 from spark_queue.rules.dedup_keys import Distinct
@@ -14,7 +15,18 @@ from spark_queue.rules.grouping import Serial, Ungrouped
 from spark_queue.rules.heap import Heap
 from spark_queue.rules.ready import Line
 from spark_queue.rules.record import Place, Record
-from spark_queue.rules.rule_model import Admitted, Grant, NewItem, State, Terminal
+from spark_queue.rules.rule_model import (
+    Ack,
+    Admitted,
+    Dead,
+    Grant,
+    Nack,
+    NewItem,
+    Outcome,
+    Release,
+    State,
+    Terminal,
+)
 
 Move = Callable[[Record, Place], None]
 
@@ -306,3 +318,62 @@ def _afresh(new: NewItem, now: float) -> NewItem:
     return dataclasses.replace(
         new, available_at=None, expires_at=None if passed else new.expires_at
     )
+
+
+# rule: delay of a retry
+def retry_draw(seq: int, attempts: int) -> float:
+    """Return the draw of an item's retry, from 0 up to but not including 1.
+
+    It is the CRC-32 (the one of zlib and of Spark SQL's ``crc32``) of the ASCII text
+    ``"<seq>:<attempts>"`` in decimal, divided by ``2 ** 32``. In Spark SQL:
+    ``crc32(concat(seq, ':', attempts)) / 4294967296D``.
+
+    Parameters
+    ----------
+    seq : int
+        The item's sequence number.
+    attempts : int
+        Its failed attempts so far, 1 after the first failure.
+
+    Examples
+    --------
+    >>> round(retry_draw(7, 1), 6)
+    0.664352
+    """
+    return crc32(f"{seq}:{attempts}".encode("ascii")) / 2**32
+
+
+# rule: outcome of an item
+def apply(state: SchedulerState, record: Record, outcome: Outcome) -> State:
+    """Apply what its holder says of an item, and return the state that it comes to."""
+    if isinstance(outcome, Ack):
+        state.finish(record, "acked")
+    elif isinstance(outcome, Dead):
+        state.finish(record, "dead", outcome.error)
+    elif isinstance(outcome, Release):
+        state.give_back(record)
+    else:
+        _fail(state, record, outcome)
+    return record.state
+
+
+# rule: outcome of an item
+def _fail(state: SchedulerState, record: Record, outcome: Nack) -> None:
+    config = state.config
+    record.attempts += 1
+    record.error = outcome.error
+    if _is_last(record, config):
+        state.finish(record, "dead", outcome.error)
+        return
+    draw = retry_draw(record.seq, record.attempts)
+    delay = config.retry.delay_after(record.attempts, draw)
+    record.available_at = state.clock + delay.total_seconds()
+    state.give_back(record)
+
+
+# rule: attempts of an item
+def _is_last(record: Record, config: QueueConfig) -> bool:
+    """Tell whether an item may not fail once more: by its own limit, or the queue's."""
+    own = record.new.max_attempts
+    most = config.max_attempts if own is None else own
+    return most is not None and record.attempts >= most

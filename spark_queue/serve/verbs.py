@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from spark_queue.config import QueueConfig
+from spark_queue.config import QueueConfig, changes, read_options, read_weights as _weights
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.results import Affected
 from spark_queue.serve.watching import FOR_A_REFRESH, Operable, WatchedQueue
-from spark_queue.settings_text import changes, read_options, read_weights as _weights
 from spark_queue.wording import plural
 
 

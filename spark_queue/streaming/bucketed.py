@@ -31,8 +31,15 @@ from spark_queue.operators.key_columns import (
     one,
 )
 from spark_queue.streaming import stream_checks
-from spark_queue.streaming.processor import NUMBER, BucketProcessor
-from spark_queue.streaming.rows import BUCKET, PACKED, ROW, pack, unpack
+from spark_queue.streaming.processor import (
+    BUCKET,
+    NUMBER,
+    PACKED,
+    ROW,
+    BucketProcessor,
+    pack,
+    unpack,
+)
 from spark_queue.streaming.stream_rules import ARRIVAL, BucketRules
 
 #: Into how many buckets keys are divided. More than cores, so that they spread; few enough that

@@ -22,8 +22,7 @@ from spark_queue.operators import (
     serial_heads,
     serial_runs,
 )
-from spark_queue.streaming.processor import NUMBER, BucketProcessor
-from spark_queue.streaming.rows import PACKED, from_bytes, pack
+from spark_queue.streaming.processor import NUMBER, PACKED, BucketProcessor, from_bytes, pack
 from spark_queue.streaming.stream_rules import (
     ARRIVAL,
     CLOCK,

@@ -21,9 +21,8 @@ from spark_queue.cli.commands.setting_commands import (
 from spark_queue.cli.scope import Scope
 from spark_queue.cli.shown import show_counts
 from spark_queue.cli.shown.words import plain
-from spark_queue.config import QueueConfig
+from spark_queue.config import QueueConfig, read_options
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.settings_text import read_options
 
 if TYPE_CHECKING:
     from spark_queue.results import Affected

@@ -21,7 +21,7 @@ from spark_queue.cli.command import DryRun, Name, ReaderOption, command, operati
 from spark_queue.cli.commands.setting_commands import Lease
 from spark_queue.cli.engines.choice import AnyQueue, Format, RowSource, format_of, local_path
 from spark_queue.cli.scope import Scope
-from spark_queue.cli.shown import show_counts, show_items
+from spark_queue.cli.shown import show_counts
 from spark_queue.cli.shown.display import Display
 from spark_queue.cli.shown.progress import claim_progress
 from spark_queue.cli.shown.words import plain
@@ -260,4 +260,4 @@ def show_affected(display: Display, what: str, count: Affected, *, dry_run: bool
         display.show({**told, "step": count.step}, f"{count:,} item(s) {what}{written}")
         return
     told |= {"states": count.states, "becomes": count.becomes, "sample": plain(count.sample)}
-    display.show(told, *show_items.render_affected(what, told))
+    display.show(told, *show_counts.render_affected(what, told))

@@ -15,8 +15,8 @@ from spark_queue.cli.scope import Scope
 from spark_queue.cli.shown import show_counts
 from spark_queue.cli.shown.display import SafeConsole, compact_table, text_of
 from spark_queue.cli.shown.words import plain
+from spark_queue.config import changes, read_options, read_weights
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.settings_text import changes, read_options, read_weights
 
 if TYPE_CHECKING:
     from spark_queue.replay import Replay

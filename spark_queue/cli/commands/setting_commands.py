@@ -11,9 +11,8 @@ from typer import Option
 
 from spark_queue.cli.command import Name, ReaderOption, looking, operating
 from spark_queue.cli.scope import Scope
-from spark_queue.config import LIVE_SETTINGS
+from spark_queue.config import LIVE_SETTINGS, changes, read_options, read_weights
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError
-from spark_queue.settings_text import changes, read_options, read_weights
 from spark_queue.wording import visible
 
 Lease = Annotated[float | None, Option(help="Seconds that a claim holds.")]

@@ -18,7 +18,7 @@ from typer import Argument, Option
 
 from spark_queue.cli.command import AsOfOption, Name, ReaderOption, looking, read_as_of
 from spark_queue.cli.scope import Scope
-from spark_queue.cli.shown import show_counts, show_items, show_report
+from spark_queue.cli.shown import show_counts, show_report
 from spark_queue.cli.shown.display import SafeConsole
 from spark_queue.cli.shown.words import plain
 from spark_queue.errors import InvalidArgumentError
@@ -48,7 +48,7 @@ def status(
     at, seen = engine.status(queue, past, where, limit)
     paused = past is None and queue.paused
     shown = {"queue": queue.name, "at": at.isoformat(), "paused": paused, **seen}
-    scope.display.show(shown, *show_items.status(shown))
+    scope.display.show(shown, *show_counts.status(shown))
 
 
 @looking
@@ -80,14 +80,14 @@ def dead(
     engine, queue = scope.open_queue(name, reader)
     count, letters = engine.dead(queue, past, where, limit)
     shown = {"queue": queue.name, "count": count, "items": letters}
-    scope.display.show(shown, *show_items.dead(shown, where))
+    scope.display.show(shown, *show_counts.dead(shown, where))
 
 
 @looking
 def explain(scope: Scope, name: Name, seq: _Seq, reader: ReaderOption = None) -> None:
     """Say why an item is not running."""
     shown = plain(scope.open_queue(name, reader)[1].explain(seq))
-    scope.display.show(shown, *show_items.explanation(shown))
+    scope.display.show(shown, *show_counts.explanation(shown))
 
 
 @looking
@@ -98,7 +98,7 @@ def history(scope: Scope, name: Name, seq: _Seq, reader: ReaderOption = None) ->
     if not found:
         raise InvalidArgumentError(f"seq is {seq}: queue {queue.name!r} has no such item")
     shown = {"queue": queue.name, "seq": seq, "transitions": found}
-    scope.display.show(shown, *show_items.history(shown))
+    scope.display.show(shown, *show_counts.history(shown))
 
 
 @looking

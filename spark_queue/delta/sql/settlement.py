@@ -28,7 +28,7 @@ from spark_queue.delta.verdicts import (
     Verdict,
 )
 from spark_queue.reader_config import ReaderConfig
-from spark_queue.rules.outcome_rules import retry_draw
+from spark_queue.rules.scheduler_state import retry_draw
 
 _ASKED = pa.schema(
     [

@@ -15,10 +15,9 @@ from spark_queue.errors import (
     SparkQueueError,
 )
 from spark_queue.inprocess.singular.aio_singular import AioSingularUpdateQueue
-from spark_queue.inprocess.singular.pool import PoolWorker, WorkerPool
 from spark_queue.inprocess.singular.request_log import WriteAheadLog
 from spark_queue.inprocess.singular.requests import Reply, Wait, context_of_task
-from spark_queue.inprocess.singular.work import RequestWork, ThreadWorker
+from spark_queue.inprocess.singular.work import PoolWorker, RequestWork, ThreadWorker, WorkerPool
 from spark_queue.waiting.timer import SHARED_TIMER, Timeout, Timer, seconds
 
 T = TypeVar("T")

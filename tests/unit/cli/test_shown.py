@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console, RenderableType
 
-from spark_queue.cli.shown import show_counts, show_items, words
+from spark_queue.cli.shown import show_counts, words
 
 NOW = "2026-11-22T12:00:00+00:00"
 BEFORE = "2026-11-22T11:00:00.123456+00:00"
@@ -61,7 +61,7 @@ def status(*items: dict[str, Any], **more: Any) -> dict[str, Any]:
 def test_status_begins_with_what_is_wrong() -> None:
     """A pause is said first, then dead and lapsed items; what went well is last."""
     lines = printed(
-        show_items.status(
+        show_counts.status(
             status(
                 item(9, "acked"),
                 item(12, "dead", _attempts=5, _error="ValueError: no bucket\nmore"),
@@ -88,7 +88,7 @@ def test_an_item_says_since_when_it_is_in_its_state_and_why() -> None:
     text = " ".join(
         " ".join(
             printed(
-                show_items.status(
+                show_counts.status(
                     status(
                         item(1, "claimed", _worker_id="host/1", _lease_expires_at=AFTER),
                         item(2, "claimed", _worker_id="host/2", _lease_expires_at=BEFORE),
@@ -117,7 +117,7 @@ def test_an_item_says_since_when_it_is_in_its_state_and_why() -> None:
 )
 def test_an_empty_queue_says_so(paused: bool, lines: list[str]) -> None:  # noqa: FBT001 - a parameter
     """Nothing is said in words, not by an empty table."""
-    assert printed(show_items.status(status(paused=paused)))[: len(lines)] == lines
+    assert printed(show_counts.status(status(paused=paused)))[: len(lines)] == lines
 
 
 def test_dead_letters_show_their_errors_in_full_width() -> None:
@@ -131,7 +131,7 @@ def test_dead_letters_show_their_errors_in_full_width() -> None:
         ],
     }
 
-    lines = printed(show_items.dead(data, "tenant = 'a'"))
+    lines = printed(show_counts.dead(data, "tenant = 'a'"))
 
     assert lines[0] == "the first 2 of 1,132 dead letters in /q for which tenant = 'a'"
     assert lines[2] == "item 12, 2026-11-22 11:00:00Z, 5 failed attempts, 1 lost lease"
@@ -146,7 +146,7 @@ def test_dead_letters_show_their_errors_in_full_width() -> None:
 )
 def test_no_dead_letters_is_said(where: str | None, said: str) -> None:
     """Where there are none, that is the answer."""
-    assert printed(show_items.dead({"queue": "/q", "count": 0, "items": []}, where)) == [said]
+    assert printed(show_counts.dead({"queue": "/q", "count": 0, "items": []}, where)) == [said]
 
 
 def test_stats_fit_and_have_their_units() -> None:
@@ -253,7 +253,7 @@ def test_a_history_is_read_from_top_to_bottom() -> None:
         {**row, "log": "queue", "_state": "refused", "_duplicate_of": 7},
     ]
 
-    lines = printed(show_items.history({"queue": "/q", "seq": 3, "transitions": transitions}))
+    lines = printed(show_counts.history({"queue": "/q", "seq": 3, "transitions": transitions}))
     text = " ".join(" ".join(lines).split())
 
     assert lines[0] == "item 3 of /q"

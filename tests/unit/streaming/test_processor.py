@@ -13,8 +13,7 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 
 from spark_queue.config import QueueConfig
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.streaming.processor import STATE, BucketProcessor
-from spark_queue.streaming.rows import PACKED, from_bytes, pack
+from spark_queue.streaming.processor import PACKED, STATE, BucketProcessor, from_bytes, pack
 from spark_queue.streaming.stream_rules import (
     ARRIVAL,
     CLOCK,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from spark_queue.streaming.rows import BUCKET, PACKED, BucketRows, from_bytes, pack, unpack
+from spark_queue.streaming.processor import BUCKET, PACKED, BucketRows, from_bytes, pack, unpack
 
 
 def structs(*names: str) -> pa.ChunkedArray:
