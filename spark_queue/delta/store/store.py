@@ -197,9 +197,11 @@ class Store:
             When its newest commit is not whole.
         """
         log = self.status
-        if log.is_unfinished():
+        directory = paths.directory_of(log.session, log.address)
+        is_missing = directory is not None and not paths.has_log(directory)
+        if is_missing or log.is_unfinished():
             return None
-        whole.require_uncut(self.name, "status", paths.directory_of(log.session, log.address))
+        whole.require_uncut(self.name, "status", directory)
         return log.columns() if log.exists() else None
 
     def require_exists(self) -> StatusHead:
