@@ -114,7 +114,8 @@ class BroughtEntries(FrameEntries):
         batch = super().batch_of(frame, entry, room)
         if batch.count > _MOST:
             raise TooManyRowsError
-        rows = bring(batch.rows.drop("given", "line"), batch.count).sort_by("seq")
+        keys = batch.rows.drop("line").withColumn("given", F.lit(None).cast("int"))
+        rows = bring(keys, batch.count).sort_by("seq")
         return EntryBatch(rows=rows, given=batch.given, count=batch.count, has_keys=batch.has_keys)
 
     def keyed_of(self, entry: EnqueueState, batch: EntryBatch) -> pa.Table:

@@ -35,8 +35,8 @@ from spark_queue.delta.tables.schema import (
 )
 from spark_queue.errors import SparkNeededError
 
-#: What a batch has of rows that were items before: null for others.
-_OF_ITEMS = {"_origin": pa.int64(), "_round": pa.float64()}
+#: What a batch has of rows that were items before: null for others. Values are had by their place.
+_OF_ITEMS = {"_origin": pa.int64(), "_round": pa.float64(), "_given": pa.int32()}
 
 
 def batch_of(frame: Frame, entry: EnqueueState, room: Room) -> EntryBatch:

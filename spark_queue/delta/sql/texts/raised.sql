@@ -3,7 +3,7 @@
 -- rule: place of a new member
 -- rule again: weight of a key
 SELECT
-  r.*,
+  r.seq, r.lowest, r.fair_key, r.group_key, r.round, r.tag, r.given,
   CASE
     WHEN r.group_key IS NOT NULL AND r.highest > r.turn
       THEN r.pin_tag + (r.highest - r.pin_turn) * r.weight
