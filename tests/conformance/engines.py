@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from spark_queue.claim import Claim
 from spark_queue.clock import ManualClock
 from spark_queue.config import LiveSettings, QueueConfig
-from spark_queue.delta.views.items import in_order
+from spark_queue.delta.views.items import collect
 from spark_queue.errors import LeaseLostError
 from spark_queue.looking import store_of
 from spark_queue.queue import DeltaQueue
@@ -433,5 +433,5 @@ class DeltaHeld:
     def _in_order(self) -> list[str]:
         if self._claim.count == 0:
             return []
-        rows = in_order(store_of(self._engine.queue), self._claim.lease).select("_seq").collect()
+        rows = collect(store_of(self._engine.queue), self._claim.lease)
         return [self._engine.ids[row["_seq"]] for row in rows]
