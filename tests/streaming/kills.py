@@ -220,7 +220,7 @@ def main(root: str) -> None:
     for verb, point in CASES:
         query = started[verb](point)
         while not mark(home(root, verb, point)).exists():
-            query.awaitTermination(timeout=1)
+            time.sleep(0.05)
             if not query.isActive:
                 raise SystemExit(f"{verb} has not come to {point!r}: {query.exception()}")
     for query in crash.started(spark, running(root)):
