@@ -28,7 +28,7 @@ from starlette.testclient import TestClient
 
 from report import Figure, at_most, measure
 from spark_queue import LocalQueue, QueueConfig
-from spark_queue.cli.shown import show_report
+from spark_queue.cli import show_report
 from spark_queue.delta.tables.heads import following
 from spark_queue.delta.tables.log import Log
 from spark_queue.local import local_queue

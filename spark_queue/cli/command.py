@@ -14,7 +14,7 @@ import typer
 from typer import Argument, Option
 
 from spark_queue.acting import acting_as
-from spark_queue.cli.engines.choice import EngineChoice
+from spark_queue.cli.choice import EngineChoice
 from spark_queue.cli.scope import open_scope
 from spark_queue.delta.tables import who
 from spark_queue.errors import InvalidArgumentError

@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import typer
 
-from spark_queue.cli.engines import choice
-from spark_queue.cli.engines.choice import EngineChoice, java_problem
-from spark_queue.cli.shown.display import Display, SafeFormatter, Terminated, exit_of
+from spark_queue.cli import choice
+from spark_queue.cli.choice import EngineChoice, java_problem
+from spark_queue.cli.display import Display, SafeFormatter, Terminated, exit_of
 from spark_queue.errors import InvalidArgumentError, SetupError, SparkNeededError, SparkQueueError
 from spark_queue.processing.interrupts import interruptible, raising_at_sigterm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from spark_queue.cli.engines.choice import AnyQueue, CommandEngine
+    from spark_queue.cli.choice import AnyQueue, CommandEngine
     from spark_queue.delta.tables.facts import Listener
     from spark_queue.local.local_queue import LocalQueue
     from spark_queue.queue import DeltaQueue
@@ -140,7 +140,7 @@ class Scope:
         InvalidArgumentError
             When it is to be this process, and the queue is not on its disk.
         """
-        answers: CommandEngine = import_module(f"spark_queue.cli.engines.{self._engine_of(name)}")
+        answers: CommandEngine = import_module(f"spark_queue.cli.{self._engine_of(name)}")
         return answers
 
     def _engine_of(self, name: str) -> str:

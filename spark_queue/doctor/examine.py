@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import logger
-from spark_queue.doctor.checks import service, starvation, trust, upkeep
+from spark_queue.doctor import service, starvation, trust, upkeep
 from spark_queue.doctor.finding import Checkup, Finding, Thresholds, how_bad
 from spark_queue.doctor.subject import Subject
 from spark_queue.errors import InvalidArgumentError, QueueNotFoundError, SparkQueueError

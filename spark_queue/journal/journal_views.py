@@ -13,10 +13,10 @@ from spark_queue.checks import require_count, require_flag, require_iterable
 from spark_queue.durability import Durability
 from spark_queue.errors import InvalidArgumentError, QueueFullError
 from spark_queue.journal.deliveries import Read
-from spark_queue.journal.engine.group_commit import Receipt
-from spark_queue.journal.engine.puts import Offer, Puts
-from spark_queue.journal.engine.reader_state import ReaderState
+from spark_queue.journal.group_commit import Receipt
 from spark_queue.journal.journal_options import ReaderHooks
+from spark_queue.journal.puts import Offer, Puts
+from spark_queue.journal.reader_state import ReaderState
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.waiting.aio import outcome
 from spark_queue.waiting.tickets import TaskTicket
@@ -25,8 +25,8 @@ from spark_queue.wording import shorten
 
 if TYPE_CHECKING:
     from spark_queue.journal.core import JournaledCore
-    from spark_queue.journal.engine.reader_registry import ReaderStart
     from spark_queue.journal.journal_reader import JournalReader
+    from spark_queue.journal.reader_registry import ReaderStart
 
 T = TypeVar("T")
 

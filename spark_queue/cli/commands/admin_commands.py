@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 from typer import Argument, Option
 
+from spark_queue.cli import show_counts
 from spark_queue.cli.command import DryRun, Name, ReaderOption, command, operating
 from spark_queue.cli.commands.item_commands import show_affected
 from spark_queue.cli.commands.setting_commands import (
@@ -19,8 +20,7 @@ from spark_queue.cli.commands.setting_commands import (
     read_mapping,
 )
 from spark_queue.cli.scope import Scope
-from spark_queue.cli.shown import show_counts
-from spark_queue.cli.shown.words import plain
+from spark_queue.cli.words import plain
 from spark_queue.config import QueueConfig, read_options
 from spark_queue.errors import InvalidArgumentError
 

@@ -13,11 +13,11 @@ from rich.console import RenderableType
 from typer import Argument, Option
 
 from spark_queue.checks import seconds
+from spark_queue.cli import display, words
 from spark_queue.cli.command import looking
+from spark_queue.cli.display import Exit
 from spark_queue.cli.scope import Scope
-from spark_queue.cli.shown import display, words
-from spark_queue.cli.shown.display import Exit
-from spark_queue.cli.shown.words import Plain, plain
+from spark_queue.cli.words import Plain, plain
 from spark_queue.wording import visible
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from rich.table import Table
 from typer import Argument, Option
 
 from spark_queue.cli.command import command
+from spark_queue.cli.progress import progress_bar
 from spark_queue.cli.scope import Scope
-from spark_queue.cli.shown.progress import progress_bar
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.wording import shell_command
 

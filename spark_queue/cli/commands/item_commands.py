@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from spark_queue import checks, extras
+from spark_queue.cli import show_counts
+from spark_queue.cli.choice import AnyQueue, Format, RowSource, format_of, local_path
 from spark_queue.cli.command import DryRun, Name, ReaderOption, command, operating
 from spark_queue.cli.commands.setting_commands import Lease
-from spark_queue.cli.engines.choice import AnyQueue, Format, RowSource, format_of, local_path
+from spark_queue.cli.display import Display
+from spark_queue.cli.progress import claim_progress
 from spark_queue.cli.scope import Scope
-from spark_queue.cli.shown import show_counts
-from spark_queue.cli.shown.display import Display
-from spark_queue.cli.shown.progress import claim_progress
-from spark_queue.cli.shown.words import plain
+from spark_queue.cli.words import plain
 from spark_queue.errors import InvalidArgumentError
 
 if TYPE_CHECKING:

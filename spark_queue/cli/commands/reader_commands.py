@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 from typer import Argument, Option
 
+from spark_queue.cli import show_counts
 from spark_queue.cli.command import DryRun, Name, command, looking, read_start
 from spark_queue.cli.commands.item_commands import show_affected
 from spark_queue.cli.commands.setting_commands import read_mapping
 from spark_queue.cli.scope import Scope
-from spark_queue.cli.shown import show_counts
-from spark_queue.cli.shown.words import plain
+from spark_queue.cli.words import plain
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.reader_config import ReaderConfig
 

@@ -10,11 +10,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from typer import Argument, Option
 
+from spark_queue.cli import show_counts
 from spark_queue.cli.command import ReaderOption, command
+from spark_queue.cli.display import SafeConsole, compact_table, text_of
 from spark_queue.cli.scope import Scope
-from spark_queue.cli.shown import show_counts
-from spark_queue.cli.shown.display import SafeConsole, compact_table, text_of
-from spark_queue.cli.shown.words import plain
+from spark_queue.cli.words import plain
 from spark_queue.config import changes, read_options, read_weights
 from spark_queue.errors import InvalidArgumentError
 

@@ -15,8 +15,8 @@ from typer import Argument, Option
 
 from spark_queue.acting import acting_as
 from spark_queue.cli.command import ReaderOption, looking
+from spark_queue.cli.display import message_of
 from spark_queue.cli.scope import Scope
-from spark_queue.cli.shown.display import message_of
 from spark_queue.errors import SetupError
 
 if TYPE_CHECKING:

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
+from spark_queue.cli.choice import Format, absolute, format_of
 from spark_queue.cli.command import Name, command
 from spark_queue.cli.commands.item_commands import (
     Handler,
     RunOptions,
     load_handler,
 )
-from spark_queue.cli.engines.choice import Format, absolute, format_of
+from spark_queue.cli.progress import SETTLED
 from spark_queue.cli.scope import Scope
-from spark_queue.cli.shown.progress import SETTLED
 from spark_queue.errors import InvalidArgumentError
 
 if TYPE_CHECKING:

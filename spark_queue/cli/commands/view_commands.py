@@ -16,11 +16,11 @@ from rich.console import Group
 from rich.live import Live
 from typer import Argument, Option
 
+from spark_queue.cli import show_counts, show_report
 from spark_queue.cli.command import AsOfOption, Name, ReaderOption, looking, read_as_of
+from spark_queue.cli.display import SafeConsole
 from spark_queue.cli.scope import Scope
-from spark_queue.cli.shown import show_counts, show_report
-from spark_queue.cli.shown.display import SafeConsole
-from spark_queue.cli.shown.words import plain
+from spark_queue.cli.words import plain
 from spark_queue.errors import InvalidArgumentError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from spark_queue import __version__
-from spark_queue.cli.shown.display import Terminated
+from spark_queue.cli.display import Terminated
 from spark_queue.errors import (
     LeaseLostError,
     QueueNotFoundError,

@@ -13,11 +13,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_queue.cli import main
-from spark_queue.cli.engines import choice
-from spark_queue.cli.engines.choice import EngineChoice
+from spark_queue.cli import choice, main
+from spark_queue.cli.choice import EngineChoice
+from spark_queue.cli.display import Display
 from spark_queue.cli.scope import Scope
-from spark_queue.cli.shown.display import Display
 from spark_queue.clock import ManualClock
 from spark_queue.errors import InvalidArgumentError, SetupError, SparkNeededError
 from spark_queue.local.local_queue import LocalQueue

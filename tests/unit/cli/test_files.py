@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spark_queue.cli.engines.choice import Format
-from spark_queue.cli.engines.input_files import read
+from spark_queue.cli.choice import Format
+from spark_queue.cli.input_files import read
 from spark_queue.delta.input.plain.ddl_parser import parse_fields
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError, SparkNeededError
 

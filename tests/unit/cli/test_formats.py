@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from spark_queue.cli.engines.choice import Format, format_of, misfits
+from spark_queue.cli.choice import Format, format_of, misfits
 from spark_queue.errors import InvalidArgumentError
 
 

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_queue.cli import main
-from spark_queue.cli.engines import choice
-from spark_queue.cli.engines.choice import java_problem
+from spark_queue.cli import choice, main
+from spark_queue.cli.choice import java_problem
 from spark_queue.local.local_queue import LocalQueue
 
 

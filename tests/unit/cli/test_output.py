@@ -19,10 +19,10 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from spark_queue.cli import words
+from spark_queue.cli.display import Display
 from spark_queue.cli.scope import Scope
-from spark_queue.cli.shown import words
-from spark_queue.cli.shown.display import Display
-from spark_queue.cli.shown.words import plain, rows
+from spark_queue.cli.words import plain, rows
 
 
 @dataclass(frozen=True)

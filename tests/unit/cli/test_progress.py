@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from spark_queue.cli.commands.stream_commands import BatchTotals
-from spark_queue.cli.shown.progress import standing
+from spark_queue.cli.progress import standing
 from spark_queue.processing.loop import ProcessResult
 
 _STEPS = (

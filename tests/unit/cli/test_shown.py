@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console, RenderableType
 
-from spark_queue.cli.shown import show_counts, words
+from spark_queue.cli import show_counts, words
 
 NOW = "2026-11-22T12:00:00+00:00"
 BEFORE = "2026-11-22T11:00:00.123456+00:00"

@@ -22,7 +22,7 @@ from rich.text import Text
 from spark_queue import LocalQueue, QueueConfig, RetryPolicy, cli
 from spark_queue.cli import main
 from spark_queue.cli.app import app
-from spark_queue.cli.shown.display import SafeConsole
+from spark_queue.cli.display import SafeConsole
 from spark_queue.clock import ManualClock, SystemClock
 from tests.unit.hostile import values
 from tests.unit.hostile.values import EVIL, FORGED, LINES, RAW

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from spark_queue.cli import main
-from spark_queue.cli.shown import show_report
+from spark_queue.cli import main, show_report
 from spark_queue.clock import ManualClock
 from spark_queue.local.local_queue import LocalQueue
 from spark_queue.reader_config import ReaderConfig

@@ -14,8 +14,7 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from spark_queue.cli import main
-from spark_queue.cli.shown import show_report
+from spark_queue.cli import main, show_report
 from spark_queue.clock import ManualClock
 from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.local_log import LocalLog

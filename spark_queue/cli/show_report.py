@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 
-from spark_queue.cli.shown.display import FOLDED, compact_table, text_of
+from spark_queue.cli.display import FOLDED, compact_table, text_of
 from spark_queue.report import sheets
 from spark_queue.report.model import ItemReport, Report
 from spark_queue.report.sheets import Sheet

@@ -11,11 +11,11 @@ from typing import Generic, Literal, TypeVar
 from spark_queue.durability import Durability
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.journal.deliveries import Read
-from spark_queue.journal.engine.group_commit import Receipt
-from spark_queue.journal.engine.journal_state import QueueState
-from spark_queue.journal.engine.offsets import ReaderCursor
-from spark_queue.journal.engine.puts import Offer
+from spark_queue.journal.group_commit import Receipt
 from spark_queue.journal.journal_options import ReaderHooks
+from spark_queue.journal.journal_state import QueueState
+from spark_queue.journal.offsets import ReaderCursor
+from spark_queue.journal.puts import Offer
 from spark_queue.journal.records import Entry, origin_of
 from spark_queue.wording import shorten
 

@@ -17,7 +17,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from spark_queue.cli.shown.words import plain
+from spark_queue.cli.words import plain
 from spark_queue.errors import (
     FormatVersionError,
     InvalidArgumentError,

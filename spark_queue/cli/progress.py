@@ -19,8 +19,8 @@ from rich.progress import (
 )
 from rich.table import Column
 
-from spark_queue.cli.shown import show_counts, words
-from spark_queue.cli.shown.display import Display, SafeConsole
+from spark_queue.cli import show_counts, words
+from spark_queue.cli.display import Display, SafeConsole
 
 if TYPE_CHECKING:
     from spark_queue.ingest.run import Progress as Step

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue.cli.engines.choice import (
+from spark_queue.cli.choice import (
     LETTER,
     SHOWN,
     AnyQueue,
@@ -22,7 +22,7 @@ from spark_queue.cli.engines.choice import (
     is_local,
     local_path,
 )
-from spark_queue.cli.shown.words import plain
+from spark_queue.cli.words import plain
 from spark_queue.clock import SystemClock
 from spark_queue.config import QueueConfig
 from spark_queue.delta.arrow import moving
@@ -51,7 +51,7 @@ _MOST = 1_000_000
 
 
 def create(scope: Scope, name: str, schema: str, config: QueueConfig) -> str:
-    """See :class:`~spark_queue.cli.engines.choice.CommandEngine`, for all below."""
+    """See :class:`~spark_queue.cli.choice.CommandEngine`, for all below."""
     try:
         return LocalQueue.create(local_path(name), schema, config).name
     except (InvalidArgumentError, InvalidConfigError, SchemaMismatchError) as exc:
@@ -95,7 +95,7 @@ def examine(scope: Scope, name: str, limits: Thresholds) -> Checkup:
 
 def enqueue(scope: Scope, queue: AnyQueue, source: RowSource) -> EnqueueResult:
     """See :class:`CommandEngine`."""
-    from spark_queue.cli.engines import input_files  # noqa: PLC0415 - takes a while
+    from spark_queue.cli import input_files  # noqa: PLC0415 - takes a while
 
     del scope
     into = _local(queue)

@@ -9,11 +9,11 @@ from typing import Generic, Literal, TypeVar
 
 from spark_queue.checks import optional, require_kind
 from spark_queue.errors import InvalidArgumentError, ReaderNotFoundError, did_you_mean
-from spark_queue.journal.engine.journal_state import QueueState
-from spark_queue.journal.engine.journal_writer import JournalWriter
-from spark_queue.journal.engine.offsets import ReaderCursor
-from spark_queue.journal.engine.reader_state import ReaderState
 from spark_queue.journal.journal_options import ReaderHooks
+from spark_queue.journal.journal_state import QueueState
+from spark_queue.journal.journal_writer import JournalWriter
+from spark_queue.journal.offsets import ReaderCursor
+from spark_queue.journal.reader_state import ReaderState
 from spark_queue.journal.records import ReaderOffset, Recovered
 from spark_queue.reader_config import ReaderConfig, require_reader_name
 from spark_queue.wording import shorten

@@ -81,7 +81,7 @@ def number(count: int) -> str:
 
 
 def instant(text: str | None) -> str:
-    """Return a time of :func:`spark_queue.cli.shown.words.plain` to the second, with its offset."""
+    """Return a time of :func:`spark_queue.cli.words.plain` to the second, with its offset."""
     if text is None:
         return ""
     at = datetime.fromisoformat(text)

@@ -11,7 +11,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from spark_queue.cli.engines.choice import (
+from spark_queue.cli.choice import (
     LETTER,
     SHOWN,
     AnyQueue,
@@ -21,7 +21,7 @@ from spark_queue.cli.engines.choice import (
     absolute,
     misfits,
 )
-from spark_queue.cli.shown.words import VALUE_CHARS, clip, plain, rows
+from spark_queue.cli.words import VALUE_CHARS, clip, plain, rows
 from spark_queue.clock import SystemClock
 from spark_queue.config import QueueConfig
 from spark_queue.delta.plans.snapshot import choose
@@ -145,7 +145,7 @@ def _columns(spark: SparkSession, path: str, kind: Format) -> list[str]:
 
 
 def create(scope: Scope, name: str, schema: str, config: QueueConfig) -> str:
-    """See :class:`~spark_queue.cli.engines.choice.CommandEngine`, for all below."""
+    """See :class:`~spark_queue.cli.choice.CommandEngine`, for all below."""
     return DeltaQueue.create(scope.spark, locate(scope, name), schema, config).name
 
 

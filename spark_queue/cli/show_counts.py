@@ -8,9 +8,9 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.table import Table
 
-from spark_queue.cli.shown import words
-from spark_queue.cli.shown.display import compact_table, text_of
-from spark_queue.cli.shown.words import Plain
+from spark_queue.cli import words
+from spark_queue.cli.display import compact_table, text_of
+from spark_queue.cli.words import Plain
 
 #: States as they are shown: what went wrong, what goes on, what is over.
 STATES = ("dead", "expired", "claimed", "ready", "cancelled", "acked")

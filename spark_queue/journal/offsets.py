@@ -13,8 +13,8 @@ from datetime import datetime, timedelta
 from heapq import heappop, heappush
 from typing import Generic, TypeVar
 
+from spark_queue.journal.cache import EntryCache
 from spark_queue.journal.deliveries import Counters, PutTotals, Read
-from spark_queue.journal.engine.cache import EntryCache
 from spark_queue.journal.records import Entry, ReaderOffset, Settlements
 
 T = TypeVar("T")

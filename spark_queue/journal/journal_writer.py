@@ -8,9 +8,9 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from spark_queue.errors import FencedError
-from spark_queue.journal.engine.group_commit import PendingGroup
-from spark_queue.journal.engine.journal_state import QueueState, ended_by
-from spark_queue.journal.engine.reader_state import ReaderState
+from spark_queue.journal.group_commit import PendingGroup
+from spark_queue.journal.journal_state import QueueState, ended_by
+from spark_queue.journal.reader_state import ReaderState
 from spark_queue.journal.records import Entry
 from spark_queue.waiting.futures import call_each
 from spark_queue.waiting.timer import Alarm, Timeout, seconds

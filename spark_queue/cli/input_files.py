@@ -17,9 +17,9 @@ from typing import Any, NoReturn
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark_queue.cli.engines import choice
-from spark_queue.cli.engines.choice import Format
-from spark_queue.cli.shown.words import clip
+from spark_queue.cli import choice
+from spark_queue.cli.choice import Format
+from spark_queue.cli.words import clip
 from spark_queue.delta.input.kinds import Field
 from spark_queue.delta.input.plain.arrow import type_of
 from spark_queue.delta.input.plain.rows import OPTIONAL_COLUMNS

@@ -16,7 +16,7 @@ from spark_queue.journal.records import Entry, Group
 from spark_queue.waiting.timer import Alarm, seconds
 
 if TYPE_CHECKING:
-    from spark_queue.journal.engine.journal_state import QueueState
+    from spark_queue.journal.journal_state import QueueState
 
 T = TypeVar("T")
 

@@ -10,15 +10,15 @@ from spark_queue.checks import limit_of, optional, require_utf8
 from spark_queue.durability import Durability, require_kept
 from spark_queue.errors import InvalidArgumentError, QueueFullError, SparkQueueError
 from spark_queue.journal.deliveries import own
-from spark_queue.journal.engine.group_commit import DoneReceipt, Receipt
-from spark_queue.journal.engine.offsets import ReaderCursor
+from spark_queue.journal.group_commit import DoneReceipt, Receipt
 from spark_queue.journal.journal_options import QueueOptions
+from spark_queue.journal.offsets import ReaderCursor
 from spark_queue.journal.records import Entry
 from spark_queue.waiting.tickets import ThreadTicket, Ticket, TicketLine
 from spark_queue.wording import shorten
 
 if TYPE_CHECKING:
-    from spark_queue.journal.engine.journal_state import QueueState
+    from spark_queue.journal.journal_state import QueueState
 
 T = TypeVar("T")
 

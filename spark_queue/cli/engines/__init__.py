@@ -1,1 +1,0 @@
-"""Engines of the commands: Spark, or this process."""

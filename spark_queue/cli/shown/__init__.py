@@ -1,1 +1,0 @@
-"""Output of commands: text of 80 columns, or JSON."""

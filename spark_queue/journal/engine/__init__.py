@@ -1,1 +1,0 @@
-"""State of a journaled queue under one lock, and its writer thread."""
