@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import typer
 
 from spark_queue.cli import choice
-from spark_queue.cli.choice import EngineChoice, java_problem
+from spark_queue.cli.choice import EngineChoice
 from spark_queue.cli.display import Display, SafeFormatter, Terminated, exit_of
 from spark_queue.errors import InvalidArgumentError, SetupError, SparkNeededError, SparkQueueError
+from spark_queue.java import java_problem
 from spark_queue.processing.interrupts import interruptible, raising_at_sigterm
 
 if TYPE_CHECKING:

@@ -24,7 +24,8 @@ from spark_queue.delta.tables.log import APP_ID, Log
 from spark_queue.delta.tables.schema import CONFIG, ITEM, REFUSED
 from spark_queue.delta.views.ends import Ends
 from spark_queue.report import view_texts
-from spark_queue.report.engine import COMMITS, ENTERED, Answer, Engine, Engines, Question, Removal
+from spark_queue.report.engine import COMMITS, Answer, Engine, Engines, Question, Removal
+from spark_queue.report.entry import ENTERED
 from spark_queue.report.view_texts import QUEUE_COLUMNS, STATUS_COLUMNS
 from spark_queue.waiting.processes import Owner
 

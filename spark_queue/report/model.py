@@ -8,7 +8,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from spark_queue.report.engine import ItemEntry
+from spark_queue.report.entry import ItemEntry
 from spark_queue.results import Explanation, Liveness
 from spark_queue.wording import plain
 

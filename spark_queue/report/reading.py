@@ -24,7 +24,8 @@ from spark_queue.errors import InvalidArgumentError
 from spark_queue.reader_config import ReaderConfig, require_reader_name
 from spark_queue.report import holders
 from spark_queue.report.chains import Chains, sentence
-from spark_queue.report.engine import Engine, Engines, Question, Removal, read_entry
+from spark_queue.report.engine import Engine, Engines, Question, Removal
+from spark_queue.report.entry import read_entry
 from spark_queue.report.model import (
     HOUR,
     DepthPoint,

@@ -15,7 +15,8 @@ from spark_queue.delta.tables import instants
 from spark_queue.delta.tables.schema import ITEM, REFUSED
 from spark_queue.delta.views.ends import Ends
 from spark_queue.report import view_texts
-from spark_queue.report.engine import COMMITS, ENTERED, Answer, Engine, Engines, Question, Removal
+from spark_queue.report.engine import COMMITS, Answer, Engine, Engines, Question, Removal
+from spark_queue.report.entry import ENTERED
 
 _ASKED = {
     "now": "timestamp",
