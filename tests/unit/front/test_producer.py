@@ -22,6 +22,7 @@ class FakeQueue:
     """Takes frames as they are, and answers in any order, as a cluster may."""
 
     schema = SCHEMA
+    _main = SimpleNamespace(require_inputs=lambda _: None)
 
     def __init__(self) -> None:
         self.tables: list[Any] = []
