@@ -63,7 +63,7 @@ del pyspark.sql.types.VariantType
 importlib.metadata.version = lambda _: "3.5.9"
 from spark_queue.errors import SetupError
 try:
-    from spark_queue import DeltaQueue
+    import spark_queue.operators
 except SetupError as exc:
     print(exc)
 """
