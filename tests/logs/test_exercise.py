@@ -316,7 +316,7 @@ def test_a_follower_behind_a_clean_up_is_told(log: TestedLog) -> None:
     assert log.seqs() == [1, 2, 3, 4, 5, 6]
 
 
-@pytest.mark.parametrize("log", DISK, indirect=True)
+@pytest.mark.parametrize("log", ["local"], indirect=True)
 def test_a_log_is_read_from_its_checkpoint(log: TestedLog) -> None:
     """Summed up, it has the same head and rows, for those who knew it and for others."""
     vars(log.rows_here)["_each"] = 5  # so that few steps are enough
