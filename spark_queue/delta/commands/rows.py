@@ -80,7 +80,7 @@ def check_rows(
     store : Store
         The queue.
     given : list of dict, pyarrow.Table or pandas.DataFrame
-        The rows; see :func:`~spark_queue.delta.input.plain.marking.marked`, also for the errors.
+        The rows; see :func:`~spark_queue.delta.input.plain.marking.mark_rows`, also for the errors.
     order_by : str or sequence of str, optional
         Columns by which they are put in order.
     at : Snapshot, optional

@@ -32,7 +32,7 @@ class Stage:
 
 
 def evaluate(inputs: DataFrame) -> DataFrame:
-    """Evaluate a frame once, as :func:`columns.keyed` returns it; ``_mid`` is its order."""
+    """Evaluate a frame once, as :func:`columns.add_keys` returns it; ``_mid`` is its order."""
     marked = inputs.withColumn("_mid", F.monotonically_increasing_id())
     # By the first job that reads it, which saves one of its own.
     return marked.localCheckpoint(eager=False)

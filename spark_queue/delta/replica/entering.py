@@ -65,7 +65,7 @@ def decide_entry(
     settings : Settings
         The settings in force.
     frame : pyarrow.Table
-        The user's columns and the computed ones, as :func:`columns.keyed` has them, in order.
+        The user's columns and the computed ones, as :func:`columns.add_keys` has them, in order.
     before : QueueHead
         The head of the step before.
     pointers : mapping

@@ -191,7 +191,8 @@ def test_whoever_looks_as_several_readers_reads_each_file_once(
     real = LocalLog.rows_of
 
     def counted(log: LocalLog[Any], files: list[LogFile], columns: list[str]) -> pa.Table:
-        read.extend(file.path for file in files)
+        if "_seq" in columns:
+            read.extend(file.path for file in files)
         return real(log, files, columns)
 
     monkeypatch.setattr(LocalLog, "rows_of", counted)
