@@ -175,7 +175,7 @@ def test_no_command_prints_beside_the_console() -> None:
         if elsewhere.search(file.read_text(encoding="utf-8"))
     }
     # JSON and errors; the version; counts of a claim.
-    assert found == {"shown/display.py", "app.py", "shown/progress.py"}
+    assert found == {"display.py", "app.py", "progress.py"}
 
 
 def test_a_proposed_command_is_safe_to_paste(capsys: pytest.CaptureFixture[str]) -> None:
