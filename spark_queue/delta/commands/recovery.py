@@ -129,7 +129,7 @@ def _read_held(at: Snapshot) -> list[Row]:
     if not at.has_spark:
         # Too many to be known here: the claim that follows says what it needs for them.
         return []
-    rows: list[Row] = _by_spark().held(at.store)
+    rows: list[Row] = _by_spark().read_held(at.store)
     return rows
 
 
@@ -150,7 +150,7 @@ def _settle(store: Store, lease: int, claim_id: str, gone: Gone) -> SettledStep 
         return settle.settle(store, lease, gone, action="recover")
     if isinstance(store.session, PlainSession):
         return asking.settle_by_output(store, lease, claim_id, gone)
-    done: SettledStep | None = _by_spark().settled(store, lease, claim_id, gone)
+    done: SettledStep | None = _by_spark().settle_by_output(store, lease, claim_id, gone)
     return done
 
 

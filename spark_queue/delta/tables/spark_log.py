@@ -67,7 +67,10 @@ class SparkLog(LocalLog[_Head]):
     def exists(self) -> bool:
         """Tell whether there is a Delta table at the address."""
         directory = paths.directory_of(self.spark, self.address)
-        if directory is not None and not paths.has_log(directory):
+        if directory is None:
+            # Where it is, only a table that is there can tell.
+            return is_delta(self.spark, self.address)
+        if not paths.has_log(directory):
             return False
         return self.may_look() or is_delta(self.spark, self.address)
 
