@@ -61,7 +61,7 @@ class Each:
         limits: ReaderConfig,
         now: datetime,
     ) -> Judged | None:
-        """See :meth:`Every.judged`."""
+        """See :meth:`Every.judge`."""
         if lease not in replica.grants:
             return None
         said = self.outcomes.select("_seq", "outcome", "error").limit(_FEW + 1).collect()
@@ -85,7 +85,7 @@ class Some:
         limits: ReaderConfig,
         now: datetime,
     ) -> Judged | None:
-        """See :meth:`Every.judged`."""
+        """See :meth:`Every.judge`."""
         return settling.judge(replica, lease, self.outcomes, config, limits, now)
 
 
@@ -103,7 +103,7 @@ class Renewed:
         limits: ReaderConfig,  # noqa: ARG002
         now: datetime,
     ) -> Judged | None:
-        """See :meth:`Every.judged`."""
+        """See :meth:`Every.judge`."""
         return settling.renew(replica, lease, self.by, now)
 
 
@@ -126,7 +126,7 @@ class ByARescuer:
         limits: ReaderConfig,
         now: datetime,
     ) -> Judged | None:
-        """See :meth:`Every.judged`."""
+        """See :meth:`Every.judge`."""
         if self.which is not None:
             return None
         found = self.verdict.judge(replica, lease, config, limits, now)
@@ -162,7 +162,7 @@ class Gone:
         limits: ReaderConfig,
         now: datetime,
     ) -> Judged | None:
-        """See :meth:`Every.judged`."""
+        """See :meth:`Every.judge`."""
         return settling.judge_lost(replica, lease, self.has, config, limits, now)
 
 

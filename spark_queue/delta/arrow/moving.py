@@ -27,7 +27,10 @@ MOVED = ("_seq", "_gen", "_state", "_attempts", "_losses", *SCHEDULE)
 
 
 def matching(store: Store, where: Where, states: Collection[str]) -> pa.Table:
-    """Return the items in some states that are meant; the errors are those of :func:`meant`."""
+    """Return the items in some states that a condition means.
+
+    The errors are those of :func:`~spark_queue.delta.arrow.where.rows_meant`.
+    """
     return choose(store, _in(snapshot.status(store), *states), where)
 
 

@@ -79,7 +79,6 @@ class OpenTable:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self._files: dict[str, LogFile] | None = None
-        self.birth = birth_of(directory)
         self.step = self.version = self._summed = 0
         self.table = opened(directory)
         self._learn()
@@ -195,6 +194,8 @@ class OpenTable:
 
     def _learn(self) -> None:
         """Look at what the table is now: what others have committed may have changed it."""
+        # Another table may be in its place, of which nothing is known to be forced.
+        self.birth = birth_of(self.directory)
         with telling(self.directory):
             self.step = self.table.transaction_version(APP_ID) or 0
         self.version, self._files = int(self.table.version()), None
