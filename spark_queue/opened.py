@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from spark_queue import checks
 from spark_queue.config import LiveSettings, QueueConfig
-from spark_queue.delta.commands import admin, foreseeing, forwarding, readers
+from spark_queue.delta.commands import admin, foreseeing, forwarding, making, readers
 from spark_queue.delta.commands.readers import Start
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import CLAIMED, READY, REFUSED, TERMINAL
@@ -125,12 +125,12 @@ class Opened:
 def drop_queue(store: Store, *, dry_run: bool) -> Affected | None:
     """Remove a queue, or count what would go; see :meth:`DeltaQueue.drop`."""
     checks.require_flag("dry_run", dry_run)
-    if not dry_run and admin.finish_drop(store):
+    if not dry_run and making.finish_drop(store):
         return None
     store.require_exists()
     if dry_run:
         return foreseeing.foresee_drop(store)
-    admin.drop(store)
+    making.drop(store)
     return None
 
 

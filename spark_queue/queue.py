@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 from spark_queue import checks, streams, tracing
 from spark_queue.clock import Clock
 from spark_queue.config import QueueConfig, require_config
-from spark_queue.delta.commands import admin, enqueue, readers
+from spark_queue.delta.commands import enqueue, making, readers
 from spark_queue.delta.commands.readers import Start
 from spark_queue.delta.input.columns import (
     OrderBy,
@@ -140,7 +140,7 @@ class DeltaQueue(Registering):
         require_user_schema(columns)
         store = Store.of(spark, QueueAddress(path), clock, listener)
         require_keys(spark, columns, settings)
-        admin.create(store, fields_of(columns.json()), settings)
+        making.create(store, fields_of(columns.json()), settings)
         return cls(store)
 
     @classmethod

@@ -13,8 +13,8 @@ from spark_queue import checks, tracing
 from spark_queue.clock import Clock, SystemClock
 from spark_queue.config import QueueConfig, require_config
 from spark_queue.delta.commands import (
-    admin,
     enqueue,
+    making,
 )
 from spark_queue.delta.commands.rows import check_rows, columns_of as _columns_of
 from spark_queue.delta.input import kinds
@@ -121,7 +121,7 @@ class LocalQueue(Worked, Maintaining, ReaderRegistry["LocalReader"]):
         columns, settings = parse_fields(schema), require_config(config)
         kinds.require_columns(columns)
         arrow_keys.require_keys(columns, settings)
-        admin.create(store, kinds.to_json(columns)["fields"], settings)
+        making.create(store, kinds.to_json(columns)["fields"], settings)
         return cls(store)
 
     @classmethod

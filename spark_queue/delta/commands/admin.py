@@ -1,32 +1,24 @@
-"""Commands of an operator: create, configure, pause, cancel, redrive, purge."""
+"""Commands of an operator: configure, pause, cancel, redrive, purge."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
 from spark_queue.acting import operator
-from spark_queue.config import QueueConfig
 from spark_queue.delta.planner import Moved, StagedCheckpoint, planner_of
 from spark_queue.delta.replica.columns import status_table
 from spark_queue.delta.steps import Answer, Step, engine_of, is_small, on_items, on_status
 from spark_queue.delta.store import fencing
-from spark_queue.delta.store.committing import commit_status, require_not_held
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables import paths, turnstile, unfinished, who
-from spark_queue.delta.tables.commits import newest_version, summed_up
-from spark_queue.delta.tables.damage import using
+from spark_queue.delta.tables import who
 from spark_queue.delta.tables.facts import Engine
-from spark_queue.delta.tables.forcing import make_directory
 from spark_queue.delta.tables.heads import StatusHead, following
-from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.schema import (
     ACKED,
     CANCELLED,
@@ -34,15 +26,10 @@ from spark_queue.delta.tables.schema import (
     CONFIG,
     EXPIRED,
     META_LANE,
-    QUEUE_COLUMNS,
     READY,
-    STATUS_COLUMNS,
     TERMINAL,
-    fields_of,
-    json_of,
 )
 from spark_queue.delta.tables.settings import Settings
-from spark_queue.errors import FileAccessError, LogDamagedError, QueueExistsError
 from spark_queue.results import Affected
 
 if TYPE_CHECKING:
@@ -58,156 +45,6 @@ ENDED = tuple(state for state in TERMINAL if state != ACKED)
 
 #: Changes the settings, given those in force and the head they are in force at.
 Change = Callable[[Settings, StatusHead], Settings]
-
-
-def create(store: Store, columns: Sequence[Mapping[str, Any]], config: QueueConfig) -> None:
-    """Make the tables of a queue and log its configuration as the first step.
-
-    Parameters
-    ----------
-    store : Store
-        Where the queue is to be.
-    columns : sequence of mapping
-        The user's columns, as Spark writes a schema in JSON; they and the keys were checked.
-    config : QueueConfig
-        The configuration.
-    """
-    settings = Settings.initial(config)
-    _require_no_file(store)
-    with making(store):
-        _make(store, columns, settings)
-
-
-@contextmanager
-def making(store: Store) -> Iterator[None]:
-    """Hold the right to make tables of a queue, against threads and processes on this disk."""
-    # Threads come one by one to the directory, which a drop may remove.
-    name = store.name
-    with turnstile.holding(f"{name} is made", None), turnstile.holding(name, _home(store)):
-        yield
-
-
-def _home(store: Store) -> Path | None:
-    """Return the directory that a queue's tables are to be in, where its path says that."""
-    status = paths.directory_of(store.session, store.handle.address.status)
-    if status is None:
-        return None
-    with using(status.parent):
-        make_directory(status.parent)
-    return status.parent
-
-
-def _make(store: Store, columns: Sequence[Mapping[str, Any]], settings: Settings) -> None:
-    _require_free(store)
-    # A row of our own has no values in the user's columns.
-    users = [{**column, "nullable": True} for column in columns]
-    # Of two processes the first step decides; neither replaces what the other has just made.
-    whole = json_of([*fields_of(QUEUE_COLUMNS.json), *users])
-    store.queue.create(whole, replaces=_is_there(store.queue))
-    store.status.create(STATUS_COLUMNS.json, replaces=_is_there(store.status))
-    # A queue whose first step survives a power cut needs this log, too.
-    store.queue.force()
-    with store.writing("status"):
-        head = following(StatusHead(), config_step=1)
-        row = config_row(settings, store.clock.now())
-        if commit_status(Snapshot(store), head, row) is None:
-            raise QueueExistsError(store.name)
-        store.begin(settings)
-
-
-def _is_there(log: Log[Any]) -> bool:
-    # Spark cannot tell of a table whose first commit is cut.
-    return log.is_unfinished() or log.exists()
-
-
-def _require_no_file(store: Store) -> None:
-    file = store.handle.address.plain_file()
-    if file is not None:
-        raise QueueExistsError(
-            store.name, f"{str(file)!r} is a plain file: move it, or use another path"
-        )
-
-
-def _require_free(store: Store) -> None:
-    """Refuse a place that is taken; what a crash inside ``create`` left there is not in the way."""
-    for log in (store.queue, store.status):
-        directory = paths.directory_of(store.session, log.address)
-        if directory is None and log.exists() and not log.is_empty():
-            raise QueueExistsError(store.name)
-        if directory is None or not directory.exists() or unfinished.is_unfinished(directory):
-            continue
-        if newest_version(directory, None) or summed_up(directory):
-            raise QueueExistsError(store.name)
-        why = f"{str(directory)!r} has files that may be of steps, and no commit that names them"
-        raise QueueExistsError(store.name, f"{why}: restore those, or move the files away")
-
-
-def drop(store: Store) -> None:
-    """Remove the tables of a queue, and their files.
-
-    Raises
-    ------
-    QueueNotFoundError
-        When there is none.
-    FencedError
-        When a front holds the queue.
-    FormatVersionError
-        When a newer release wrote it: which tables it has is not known here.
-    """
-    with making(store):
-        # Another drop may have removed it while this waited.
-        store.require_exists()
-        with suppress(LogDamagedError):
-            store.require_known_format()
-        with store.writing("queue"), store.writing("status"):
-            require_not_held(store, store.queue_head())
-            numbers = [number for number in store.queue_head().readers if number]
-            store.forget()
-            # First: without it there is no queue, and what is left goes by the next drop.
-            store.queue.drop()
-            _drop_status(store, numbers)
-
-
-def finish_drop(store: Store) -> bool:
-    """Remove what a crash inside :func:`drop` left; tell whether there was anything."""
-    if not _is_half_dropped(store):
-        return False
-    with making(store):
-        store.forget()
-        # While this waited, somebody may have finished it, and made another queue.
-        if _is_half_dropped(store):
-            status = paths.directory_of(store.session, store.status.address)
-            names = (one.name for one in status.parent.glob("reader_*")) if status else ()
-            numbers = (name.rpartition("_")[2] for name in names)
-            found = [int(number) for number in numbers if number.isdecimal()]
-            _drop_status(store, [n for n in found if _has_status_log(store.of_reader(n))])
-    return True
-
-
-def _is_half_dropped(store: Store) -> bool:
-    """Tell whether a status log is there without its item log, on this machine's disk."""
-    is_here = paths.directory_of(store.session, store.status.address) is not None
-    return is_here and _has_status_log(store) and not store.queue.exists()
-
-
-def _has_status_log(store: Store) -> bool:
-    """Tell whether what is in the place of a status log is one, and no table of somebody's."""
-    try:
-        return "_lease" in (store.status_columns() or ())
-    except FileAccessError:
-        directory = paths.directory_of(store.session, store.status.address)
-        if directory is None or directory.exists():
-            raise
-        # Another drop has just removed it.
-        return False
-
-
-def _drop_status(store: Store, numbers: Sequence[int]) -> None:
-    """Remove the status logs; the first reader's last, by which the others are found."""
-    for reader in map(store.of_reader, numbers):
-        if reader.status.exists():
-            reader.status.drop()
-    store.status.drop()
 
 
 def configure(

@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Literal
 
-from spark_queue.delta.commands import admin
+from spark_queue.delta.commands import admin, making
 from spark_queue.delta.steps import Answer, Step, on_items, once_on_status
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store, names_of
@@ -223,7 +223,7 @@ def prepare(store: Store, *, is_new: bool = False) -> Store:
             store.name,
             store.reader,
         )
-    with admin.making(store):
+    with making.making(store):
         store.status.create(STATUS_COLUMNS.json, replaces=False)
     # Whoever loses this step was about to write the same.
     once_on_status(store, "beginning", _beginning)

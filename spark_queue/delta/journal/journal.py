@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_queue.delta.commands import admin, checkpoint, readers
+from spark_queue.delta.commands import checkpoint, making, readers
 from spark_queue.delta.journal import positions
 from spark_queue.delta.journal.tables import tables_of
 from spark_queue.delta.ownership import HOLD, Ownership
@@ -192,7 +192,7 @@ class DeltaJournal:
         """Remove the queue and everything in it."""
         self._ownership.end_with_the_queue()
         self._store.handle.is_native = False
-        admin.drop(self._store)
+        making.drop(self._store)
 
     def close(self) -> None:
         """Give the queue up: anybody may write to it from now on."""

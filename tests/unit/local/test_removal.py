@@ -18,7 +18,7 @@ from deltalake import write_deltalake
 
 from spark_queue.clock import ManualClock
 from spark_queue.delta.arrow import moving
-from spark_queue.delta.commands import admin
+from spark_queue.delta.commands import making
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import turnstile
 from spark_queue.delta.upkeep import by_columns, purging
@@ -240,17 +240,17 @@ def test_a_drop_that_comes_late_leaves_the_next_queue(
     """While it waits its turn, another drop finishes the cut one, and a new queue is made."""
     make().close()
     shutil.rmtree(f"{queue_path}/queue")
-    making = admin.making
+    right_to_make = making.making
 
     @contextmanager
     def wait_for_others(store: Store) -> Iterator[None]:
-        monkeypatch.setattr(admin, "making", making)
+        monkeypatch.setattr(making, "making", right_to_make)
         LocalQueue.drop(queue_path)
         LocalQueue.create(queue_path, "id string").enqueue({"id": "new"})
-        with making(store):
+        with right_to_make(store):
             yield
 
-    monkeypatch.setattr(admin, "making", wait_for_others)
+    monkeypatch.setattr(making, "making", wait_for_others)
     LocalQueue.drop(queue_path)
 
     assert LocalQueue.open(queue_path).claim().rows[0]["id"] == "new"

@@ -18,7 +18,7 @@ import pytest
 
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig
-from spark_queue.delta.commands import admin
+from spark_queue.delta.commands import making
 from spark_queue.delta.store import memory
 from spark_queue.delta.tables.facts import StepFacts
 from spark_queue.errors import (
@@ -89,7 +89,7 @@ def _live(make: Make) -> int:
     assert queue.maintain().checkpoint > 0
     assert queue.purge({"path": "a"}) == 1
     acked = queue.counts()["acked"]
-    admin.drop(store_of(queue))
+    making.drop(store_of(queue))
     return acked
 
 
@@ -149,7 +149,7 @@ def test_who_has_closed_it_finds_it_as_it_was(make: Make) -> None:
 def test_a_queue_that_was_dropped_is_not_there(make: Make) -> None:
     """Whoever goes on with a handle of it is told so."""
     queue = make()
-    admin.drop(store_of(queue))
+    making.drop(store_of(queue))
 
     with pytest.raises(QueueNotFoundError):
         put(queue, "a")
