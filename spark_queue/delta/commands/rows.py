@@ -12,9 +12,8 @@ import pyarrow as pa
 from spark_queue import tracing
 from spark_queue.delta.input import key_rules, kinds
 from spark_queue.delta.input.kinds import Field
-from spark_queue.delta.input.plain.arrow_order import sort_rows
-from spark_queue.delta.input.plain.marking import mark_rows
-from spark_queue.delta.input.plain.rows import fit_rows
+from spark_queue.delta.input.plain.marking import mark_fitted
+from spark_queue.delta.input.plain.rows import fit_rows, sort_rows
 from spark_queue.delta.planner import planner_of
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
@@ -96,7 +95,7 @@ def _check(at: Snapshot, given: object, order_by: str | Sequence[str] | None) ->
     store, settings, columns = at.store, at.settings, user_columns(at)
     key_rules.require_same_texts(store.name, settings, columns)
     table = sort_rows(fit_rows(given, columns), order_by)
-    return MarkedRows(store, table, mark_rows(table, columns, settings.config))
+    return MarkedRows(store, table, mark_fitted(table, columns, settings.config))
 
 
 def checked_again(store: Store, given: pa.Table, extra: Sequence[str]) -> MarkedRows:

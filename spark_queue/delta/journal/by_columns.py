@@ -14,7 +14,8 @@ from spark_queue.delta.arrow import fold, moving
 from spark_queue.delta.arrow.rows import log_of, once_more, parts_of, rows_of
 from spark_queue.delta.commands.rows import columns_of
 from spark_queue.delta.input import measures
-from spark_queue.delta.input.plain import arrow_items, arrow_sizes
+from spark_queue.delta.input.plain import arrow_sizes
+from spark_queue.delta.input.plain.rows import column_of
 from spark_queue.delta.journal.tables import Touched, by_column
 from spark_queue.delta.ownership import GivenBack
 from spark_queue.delta.store.store import Store
@@ -50,9 +51,7 @@ class ColumnTables:
     def values(self, puts: Sequence[Entry[Any]]) -> dict[str, pa.Array]:
         """See :class:`JournalTables`."""
         values = by_column(puts, self._names)
-        return {
-            column.name: arrow_items.column(values[column.name], column) for column in self._columns
-        }
+        return {column.name: column_of(values[column.name], column) for column in self._columns}
 
     def entries(self, first: int, last: int) -> list[Entry[Any]]:
         """See :class:`JournalTables`."""

@@ -13,9 +13,8 @@ import pytest
 
 from spark_queue import DurableQueue, LocalQueue, SchemaMismatchError, journaled_queue
 from spark_queue.cli import main
-from spark_queue.delta.input.plain import arrow_items
 from spark_queue.delta.input.plain.ddl_parser import parse_fields
-from spark_queue.delta.input.plain.rows import fit_rows
+from spark_queue.delta.input.plain.rows import fit_rows, table_of_dicts
 from spark_queue.delta.tables import instants
 from spark_queue.testing import memory_queue
 
@@ -70,13 +69,11 @@ def test_a_time_inside_of_a_value_is_refused(kind: str, shape: Callable[[datetim
     columns = parse_fields(f"at {kind}")
     with pytest.raises(SchemaMismatchError, match=r"'at'.* years 1 to 9999"):
         fit_rows([{"at": shape(FIRST)}, {"at": shape(LATE)}], columns)
-    stored = arrow_items.table(
+    stored = table_of_dicts(
         [{"at": None}, {"at": shape(LATE)}, {"at": shape(FIRST)}], {"at": columns[0]}, ["at"]
     )
     shown = instants.clamp(stored.slice(1))
-    good = arrow_items.table(
-        [{"at": shape(LAST)}, {"at": shape(FIRST)}], {"at": columns[0]}, ["at"]
-    )
+    good = table_of_dicts([{"at": shape(LAST)}, {"at": shape(FIRST)}], {"at": columns[0]}, ["at"])
     assert shown.to_pylist() == good.to_pylist()
     assert instants.clamp(stored)["at"].to_pylist()[0] is None
 

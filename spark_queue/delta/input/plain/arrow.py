@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import pyarrow as pa
 
@@ -40,6 +41,7 @@ def schema_of(columns: Sequence[Field]) -> pa.Schema:
     return pa.schema([(column.name, type_of(column)) for column in columns])
 
 
+@lru_cache(maxsize=1_024)
 def type_of(column: Field) -> pa.DataType:
     """Return the type of the values of a column; the error is that of :func:`schema_of`."""
     kind = column.kind

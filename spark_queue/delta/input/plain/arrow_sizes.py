@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from spark_queue.delta.input.kinds import WIDTHS, Field
 from spark_queue.delta.input.measures import Measure, length, of_bytes, of_text
-from spark_queue.delta.input.plain import arrow_items
+from spark_queue.delta.input.plain import rows as plain_rows
 from spark_queue.delta.input.plain.texts import quote
 from spark_queue.delta.tables import instants
 from spark_queue.errors import SparkNeededError
@@ -57,7 +57,7 @@ def _measure_of(column: Field) -> Measure:
     width = WIDTHS.get(form)
 
     def size(value: Any) -> int:
-        if not instants.are_named(arrow_items.column([value], column)):
+        if not instants.are_named(plain_rows.column_of([value], column)):
             raise instants.outside(column.name)
         if value is None:
             return 0

@@ -9,12 +9,10 @@ import pyarrow.compute as pc
 
 from spark_queue.config import QueueConfig
 from spark_queue.delta.input.key_rules import KEYS
-from spark_queue.delta.input.kinds import Field, Kind
+from spark_queue.delta.input.kinds import Field
 from spark_queue.delta.input.plain import arrow_keys
-from spark_queue.delta.input.plain.arrow import of_type
-from spark_queue.delta.input.plain.arrow_order import sort_rows
-from spark_queue.delta.input.plain.rows import fit_rows
-from spark_queue.delta.tables.schema import BOUNDED, INPUTS, LogColumn, inputs_of
+from spark_queue.delta.input.plain.rows import fit_rows, sort_rows
+from spark_queue.delta.tables.schema import BOUNDED, INPUTS, QUEUE_COLUMNS, LogColumn, inputs_of
 
 
 def mark_rows(
@@ -53,7 +51,13 @@ def mark_rows(
     SparkNeededError
         When only Spark knows a key of the configuration, or how a type is kept.
     """
-    rows = sort_rows(fit_rows(given, columns, extra), order_by)
+    return mark_fitted(sort_rows(fit_rows(given, columns, extra), order_by), columns, config, extra)
+
+
+def mark_fitted(
+    rows: pa.Table, columns: Sequence[Field], config: QueueConfig, extra: Sequence[Field] = ()
+) -> pa.Table:
+    """Add the queue's columns to rows that were checked; as :func:`mark_rows`."""
     made = {name: rows[name] for name in [column.name for column in columns]}
     made |= {name: _key(option, columns, config, rows) for option, name in KEYS.items()}
     made["_priority"] = _priority(columns, config, rows)
@@ -83,8 +87,8 @@ def _input(
     column: LogColumn, values: pa.ChunkedArray | pa.Array | None, count: int
 ) -> pa.ChunkedArray | pa.Array:
     if values is None:
-        values = pa.nulls(count, of_type(Kind(column.kind)))
-    if column.name in BOUNDED:
+        values = pa.nulls(count, QUEUE_COLUMNS.arrow.field(column.name).type)
+    elif column.name in BOUNDED:
         BOUNDED[column.name].require(values.to_pylist())
     default = None if column.input is None else column.input.default
     return values if default is None else pc.fill_null(values, default)

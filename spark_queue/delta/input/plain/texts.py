@@ -48,7 +48,7 @@ def text_of(values: pa.Array, kind: Kind) -> pa.Array:
         return pc.replace_substring_regex(_of_times(values), r"\.?0{1,6}$", "")
     if kind.form == "date":
         _require_written(values.cast(pa.int32()), _DAYS)
-    if kind.digits:
+    if pa.types.is_decimal(values.type):
         return each(lambda number: f"{number:f}", values)
     if kind.form == "binary":
         return each(lambda data: data.hex().upper(), values)
