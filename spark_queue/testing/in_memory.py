@@ -113,7 +113,7 @@ class MemoryLog(Log[_Head]):
         """See :meth:`Log.follow`."""
         return self._commits[since + 1 : until + 1]
 
-    def is_readable(self) -> bool:
+    def is_readable(self, known: int | None = None) -> bool:  # noqa: ARG002
         """See :meth:`Log.is_readable`."""
         return self.exists()
 

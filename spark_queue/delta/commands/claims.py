@@ -48,7 +48,7 @@ def _claim(seen: Snapshot, request: Request) -> GrantedClaim:
     chooser = cache(lambda: planner_of(store).chooser(request, now))
 
     def decide(at: Snapshot) -> Answer[GrantedClaim]:
-        store.require_whole()
+        at.require_whole()
         same = same_claim(at, request.claim_id) if request.repeatable else None
         if same is not None:
             return Answer(answer=same)
@@ -176,7 +176,7 @@ def request(
     claim_id: str | None,
 ) -> Request:
     """Check what a claim asks for, and say who it is for: this process, if it names nobody."""
-    facts = at.store.registered()
+    facts = at.registered()
     if facts.streams:
         raise InvalidArgumentError(
             f"reader {facts.name!r} is read as a stream: claim with another reader"

@@ -110,7 +110,7 @@ def _tail_after(store: Store, tail: Tail, head: StatusHead, rows: Rows) -> Tail 
 
 def require_not_held(store: Store, head: QueueHead | StatusHead) -> None:
     """Raise where a step would follow upon one of a front that still holds the queue."""
-    if head.hold.by in ("", store.handle.holder):
+    if not head.hold.by or head.hold.by == store.handle.holder:
         return
     # A status log only names its holder; the item log says until when, or that it has left.
     hold = store.queue_head().hold
@@ -158,7 +158,7 @@ def _require_reached(at: Snapshot, which: LogName, newest: _Head, head: _Head) -
 def _admitted(store: Store, head: _Head) -> _Head:
     """Return the head of a step that may be written now."""
     require_not_held(store, head)
-    if head.hold.by not in ("", store.handle.holder):
+    if head.hold.by and head.hold.by != store.handle.holder:
         # It is over; its front may only be late, and must see that somebody has written.
         head = fencing.freed(head)
     return replace(head, at=store.clock.now().isoformat())
@@ -166,12 +166,12 @@ def _admitted(store: Store, head: _Head) -> _Head:
 
 def _append(at: Snapshot, which: LogName, head: _Head, rows: Rows, *, small: bool) -> bool:
     """Commit a step the way the store commits."""
-    store = at.store
-    if store.handle.hook is not None:
-        store.handle.hook(which)
-    is_synced, is_table = promises_disk(store.session), rows is None or isinstance(rows, pa.Table)
+    store, handle = at.store, at.store.handle
+    if handle.hook is not None:
+        handle.hook(which)
+    is_synced, is_table = promises_disk(handle.session), rows is None or isinstance(rows, pa.Table)
     log: Log[Any] = store.queue if which == "queue" else store.status
-    if store.handle.is_native and isinstance(log, LocalLog) and is_table:
+    if handle.is_native and isinstance(log, LocalLog) and is_table:
         ours = log.append(head, rows, is_synced=is_synced)
     else:
         seen = at.cache.queue if which == "queue" else at.position.status

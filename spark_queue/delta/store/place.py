@@ -32,8 +32,7 @@ class QueuePlace:
         self._first = self.log(address.status, status_head)
         self._is_path = address.is_path
         self._location: str | None = None
-        self._key: str | None = None
-        self._name: str | None = None
+        self._name = self._identity = ""
         self._directory: Path | None = None
         self._birth: tuple[int, int] | None = None
         self._directories: dict[str, Path] = {}
@@ -47,11 +46,13 @@ class QueuePlace:
     def location(self) -> str:
         """Return where the queue is, as its catalog or path says."""
         if self._location is None:
-            self._location, self._key = self._first.detail()
+            self._location, key = self._first.detail()
             self._directories = {}
             self._directory = paths.local_directory(self._location)
             self._birth = traces.birth(self._directory)
-            self._name = None if self._directory is None else str(self._directory.resolve())
+            resolved = None if self._directory is None else str(self._directory.resolve())
+            self._name = self._location if resolved is None else resolved
+            self._identity = f"{self._name} {key}"
         return self._location
 
     def identity(self) -> str:
@@ -68,12 +69,12 @@ class QueuePlace:
             if birth is not None:
                 self._location = None
                 self.location()
-        return f"{self.name()} {self._key}"
+        return self._identity
 
     def name(self) -> str:
         """Return where the queue is, as one of many ways to spell that, for the locks on it."""
-        location = self.location()
-        return location if self._name is None else self._name
+        self.location()
+        return self._name
 
     def directory(self) -> Path | None:
         """Return the directory of the first status log, if that is on this machine's disk."""

@@ -73,7 +73,7 @@ class Snapshot:
         """Return what this process knows of the queue."""
         return self.store.cache()
 
-    @property
+    @_LazyProperty
     def position(self) -> Position:
         """Return what this process knows of the reader's log."""
         return self.cache.position(self.store.reader)
@@ -113,17 +113,19 @@ class Snapshot:
     @_LazyProperty
     def item_log(self) -> Log[QueueHead] | None:
         """Return the item log, where it is read and written without Spark."""
-        return self._readable(self.store.queue)
+        known = self.cache.queue.version if "queue" in self.__dict__ else None
+        return self._readable(self.store.queue, known)
 
     @_LazyProperty
     def status_log(self) -> Log[StatusHead] | None:
         """Return the status log, where it is read and written without Spark."""
-        return self._readable(self.store.status)
+        known = self.position.status.version if "status" in self.__dict__ else None
+        return self._readable(self.store.status, known)
 
-    def _readable(self, log: Log[_Head]) -> Log[_Head] | None:
+    def _readable(self, log: Log[_Head], known: int | None) -> Log[_Head] | None:
         # A queue that was made in the place of another is opened again.
         _ = self.cache
-        return log if log.is_readable() else None
+        return log if log.is_readable(known) else None
 
     @_LazyProperty
     def columns(self) -> str:
@@ -152,6 +154,22 @@ class Snapshot:
     def has_spark(self) -> bool:
         """Tell whether a session of Spark can decide, too."""
         return not isinstance(self.store.session, PlainSession)
+
+    def registered(self) -> Registered:
+        """Return the reader's facts as of the head that was seen last; see the store's."""
+        return self.store.registered(self.cache)
+
+    def require_whole(self) -> None:
+        """Check that the item log on this machine's disk is all that this process knows of it.
+
+        Raises
+        ------
+        LogDamagedError
+            When it is not.
+        """
+        seen = self.cache.queue
+        last = seen.head.step if seen.head else 0
+        self.store.require_end("queue", seen, last, is_readable=self.item_log is not None)
 
     def is_recent(self) -> bool:
         """Tell whether it was taken so shortly before that others have hardly written since."""

@@ -150,15 +150,20 @@ class Store:
         mine = self.handle
         return Store(Handle(spark, mine.address, mine.clock, mine.listener), self.reader)
 
-    def registered(self) -> Registered:
+    def registered(self, cache: Cache | None = None) -> Registered:
         """Return what the queue knows of this reader, as of the head that was seen last.
+
+        Parameters
+        ----------
+        cache : Cache, optional
+            What this process knows of the queue, where the caller has looked it up.
 
         Raises
         ------
         ReaderNotFoundError
             When it was dropped.
         """
-        seen = self.cache().queue.head
+        seen = (cache or self.cache()).queue.head
         readers = seen.readers if seen is not None else {}
         if self.reader not in readers:
             readers = self.queue_head().readers
@@ -304,18 +309,6 @@ class Store:
         whole.require_known_seqs(self.name, self.status, head, self.queue_head)
         if self.reader == 0:
             whole.require_known_steps(self.name, self.status, head, self.queue_head())
-
-    def require_whole(self) -> None:
-        """Check that the item log on this machine's disk is all that this process knows of it.
-
-        Raises
-        ------
-        LogDamagedError
-            When it is not.
-        """
-        seen = self.cache().queue
-        last = seen.head.step if seen.head else 0
-        self.require_end("queue", seen, last, is_readable=self.queue.is_readable())
 
     def require_end(self, which: LogName, seen: Seen[Any], last: int, *, is_readable: bool) -> None:
         """Check that a log has its steps up to one.

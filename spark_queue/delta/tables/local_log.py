@@ -131,12 +131,12 @@ class LocalLog(Log[_Head]):
     def _commit_at(self, version: int) -> Commit:
         return commit_at(self.directory, version, APP_ID)
 
-    def is_readable(self) -> bool:
+    def is_readable(self, known: int | None = None) -> bool:
         """See :meth:`Log.is_readable`."""
         if not is_fresh(self.session):
             return False
         with self._guard:
-            table = self._find_table()
+            table = self._find_table(known)
             return table is not None and table.is_plain
 
     def may_look(self) -> bool:
@@ -209,10 +209,7 @@ class LocalLog(Log[_Head]):
         """See :meth:`Log.commit`."""
         del small
         with self._guard:
-            table = self._opened
-            if table is None or table.version != known:
-                table = self._table()
-            # Else the caller has just looked; a version that others make meanwhile stays theirs.
+            table = self._table(known)
             if not table.is_plain:
                 self._needs_spark("to write its tables", "they ask for more than plain appends")
             return self._append(table, head, rows, is_synced=is_synced)
@@ -384,7 +381,7 @@ class LocalLog(Log[_Head]):
             with suppress(OSError):
                 (self.directory / unquote(add["path"])).unlink()
 
-    def _find_table(self) -> OpenTable | None:
+    def _find_table(self, known: int | None = None) -> OpenTable | None:
         """Return the table as it is now, where its files are its rows; under the guard."""
         directory = self.find_directory()
         if directory is None or not made.is_installed() or "%" in str(directory):
@@ -392,15 +389,18 @@ class LocalLog(Log[_Head]):
         if self._opened is None and not paths.has_log(directory):
             return None
         with suppress(SparkNeededError):
-            table = self._table()
+            table = self._table(known)
             return table if table.is_read else None
         return None
 
-    def _table(self) -> OpenTable:
-        """Return the table as it is now; under the guard."""
+    def _table(self, known: int | None = None) -> OpenTable:
+        """Return the table as it is now, or at a version that is known to be new; under the guard.
+
+        A version that others make after the look of the caller stays theirs.
+        """
         if self._opened is None:
             self._opened = OpenTable(self.directory)
-        else:
+        elif self._opened.version != known:
             self._opened.look()
         return self._opened
 

@@ -169,8 +169,14 @@ class Log(ABC, Generic[_Head]):
         del head
         return None
 
-    def is_readable(self) -> bool:
-        """Tell whether this process reads its files, and appends to them, without Spark."""
+    def is_readable(self, known: int | None = None) -> bool:  # noqa: ARG002
+        """Tell whether this process reads its files, and appends to them, without Spark.
+
+        Parameters
+        ----------
+        known : int, optional
+            The newest version of the table, where the caller has just looked.
+        """
         return False
 
     def forget(self) -> None:

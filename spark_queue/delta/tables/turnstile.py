@@ -242,11 +242,14 @@ def holder(directory: Path | None) -> int | None:
 
 
 def _turnstile(name: str, directory: Path | None) -> _Turnstile:
+    key = name if directory is None else _identity(directory)
+    known = _turnstiles.get(key)
+    if known is not None:
+        return known
     if directory is not None:
         require_locks(directory)
-    key = name if directory is None else _identity(directory)
     # In one step: a second turnstile would let a second thread pass.
-    return _turnstiles.get(key) or _turnstiles.setdefault(key, _Turnstile())
+    return _turnstiles.setdefault(key, _Turnstile())
 
 
 def _identity(directory: Path) -> tuple[int, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from spark_queue.durability import require_step_durability
@@ -80,7 +81,11 @@ def kept_by(session: Session) -> str:
     """
     if isinstance(session, PlainSession) and session.tables is not None:
         return "memory"
-    kept = session.conf.get(DURABILITY, "disk") or "disk"
+    return _durability(session.conf.get(DURABILITY, "disk") or "disk")
+
+
+@lru_cache
+def _durability(kept: str) -> str:
     require_step_durability(kept, DURABILITY, InvalidConfigError)
     return kept
 
