@@ -157,7 +157,7 @@ def histories(script: Import, kind: str) -> list[Any]:
         ("leases over, ids shared, keys free again", 25),
         ("killed", 30),
         ("three", 12),
-        ("without waiting", 24),
+        ("without waiting", 18),
     ],
 )
 def test_the_laws_hold_in_every_order(script: Import, stage: Any, kind: str, orders: int) -> None:
