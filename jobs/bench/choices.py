@@ -208,10 +208,10 @@ class Played:
 
     def _compare(self, store: Any, request: Request) -> None:
         head, now = store.status_head(), self._clock.now()
-        settings, replica = store.settings(head), replicas.at_hand(Snapshot(store))
+        at = Snapshot(store)
+        settings, replica = store.settings(head), replicas.at_hand(at)
         assert replica is not None  # noqa: S101 - the queue is small
-        limits = store.limits()
-        ours = claiming.choose(replica, head, settings, limits, request, now).table().to_pylist()
+        ours = claiming.choose(replica, head, at.terms, request, now).table().to_pylist()
         for looks_near in (True, False) if self._is_thorough else (self.seed % 2 == 0,):
             for store_of, engine in self._engines(store):
                 with looking(near=looks_near):
@@ -258,11 +258,12 @@ class Played:
 
     def _compare_settle(self, claim: Any, verdict: Verdict) -> None:
         store, now = claim._store, self._clock.now()  # noqa: SLF001 - as a settle does
-        head, replica = store.status_head(), replicas.at_hand(Snapshot(store))
+        at = Snapshot(store)
+        head, replica = store.status_head(), replicas.at_hand(at)
         assert replica is not None  # noqa: S101 - the queue is small
         every = (verdict, Gone(now, frozenset()), ByARescuer(verdict))
         for gone in every if self._is_thorough else (self._draw.choice(every),):
-            ours = gone.judge(replica, claim.lease, self.config, store.limits(), now)
+            ours = gone.judge(replica, claim.lease, at.terms, now)
             if ours is None:
                 return
             first = (dict(ours.counts), ours.lost, ours.failed, _sorted(ours.table()))

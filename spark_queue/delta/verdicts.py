@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
-from spark_queue.config import QueueConfig
 from spark_queue.delta.replica import settling
+from spark_queue.delta.replica.rules import ReaderTerms
 from spark_queue.delta.replica.settling import Judged
 from spark_queue.delta.replica.state import Replica, Row
-from spark_queue.reader_config import ReaderConfig
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -36,15 +35,10 @@ class Every:
     error: str | None = None
 
     def judge(
-        self,
-        replica: Replica,
-        lease: int,
-        config: QueueConfig,
-        limits: ReaderConfig,
-        now: datetime,
+        self, replica: Replica, lease: int, terms: ReaderTerms, now: datetime
     ) -> Judged | None:
         """Make the rows of a settle by what this process knows; ``None`` where a planner has to."""
-        return settling.judge(replica, lease, (self.outcome, self.error), config, limits, now)
+        return settling.judge(replica, lease, (self.outcome, self.error), terms, now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +48,7 @@ class Each:
     outcomes: DataFrame
 
     def judge(
-        self,
-        replica: Replica,
-        lease: int,
-        config: QueueConfig,
-        limits: ReaderConfig,
-        now: datetime,
+        self, replica: Replica, lease: int, terms: ReaderTerms, now: datetime
     ) -> Judged | None:
         """See :meth:`Every.judge`."""
         if lease not in replica.grants:
@@ -68,7 +57,7 @@ class Each:
         if len(said) > _FEW:
             return None
         outcomes = {row["_seq"]: (row["outcome"], row["error"]) for row in said}
-        return settling.judge(replica, lease, outcomes, config, limits, now)
+        return settling.judge(replica, lease, outcomes, terms, now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +67,10 @@ class Some:
     outcomes: Mapping[int, tuple[str, str | None]]
 
     def judge(
-        self,
-        replica: Replica,
-        lease: int,
-        config: QueueConfig,
-        limits: ReaderConfig,
-        now: datetime,
+        self, replica: Replica, lease: int, terms: ReaderTerms, now: datetime
     ) -> Judged | None:
         """See :meth:`Every.judge`."""
-        return settling.judge(replica, lease, self.outcomes, config, limits, now)
+        return settling.judge(replica, lease, self.outcomes, terms, now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +83,7 @@ class Renewed:
         self,
         replica: Replica,
         lease: int,
-        config: QueueConfig,  # noqa: ARG002
-        limits: ReaderConfig,  # noqa: ARG002
+        terms: ReaderTerms,  # noqa: ARG002
         now: datetime,
     ) -> Judged | None:
         """See :meth:`Every.judge`."""
@@ -119,17 +102,12 @@ class ByARescuer:
     which: Gone | None = None
 
     def judge(
-        self,
-        replica: Replica,
-        lease: int,
-        config: QueueConfig,
-        limits: ReaderConfig,
-        now: datetime,
+        self, replica: Replica, lease: int, terms: ReaderTerms, now: datetime
     ) -> Judged | None:
         """See :meth:`Every.judge`."""
         if self.which is not None:
             return None
-        found = self.verdict.judge(replica, lease, config, limits, now)
+        found = self.verdict.judge(replica, lease, terms, now)
         return found and found.in_nobodys_name()
 
 
@@ -155,15 +133,10 @@ class Gone:
         return is_gone and row["_losses"] >= self.losses
 
     def judge(
-        self,
-        replica: Replica,
-        lease: int,
-        config: QueueConfig,
-        limits: ReaderConfig,
-        now: datetime,
+        self, replica: Replica, lease: int, terms: ReaderTerms, now: datetime
     ) -> Judged | None:
         """See :meth:`Every.judge`."""
-        return settling.judge_lost(replica, lease, self.has, config, limits, now)
+        return settling.judge_lost(replica, lease, self.has, terms, now)
 
 
 #: What is said of the items of a lease.

@@ -84,7 +84,7 @@ def _choose_here(at: Snapshot, request: Request, now: datetime) -> Chosen | None
         if request.takes_lapsed and claiming.is_evidence_due(replica, now):
             raise EvidenceFirst
         try:
-            return claiming.choose(replica, at.status, at.settings, at.limits, request, now)
+            return claiming.choose(replica, at.status, at.terms, request, now)
         except TooManyItemsError:
             replicas.too_many(at)
             return None

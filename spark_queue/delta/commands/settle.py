@@ -109,7 +109,7 @@ def judge_here(
     at: Snapshot, replica: Replica, lease: int, verdict: Verdict, now: datetime
 ) -> Judged | None:
     """Judge the items of a lease in this process; ``None`` where a planner has to."""
-    return verdict.judge(replica, lease, at.settings.config, at.limits, now)
+    return verdict.judge(replica, lease, at.terms, now)
 
 
 def _judge(at: Snapshot, lease: int, verdict: Verdict, now: datetime) -> StagedSettle | None:

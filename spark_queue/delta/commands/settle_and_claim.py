@@ -122,9 +122,7 @@ def _here(
         stage = claiming.nothing(settled)
         if READY not in done.counts:
             try:
-                stage = claiming.chosen_after(
-                    done.rows, replica, settled, at.settings, at.limits, request, now
-                )
+                stage = claiming.chosen_after(done.rows, replica, settled, at.terms, request, now)
             except TooManyItemsError:
                 replicas.too_many(at)
                 return None

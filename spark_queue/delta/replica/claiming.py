@@ -11,13 +11,13 @@ import pyarrow as pa
 from spark_queue.delta.replica.columns import status_table
 from spark_queue.delta.replica.peers import Place
 from spark_queue.delta.replica.request import MARGIN, Choice, Request
+from spark_queue.delta.replica.rules import ReaderTerms
 from spark_queue.delta.replica.standing_scheduler import standing_of
 from spark_queue.delta.replica.state import Replica, Row
 from spark_queue.delta.replica.window import place_of
 from spark_queue.delta.tables.heads import Pointer, StatusHead
 from spark_queue.delta.tables.schema import CLAIMED, DEAD, EXPIRED, ITEM
 from spark_queue.delta.tables.settings import Settings
-from spark_queue.reader_config import ReaderConfig
 from spark_queue.rules import Grant, Leased
 
 #: Open items that are looked at one by one at most: 2 KB, and 50 microseconds to begin, each.
@@ -59,8 +59,7 @@ def is_evidence_due(replica: Replica, now: datetime) -> bool:
 def choose(
     replica: Replica,
     head: StatusHead,
-    settings: Settings,
-    limits: ReaderConfig,
+    terms: ReaderTerms,
     request: Request,
     now: datetime,
 ) -> Chosen:
@@ -71,9 +70,9 @@ def choose(
     TooManyItemsError
         When more items have to be looked at than a process keeps in memory.
     """
-    if settings.paused or replica.is_empty():
+    if terms.settings.paused or replica.is_empty():
         return nothing(head)
-    grant = _propose(replica, head, settings, limits, request, now)
+    grant = _propose(replica, head, terms, request, now)
     common = {"_kind": ITEM, "_lease": head.step + 1, "_at": now}
     leased = {
         "_state": CLAIMED,
@@ -82,7 +81,7 @@ def choose(
         "_lease_expires_at": now + request.lease,
         "_body": request.output,
     }
-    fair = settings.config.fair_key is not None
+    fair = terms.settings.config.fair_key is not None
     rows = [
         {**_without_lease(replica, item.seq), **common, **leased, **_turn(replica, item, fair=fair)}
         for item in grant.items
@@ -104,15 +103,13 @@ def choose(
 def _propose(
     replica: Replica,
     head: StatusHead,
-    settings: Settings,
-    limits: ReaderConfig,
+    terms: ReaderTerms,
     request: Request,
     now: datetime,
 ) -> Grant:
     """Return what a claim would get; what it has to look at for that is brought here."""
-    standing = standing_of(
-        replica, settings, limits, head, now, ends_leases=_ends_leases(replica, request, now)
-    )
+    ends_leases = _ends_leases(replica, request, now)
+    standing = standing_of(replica, terms, head, now, ends_leases=ends_leases)
     wanted = request.limit
     replica.bring_before(MOST_OPEN)
     while (grant := standing.propose(head, request, now)) is None:
@@ -142,16 +139,15 @@ def chosen_after(
     rows: Sequence[Row],
     replica: Replica,
     head: StatusHead,
-    settings: Settings,
-    limits: ReaderConfig,
+    terms: ReaderTerms,
     request: Request,
     now: datetime,
 ) -> Chosen:
     """Choose the next items as if rows that end items were a step; ``head`` is that step's."""
     ends_leases = _ends_leases(replica, request, now)
-    standing = standing_of(replica, settings, limits, head, now, ends_leases=ends_leases)
+    standing = standing_of(replica, terms, head, now, ends_leases=ends_leases)
     with standing.supposing(rows):
-        return choose(replica, head, settings, limits, request, now)
+        return choose(replica, head, terms, request, now)
 
 
 def unmet(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -16,6 +16,25 @@ from spark_queue.delta.tables.settings import Settings
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.rules import Scheduler
 from spark_queue.rules.snapshot import FORMAT
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderTerms:
+    """ReaderTerms by which a reader's items are judged."""
+
+    settings: Settings
+    """The settings in force."""
+    limits: ReaderConfig
+    """What the reader allows."""
+    judging: QueueConfig = field(init=False, repr=False, compare=False)
+    """The configuration for failures: the attempts are the reader's, and who holds a key does not
+    matter, as nothing is accepted."""
+
+    def __post_init__(self) -> None:
+        config = self.settings.config
+        most = _least(config.max_attempts, punted_at(self.limits))
+        judging = replace(without_keys(config), max_attempts=most)
+        object.__setattr__(self, "judging", judging)
 
 
 def scheduler(
@@ -76,11 +95,6 @@ def punted_at(limits: ReaderConfig) -> int | None:
     if limits.punt_to is not None:
         return 1
     return None if limits.punt_many_to is None else limits.punt_many_at
-
-
-def in_force(config: QueueConfig, limits: ReaderConfig) -> QueueConfig:
-    """Return the configuration by which a reader judges failures."""
-    return replace(config, max_attempts=_least(config.max_attempts, punted_at(limits)))
 
 
 def without_keys(config: QueueConfig) -> QueueConfig:

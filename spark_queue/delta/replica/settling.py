@@ -11,9 +11,9 @@ import pyarrow as pa
 from spark_queue.config import QueueConfig
 from spark_queue.delta.replica import rules
 from spark_queue.delta.replica.columns import status_table
+from spark_queue.delta.replica.rules import ReaderTerms
 from spark_queue.delta.replica.state import Replica, Row
 from spark_queue.delta.tables.schema import CLAIMED, DEAD, ITEM, READY
-from spark_queue.reader_config import ReaderConfig
 from spark_queue.rules import Ack, Dead, Nack, Outcome, Release, Scheduler
 
 #: What is said of an item whose holder is gone.
@@ -58,8 +58,7 @@ def judge(
     replica: Replica,
     lease: int,
     said: Said | Mapping[int, Said],
-    config: QueueConfig,
-    limits: ReaderConfig,
+    terms: ReaderTerms,
     now: datetime,
 ) -> Judged | None:
     """Judge the items of a lease; ``None`` where the replica does not remember the lease.
@@ -68,22 +67,21 @@ def judge(
     ----------
     said : tuple, or mapping of those by seq
         One outcome for all that the holder has not settled yet, or one for each of some items.
-    limits : ReaderConfig
-        What the reader allows.
+    terms : ReaderTerms
+        The settings in force, and what the reader allows.
     """
     if lease not in replica.grants:
         return None
     if not isinstance(said, Mapping):
         said = dict.fromkeys(sorted(replica.grants[lease].left), said)
     held = {seq: row for seq in said if (row := _find_held(replica, lease, seq)) is not None}
-    config = rules.in_force(config, limits)
-    known = rules.scheduler(rules.without_keys(config), held.values(), {}, [], limits=limits)
+    known = rules.scheduler(terms.judging, held.values(), {}, [], limits=terms.limits)
     outcomes = {seq: _outcome(*said[seq]) for seq in held if said[seq][0] != LOSE}
     known.settle(lease, outcomes, rules.seconds(now))
     rows = []
     for seq, row in held.items():
         outcome, error = said[seq]
-        after = _lose(row, config) if outcome == LOSE else _after(row, known)
+        after = _lose(row, terms.judging) if outcome == LOSE else _after(row, known)
         rows.append({**row, **_ENDED, "_kind": ITEM, "_at": now, "_error": error, **after})
     before = {seq: row["_losses"] for seq, row in held.items()}
     return _judgement(rows, tuple(sorted(set(said) - set(held))), before)
@@ -93,8 +91,7 @@ def judge_lost(
     replica: Replica,
     lease: int,
     is_gone: Callable[[Row], bool],
-    config: QueueConfig,
-    limits: ReaderConfig,
+    terms: ReaderTerms,
     now: datetime,
 ) -> Judged | None:
     """Judge the items of a lease whose holder is gone; ``None`` as for :func:`judge`.
@@ -106,7 +103,7 @@ def judge_lost(
     left = sorted(replica.grants[lease].left)
     held = [row for seq in left if (row := _find_held(replica, lease, seq)) is not None]
     said = {row["_seq"]: (LOSE, GONE) for row in held if is_gone(row)}
-    found = judge(replica, lease, said, config, limits, now)
+    found = judge(replica, lease, said, terms, now)
     return found and found.in_nobodys_name()
 
 

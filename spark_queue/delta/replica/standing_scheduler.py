@@ -8,11 +8,10 @@ from datetime import datetime, timezone
 
 from spark_queue.delta.replica import rules
 from spark_queue.delta.replica.request import Request
+from spark_queue.delta.replica.rules import ReaderTerms
 from spark_queue.delta.replica.state import LineKey, Replica, Row
 from spark_queue.delta.tables.heads import StatusHead
 from spark_queue.delta.tables.schema import CLAIMED, TERMINAL
-from spark_queue.delta.tables.settings import Settings
-from spark_queue.reader_config import ReaderConfig
 from spark_queue.rules import Grant
 
 #: When a lease ends that does not end by time.
@@ -29,10 +28,8 @@ class StandingScheduler:
     ----------
     replica : Replica
         The state of a reader. It tells what it applies from then on.
-    settings : Settings
-        The settings in force.
-    limits : ReaderConfig
-        What the reader allows.
+    terms : ReaderTerms
+        The settings in force, and what the reader allows.
     head : StatusHead
         The head of the newest step.
     ends_leases : bool
@@ -42,16 +39,15 @@ class StandingScheduler:
     def __init__(
         self,
         replica: Replica,
-        settings: Settings,
-        limits: ReaderConfig,
+        terms: ReaderTerms,
         head: StatusHead,
         *,
         ends_leases: bool = True,
     ) -> None:
         self._ends_leases = ends_leases
         self._replica = replica
-        self._settings = settings
-        self._limits = limits
+        self._terms = terms
+        settings = terms.settings
         self._is_fair = settings.config.fair_key is not None
         self._asked: datetime | None = None
         at = {(row["_priority"], row["_fair_key"]) for row in replica.items.values()}
@@ -62,18 +58,14 @@ class StandingScheduler:
             map(self._adjust, replica.items.values()),
             head.pointers,
             lines if self._is_fair else [],
-            limits=limits,
+            limits=terms.limits,
             keep_finished=False,
         )
 
-    def goes_on(
-        self, settings: Settings, limits: ReaderConfig, now: datetime, *, ends_leases: bool
-    ) -> bool:
+    def goes_on(self, terms: ReaderTerms, now: datetime, *, ends_leases: bool) -> bool:
         """Tell whether this is still the scheduler to ask: what it was made of is in force."""
-        made_of = (self._settings, self._limits, self._ends_leases)
-        return made_of == (settings, limits, ends_leases) and (
-            self._asked is None or self._asked <= now
-        )
+        is_same = (self._terms, self._ends_leases) == (terms, ends_leases)
+        return is_same and (self._asked is None or self._asked <= now)
 
     def propose(self, head: StatusHead, request: Request, now: datetime) -> Grant | None:
         """Return what a claim would get as of a step; ``None`` where more has to be known."""
@@ -96,9 +88,10 @@ class StandingScheduler:
             self._scheduler.apply([{"seq": row["_seq"], "state": row["_state"]}])
             return
         if self._is_fair:
-            line = rules.line(self._replica, self._settings, (row["_priority"], row["_fair_key"]))
+            at = (row["_priority"], row["_fair_key"])
+            line = rules.line(self._replica, self._terms.settings, at)
             self._scheduler.open_line(line[0], line[1:])
-        self._scheduler.apply([rules.item(self._adjust(row), self._limits)])
+        self._scheduler.apply([rules.item(self._adjust(row), self._terms.limits)])
 
     def serve(self, line: LineKey, turn: float, *, overdue: bool) -> None:
         """Note a turn that was handed out."""
@@ -133,8 +126,7 @@ class StandingScheduler:
 
 def standing_of(
     replica: Replica,
-    settings: Settings,
-    limits: ReaderConfig,
+    terms: ReaderTerms,
     head: StatusHead,
     now: datetime,
     *,
@@ -142,10 +134,8 @@ def standing_of(
 ) -> StandingScheduler:
     """Return the scheduler of a replica; make one where there is none, or it cannot go on."""
     known = replica.follower
-    if isinstance(known, StandingScheduler) and known.goes_on(
-        settings, limits, now, ends_leases=ends_leases
-    ):
+    if isinstance(known, StandingScheduler) and known.goes_on(terms, now, ends_leases=ends_leases):
         return known
-    made = StandingScheduler(replica, settings, limits, head, ends_leases=ends_leases)
+    made = StandingScheduler(replica, terms, head, ends_leases=ends_leases)
     replica.follower = made
     return made

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from threading import RLock
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from spark_queue.delta.replica.rules import ReaderTerms
 from spark_queue.delta.replica.state import Replica
 from spark_queue.delta.tables.forks import is_stuck
-from spark_queue.delta.tables.heads import QueueHead, StatusHead
+from spark_queue.delta.tables.heads import QueueHead, Registered, StatusHead
 from spark_queue.delta.tables.settings import Settings
+from spark_queue.reader_config import ReaderConfig
 
 if TYPE_CHECKING:
     from spark_queue.delta.store.by_spark import Tail
@@ -60,6 +62,22 @@ class Position:
     too_large: TooLarge = field(default_factory=TooLarge)
     run_length: float = FIRST_RUN
     """How many items of a group a claim probably finishes, as earlier ones taught."""
+    _limits: tuple[Registered, ReaderConfig] | None = None
+    _terms: ReaderTerms | None = None
+
+    def limits_of(self, facts: Registered) -> ReaderConfig:
+        """Return what a reader allows, which is read once as long as it stays the same."""
+        known = self._limits
+        if known is None or known[0].config != facts.config:
+            known = self._limits = facts, ReaderConfig.from_dict(facts.config)
+        return known[1]
+
+    def terms_of(self, settings: Settings, limits: ReaderConfig) -> ReaderTerms:
+        """Return the terms by which items are judged, made once as long as they stay the same."""
+        known = self._terms
+        if known is None or (known.settings, known.limits) != (settings, limits):
+            known = self._terms = ReaderTerms(settings, limits)
+        return known
 
 
 @dataclass

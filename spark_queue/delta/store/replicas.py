@@ -20,8 +20,7 @@ from spark_queue.delta.replica.state import (
 from spark_queue.delta.store import windows
 from spark_queue.delta.store.memory import TooLarge
 from spark_queue.delta.store.snapshot import Snapshot
-from spark_queue.delta.tables.heads import QueueHead, Registered, StatusHead
-from spark_queue.reader_config import ReaderConfig
+from spark_queue.delta.tables.heads import QueueHead, StatusHead
 
 #: Rows of a log that are read for a replica.
 _READ = 500_000
@@ -129,7 +128,7 @@ def of_all(at: Snapshot, every: Sequence[Snapshot]) -> Measure | None:
         The queue as each of its readers sees it.
     """
     facts = at.queue.readers
-    if any(one.streams or _is_limited(one) for one in facts.values()):
+    if any(one.streams for one in facts.values()) or any(map(_is_limited, every)):
         return None
     known = [replica for reader in every if (replica := at_hand(reader)) is not None]
     if not known or len(known) < len(facts):
@@ -137,8 +136,8 @@ def of_all(at: Snapshot, every: Sequence[Snapshot]) -> Measure | None:
     return known[0] if len(known) == 1 else Several(known)
 
 
-def _is_limited(facts: Registered) -> bool:
-    limits = ReaderConfig.from_dict(facts.config)
+def _is_limited(at: Snapshot) -> bool:
+    limits = at.limits
     return limits.max_items is not None or limits.max_bytes is not None
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar, overload
 
+from spark_queue.delta.replica.rules import ReaderTerms
 from spark_queue.delta.store.memory import Cache, Position
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import QueueHead, Registered, StatusHead
@@ -18,7 +19,7 @@ _T = TypeVar("_T")
 _Head = TypeVar("_Head", QueueHead, StatusHead)
 
 #: What a snapshot knows of its pair of steps; and what it shares with those of other readers.
-_WHEN = frozenset({"status", "queue", "settings", "reader", "limits", "outstanding"})
+_WHEN = frozenset({"status", "queue", "settings", "reader", "limits", "terms", "outstanding"})
 _SHARED = frozenset({"queue", "item_log", "cache"})
 
 #: Seconds in which others have hardly written.
@@ -101,13 +102,17 @@ class Snapshot:
     @_LazyProperty
     def limits(self) -> ReaderConfig:
         """Return the reader's limits."""
-        facts = self.reader
-        return self.store.limits() if facts is None else ReaderConfig.from_dict(facts.config)
+        return self.position.limits_of(self.reader or self.registered())
+
+    @_LazyProperty
+    def terms(self) -> ReaderTerms:
+        """Return the settings in force and the reader's limits, by which items are judged."""
+        return self.position.terms_of(self.settings, self.limits)
 
     @_LazyProperty
     def outstanding(self) -> int:
         """Return the number of items that are not over yet for the reader."""
-        since = self.store.registered() if self.reader is None else self.reader
+        since = self.reader or self.registered()
         return self.queue.items - since.since_items - sum(self.status.finished.values())
 
     @_LazyProperty

@@ -173,7 +173,8 @@ class Store:
 
     def limits(self) -> ReaderConfig:
         """Return what this reader allows."""
-        return ReaderConfig.from_dict(self.registered().config)
+        cache = self.cache()
+        return cache.position(self.reader).limits_of(self.registered(cache))
 
     def is_prepared(self) -> bool:
         """Tell whether this reader's status log is there, with its first step."""

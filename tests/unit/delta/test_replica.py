@@ -17,6 +17,7 @@ from spark_queue.delta.commands import claims, settle
 from spark_queue.delta.replica import claiming, entering, settling
 from spark_queue.delta.replica.reading import replica_of
 from spark_queue.delta.replica.request import Request
+from spark_queue.delta.replica.rules import ReaderTerms
 from spark_queue.delta.replica.settling import Said
 from spark_queue.delta.replica.several import Several
 from spark_queue.delta.replica.state import ENTERED, FOLLOWED, Replica
@@ -40,6 +41,8 @@ CONFIG = QueueConfig(
     max_losses=2,
     retry=RetryPolicy(delay=timedelta(seconds=10), jitter=0.0),
 )
+
+TERMS = ReaderTerms(Settings.initial(CONFIG), NO_LIMITS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +115,7 @@ class Steps:
         request = Request(
             limit=limit, lease=self.settings.config.lease, worker_id="w", run=run, claim_id="c"
         )
-        at = (self.status, self.settings, ReaderConfig(), request, self.now)
+        at = (self.status, ReaderTerms(self.settings, NO_LIMITS), request, self.now)
         chosen = claiming.choose(self.replica, *at)
         # One that is made of the rows anew says the same.
         assert claiming.choose(replace(self.replica, follower=None), *at) == chosen
@@ -125,7 +128,7 @@ class Steps:
     def settle(self, lease: int, said: Said | dict[int, Said]) -> tuple[int, ...]:
         """Settle items of a lease, and return which were lost."""
         judged = settling.judge(
-            self.replica, lease, said, self.settings.config, NO_LIMITS, self.now
+            self.replica, lease, said, ReaderTerms(self.settings, NO_LIMITS), self.now
         )
         assert judged is not None
         if judged.rows:
@@ -205,7 +208,7 @@ def test_a_worker_that_died_is_a_loss_until_there_were_too_many(queue: Steps) ->
     assert (row["_state"], row["_losses"], row["_attempts"]) == ("ready", 1, 0)
     lease, seqs = queue.claim(1)
     assert seqs == [1]
-    judged = settling.judge(queue.replica, lease, ("lose", "again"), CONFIG, NO_LIMITS, queue.now)
+    judged = settling.judge(queue.replica, lease, ("lose", "again"), TERMS, queue.now)
     assert judged is not None
     assert (judged.counts, judged.failed) == ({"dead": 1}, 0)
 
@@ -214,12 +217,12 @@ def test_an_unknown_outcome_is_no_outcome(queue: Steps) -> None:
     """What nobody may say of an item is not taken for something else."""
     lease, _ = queue.claim(1)
     with pytest.raises(KeyError):
-        settling.judge(queue.replica, lease, ("done", None), CONFIG, NO_LIMITS, queue.now)
+        settling.judge(queue.replica, lease, ("done", None), TERMS, queue.now)
 
 
 def test_a_lease_that_is_not_remembered_is_left_to_spark(queue: Steps) -> None:
     """What became of an old claim is in the tables only."""
-    assert settling.judge(queue.replica, 77, ("ack", None), CONFIG, NO_LIMITS, START) is None
+    assert settling.judge(queue.replica, 77, ("ack", None), TERMS, START) is None
     assert settling.renew(queue.replica, 77, timedelta(seconds=1), START) is None
 
 
@@ -228,7 +231,7 @@ def test_what_is_said_of_an_item_tells_whether_it_failed(queue: Steps) -> None:
     lease, _ = queue.claim(1)
     found = {}
     for outcome in ("nack", "lose", "release"):
-        judged = settling.judge(queue.replica, lease, (outcome, None), CONFIG, NO_LIMITS, queue.now)
+        judged = settling.judge(queue.replica, lease, (outcome, None), TERMS, queue.now)
         assert judged is not None
         assert judged.counts == {"ready": 1}
         found[outcome] = (judged.failed, judged.rows[0]["_available_at"])
@@ -253,11 +256,13 @@ def test_deciding_leaves_no_trace(queue: Steps) -> None:
     request = Request(
         limit=5, lease=timedelta(seconds=5), worker_id="w", run=1, claim_id="lost", output=None
     )
-    claiming.choose(queue.replica, queue.status, queue.settings, ReaderConfig(), request, queue.now)
+    claiming.choose(
+        queue.replica, queue.status, ReaderTerms(queue.settings, NO_LIMITS), request, queue.now
+    )
     frame = queue.frame([New(key="x", tenant="T")])
     pointers = queue.status.pointers
     entering.decide_entry(queue.replica, queue.settings, frame, queue.queue, pointers, queue.now)
-    settling.judge(queue.replica, lease, ("nack", "no"), CONFIG, NO_LIMITS, queue.now)
+    settling.judge(queue.replica, lease, ("nack", "no"), TERMS, queue.now)
     assert queue.replica == before
     queue.settle(lease, ("ack", None))
     assert queue.claim(5)[1] == [3, 2]
@@ -266,10 +271,10 @@ def test_deciding_leaves_no_trace(queue: Steps) -> None:
 def test_what_is_next_after_a_settle_is_known_before_it(queue: Steps) -> None:
     """What would be chosen after a settle is known without a trace of either."""
     lease, _ = queue.claim(2)
-    judged = settling.judge(queue.replica, lease, ("ack", None), CONFIG, NO_LIMITS, queue.now)
+    judged = settling.judge(queue.replica, lease, ("ack", None), TERMS, queue.now)
     assert judged is not None
     request = Request(limit=9, lease=CONFIG.lease, worker_id="w", run=1, claim_id="c")
-    at = (queue.replica, queue.status, queue.settings, ReaderConfig(), request, queue.now)
+    at = (queue.replica, queue.status, ReaderTerms(queue.settings, NO_LIMITS), request, queue.now)
     for _ in range(2):
         after = claiming.chosen_after(judged.rows, *at)
         assert [row["_seq"] for row in after.rows] == [2]
@@ -285,7 +290,7 @@ def test_a_reader_limits_the_age_of_items(queue: Steps, seconds: int, expired: l
     request = Request(limit=5, lease=timedelta(seconds=5), worker_id="w", run=1, claim_id="c")
     limits = ReaderConfig(max_age=timedelta(seconds=99))
     chosen = claiming.choose(
-        queue.replica, queue.status, queue.settings, limits, request, queue.now
+        queue.replica, queue.status, ReaderTerms(queue.settings, limits), request, queue.now
     )
     assert [row["_seq"] for row in chosen.rows if row["_state"] == "expired"] == expired
 
@@ -306,7 +311,7 @@ def test_a_claim_that_leaves_evidence_takes_over_nothing(queue: Steps) -> None:
         limit=5, lease=timedelta(seconds=5), worker_id="w", run=1, claim_id="c", takes_lapsed=False
     )
     queue.now += timedelta(seconds=60)
-    at = (queue.replica, queue.status, queue.settings, ReaderConfig())
+    at = (queue.replica, queue.status, ReaderTerms(queue.settings, NO_LIMITS))
 
     for _ in range(2):
         left = claiming.choose(*at, request, queue.now)
@@ -434,7 +439,7 @@ def test_a_clock_that_goes_back_is_gone_by() -> None:
     queue.enqueue([New(tenant="T", delay=10), New(tenant="T")])
     request = Request(limit=5, lease=CONFIG.lease, worker_id="w", run=1, claim_id="lost")
     later = queue.now + timedelta(seconds=11)
-    at = (queue.status, queue.settings, ReaderConfig(), request)
+    at = (queue.status, ReaderTerms(queue.settings, NO_LIMITS), request)
     assert claiming.choose(queue.replica, *at, later).claimed() == 2
     assert queue.claim(5)[1] == [2]
 
